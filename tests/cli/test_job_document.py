@@ -1,4 +1,5 @@
 from trnsim.cli.job_document import (
+    ExaminedSpec,
     check_document,
     difference_document,
     job_title,
@@ -77,7 +78,9 @@ def test_a_difference_has_what_appeared_and_what_is_gone():
     job = spec()
     price = price_job(job.job)
     other = FINDING._replace(reason="another")
-    document = difference_document((job, [FINDING], price), (job, [other], price))
+    document = difference_document(
+        ExaminedSpec(job, [FINDING], price), ExaminedSpec(job, [other], price)
+    )
     said = markdown(document)
     assert "#### New findings\n\na.yaml:7: error: another" in said
     assert "#### Findings that are gone\n\na.yaml:7: error: efa is 3" in said

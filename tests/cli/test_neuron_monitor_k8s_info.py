@@ -2,12 +2,14 @@ import json
 import os
 import subprocess
 import sys
+import threading
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from trnsim.cli import app
+from trnsim.cli import app, neuron_monitor_k8s_info
 
 COMMAND = [sys.executable, "-P", "-m", "trnsim", "neuron-monitor-k8s-info"]
 
@@ -17,6 +19,13 @@ def test_a_period_that_is_not_legal_is_refused(period, monkeypatch, tmp_path):
     monkeypatch.setenv("TRNSIM_STATE", str(tmp_path / "state"))
     result = CliRunner().invoke(app, ["neuron-monitor-k8s-info", "--period", period])
     assert "legal: above 0, up to 3600 seconds" in str(result.exception)
+
+
+def test_the_end_of_a_pipe_is_seen_behind_bytes_that_are_no_text(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(b"\xff\n"), encoding="utf-8"))
+    ended = threading.Event()
+    neuron_monitor_k8s_info._drain(ended)
+    assert ended.is_set()
 
 
 @pytest.mark.slow

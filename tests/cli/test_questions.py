@@ -55,3 +55,13 @@ def test_a_program_s_own_error_is_told(tmp_path, monkeypatch):
     Path("p.py").write_text("raise ValueError('boom')\n")
     with pytest.raises(BadInput, match="it ended with status 1: ValueError: boom"):
         ask("run p.py")
+
+
+@pytest.mark.slow
+def test_an_error_of_a_program_need_not_be_text(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("p.py").write_text(
+        "import sys\nsys.stderr.buffer.write(b'\\xff lost\\n')\nraise SystemExit(3)\n"
+    )
+    with pytest.raises(BadInput, match=r"it ended with status 3: trnsim: p\.py launched no kernel"):
+        ask("run p.py")

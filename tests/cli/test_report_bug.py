@@ -47,7 +47,7 @@ def ended(monkeypatch):
     """Has a command end with a status and an error, without running it."""
 
     def end(status, told):
-        monkeypatch.setattr(report_bug, "_ran", lambda *_: (status, told))
+        monkeypatch.setattr(report_bug, "_status_and_stderr", lambda *_: (status, told))
 
     return end
 
@@ -202,3 +202,13 @@ def test_a_command_that_never_ends_is_ended_with_what_it_started(tmp_path):
     assert found["status"] is None
     started = int((tmp_path / "pid").read_text())
     assert not psutil.pid_exists(started) or psutil.Process(started).status() == "zombie"
+
+
+def test_the_end_of_a_long_error_begins_with_a_whole_line(tmp_path):
+    path = tmp_path / "stderr"
+    path.write_bytes(b"9" * report_bug._TAIL_BYTES + b"123456\nlast\n")
+    with path.open("rb") as file:
+        assert report_bug._tail(file) == "last\n"
+    path.write_bytes(b"first\nlast\n")
+    with path.open("rb") as file:
+        assert report_bug._tail(file) == "first\nlast\n"

@@ -88,10 +88,10 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "without values.",
     },
 }
-"""The headings of the help, and under each its commands with the first sentence of their help."""
+"""By heading of the help, its commands, each with the first sentence of its help."""
 
 COMMANDS: Final = {name: text for commands in GROUPS.values() for name, text in commands.items()}
-"""Each command, which is a file of this room, and the first sentence of its help."""
+"""By command, each a module of this package, the first sentence of its help."""
 
 _EPILOG: Final = """
 Begin with:
@@ -113,7 +113,7 @@ def module_of(command: str) -> str:
 
 @cache
 def command_of(name: str) -> Any:
-    """The command of its file, which a process reads once."""
+    """The command `name`, from its file; a process imports the file once."""
     return typer.main.get_command(import_module(module_of(name)).app)
 
 
@@ -132,9 +132,9 @@ class Commands(CommandGroup):
         return super().main(*args, prog_name=prog_name or "trnsim", **settings)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that the arguments name, from its file, and the arguments that are left."""
-        name, _, rest = super().resolve_command(ctx, args)
-        return name, command_of(str(name)), rest
+        """The name of the command that `args` begin with, the command, and its own arguments."""
+        name, _, arguments = super().resolve_command(ctx, args)
+        return name, command_of(str(name)), arguments
 
 
 app = Parser(
@@ -165,7 +165,7 @@ def trnsim(
     """A Trainium you can pip install: run its programs, estimate their time and their cost."""
     from trnsim.site import take_used  # noqa: PLC0415  the version and the help need none
 
-    take_used()  # measurements in estimates that a program made before are not of this answer
+    take_used()  # forgets what earlier estimates of this process used
 
 
 _OUTPUT_ERRORS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)

@@ -1,4 +1,4 @@
-"""Arrays on the command line: arguments of a kernel read from files, results written to files."""
+"""Arrays in .npy files: arguments of a kernel are read, results of a kernel are written."""
 
 from __future__ import annotations
 
@@ -22,33 +22,35 @@ def load(path: Path) -> Array:
         BadInput: the file cannot be read, or holds no array.
     """
     array = files.read_array(path)
-    # numpy does not know bfloat16 and writes it as two raw bytes.
+    # In a file, numpy has no name for bfloat16: its items are two raw bytes each (V2).
     return array.view(BFLOAT16.dtype) if array.dtype == np.dtype("V2") else array
 
 
 def save(path: Path, outputs: Any) -> list[Path]:
-    """Write every array of `outputs` to a file; the paths.
+    """Write every array of a kernel's result to a file; returns the paths.
 
-    One goes to `path`; of a tuple or list the second goes to path-1, the third to path-2; each
-    value of a dict goes to path-KEY.
+    A single array goes to `path`, the second of a tuple or list to path-1, the third to path-2, and
+    the value of a dict's KEY to path-KEY.
 
     Raises:
         BadInput: there is no array, or a file cannot be written.
     """
-    named = [(path.with_stem(path.stem + suffix), a) for suffix, a in _suffixed_values(outputs)]
-    if not named:
+    values_by_file = [
+        (path.with_stem(path.stem + suffix), values) for suffix, values in _suffixed_values(outputs)
+    ]
+    if not values_by_file:
         raise BadInput(
             f"--output {path}: the kernel returned nothing", fix="return a tensor from the kernel"
         )
-    if len({file for file, _ in named}) < len(named):
+    if len({file for file, _ in values_by_file}) < len(values_by_file):
         raise BadInput(
             f"--output {path}: two results would have the same file",
             fix="return a dict whose keys differ in their letters and digits",
         )
-    for file, values in named:
+    for file, values in values_by_file:
         with files.Draft(file) as unfinished, unfinished.open("wb") as stream:
-            np.save(stream, _saved(values, path), allow_pickle=False)
-    return [file for file, _ in named]
+            np.save(stream, _loadable_array(values, path), allow_pickle=False)
+    return [file for file, _ in values_by_file]
 
 
 def leaves(outputs: Any) -> list[Any]:
@@ -64,17 +66,19 @@ def _suffixed_values(outputs: Any) -> Iterator[tuple[str, Any]]:
             yield from ((f"-{name}{suffix}", values) for suffix, values in _suffixed_values(item))
     elif isinstance(outputs, tuple | list):
         for number, item in enumerate(outputs):
-            own = f"-{number}" if number else ""
-            yield from ((f"{own}{suffix}", values) for suffix, values in _suffixed_values(item))
+            item_suffix = f"-{number}" if number else ""
+            yield from (
+                (f"{item_suffix}{suffix}", values) for suffix, values in _suffixed_values(item)
+            )
     elif outputs is not None:
         yield "", outputs
 
 
-def _saved(values: Any, path: Path) -> Array:
-    """`values` as an array that numpy can load from a file: 8-bit floats become float32.
+def _loadable_array(values: Any, path: Path) -> Array:
+    """`values` as an array whose dtype a .npy file keeps: 8-bit floats become float32.
 
     Raises:
-        BadInput: they are no numbers.
+        BadInput: `values` are no numbers.
     """
     try:
         array = np.asarray(_from_torch(values) if hasattr(values, "detach") else values)
@@ -82,19 +86,19 @@ def _saved(values: Any, path: Path) -> Array:
         raise _refusal(path, values) from error
     if array.dtype.hasobject:
         raise _refusal(path, values)
-    # numpy writes ml_dtypes' floats as raw bytes: two are bfloat16's, one may be any 8-bit float's.
-    is_nameless = array.dtype.itemsize == 1 and array.dtype.kind in "fV"
-    return array.astype(np.float32) if is_nameless else array
+    # A .npy file has raw bytes for floats of ml_dtypes: V2 is bfloat16, V1 any of several floats.
+    is_8_bit_float = array.dtype.itemsize == 1 and array.dtype.kind in "fV"
+    return array.astype(np.float32) if is_8_bit_float else array
 
 
 def _from_torch(tensor: Any) -> Array:
     """A PyTorch tensor on any device, as an array."""
     torch, host = import_module("torch"), tensor.detach().cpu()
-    if host.dtype == torch.bfloat16:  # numpy holds the bits, ml_dtypes gives them their dtype
+    if host.dtype == torch.bfloat16:  # which torch converts to no array of numpy
         bits: Array = host.view(torch.int16).numpy()
         return bits.view(BFLOAT16.dtype)
-    is_nameless = host.is_floating_point() and host.element_size() == 1  # numpy has none of 8 bits
-    array: Array = (host.float() if is_nameless else host).numpy()
+    is_8_bit_float = host.is_floating_point() and host.element_size() == 1  # nor these
+    array: Array = (host.float() if is_8_bit_float else host).numpy()
     return array
 
 

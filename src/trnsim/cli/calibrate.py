@@ -87,7 +87,7 @@ def calibrate_command(
 
 
 def _calibration(logs: Sequence[Path], questions: Sequence[str]) -> Calibration:
-    """The calibration by these logs.
+    """The calibration by measured logs.
 
     Raises:
         BadInput: a log or a question is not legal.
@@ -98,7 +98,7 @@ def _calibration(logs: Sequence[Path], questions: Sequence[str]) -> Calibration:
         )
     per_log = questions if len(questions) == len(logs) else list(questions) * len(logs)
     read_logs = [
-        measurements(path, per_log[at] if per_log else None) for at, path in enumerate(logs)
+        measurements(path, per_log[number] if per_log else None) for number, path in enumerate(logs)
     ]
     all_measurements = [measurement for log in read_logs for measurement in log.measurements]
     with progress() as tell:
@@ -134,8 +134,8 @@ def _document(calibration: Calibration) -> Document:
     sections = [Section("", blocks)]
     if calibration.left_out:
         shown = [
-            f"{each.row.measurement.line}: {each.reason}: {each.row.measurement.question}"
-            for each in calibration.left_out[:_MOST_SHOWN]
+            f"{row.row.measurement.line}: {row.reason}: {row.row.measurement.question}"
+            for row in calibration.left_out[:_MOST_SHOWN]
         ]
         more = len(calibration.left_out) - len(shown)
         sections.append(
@@ -187,14 +187,14 @@ def _row(group: Group) -> tuple[str, ...]:
 def _suggestion_document(suggestion: Suggestion) -> Document:
     rows = [
         (
-            each.question,
-            each.instance,
-            f"{each.hours:g}",
-            "-" if each.usd is None else amount(each.usd),
+            experiment.question,
+            experiment.instance,
+            f"{experiment.hours:g}",
+            "-" if experiment.usd is None else amount(experiment.usd),
             f"{suggestion.width:.0%}",
-            f"{each.width:.0%}",
+            f"{experiment.width:.0%}",
         )
-        for each in suggestion.experiments
+        for experiment in suggestion.experiments
     ]
     best = suggestion.experiments[0]
     blocks: list[Block] = [
@@ -206,7 +206,7 @@ def _suggestion_document(suggestion: Suggestion) -> Document:
             + f"; then trnsim calibrate LOG --question {best.question!r}"
         ),
     ]
-    table = [plain(each) for each in suggestion.experiments]
+    table = [plain(experiment) for experiment in suggestion.experiments]
     return Document(
         "What to measure",
         suggestion,

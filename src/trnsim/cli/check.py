@@ -11,7 +11,7 @@ import typer
 
 from trnsim import arch
 from trnsim.cli import script
-from trnsim.cli.check_document import CheckedFiles, check_document
+from trnsim.cli.check_document import CheckedFiles, check_document, path_text
 from trnsim.cli.error_text import users_traceback
 from trnsim.cli.on import chips as chips_of
 from trnsim.cli.on import on_option
@@ -73,7 +73,7 @@ class CheckOptions:
         """Refuse options of which one needs or excludes another.
 
         Raises:
-            BadInput: --update stands without --baseline, or --against with it.
+            BadInput: --update stands without --baseline, or --against with --baseline.
         """
         if self.update and self.baseline is None:
             raise BadInput("--update without --baseline", fix=f"name the file: --baseline {FILE}")
@@ -128,16 +128,16 @@ def check(options: CheckOptions) -> PrintedAnswer:
         for path in options.kernel_files:
             file_checks, names = _checked_file(path, options.kernel, chips, limits)
             checks += file_checks
-            unchecked += [f"{_owner(path)}: {name}" for name in names]
+            unchecked += [f"{path_text(path)}: {name}" for name in names]
     gone = _gone_baselines(baselines, checks, options) if options.against is None else []
     written = _write_baselines(baselines, checks, gone) if options.update else []
     files = CheckedFiles(options.kernel_files, chips, limits, checks, unchecked, gone)
-    is_passed = all(each.is_passed for each in checks)
+    is_passed = all(check.is_passed for check in checks)
     return PrintedAnswer(check_document(files), files=written, status=0 if is_passed else 1)
 
 
 def _baselines(options: CheckOptions, chips: Sequence[arch.Target]) -> Baselines | None:
-    """The times to compare with, if any.
+    """The times to compare with; None without --baseline and --against.
 
     Raises:
         BadInput: the file is not legal, or there is no such revision.
@@ -148,31 +148,25 @@ def _baselines(options: CheckOptions, chips: Sequence[arch.Target]) -> Baselines
     return None if options.baseline is None else read_baselines(options.baseline)
 
 
-def _owner(path: Path) -> str:
-    """A file as baselines name it: relative to the working folder, with slashes."""
-    resolved, here = path.resolve(), Path.cwd()
-    return (resolved.relative_to(here) if resolved.is_relative_to(here) else path).as_posix()
-
-
 def _checked_file(
     path: Path, name: str | None, chips: Sequence[arch.Target], limits: CheckLimits
 ) -> tuple[list[KernelCheck], list[str]]:
-    """The checks of a file, and the names of its kernels for which no inputs are declared.
+    """(checks of a file, names of its kernels for which no inputs are declared).
 
     Raises:
         BadInput: the file has no kernel, or a declaration of it is not legal.
     """
-    owner = _owner(path)
+    owner = path_text(path)
     module = module_of(path)
     declared = cases(path, module, name)
     if declared:
         checks = [checked_case(case, owner, chip, limits) for case in declared for chip in chips]
         checked = {case.name for case in declared}
-        others = kernels_of(module) if name is None else {}
+        kernels = kernels_of(module) if name is None else {}
         return checks, [
-            other
-            for other, kernel in others.items()
-            if other not in checked and getattr(kernel, "__module__", "") == module.__name__
+            kernel_name
+            for kernel_name, kernel in kernels.items()
+            if kernel_name not in checked and getattr(kernel, "__module__", "") == module.__name__
         ]
     return [check for chip in chips for check in _checked_program(path, owner, chip, limits)], []
 
@@ -195,9 +189,9 @@ def _checked_program(
         judge(check, run, kernel_time(run, files_digest(run, path)), limits)
         checks.append(check)
     if not ending.has_succeeded and ending.error is not None:
-        failed = KernelCheck(Key(owner, path.stem, chip.name))
-        failed.findings.append(_program_finding(ending.error, path))
-        checks.append(failed)
+        program_check = KernelCheck(Key(owner, path.stem, chip.name))
+        program_check.findings.append(_program_finding(ending.error, path))
+        checks.append(program_check)
     if not checks:
         raise BadInput(
             f"{path} {NOTHING_TO_CHECK}",
@@ -224,12 +218,12 @@ def _gone_baselines(
 ) -> list[Key]:
     """The baselines of kernels that the checked files no longer have.
 
-    A file with a kernel that did not run to its end has none: later kernels were not reached.
+    A file in which a kernel did not run to its end has none, as later kernels were not reached.
     """
     if baselines is None or options.kernel is not None:
         return []
     unfinished = {check.key.owner for check in checks if check.run is None}
-    owners = {_owner(path) for path in options.kernel_files} - unfinished
+    owners = {path_text(path) for path in options.kernel_files} - unfinished
     present = {check.key[:2] for check in checks}
     return [
         key for key in sorted(baselines.times) if key.owner in owners and key[:2] not in present
@@ -239,7 +233,7 @@ def _gone_baselines(
 def _write_baselines(
     baselines: Baselines | None, checks: Sequence[KernelCheck], gone: Sequence[Key]
 ) -> list[Path]:
-    """Write the times of kernels that pass, without those of `gone`; the path that was written."""
+    """Write the times of kernels that pass, and drop those of `gone`; returns the written paths."""
     if baselines is None:
         return []
     for key in gone:

@@ -10,7 +10,6 @@ from typing import Any, Final
 from trnsim.arch import Target
 from trnsim.document.answer import Block, Document, Items, Note, Section, Table, columns, records
 from trnsim.document.values import picked
-from trnsim.errors import SourceLine
 from trnsim.gate.baselines import Key
 from trnsim.gate.checking import (
     CheckLimits,
@@ -40,12 +39,12 @@ _ROW_NAMES: Final = (
 
 @dataclass(frozen=True)
 class CheckedFiles:
-    """All that a command checked.
+    """The files that a command checked, and what it found.
 
     Attributes:
-        files: the files.
-        chips: the chips.
-        limits: the limits.
+        files: the files whose kernels were checked.
+        chips: the chips that the kernels were checked for.
+        limits: the limits that the checks had to keep.
         checks: the check of each kernel on each chip.
         unchecked: kernels for which no inputs are declared, as FILE: NAME.
         gone: baselines of kernels that the files no longer have.
@@ -97,7 +96,7 @@ def _row(check: KernelCheck) -> list[str]:
 
 
 def _change_words(part: TimeShift) -> str:
-    """A difference, and P10 to P90 of it."""
+    """A difference of times with its P10 and P90, as text."""
     low, high = part.interval_us.p10, part.interval_us.p90
     return f"{signed_us(part.change_us)} ({signed_us(low)} to {signed_us(high)})"
 
@@ -115,7 +114,7 @@ def _blocks(check: KernelCheck) -> list[Block]:
 
 
 def _words(finding: GateFinding) -> str:
-    """A finding in a line, or a few."""
+    """A finding as text: its kind, reason, fix, source and line."""
     mark = "FAIL " if finding.is_failure else ""
     parts = [f"{mark}{finding.kind}: {finding.text}"]
     if finding.fix:
@@ -123,14 +122,16 @@ def _words(finding: GateFinding) -> str:
     if finding.source:
         parts.append(f"source: {finding.source}")
     if finding.line is not None:
-        parts.append(f"at {_file(finding.line)}:{finding.line.line}")
+        parts.append(f"at {path_text(finding.line.file)}:{finding.line.line}")
     return "; ".join(parts)
 
 
-def _file(line: SourceLine) -> str:
-    """The file of a line, relative to the working folder if it lies below."""
-    path, here = Path(line.file), Path.cwd()
-    return (path.relative_to(here) if path.is_relative_to(here) else path).as_posix()
+def path_text(path: Path | str) -> str:
+    """A file as baselines and answers name it: below the working folder relative, with slashes."""
+    resolved, folder = Path(path).resolve(), Path.cwd()
+    return (
+        resolved.relative_to(folder) if resolved.is_relative_to(folder) else Path(path)
+    ).as_posix()
 
 
 def _notes(checked: CheckedFiles) -> list[Block]:
@@ -164,7 +165,7 @@ def _line_times(run: Run) -> list[dict[str, Any]]:
     """The time of each line of a run, most of the critical path first."""
     return [
         {
-            "file": _file(row.line),
+            "file": path_text(row.line.file),
             **picked(row, "line=line.line instructions critical_s waiting_s busy_s"),
         }
         for row in time_by_line(run.timeline)
@@ -176,7 +177,7 @@ def _finding_values(finding: GateFinding) -> dict[str, Any]:
     return picked(
         finding,
         "kind failure=is_failure text fix source",
-        file=None if finding.line is None else _file(finding.line),
+        file=None if finding.line is None else path_text(finding.line.file),
         line=None if finding.line is None else finding.line.line,
     )
 
@@ -220,8 +221,8 @@ def _line_values(change: LineChange) -> dict[str, Any]:
 def _record(check: KernelCheck) -> dict[str, Any]:
     """The row of a check for spreadsheets."""
     shift = check.difference
-    costly = shift.lines[0] if shift is not None and shift.lines else None
-    is_costly = costly is not None and increase_us(costly) > 0
+    first_line = shift.lines[0] if shift is not None and shift.lines else None
+    is_slower = first_line is not None and increase_us(first_line) > 0
     times = "time_s=total_time_p50_s p10_s=total_time_p10_s p90_s=total_time_p90_s"
     return {
         **picked(check, _KEYS),
@@ -230,5 +231,5 @@ def _record(check: KernelCheck) -> dict[str, Any]:
         "change_s": None if shift is None else shift.total.change_us * _US,
         "change_p10_s": None if shift is None else shift.total.interval_us.p10 * _US,
         "change_p90_s": None if shift is None else shift.total.interval_us.p90 * _US,
-        "line": line_words(costly) if costly is not None and is_costly else None,
+        "line": line_words(first_line) if first_line is not None and is_slower else None,
     }

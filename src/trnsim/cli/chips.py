@@ -38,21 +38,23 @@ def chips(*, on: On = None) -> Document:
     Example: trnsim chips --on trn2,p5en
     """
     rows = catalogue()
-    known = [*rows.chips.values(), *rows.gpus.values()]
+    published = [*rows.chips.values(), *rows.gpus.values()]
     announced = list(rows.announced.values())
     if on:
         named = {platform.chip for platform in platforms(on)}
-        known, announced = [chip for chip in known if chip.name in named], []
+        published, announced = [chip for chip in published if chip.name in named], []
     cards = [block for chip in announced for block in announced_card(chip)]
     sections = [
         Section(
-            "Chips", [Table(_CHIP_COLUMNS, [_row(chip) for chip in known])], heading_place="page"
+            "Chips",
+            [Table(_CHIP_COLUMNS, [_row(chip) for chip in published])],
+            heading_place="page",
         ),
         Section("", [Note(note) for note in _NOTES]),
         Section("Announced", cards, heading_place="page"),
         Section("Sources disagree", [] if on else contradictions(rows), heading_place="page"),
     ]
-    values = [*map(chip_values, known), *map(announced_values, announced)]
+    values = [*map(chip_values, published), *map(announced_values, announced)]
     return Document("Chips", values, sections, schema="chips/1")
 
 
@@ -105,13 +107,14 @@ def announced_values(chip: Announced) -> dict[str, Any]:
     }
 
 
-def _sourced(facts: Mapping[str, Rate | None]) -> dict[str, Any]:
+def _sourced(figures: Mapping[str, Rate | None]) -> dict[str, Any]:
+    """Figures as JSON, each with its evidence and source; None stays."""
     return {
-        name: fact
+        name: figure
         and {
-            "value": float(fact),
-            "evidence": fact.provenance.kind,
-            "source": fact.provenance.source,
+            "value": float(figure),
+            "evidence": figure.provenance.kind,
+            "source": figure.provenance.source,
         }
-        for name, fact in facts.items()
+        for name, figure in figures.items()
     }

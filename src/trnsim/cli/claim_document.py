@@ -27,7 +27,7 @@ from trnsim.system.claims.verdict import TOLERANCE, ClaimVerdict, figures_of, te
 
 _TITLE: Final = "What is claimed of Trainium and Inferentia"
 _MOST_SHOWN_BASES: Final = 4
-"""Bases of a part that the page shows at once; the others open."""
+"""Bases of a part that the page shows unfolded."""
 _DOUBT_REMARK: Final = "in doubt"
 _CLAIM_COLUMNS: Final = columns("id | verdict | claimed | ours | what is claimed", numbers_from=5)
 _BASIS_COLUMNS: Final = (Column(""), Column("", is_number=True, is_right=True), Column(""))
@@ -41,9 +41,9 @@ _LEGEND: Final = (
 
 
 def claims_document(claims: Sequence[Claim]) -> Document:
-    """All claims: a table in the text; on the page also what each rests on."""
+    """All claims: a table in the text; on the page also the bases of each."""
     summary = ", ".join(f"{count} {verdict.value}" for verdict, count in counts(claims).items())
-    ends = [
+    verdict_notes = [
         Note(f"{len(claims)} claims: {summary}."),
         Note(f"A figure agrees within {TOLERANCE:.0%} of a number, and inside a range.",
              place="text"),
@@ -56,14 +56,14 @@ def claims_document(claims: Sequence[Claim]) -> Document:
         Section(
             f"{len(claims)} claims of four documents", [_claim_table(claims)], heading_place="page"
         ),
-        Section("Verdicts", ends, heading_place="page"),
+        Section("Verdicts", verdict_notes, heading_place="page"),
         *(claim_section(claim, place="page") for claim in claims),
     ]
     return Document(_TITLE, [claim_values(claim) for claim in claims], sections, schema="claims/1")
 
 
 def claim_document(claim: Claim) -> Document:
-    """One claim, with all that it rests on."""
+    """One claim, with all of its bases and sources."""
     return Document(_TITLE, claim_values(claim), [claim_section(claim)], schema="claims/1")
 
 
@@ -98,15 +98,17 @@ def _claim_table(claims: Iterable[Claim]) -> Table:
     for claim in claims:
         name = PageLink(claim.id, f"#{claim.id}")
         verdict = _verdict(claim.verdict)
-        first, *more = claim.parts
-        if more:
+        first_part, *further_parts = claim.parts
+        if further_parts:
             rows.append((name, verdict, "", "", claim.says))
             rows += [
                 ("", _verdict(part.verdict), part.claimed, recomputed_values(part), part.quantity)
                 for part in claim.parts
             ]
         else:
-            rows.append((name, verdict, first.claimed, recomputed_values(first), claim.says))
+            rows.append(
+                (name, verdict, first_part.claimed, recomputed_values(first_part), claim.says)
+            )
     return Table(_CLAIM_COLUMNS, rows)
 
 
@@ -115,12 +117,12 @@ def _verdict(verdict: ClaimVerdict) -> Mark:
 
 
 def recomputed_values(part: ClaimPart) -> str:
-    """Our values of a part: one, or the least and the largest of its direct ones."""
-    known = [basis for basis in part.bases if not basis.doubts] or list(part.bases)
-    judged = [basis for basis in known if not basis.is_stand_in] or known
-    mark = "~" if judged and judged[0].is_stand_in else "?" if judged and judged[0].doubts else ""
-    texts = [basis.value for basis in judged if isinstance(basis.value, str)]
-    values = [basis.value for basis in judged if not isinstance(basis.value, str)]
+    """Our value of a part, or the least and the largest, as text; ~ and ? mark weak bases."""
+    undoubted = [basis for basis in part.bases if not basis.doubts] or list(part.bases)
+    shown = [basis for basis in undoubted if not basis.is_stand_in] or undoubted
+    mark = "~" if shown and shown[0].is_stand_in else "?" if shown and shown[0].doubts else ""
+    texts = [basis.value for basis in shown if isinstance(basis.value, str)]
+    values = [basis.value for basis in shown if not isinstance(basis.value, str)]
     if texts or not values:
         return mark + " or ".join(dict.fromkeys(texts)) if texts else "-"
     low, high = text(min(values)), text(max(values))
@@ -128,7 +130,7 @@ def recomputed_values(part: ClaimPart) -> str:
 
 
 def claim_section(claim: Claim, **place: Any) -> Section:
-    """The claim, its parts with every basis, what follows from it, notes and sources."""
+    """The claim: its parts with every basis, its conclusions, notes and sources."""
     blocks: list[Block] = [
         Note(f"{claim.id}  {claim.verdict.value.upper()}  {claim.says}", place="text"),
         Note((_verdict(claim.verdict), f": {claim.says}"), place="page"),
@@ -155,15 +157,15 @@ def _part(part: ClaimPart, claim: Claim) -> list[Block]:
         _basis(basis, claim, is_hit=part.matches(basis) and not basis.doubts)
         for basis in part.bases
     ]
-    first, more = rows[:_MOST_SHOWN_BASES], rows[_MOST_SHOWN_BASES:]
+    shown_rows, folded_rows = rows[:_MOST_SHOWN_BASES], rows[_MOST_SHOWN_BASES:]
     blocks: list[Block] = [
         Note(f"{part.quantity}: claimed {part.claimed}{verdict}", _INDENT, 0, "strong"),
         Table(_BASIS_COLUMNS, rows, _INDENT, place="text"),
-        Table(_BASIS_COLUMNS, first, kind="small", place="page"),
+        Table(_BASIS_COLUMNS, shown_rows, kind="small", place="page"),
     ]
-    if more:
-        rest = Table(_BASIS_COLUMNS, more, kind="small")
-        blocks.append(FoldedBlocks(f"{len(more)} more", [rest], place="page"))
+    if folded_rows:
+        folded = Table(_BASIS_COLUMNS, folded_rows, kind="small")
+        blocks.append(FoldedBlocks(f"{len(folded_rows)} more", [folded], place="page"))
     return blocks + [Note(f"not known: {text}", 2 * _INDENT, 0, "soft") for text in part.missing]
 
 

@@ -99,9 +99,9 @@ _TABLE_COLUMNS: Final = (
 )
 """Columns of the table for spreadsheets."""
 _Compiled = tuple[Any, "tuple[PatternUse, ...] | None"]
-"""A model on a chip, and the patterns that it has where they are asked for."""
+"""The report of a model on a chip, and the compiler's patterns in it with --explain."""
 _JAX_ENDINGS: Final = (".jax", ".mlir", ".mlirbc", ".stablehlo", ".hlo", ".pb", ".neff")
-"""Endings of files of JAX's and XLA's programs, whatever they hold."""
+"""Endings of files that are read as programs of JAX or XLA."""
 
 _Model = Annotated[
     Path,
@@ -169,11 +169,11 @@ def compile_model(
         for chip in chips:
             tell_of = partial(_tell_of_subject, tell, f"{model.name} for {chip.name}")
             tell_of("")
-            on_chip = report_for(subject, chip.name, compiler_flags, lnc, tell_of)
-            patterns = on_chip.explained(tell_of) if explain else None
-            compiled.append((on_chip, patterns))
+            chip_report = report_for(subject, chip.name, compiler_flags, lnc, tell_of)
+            patterns = chip_report.explained(tell_of) if explain else None
+            compiled.append((chip_report, patterns))
         if folder is not None:
-            files = _write([each for each, _ in compiled], folder, name, tell)
+            files = _write([chip_report for chip_report, _ in compiled], folder, name, tell)
     answer(_document(model, compiled, shape, files), None, output, as_json=as_json)
 
 
@@ -186,18 +186,18 @@ def _document(
     """A model on each chip, with the compiler's patterns where they are asked for."""
     values: list[dict[str, Any]] = []
     sections: list[Section] = []
-    for on_chip, patterns in compiled:
-        values.append({**on_chip.as_dict(), **shape})
-        sections.append(Section("", on_chip.blocks()))
+    for chip_report, patterns in compiled:
+        values.append({**chip_report.as_dict(), **shape})
+        sections.append(Section("", chip_report.blocks()))
         if patterns is not None:
             values[-1]["patterns"] = [pattern.as_dict() for pattern in patterns]
-            sections.append(Section("", pattern_blocks(patterns, on_chip.program)))
+            sections.append(Section("", pattern_blocks(patterns, chip_report.program)))
     if files:
         paths = [(kind, str(path)) for kind, path in files]
         sections.append(Section("", [label_table(paths, indent=2)], place="text"))
-    shown = values[0] if len(values) == 1 else values
-    rows = records([{key: each[key] for key in _TABLE_COLUMNS} for each in values], _TABLE_COLUMNS)
-    return Document(model.name, shown, sections, rows=rows, schema="compile/1")
+    content = values[0] if len(values) == 1 else values
+    rows = records([{key: row[key] for key in _TABLE_COLUMNS} for row in values], _TABLE_COLUMNS)
+    return Document(model.name, content, sections, rows=rows, schema="compile/1")
 
 
 def _tell_of_subject(tell: Callable[[str], None], subject: str, detail: str) -> None:
@@ -205,7 +205,7 @@ def _tell_of_subject(tell: Callable[[str], None], subject: str, detail: str) -> 
 
 
 def _report_folder_and_name(report: Path | None, model: Path) -> tuple[Path | None, str]:
-    """The folder of a report, which can be written to, and the name of its files."""
+    """The folder of a report and the name of its files; a folder must be writable."""
     folder, name = report, model.stem
     if report is not None and report.suffix.lower() == ".html" and not report.is_dir():
         folder, name = report.parent, report.stem
@@ -215,7 +215,7 @@ def _report_folder_and_name(report: Path | None, model: Path) -> tuple[Path | No
 
 
 def _is_jax_program(model: Path) -> bool:
-    """True if a file is a program of JAX or XLA: by its name, or by its content."""
+    """True if a file is a program of JAX or XLA, by its ending or its content."""
     if model.suffix in _JAX_ENDINGS:
         return True
     if model.suffix in (".json", ".py", ".pt2") or not model.is_file():
@@ -224,8 +224,8 @@ def _is_jax_program(model: Path) -> bool:
 
 
 def _model_reporter() -> Any:
-    """The function that compiles a graph of any framework and reports on it."""
-    from trnsim.device.model_report import report_model  # noqa: PLC0415  a config.json is answered by torch's
+    """The function that compiles a graph of any framework and reports on it, imported late."""
+    from trnsim.device.model_report import report_model  # noqa: PLC0415  models of PyTorch have their own
 
     return report_model
 
@@ -233,21 +233,21 @@ def _model_reporter() -> Any:
 def _model_and_reporter(
     model: Path, sizes: tuple[int, int, int, int], phase: str | None, dtype: str, weights: list[str]
 ) -> tuple[Any, Any]:
-    """The model in a file, of whatever framework, and the function that reports on it."""
+    """The model in a file of any framework, and the function that compiles and reports on it."""
     if _is_jax_program(model):
         subject = subject_of(read_bytes(model), str(model), model.name, weights)
         return subject, _model_reporter()
     if model.suffix == ".json":
-        return _configured(model, sizes, phase, dtype)
+        return _config_model_and_reporter(model, sizes, phase, dtype)
     subjects = _torch_subjects()
-    read = subjects.of_script if model.suffix == ".py" else subjects.of_export
-    return read(model), subjects.report_model
+    read_subject = subjects.of_script if model.suffix == ".py" else subjects.of_export
+    return read_subject(model), subjects.report_model
 
 
-def _configured(
+def _config_model_and_reporter(
     model: Path, sizes: tuple[int, int, int, int], phase: str | None, dtype: str
 ) -> tuple[Any, Any]:
-    """The model of a config.json; transformers builds it where not all of it is known."""
+    """`_model_and_reporter` of a config.json; transformers builds what trnsim does not know."""
     from trnsim.device import configured  # noqa: PLC0415  with the graph's room
 
     batch, sequence, past, tp = sizes
@@ -260,7 +260,7 @@ def _configured(
 
 
 def _phase(model: Path, phase: str | None, past: int) -> str:
-    """The phase of --phase, else that of the model: decode where the cache has `past` keys."""
+    """The phase of --phase, else the model's usual one: decode if the cache has `past` keys."""
     from trnsim.device import configured  # noqa: PLC0415  as above
 
     return phase or configured.phase_of(read_values(model), past)
@@ -269,15 +269,15 @@ def _phase(model: Path, phase: str | None, past: int) -> str:
 def _pass_values(
     model: Path, sizes: tuple[int, int, int, int], phase: str | None, dtype: str
 ) -> dict[str, object]:
-    """Sizes of the pass of a config.json's model as JSON; another file has them in its graph."""
+    """The sizes of a config.json's pass, for the JSON; {} for a file whose graph has them."""
     if model.suffix != ".json":
         return {}
     batch, sequence, past, tp = sizes
-    named = _phase(model, phase, past)
+    phase_name = _phase(model, phase, past)
     return {
-        "phase": named,
+        "phase": phase_name,
         "batch": batch,
-        "tokens": 1 if named == "decode" else sequence,
+        "tokens": 1 if phase_name == "decode" else sequence,
         "past": past,
         "tensor_parallel_size": tp,
         "dtype": dtype,
@@ -289,13 +289,13 @@ def _write(
 ) -> list[tuple[str, Path]]:
     """Write one report of a model on all chips: the kind and path of each file."""
     tell(f"{name}: report")
-    runs = [on_chip.run() for on_chip in models]
-    report = report_of(runs, [on_chip.whole for on_chip in models])
+    runs = [chip_report.run() for chip_report in models]
+    report = report_of(runs, [chip_report.whole for chip_report in models])
     page = write_report(report, folder, name)
     files = [("report", page), ("stored", page.with_suffix(".json"))]
-    for on_chip, run in zip(models, runs, strict=True):
+    for chip_report, run in zip(models, runs, strict=True):
         chip = run.target.name
-        text = write(folder / f"{name}-{chip}.txt", f"{on_chip.long_text()}\n", parents=True)
+        text = write(folder / f"{name}-{chip}.txt", f"{chip_report.long_text()}\n", parents=True)
         files += [("text", text), *write_traces(run, folder, f"{name}-{chip}", tell).items()]
     return files
 

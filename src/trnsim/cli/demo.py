@@ -70,5 +70,5 @@ def show(
     for section in sections:
         echo(section_text("", section(), width()))
     page = kernel.run.report(report)
-    last = f"Report      {examples.short(page)}     next: {_NEXT_COMMANDS}"
-    echo("\n".join(wrapped(last, width(), hanging=12)))
+    report_line = f"Report      {examples.short(page)}     next: {_NEXT_COMMANDS}"
+    echo("\n".join(wrapped(report_line, width(), hanging=12)))

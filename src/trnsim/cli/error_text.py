@@ -1,4 +1,4 @@
-"""Errors as the user sees them: trnsim's in a few lines, the program's own with its frames."""
+"""Errors as text: trnsim's in a few lines, the user's program's with its traceback."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ _PARSER_PACKAGES: Final = frozenset({"typer", "click"})
 
 
 def message(error: EmulatorError) -> str:
-    """The error as text; its line is left out where it belongs to the launcher or the parser."""
+    """The error as text, with its line if that is of the user's program."""
     parts = [error.reason]
     if error.fix:
         parts.append(f"fix: {error.fix}")
     if error.source:
         parts.append(f"source: {error.source}")
-    if error.line is not None and _is_users(error.line):
+    if error.line is not None and _is_users_line(error.line):
         parts.append(f"at {error.line}")
     return "\n  ".join(parts)
 
 
 def show(error: BaseException, script: Path, prefix: str = "") -> int:
-    """Print the error that ended `script` to stderr, trnsim's own behind `prefix`; exit status.
+    """Print the error that ended `script` to stderr; returns the exit status.
 
-    TRNSIM_FULL_TRACEBACK=1 prints all frames above an error of trnsim.
+    An error of trnsim stands behind `prefix`; TRNSIM_FULL_TRACEBACK=1 prints all frames above it.
     """
     if isinstance(error, EmulatorError):
         if keeps_all_frames():
@@ -65,30 +65,31 @@ def users_traceback(error: BaseException, script: Path) -> str:
 
 
 def _users_frames(frames: list[FrameSummary], script: Path) -> list[FrameSummary]:
+    """The frames from the script on, without trnsim's between the user's."""
     starts = [i for i, frame in enumerate(frames) if Path(frame.filename) == script]
     starts += [i for i, frame in enumerate(frames) if not _is_machinery(frame.filename)]
-    known = frames[starts[0] :] if starts else frames
-    last = max((i for i, frame in enumerate(known) if not is_ours(frame.filename)), default=-1)
-    return [f for i, f in enumerate(known) if i > last or not is_ours(f.filename)]
+    shown = frames[starts[0] :] if starts else frames
+    last_users = max((i for i, f in enumerate(shown) if not is_of_trnsim(f.filename)), default=-1)
+    return [f for i, f in enumerate(shown) if i > last_users or not is_of_trnsim(f.filename)]
 
 
-def _is_users(line: SourceLine) -> bool:
+def _is_users_line(line: SourceLine) -> bool:
     """True if a line belongs to the user's program and not to the machinery that runs it."""
-    is_named = line.file in sys.argv[1:]
-    return not _is_machinery(line.file) and (is_named or line.file.endswith(".py"))
+    is_argument = line.file in sys.argv[1:]
+    return not _is_machinery(line.file) and (is_argument or line.file.endswith(".py"))
 
 
 def _is_machinery(file: str) -> bool:
     """True if a file only runs other programs: trnsim, the parser, the launcher, Python."""
     path = Path(file)
     return (
-        is_ours(file)
+        is_of_trnsim(file)
         or file.startswith("<")
         or path == Path(sys.argv[0])
         or not _PARSER_PACKAGES.isdisjoint(parent.name for parent in path.parents)
     )
 
 
-def is_ours(file: str) -> bool:
+def is_of_trnsim(file: str) -> bool:
     """True if a file is part of trnsim."""
     return Path(file).is_relative_to(_PACKAGE)

@@ -99,9 +99,9 @@ def _instruction_document(instruction: type[Instruction]) -> Document:
 
 def _instruction(name: str) -> type[Instruction] | None:
     """The instruction called `name`, also as nisa.nc_matmul or NcMatmul."""
-    wanted = name.rpartition(".")[2]
+    short_name = name.rpartition(".")[2]
     for opcode, instruction in Instruction.registry.items():
-        if wanted in (opcode, instruction.__name__):
+        if short_name in (opcode, instruction.__name__):
             return instruction
     return None
 
@@ -110,7 +110,7 @@ def _other_document(name: str) -> Document:
     """A claim, a chip, an instance or prices, with the values that their own commands give.
 
     Raises:
-        BadInput: it is nothing of these, nor an instruction.
+        BadInput: nothing has that name, nor an instruction.
     """
     rows = catalogue()
     if name.lower() in PRICE or name in KINDS:
@@ -122,12 +122,12 @@ def _other_document(name: str) -> Document:
     if name.upper() in judged:
         return claim_document(judged[name.upper()])
     legal = [*Instruction.registry, *judged, *_names(rows), *PRICE]
-    wanted = {known.lower(): known for known in legal}
+    names = {legal_name.lower(): legal_name for legal_name in legal}
     near = get_close_matches(
-        name.rpartition(".")[2].lower(), wanted, _MOST_SIMILAR_NAMES, cutoff=0.4
+        name.rpartition(".")[2].lower(), names, _MOST_SIMILAR_NAMES, cutoff=0.4
     )
-    near += get_close_matches(name.lower(), wanted, 1)
-    similar = ", ".join(dict.fromkeys(wanted[match] for match in near))
+    near += get_close_matches(name.lower(), names, 1)
+    similar = ", ".join(dict.fromkeys(names[match] for match in near))
     raise BadInput(
         f"{name} is no instruction, claim, chip or instance; near: {similar or 'nothing'}",
         fix="trnsim explain lists all instructions; see also trnsim claims, chips, instances",
@@ -141,7 +141,7 @@ def _names(rows: Catalogue) -> Iterator[str]:
 
 
 def _hardware(name: str, rows: Catalogue) -> Document | None:
-    """The card of a chip, of an announced one or of an instance; None for another name."""
+    """The card of a chip, an announced chip or an instance; None for another name."""
     for chip in (*rows.chips.values(), *rows.gpus.values()):
         if name in (chip.name.lower(), *(alias.lower() for alias in chip.aliases)):
             card = [Section("", chip_card(chip, rows))]

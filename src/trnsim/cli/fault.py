@@ -66,11 +66,11 @@ def fault(
     if device is not None:
         model.device(device)
     if kind == _CLEAR:
-        _refuse(kind, {"--core": core, "--for": lasts_s})
+        _refuse_options(kind, {"--core": core, "--for": lasts_s})
         echo(f"{hardware.clear(folder, device)} faults ended (emulated)")
         return
     if kind == _RESET:
-        _refuse(kind, {"--device": device, "--core": core, "--for": lasts_s})
+        _refuse_options(kind, {"--device": device, "--core": core, "--for": lasts_s})
         echo(f"{hardware.reset(folder)} faults forgotten, counters are at 0 (emulated)")
         return
     hardware.check_kind(kind)
@@ -96,8 +96,8 @@ def fault(
     echo(hardware.log_line(injected))
 
 
-def _refuse(kind: str, options: Mapping[str, object]) -> None:
-    """Raise `BadInput` where one of `options`, which `kind` does not take, was given."""
+def _refuse_options(kind: str, options: Mapping[str, object]) -> None:
+    """Raise `BadInput` if one of `options`, none of which `kind` takes, has a value."""
     refused = [name for name, value in options.items() if value is not None]
     if refused:
         raise BadInput(f"trnsim fault {kind} takes no {refused[0]}", fix=f"leave {refused[0]} out")

@@ -83,17 +83,17 @@ def _values(saving: RealisedSaving) -> dict[str, object]:
 def _blocks(saving: RealisedSaving) -> list[Block]:
     last = saving.months[-1].month
     cost = f"{amount(saving.workload.migration.usd)} USD of the migration"
-    lines = [
+    notes = [
         f"{cost} were paid back in {saving.paid_back_in}"
         if saving.paid_back_in
         else f"{cost} are not paid back by {last}"
     ]
     if saving.missing:
-        lines.append(f"not in the bill: {', '.join(saving.missing)}")
+        notes.append(f"not in the bill: {', '.join(saving.missing)}")
     if any(month.volume is None for month in saving.months):
-        lines.append("months without a volume are taken to have that of the decision")
+        notes.append("months without a volume are taken to have that of the decision")
     table = Table(_MONTH_COLUMNS, [_row(month) for month in saving.months])
-    return [Note(saving.workload.name), table, *map(Note, lines)]
+    return [Note(saving.workload.name), table, *map(Note, notes)]
 
 
 def _row(month: Month) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ GIB: Final = 2.0**30
 TERA: Final = 1e12
 GIGA: Final = 1e9
 _WHOLE_FROM: Final = 1000
-"""Figures from this one on have no decimals, but separators of thousands."""
+"""From this value on, figures have separators of thousands and no decimals."""
 _FACT_COLUMNS: Final = columns(" |  | ", numbers_from=3)
 
 
@@ -28,7 +28,7 @@ def tera(rate: Rate | None) -> str:
 
 def chip_card(chip: Accelerator, hardware: Catalogue) -> list[Block]:
     """The card of a chip: each figure with its evidence and source, then the contradictions."""
-    also = f" ({', '.join(chip.aliases)})" if chip.aliases else ""
+    aliases = f" ({', '.join(chip.aliases)})" if chip.aliases else ""
     facts = [
         *_peaks("peak", chip.peak_flop_per_s),
         *_peaks("peak with sparsity", chip.peak_sparse_flop_per_s),
@@ -49,9 +49,12 @@ def chip_card(chip: Accelerator, hardware: Catalogue) -> list[Block]:
     cores = f"{chip.cores} NeuronCores" if chip.cores else chip.kind.upper()
     year = f", {chip.year:.0f}" if chip.year is not None else ""
     kind = f", {chip.memory_kind}" if chip.memory_kind else ""
-    head = Note(f"{chip.name}{also}: {cores}{year}{kind}", kind="strong")
-    sold = [row.name for row in hardware.instances.values() if row.accelerator == chip.name]
-    notes = [f"in: {', '.join(sold) or 'no instance of the catalogue'}", *_note_lines(chip.note)]
+    head = Note(f"{chip.name}{aliases}: {cores}{year}{kind}", kind="strong")
+    instances = [row.name for row in hardware.instances.values() if row.accelerator == chip.name]
+    notes = [
+        f"in: {', '.join(instances) or 'no instance of the catalogue'}",
+        *_note_lines(chip.note),
+    ]
     return [
         head,
         _fact_table(facts),
@@ -62,7 +65,7 @@ def chip_card(chip: Accelerator, hardware: Catalogue) -> list[Block]:
 
 def _peaks(label: str, peaks: Mapping[str, Rate]) -> Iterator[tuple[str, str, Provenance | None]]:
     for name, rate in peaks.items():
-        dtype = name.partition("_from_")[0]  # bf16_from_clock: of bf16, derived from the clock
+        dtype = name.partition("_from_")[0]  # bf16_from_clock is a peak of bf16
         yield f"{label} {dtype}", f"{tera(rate)} TFLOP/s", rate.provenance
 
 
@@ -95,17 +98,17 @@ def _indented_notes(lines: Iterable[str]) -> list[Block]:
 
 
 def contradictions(hardware: Catalogue, names: Iterable[str] | None = None) -> list[Block]:
-    """Contradictions of sources about `names`, or all: both figures, and the one that is used."""
-    wanted = None if names is None else set(names)
+    """Notes on contradicting sources about `names`, or all: both figures, and the used one."""
+    chosen = None if names is None else set(names)
     return _indented_notes(
-        f"sources disagree, {topic}: {first}, or {other}; used: {hardware.resolutions[topic].used}"
-        for topic, first, other in hardware.contradictions
-        if wanted is None or wanted & set(hardware.resolutions[topic].names)
+        f"sources disagree, {topic}: {first}, or {second}; used: {hardware.resolutions[topic].used}"
+        for topic, first, second in hardware.contradictions
+        if chosen is None or chosen & set(hardware.resolutions[topic].names)
     )
 
 
 def announced_card(chip: Announced) -> list[Block]:
-    """The card of an announced chip: multiples of another chip's figures, and the products."""
+    """The card of an announced chip: multiples of another chip's figures, and the results."""
     head = (
         f"{chip.name}: {chip.status}; multiples of {chip.compared_chip}; never a default, "
         "not to be rented"
@@ -114,8 +117,8 @@ def announced_card(chip: Announced) -> list[Block]:
     for name, multiple in chip.multiples.items():
         figure = chip.derived.get(name)
         unit = "TB/s" if name == "mem_bw" else "TFLOP/s"
-        product = "" if figure is None else f"that would be {tera(figure)} {unit}; "
-        lines.append(f"{name} x {multiple:g}: {product}{multiple.provenance.source}")
+        result = "" if figure is None else f"that would be {tera(figure)} {unit}; "
+        lines.append(f"{name} x {multiple:g}: {result}{multiple.provenance.source}")
     lines += [f"hybrid: {text} ({source.source})" for text, source in chip.hybrids]
     return [Note(head, kind="strong"), *_indented_notes(lines)]
 

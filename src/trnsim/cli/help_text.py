@@ -25,10 +25,11 @@ _MOST_HELP_CHARS: Final = 100
 _INDENT_CHARS: Final = 2
 _GAP_CHARS: Final = 2
 _MOST_NAME_CHARS: Final = 30
-"""Columns for names of options and commands, at most; and at most this part of the line."""
+"""Columns for names of options and commands, at most."""
 _NAMES_PART: Final = 0.42
+"""Part of a line for these names, at most."""
 _MOST_LABEL_CHARS: Final = len("  Examples:")
-"""Columns of the label of an example; below a longer one the example begins a line."""
+"""Columns of an example's label, at most, for the example to stand in the label's line."""
 _EXAMPLE_PATTERN: Final = re.compile(r"(?:(?P<label>[^:]+): )?(?P<command>trnsim .+)", re.DOTALL)
 _WORD_PATTERN: Final = re.compile(r"""(?:"[^"]*"|'[^']*'|[^\s"'])+""")
 _TYPE_PATTERN: Final = re.compile(r" ?<[^>]*>")
@@ -95,7 +96,7 @@ def _paragraphs(prose: str, columns: int) -> str:
 
 
 def _paragraph(block: str, columns: int) -> list[str]:
-    """Lines of a paragraph; one that is only an example is a command to copy.
+    """Lines of a paragraph; a paragraph that is an example alone is a command to copy.
 
     Lines that are indented are a table of commands and their purpose.
     """
@@ -158,10 +159,12 @@ def _commands(
     command: Any, context: Any, groups: Mapping[str, Sequence[str]] | None, columns: int
 ) -> Iterator[str]:
     """Commands of a group with their summaries: one list, or one for each heading of `groups`."""
-    known: dict[str, Any] = getattr(command, "commands", {})
-    for heading, names in (groups or {"Commands": list(known)}).items() if known else ():
+    subcommands: dict[str, Any] = getattr(command, "commands", {})
+    for heading, names in (
+        (groups or {"Commands": list(subcommands)}).items() if subcommands else ()
+    ):
         rows = [(name, _summary(command.get_command(context, name))) for name in names]
-        yield "\n".join(_listing(heading, rows, columns, max(map(len, known))))
+        yield "\n".join(_listing(heading, rows, columns, max(map(len, subcommands))))
 
 
 def _example_of_group(command: Any, context: Any, columns: int) -> str:
@@ -178,14 +181,14 @@ def _summary(command: Any) -> str:
 
 
 def _listing(heading: str, rows: Iterable[Row], columns: int, least_chars: int = 0) -> list[str]:
-    """Names below a heading, each with its text beside it, or below where the name is long.
+    """Lines of names below a heading, each with its text beside it, or below a long name.
 
-    `columns` is the width of a line, `least_chars` that of the names' column.
+    `columns` is the width of a line, `least_chars` the least width of the names' column.
     """
     rows = list(rows)
-    most = min(_MOST_NAME_CHARS, int(columns * _NAMES_PART))
-    longest = max((len(name) for name, _ in rows if len(name) <= most), default=most)
-    column = _INDENT_CHARS + max(longest, min(least_chars, most)) + _GAP_CHARS
+    most_chars = min(_MOST_NAME_CHARS, int(columns * _NAMES_PART))
+    longest = max((len(name) for name, _ in rows if len(name) <= most_chars), default=most_chars)
+    column = _INDENT_CHARS + max(longest, min(least_chars, most_chars)) + _GAP_CHARS
     bold, plain = emphasis()
     lines = [f"{bold}{heading}:{plain}"]
     for name, prose in rows:

@@ -30,7 +30,7 @@ from trnsim.workload.resident import cache_bytes, weights_bytes
 app = parser()
 
 _KIND_ORDER: Final = ("private", "on_demand", "capacity_block", "spot")
-"""Kinds in the order in which the first with a price is shown, where none is asked for."""
+"""Order of kinds without --price: the first kind with a price is shown."""
 _NAME_WIDTH: Final = 26  # characters of the text
 _NAMES: Final = (Column("instance", place="text"), Column("instance", place="page"))
 _INSTANCE_COLUMNS: Final = (
@@ -128,7 +128,7 @@ def instances(
 
 
 def quote_of(name: str, kind: str | None, day: date, catalogue: Catalogue) -> Quote:
-    """The quote of `kind`; if `kind` is None, of the first kind with a price."""
+    """The quote of an instance by `kind`; if that is None, by the first kind with a price."""
     kinds = (kind,) if kind is not None else _KIND_ORDER
     quotes = [quote(name, purchase_kind, as_of=day, rows=catalogue) for purchase_kind in kinds]
     return next((offer for offer in quotes if offer.usd_per_hour is not None), quotes[-1])

@@ -25,7 +25,7 @@ class InventoryOptions:
         """The options of the assessment, with the day of its prices.
 
         Raises:
-            BadInput: `as_of` is no day, or a later one.
+            BadInput: `as_of` is no day, or one after today.
         """
         return AssessmentOptions(
             on=tuple(listed_names(self.on)),

@@ -11,6 +11,7 @@ import typer
 
 from trnsim import files
 from trnsim.cli.job_document import (
+    ExaminedSpec,
     check_document,
     difference_document,
     launched_document,
@@ -23,7 +24,7 @@ from trnsim.cli.terminal import echo
 from trnsim.document.answer import Document
 from trnsim.errors import BadInput
 from trnsim.jobs.assumption import SpecAssumption
-from trnsim.jobs.finding import Finding, Severity
+from trnsim.jobs.finding import Severity
 from trnsim.jobs.formats import FORMATS, read_specs, write_spec
 from trnsim.jobs.formats.batch_request import submitted
 from trnsim.jobs.launched import launched_time
@@ -76,7 +77,7 @@ def _read(paths: Sequence[Path], submit: Path | None) -> list[JobSpec]:
 
 @dataclass(frozen=True, kw_only=True)
 class StatedOptions:
-    """Options that state what a spec does not."""
+    """Options for values that a spec may not state."""
 
     on: _On = ""
     model: _Model = ""
@@ -136,11 +137,11 @@ def check(specs: _Files, on: _On = "", model: _Model = "", submit: _Submit = Non
 
     Example: trnsim job check train.sbatch --on trn2.48xlarge
     """
-    known = SpecAssumption(instance=on, model=model)
-    read = [known.completed(spec) for spec in _read(specs, submit)]
-    checked = [(spec, findings(spec)) for spec in read]
-    errors = [finding for _, found in checked for finding in found if finding.severity == _ERROR]
-    return PrintedAnswer(check_document(checked), status=1 if errors else 0)
+    assumption = SpecAssumption(instance=on, model=model)
+    completed = [assumption.completed(spec) for spec in _read(specs, submit)]
+    checked = [(spec, findings(spec)) for spec in completed]
+    has_error = any(finding.severity == _ERROR for _, found in checked for finding in found)
+    return PrintedAnswer(check_document(checked), status=1 if has_error else 0)
 
 
 @app.command()
@@ -154,9 +155,9 @@ def price(options: PriceOptions) -> Document:
 
     Example: trnsim job price train.sbatch --on trn2.48xlarge --model llama-3.1-8b
     """
-    known = options.assumption()
+    assumption = options.assumption()
     specs = _read(options.specs, options.submit)
-    return price_document([(spec, _priced(spec, known)) for spec in specs])
+    return price_document([(spec, _price_of(spec, assumption)) for spec in specs])
 
 
 @app.command()
@@ -179,7 +180,7 @@ def write(
     if output is not None:
         files.check_writable(output)
     specs = _read([spec], submit)
-    text = "".join(_converted_text(found, format_name) for found in specs)
+    text = "".join(_converted_text(job_spec, format_name) for job_spec in specs)
     if output is None:
         echo(text.rstrip("\n"))
     else:
@@ -209,9 +210,9 @@ def diff(options: DiffOptions) -> Document:
 
     Example: trnsim job diff old.sbatch new.sbatch --on trn2.48xlarge --output change.md
     """
-    known = options.assumption()
+    assumption = options.assumption()
     before, after = (
-        _examined(path, options.submit, known) for path in (options.before, options.after)
+        _examined(path, options.submit, assumption) for path in (options.before, options.after)
     )
     return difference_document(before, after)
 
@@ -237,27 +238,26 @@ def launched(options: LaunchedOptions) -> Document:
 
     Example: trnsim job launched train.sbatch trnsim-slurm-12.0/world.json --model llama-3.2-1b
     """
-    spec, _, price = _examined(options.spec, options.submit, options.assumption())
-    return launched_document(spec, launched_time(price, options.world))
+    examined = _examined(options.spec, options.submit, options.assumption())
+    return launched_document(examined.spec, launched_time(examined.price, options.world))
 
 
-def _priced(spec: JobSpec, known: SpecAssumption) -> JobPrice:
-    return price_job(spec.job, known, is_of_sagemaker=spec.is_of_sagemaker)
+def _price_of(spec: JobSpec, assumption: SpecAssumption) -> JobPrice:
+    return price_job(spec.job, assumption, is_of_sagemaker=spec.is_of_sagemaker)
 
 
-def _examined(
-    path: Path, submit: Path | None, known: SpecAssumption
-) -> tuple[JobSpec, list[Finding], JobPrice]:
+def _examined(path: Path, submit: Path | None, assumption: SpecAssumption) -> ExaminedSpec:
     """The only job of a file, with its findings and its price.
 
     Raises:
         BadInput: the file holds several jobs.
     """
-    specs: Sequence[JobSpec] = _read([path], submit)
+    specs = _read([path], submit)
     if len(specs) > 1:
         lines = ", ".join(str(spec.start.line) for spec in specs)
         raise BadInput(
-            f"{path} holds {len(specs)} jobs, in lines {lines}", fix="compare files of one job each"
+            f"{path} holds {len(specs)} jobs, in lines {lines}", fix="name a file of one job"
         )
     (spec,) = specs
-    return spec, findings(known.completed(spec)), _priced(spec, known)
+    found = findings(assumption.completed(spec))
+    return ExaminedSpec(spec, found, _price_of(spec, assumption))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from trnsim.document.answer import Block, Document, Figure, Items, Note, Section, Table, columns
 from trnsim.document.values import picked
@@ -25,9 +25,9 @@ from trnsim.system.serve.plan import ServingPlan
 from trnsim.system.train.estimate import TrainingEstimate
 
 _SHOWN_FIELDS: Final = 8
-"""Fields without a meaning that the text names; the JSON has all."""
+"""Fields without a meaning that the text names, at most; the JSON has all."""
 _SHOWN_CHARS: Final = 60
-"""Characters of a value that the text shows."""
+"""Characters of a value that the text shows, at most."""
 _SPEC_NAMES: Final = "file=start.file line=start.line format"
 """Attributes of a spec that its JSON begins with."""
 _LIST_INDEX: Final = re.compile(r"(\[\d+\])+$")
@@ -41,8 +41,8 @@ _HOURS_OF_MONTH: Final = 730
 def check_document(checked: Sequence[tuple[JobSpec, list[Finding]]]) -> Document:
     """Specs, and the findings of each at their lines."""
     sections = [Section("", _check_blocks(spec, found)) for spec, found in checked]
-    every = [finding for _, found in checked for finding in found]
-    sections.append(Section("", [Note(_count_sentence(len(checked), every))]))
+    all_findings = [finding for _, found in checked for finding in found]
+    sections.append(Section("", [Note(_count_sentence(len(checked), all_findings))]))
     rows = Table(
         columns("file | line | severity | rule | reason | fix | source", numbers_from=7),
         [
@@ -50,7 +50,7 @@ def check_document(checked: Sequence[tuple[JobSpec, list[Finding]]]) -> Document
                 *(finding.place.file, Figure(finding.place.line, str(finding.place.line))),
                 *(finding.severity, finding.rule, finding.reason, finding.fix, finding.source),
             )
-            for finding in every
+            for finding in all_findings
         ],
     )
     values = [_spec_values(spec, found) for spec, found in checked]
@@ -217,16 +217,16 @@ def _serving_words(plan: ServingPlan) -> str:
 
 
 def _bill_sentences(price: JobPrice) -> list[str]:
-    """Time and bill in words: of a plan, a bound, or per hour."""
+    """Time and bill in words: the plan's, else an upper bound, else USD per hour."""
     sentences = []
     if price.time_s is not None:
         usd = "no price" if price.usd is None else f"{amounts(price.usd)} USD"
         if price.basis is TimeBasis.PLAN:
             sentences.append(f"time {durations(price.time_s)}, bill {usd}")
         else:
-            most = "no price" if price.usd is None else f"{amount(price.usd.p50)} USD"
+            usd_limit = "no price" if price.usd is None else f"{amount(price.usd.p50)} USD"
             limit = seconds(price.time_s.p50)
-            sentences.append(f"at most {limit}, the time limit, and {most}: an upper bound")
+            sentences.append(f"at most {limit}, the time limit, and {usd_limit}: an upper bound")
     elif price.usd_per_hour is not None:
         hourly = price.usd_per_hour
         month = amount(hourly * _HOURS_OF_MONTH)
@@ -266,24 +266,33 @@ def _signed(term: Term) -> str:
 
 
 def _launched_words(time: LaunchedTime) -> str:
-    ran = f"{amount(time.steps)} steps, of which the launch ran {time.launched_steps:,}"
+    step_counts = f"{amount(time.steps)} steps, of which the launch ran {time.launched_steps:,}"
     if time.is_equal:
-        return f"{ran}: equal to 1 %"
+        return f"{step_counts}: equal to 1 %"
     names = enumerated([term.name for term in time.differing], "and")
-    return f"{ran}: they differ in {names}"
+    return f"{step_counts}: they differ in {names}"
+
+
+class ExaminedSpec(NamedTuple):
+    """A job's spec, the findings of its check, and its price."""
+
+    spec: JobSpec
+    findings: list[Finding]
+    price: JobPrice
 
 
 def difference_document(
-    before: tuple[JobSpec, list[Finding], JobPrice],
-    after: tuple[JobSpec, list[Finding], JobPrice],
+    before: ExaminedSpec,
+    after: ExaminedSpec,
 ) -> Document:
     """Changes between two versions of a spec: fields, findings, time and bill."""
-    changed = changes(before[0].job, after[0].job)
-    appeared, gone = new_findings(before[1], after[1]), new_findings(after[1], before[1])
-    totals = _totals(before[2], after[2])
+    changed = changes(before.spec.job, after.spec.job)
+    appeared = new_findings(before.findings, after.findings)
+    gone = new_findings(after.findings, before.findings)
+    totals = _totals(before.price, after.price)
     sections = [
-        Section("", [Note(job_title(before[0])), Note(job_title(after[0]))]),
-        Section("Time and bill", [totals, *_reason_notes(before[2], after[2])]),
+        Section("", [Note(job_title(before.spec)), Note(job_title(after.spec))]),
+        Section("Time and bill", [totals, *_reason_notes(before.price, after.price)]),
         Section("New findings", _finding_blocks(appeared) or [Note("none")]),
     ]
     if gone:
@@ -295,8 +304,8 @@ def difference_document(
         ]
         sections.append(Section("Fields that changed", [Table(_CHANGE_COLUMNS, rows)]))
     values = {
-        "before": _price_values(before[0], before[2]),
-        "after": _price_values(after[0], after[2]),
+        "before": _price_values(before.spec, before.price),
+        "after": _price_values(after.spec, after.price),
         "changes": [picked(change, "field before after") for change in changed],
         "new_findings": [_finding_values(finding) for finding in appeared],
         "gone_findings": [_finding_values(finding) for finding in gone],
@@ -319,29 +328,29 @@ def _totals(before: JobPrice, after: JobPrice) -> Table:
         None if price.training is None else price.training.step.step_s for price in (before, after)
     ]
     rows = [
-        ("step", *_pair(*steps, is_time=True)),
-        ("time", *_pair(before.time_s, after.time_s, is_time=True)),
-        ("USD/h", *_number_pair(before.usd_per_hour, after.usd_per_hour)),
-        ("bill USD", *_pair(before.usd, after.usd, is_time=False)),
+        ("step", *_interval_cells(*steps, is_time=True)),
+        ("time", *_interval_cells(before.time_s, after.time_s, is_time=True)),
+        ("USD/h", *_number_cells(before.usd_per_hour, after.usd_per_hour)),
+        ("bill USD", *_interval_cells(before.usd, after.usd, is_time=False)),
     ]
     return Table(_TOTAL_COLUMNS, rows)
 
 
-def _pair(
+def _interval_cells(
     before: Interval | None, after: Interval | None, *, is_time: bool
 ) -> tuple[str, str, str]:
     words = durations if is_time else amounts
     shown = ["-" if value is None else words(value) for value in (before, after)]
     medians = [None if value is None else value.p50 for value in (before, after)]
-    return shown[0], shown[1], _change(*medians)
+    return shown[0], shown[1], _relative_change(*medians)
 
 
-def _number_pair(before: float | None, after: float | None) -> tuple[str, str, str]:
+def _number_cells(before: float | None, after: float | None) -> tuple[str, str, str]:
     shown = ["-" if value is None else amount(value) for value in (before, after)]
-    return shown[0], shown[1], _change(before, after)
+    return shown[0], shown[1], _relative_change(before, after)
 
 
-def _change(before: float | None, after: float | None) -> str:
+def _relative_change(before: float | None, after: float | None) -> str:
     if before is None or after is None or not before:
         return "-"
     return f"{after / before - 1:+z.1%}"

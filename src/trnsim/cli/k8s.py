@@ -50,14 +50,14 @@ def scheduler_extension(
     extension = SchedulerExtension(KubernetesApi(access(server, token_file, ca_file)), _log)
     extension.rebuild()
     service = application(extension.filter, extension.bind)
-    with listening(service, port, socket) as (running, address):
+    with listening(service, port, socket) as (http_server, address):
         _log(f"emulated by trnsim; listening on {address}")
-        threading.Thread(target=running.serve_forever, daemon=True).start()
+        threading.Thread(target=http_server.serve_forever, daemon=True).start()
         ended = threading.Event()
         with ended_by_signals(ended.set):
             while not ended.wait(1):  # on Windows, Ctrl-C does not interrupt an unlimited wait
                 pass
-        running.shutdown()
+        http_server.shutdown()
     extension.api.close()
 
 

@@ -1,4 +1,4 @@
-"""`trnsim k8s device-plugin` and `node-problems`: what runs on each node of a cluster."""
+"""`trnsim k8s device-plugin` and `node-problems`, which run on each node of a cluster."""
 
 from __future__ import annotations
 
@@ -85,22 +85,22 @@ def device_plugin(
     names = _resources(resource)
     model = instance_model(one_platform(on).instance if on else None, lnc)
     state = state_folder()
-    held: Callable[[], Sequence[ContainerHolding]] = partial(holdings, pod_resources)
+    read_holdings: Callable[[], Sequence[ContainerHolding]] = partial(holdings, pod_resources)
     api = _api(server, token_file, ca_file)
-    running = plugin.DevicePlugin(
+    daemon = plugin.DevicePlugin(
         plugin.Settings(
             NodeDevices(model),
             names,
             plugins,
             state,
             device_files,
-            held if len(names) > 1 or api else tuple,
+            read_holdings if len(names) > 1 or api else tuple,
             partial(reservations, api, _node_name(node)) if api else lambda _holdings: (),
             _say,
         )
     )
-    with ended_by_signals(running.stop):
-        running.run()
+    with ended_by_signals(daemon.stop):
+        daemon.run()
 
 
 def node_problems(
@@ -132,15 +132,16 @@ def node_problems(
     if api is None and kmsg is None:
         access(server, token_file, ca_file)  # refused: there is nowhere to report to
     model = instance_model(one_platform(on).instance if on else None, lnc)
-    held = partial(holdings, pod_resources)
-    place = ReportedNode(_node_name(node), NodeDevices(model), state_folder(), held)
-    running = NodeProblems(place, api, _say, kmsg)
-    with ended_by_signals(running.stop):
-        running.run()
+    read_holdings = partial(holdings, pod_resources)
+    name, state = _node_name(node), state_folder()
+    reported_node = ReportedNode(name, NodeDevices(model), state, read_holdings)
+    daemon = NodeProblems(reported_node, api, _say, kmsg)
+    with ended_by_signals(daemon.stop):
+        daemon.run()
 
 
 def _api(server: str | None, token_file: Path | None, ca_file: Path | None) -> KubernetesApi | None:
-    """The API that the options name, or that of this pod; None without either."""
+    """The Kubernetes API that the options name, or of this pod's cluster; None without either."""
     if server is None and "KUBERNETES_SERVICE_HOST" not in os.environ:
         return None
     return KubernetesApi(access(server, token_file, ca_file))
@@ -152,10 +153,10 @@ def _node_name(option: str | None) -> str:
 
 
 def _resources(options: Sequence[str] | None) -> tuple[str, ...]:
-    """Full names of resources, each once, in the order of `RESOURCES`.
+    """Full names of the resources that options name, each once, in the order of `RESOURCES`.
 
     Raises:
-        BadInput: another name.
+        BadInput: a name is no resource of Neuron.
     """
     if not options:
         return DEFAULT
@@ -169,7 +170,7 @@ def _resources(options: Sequence[str] | None) -> tuple[str, ...]:
             fix="--resource neuron",
             source="aws-neuron-sdk deploy/infrastructure/plugins.rst",
         )
-    return tuple(full for name, full in legal.items() if name in names)
+    return tuple(resource for name, resource in legal.items() if name in names)
 
 
 @contextmanager
@@ -180,11 +181,11 @@ def ended_by_signals(stop: Callable[[], None]) -> Generator[None]:
         stop()
 
     signals = (signal.SIGTERM, signal.SIGINT)
-    before = [signal.signal(number, end) for number in signals]
+    old_handlers = [signal.signal(number, end) for number in signals]
     try:
         yield
     finally:
-        for number, handler in zip(signals, before, strict=True):
+        for number, handler in zip(signals, old_handlers, strict=True):
             signal.signal(number, handler)
 
 

@@ -22,7 +22,7 @@ from trnsim.launch import launcher, report
 from trnsim.launch.job import LaunchJob, job
 
 _DEFAULT_FOLDER: Final = Path("trnsim-launch")
-_WRITTEN: Final = re.compile(r"(?:rank|node)-\d+\.(?:log|json)")
+_RANK_FILE: Final = re.compile(r"(?:rank|node)-\d+\.(?:log|json)")
 """Names of the files that a launch writes into its folders of logs and of figures."""
 
 app = parser()
@@ -86,7 +86,7 @@ def launch(
 
     Example: trnsim launch --on trn2.48xlarge --nodes 2 --ranks-per-node 4 -- python train.py
     """
-    launched = job(
+    launch_job = job(
         tuple(command or ()),
         one_platform(on).instance,
         folder,
@@ -96,39 +96,39 @@ def launch(
         fault_texts=tuple(fault or ()),
         max_restarts=max_restarts,
     )
-    raise SystemExit(run_to_end(launched))
+    raise SystemExit(run_to_end(launch_job))
 
 
-def run_to_end(launched: LaunchJob) -> int:
+def run_to_end(launch_job: LaunchJob) -> int:
     """Run a job, print and write its report; returns the exit status."""
-    _prepare(launched)
-    echo(report.title(launched.fabric))
-    ended = launcher.launch(launched, launcher.stderr_line, _show)
-    unwritten = _report(launched, ended)
-    if unwritten is not None:
-        complain(message(unwritten))
-    return ended.status or (2 if unwritten else 0)
+    _prepare(launch_job)
+    echo(report.title(launch_job.fabric))
+    job_end = launcher.launch(launch_job, launcher.stderr_line, _show)
+    write_error = _report(launch_job, job_end)
+    if write_error is not None:
+        complain(message(write_error))
+    return job_end.status or (2 if write_error else 0)
 
 
-def _prepare(launched: LaunchJob) -> None:
+def _prepare(launch_job: LaunchJob) -> None:
     """Make the folders, and remove the files that an earlier launch wrote there.
 
     Raises:
-        BadInput: they cannot be written, or the disk is full.
+        BadInput: the folders cannot be written, or the disk is full.
     """
-    files.check_folder(launched.folder)
-    for folder in (launched.logs, launched.figures):
+    files.check_folder(launch_job.folder)
+    for folder in (launch_job.logs, launch_job.figures):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             for file in folder.iterdir():
-                if _WRITTEN.fullmatch(file.name):
+                if _RANK_FILE.fullmatch(file.name):
                     file.unlink()
         except OSError as error:
             raise BadInput(
                 f"cannot write to the folder {folder}: {error.strerror}", fix="name another folder"
             ) from error
-    files.write(launched.logs / ".room", " " * 4096)  # a full disk is refused before ranks start
-    (launched.logs / ".room").unlink()
+    files.write(launch_job.logs / ".room", " " * 4096)  # a full disk is refused before ranks start
+    (launch_job.logs / ".room").unlink()
 
 
 def _show(text: str) -> None:
@@ -136,11 +136,11 @@ def _show(text: str) -> None:
     sys.stdout.flush()
 
 
-def _report(launched: LaunchJob, ended: launcher.JobEnd) -> BadInput | None:
-    """Print and write the report; the error where it could not be written."""
-    world = report.job_world(launched, ended)
-    error = report.write_or_error(world, launched.folder)
+def _report(launch_job: LaunchJob, job_end: launcher.JobEnd) -> BadInput | None:
+    """Print and write the report; returns the error if it could not be written."""
+    world = report.job_world(launch_job, job_end)
+    error = report.write_or_error(world, launch_job.folder)
     echo(f"\n{text(report.world_document(world), width())}")
     if error is None:
-        echo(f"  report  {launched.folder / 'world.html'}\n  logs    {launched.logs}")
+        echo(f"  report  {launch_job.folder / 'world.html'}\n  logs    {launch_job.logs}")
     return error

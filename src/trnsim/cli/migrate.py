@@ -101,7 +101,7 @@ class MigrateCommand(Command):
 def migrate(
     path: _File,
     to: _To = LATEST.name,
-    origin: _From = None,
+    source_version: _From = None,
     is_written: _Write = False,
     inputs: KernelInputs = None,
     shapes: _Shapes = None,
@@ -124,33 +124,41 @@ def migrate(
     Example: trnsim migrate kernels.py --to 0.6 --output new.py
     """
     is_program = output is not None and output.suffix == _PYTHON
-    new = output if is_program else path if is_written else None
+    new_path = output if is_program else path if is_written else None
     answer_file = None if is_program else output
-    _check_files(path, new, answer_file, folder)
-    mark, text = _text(path)
-    report = report_of(text, str(path), version_named(to, "--to"), origin)
+    _check_files(path, new_path, answer_file, folder)
+    bom, text = _bom_and_text(path)
+    report = report_of(text, str(path), version_named(to, "--to"), source_version)
     _check_kernel(report, kernel, inputs)
     migration = rewritten(report)
     arrays = [array_files.load(file) for file in inputs or []]
-    extents = shapes_of(shapes or [])
-    is_tried = bool(report.statements or arrays or extents or kernel)
-    trials = trials_of(report, migration.text, extents, arrays, kernel, seed) if is_tried else []
-    if new is not None:
-        files.write(new, mark + migration.text.encode())  # a program keeps its control characters
-    document = migrate_document(report, trials, migration if new is not None else None, new)
-    answered = PrintedAnswer(document, files=[new] if new is not None else [])
+    shape_by_argument = shapes_of(shapes or [])
+    is_tried = bool(report.statements or arrays or shape_by_argument or kernel)
+    trials = (
+        trials_of(report, migration.text, shape_by_argument, arrays, kernel, seed)
+        if is_tried
+        else []
+    )
+    if new_path is not None:
+        files.write(
+            new_path, bom + migration.text.encode()
+        )  # a program keeps its control characters
+    document = migrate_document(
+        report, trials, migration if new_path is not None else None, new_path
+    )
+    answered = PrintedAnswer(document, files=[new_path] if new_path is not None else [])
     answer(answered, folder, answer_file, as_json=as_json)
 
 
 def _check_kernel(report: Report, kernel: str | None, inputs: list[Path] | None) -> None:
-    """Refuse a kernel that the file has not, and arrays for several kernels.
+    """Refuse a --kernel that the file has not, and arrays without --kernel for several kernels.
 
     Raises:
         BadInput: in either case.
     """
-    names = [each.name for each in report.file.kernels]
+    names = [kernel_file.name for kernel_file in report.file.kernels]
     legal = ", ".join(names) or "none"
-    if kernel is not None and kernel not in {each.name for each in report.file.functions}:
+    if kernel is not None and kernel not in {function.name for function in report.file.functions}:
         raise BadInput(
             f"--kernel {kernel}, and {report.path} has the kernels: {legal}",
             fix="name one of them with --kernel, or leave it out",
@@ -162,10 +170,14 @@ def _check_kernel(report: Report, kernel: str | None, inputs: list[Path] | None)
         )
 
 
-def _check_files(path: Path, new: Path | None, output: Path | None, folder: Path | None) -> None:
+def _check_files(
+    path: Path, new_path: Path | None, output: Path | None, folder: Path | None
+) -> None:
     """Refuse files that cannot be written before work begins."""
-    if new is not None and (new != path or path.is_file()):  # else it is named as unreadable
-        files.check_writable(new)
+    if new_path is not None and (
+        new_path != path or path.is_file()
+    ):  # else it is named as unreadable
+        files.check_writable(new_path)
     if output is not None and output.suffix.lower() not in ENDINGS:
         raise BadInput(
             f"--output {output}; legal endings: {_PYTHON} for the rewritten file, and for the "
@@ -177,16 +189,16 @@ def _check_files(path: Path, new: Path | None, output: Path | None, folder: Path
         check_report(folder)
 
 
-def _text(path: Path) -> tuple[bytes, str]:
-    """The mark of UTF-8 with which editors on Windows begin a file, or b"", and the file's text.
+def _bom_and_text(path: Path) -> tuple[bytes, str]:
+    """The UTF-8 byte order mark at the start of a file, or b"", and the file's text.
 
     Raises:
-        BadInput: it cannot be read, or is no text.
+        BadInput: the file cannot be read, or is no text.
     """
     fix = "name a Python file of kernels"
     try:
         stored = files.read_bytes(path, fix)
-        mark = BOM_UTF8 if stored.startswith(BOM_UTF8) else b""
-        return mark, stored.removeprefix(mark).decode("utf-8")
+        bom = BOM_UTF8 if stored.startswith(BOM_UTF8) else b""
+        return bom, stored.removeprefix(bom).decode("utf-8")
     except UnicodeDecodeError as error:
         raise BadInput(f"{path} is not valid Python: {error}", fix=fix) from error

@@ -52,7 +52,7 @@ def migrate_document(
     written: Rewritten | None = None,
     path: Path | None = None,
 ) -> Document:
-    """The answer for a file, the trials of its kernels, and the rewritten one at `path`."""
+    """The answer for a file: its statements, its kernels' trials, and the rewritten file."""
     heading = Note(_heading(report))
     sections = [
         Section("", [heading, *_kernels(report)]),
@@ -68,7 +68,7 @@ def migrate_document(
         "file": report.path,
         "target": report.target.name,
         "kernels": [picked(kernel, _KERNEL_NAMES) for kernel in report.kernels],
-        "statements": [_statement_values(report, each) for each in report.statements],
+        "statements": [_statement_values(report, statement) for statement in report.statements],
         "trials": [
             picked(
                 trial,
@@ -87,7 +87,7 @@ def migrate_document(
         },
     }
     rows: list[dict[str, Any]] = [
-        dict(zip(_ROWS, _row(each), strict=True)) for each in report.statements
+        dict(zip(_ROWS, _row(statement), strict=True)) for statement in report.statements
     ]
     return Document(
         f"Migration of {report.path} to {report.target}",
@@ -99,7 +99,7 @@ def migrate_document(
 
 
 def _heading(report: Report) -> str:
-    """The number of places by effect."""
+    """A sentence on the number of changing places, by effect."""
     if not report.statements:
         return f"{report.path}: nothing changes until {report.target}."
     counts: dict[str, int] = {}
@@ -110,7 +110,7 @@ def _heading(report: Report) -> str:
 
 
 def _trials(report: Report, trials: Sequence[Trial]) -> Section:
-    """The end of each kernel on the same inputs, old and new."""
+    """How each kernel of the old and the new file ended on the same inputs."""
     rows = [
         (
             trial.kernel,
@@ -131,13 +131,13 @@ def _trials(report: Report, trials: Sequence[Trial]) -> Section:
 
 
 def _rewriting(written: Rewritten) -> str:
-    """The number of places that were rewritten, and of those that were not."""
-    left = ", ".join(str(line) for line in dict.fromkeys(each.line for each in written.commented))
-    if not left:
+    """A sentence on the places that were rewritten, and those left to the user."""
+    lines = dict.fromkeys(statement.line for statement in written.commented)
+    if not lines:
         return f"{_places(written.rewritten)} rewritten; no comment was needed."
     return (
         f"{_places(written.rewritten)} rewritten; {_places(len(written.commented))} "
-        f"for you, below a comment: line {left}."
+        f"for you, below a comment: line {', '.join(map(str, lines))}."
     )
 
 
@@ -168,7 +168,7 @@ def _kernels(report: Report) -> list[Block]:
 
 
 def _statements(report: Report) -> list[Block]:
-    """A row for all places of a behaviour of which the same is said."""
+    """A table with one row for all places of a behaviour that have the same text."""
     groups: dict[object, list[int]] = {}
     for number, statement in enumerate(report.statements):
         key = statement.row.name, statement.version, statement.effect, _fix(report, statement)
@@ -177,7 +177,7 @@ def _statements(report: Report) -> list[Block]:
     below: dict[int, list[str]] = {}
     for first, *others in groups.values():
         statement = report.statements[first]
-        lines = [report.statements[each].line for each in others]
+        lines = [report.statements[number].line for number in others]
         below[len(rows)] = [
             *([f"also in line {', '.join(map(str, lines))}"] if lines else []),
             f"fix: {_fix(report, statement)}",
@@ -198,16 +198,16 @@ def _statements(report: Report) -> list[Block]:
 
 def _fix(report: Report, statement: Statement) -> str:
     """The replacement, and whether --write makes it."""
-    instead, way = statement.row.instead, _reason_by_hand(report, statement)
+    instead, manual = statement.row.instead, _reason_by_hand(report, statement)
     if not statement.holds_in(report.target):
         return f"{instead}, or leave it as it is: legal again in {report.target}"
-    if way == instead:
+    if manual == instead:
         return instead
-    return f"{instead} (--write does it)" if not way else f"{instead} (by hand: {way})"
+    return f"{instead} (--write does it)" if not manual else f"{instead} (by hand: {manual})"
 
 
 def _reason_by_hand(report: Report, statement: Statement) -> str:
-    """Why a statement is for a person; "" if --write rewrites it, or need not."""
+    """Why a statement has to be rewritten by hand; "" if --write does it, or nobody has to."""
     return manual_reason(report, statement) if statement.holds_in(report.target) else ""
 
 

@@ -1,4 +1,4 @@
-"""The reports that exporters of neuron-monitor repeat: those piped into them, else their own."""
+"""The reports that exporters of neuron-monitor pass on: from a pipe, else measured here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trnsim.tools.monitor.user_monitor import user_reports
 
 
 def source() -> Iterator[dict[str, Any]]:
-    """Reports of the standard input where something is piped into it, else of the user's programs.
+    """Reports from the standard input if it is a pipe or a file, else of the user's programs.
 
     Raises:
         BadInput: nothing is piped in, and the state folder cannot be used.
@@ -22,7 +22,7 @@ def source() -> Iterator[dict[str, Any]]:
 
 
 def collect(reports: Iterator[dict[str, Any]], collected: CollectedSeries) -> Iterator[None]:
-    """Take reports in, one at each step; one that is not understood is named and left out."""
+    """Add reports to `collected`, one per step; one that is not understood is named, left out."""
     for report in reports:
         try:
             collected.add(report)

@@ -33,36 +33,36 @@ from trnsim.tools.nccom.times import PlannedOperation, SizeTime, fabric_of, plan
 from trnsim.tools.nccom.values import check
 
 app = parser()
-_SEVERAL: Final = ("--hosts", "-s", "--stats", "-t")
+_MULTI_WORD_OPTIONS: Final = ("--hosts", "-s", "--stats", "-t")
 """Options that take all words up to the next option."""
-_CHECK: Final = ("--check", "-c")
+_CHECK_NAMES: Final = ("--check", "-c")
 _MOST_OPERATIONS: Final = 10_000_000
 _SEED_RANGE: Final = 2**32
 _SHAPE: Final = "[STEP,STEP][COUNT,COUNT]"
 
 
 class NccomCommand(Command):
-    """A command with options of several words, and of one or none."""
+    """The parser of options that take several words, or one or none."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Give the parser each word of such an option behind the option's name."""
+        """Parse the arguments, each word of such an option behind the option's name."""
         return super().parse_args(ctx, list(folded_arguments(args)))
 
 
 def folded_arguments(args: Sequence[str]) -> Iterator[str]:
-    """The arguments with one word for each option: ``-s a b`` is ``-s a -s b``.
+    """The arguments with one word behind each option: ``-s a b`` becomes ``-s a -s b``.
 
-    ``--check`` without one of its words is ``--check random``, so that what follows it may be the
-    operation.
+    ``--check`` without random or all_ones becomes ``--check random``, so that the word behind it
+    can be the operation.
     """
-    rest = list(args)
-    while rest:
-        word = rest.pop(0)
-        if word in _CHECK:
-            yield from (word, rest.pop(0) if rest and rest[0] in CHECKS else RANDOM)
-        elif word in _SEVERAL and rest and not rest[0].startswith("-"):
-            while rest and not rest[0].startswith("-"):
-                yield from (word, rest.pop(0))
+    remaining = list(args)
+    while remaining:
+        word = remaining.pop(0)
+        if word in _CHECK_NAMES:
+            yield from (word, remaining.pop(0) if remaining and remaining[0] in CHECKS else RANDOM)
+        elif word in _MULTI_WORD_OPTIONS and remaining and not remaining[0].startswith("-"):
+            while remaining and not remaining[0].startswith("-"):
+                yield from (word, remaining.pop(0))
         else:
             yield word
 
@@ -117,7 +117,7 @@ class NccomOptions:
     check: Annotated[
         str,
         typer.Option(
-            *("--check", "-c"),
+            *_CHECK_NAMES,
             help="Compute values and compare them with golden ones: of random inputs, or of ones.",
             metavar="[random|all_ones]",
         ),
@@ -233,8 +233,8 @@ class NccomOptions:
 
     def operation_options(self) -> OperationOptions:
         """The options of an operation."""
-        known = {field.name for field in fields(OperationOptions)}
-        return OperationOptions(**{k: value for k, value in self.values().items() if k in known})
+        names = {field.name for field in fields(OperationOptions)}
+        return OperationOptions(**{k: value for k, value in self.values().items() if k in names})
 
     def node_options(self) -> NodeOptions:
         """The options of nodes."""
@@ -274,12 +274,14 @@ def nccom_test(options: NccomOptions) -> None:
     fabric = fabric_of(model.name, model.lnc, options.nnodes, options.nworkers)
     base = options.operation_options()
     streams = streams_of(base, options.streams_json)
-    operations = [planned_operation(each, fabric, target_of_chip(model.chip)) for each in streams]
+    operations = [
+        planned_operation(stream, fabric, target_of_chip(model.chip)) for stream in streams
+    ]
     rows = blocks(operations)
-    _tell(options, model, _notes(options, model, streams), rows)
-    for each in operations:
-        if each.options.check:
-            _check_values(each)
+    _print_notes(options, model, _notes(options, model, streams), rows)
+    for operation in operations:
+        if operation.options.check:
+            _check_values(operation)
     echo("\n".join(report.table(block, columns) for block in rows))
     if options.report_to_json_file is not None:
         answer = report.answer(rows, columns, {**options.values(), "instance": model.name})
@@ -295,11 +297,11 @@ def _notes(
         field.name: None if field.default is MISSING else field.default
         for field in (*fields(OperationOptions), *fields(NccomOptions))
     }
-    for each in streams:  # a stream may state what the command line does not
+    for stream in streams:  # a stream may state what the command line does not
         values |= {
-            name: getattr(each, name)
+            name: getattr(stream, name)
             for name in notes.IGNORED
-            if hasattr(each, name) and getattr(each, name) != defaults[name]
+            if hasattr(stream, name) and getattr(stream, name) != defaults[name]
         }
     counts = notes.iterations(
         options.iters, options.warmup_iters, options.neff_iters, options.neff_warmup_iters
@@ -315,38 +317,38 @@ def _notes(
     return [line for line in lines if line]
 
 
-def _tell(
+def _print_notes(
     options: NccomOptions, model: InstanceModel, lines: Sequence[str], rows: list[list[SizeTime]]
 ) -> None:
-    """Print on stderr where the operations ran, the lines of `_notes`, and P10 and P90."""
-    every = [row for block in rows for row in block]
+    """Print on stderr the instances of the operations, `lines`, and P10 and P90 of `rows`."""
+    all_rows = [row for block in rows for row in block]
     place = f"emulated by trnsim on {options.nnodes} x {model.name}"
-    echo(f"{place}: {report.floor_text(every)}", is_error=True)
+    echo(f"{place}: {report.floor_text(all_rows)}", is_error=True)
     for line in lines:
         echo(line, is_error=True)
     if not options.show_interval:
-        for line in report.interval_lines(every):
+        for line in report.interval_lines(all_rows):
             echo(line, is_error=True)
-    echo(report.coverage_text(every), is_error=True)
-    for words in dict.fromkeys(row.measurements_text for row in every if row.measurements_text):
+    echo(report.coverage_text(all_rows), is_error=True)
+    for words in dict.fromkeys(row.measurements_text for row in all_rows if row.measurements_text):
         echo(f"times: {words} (trnsim calibrate)", is_error=True)
     if options.debug:
-        for row in dict.fromkeys(every):
+        for row in dict.fromkeys(all_rows):
             echo(f"debug: {row.nbytes:,} bytes: {row.time.origin}", is_error=True)
 
 
 def _check_values(operation: PlannedOperation) -> None:
-    """Compute the values of an operation at each size, and tell what was compared."""
+    """Compute the values of an operation at each size, and print what was compared."""
     seed = operation.options.seed
     if seed is None:
         seed = int(time.time()) % _SEED_RANGE
     checked = [check(operation, nbytes, seed) for nbytes in operation.sizes]
-    how = operation.options.check
-    of_seed = f" with --seed {seed}" if how == RANDOM else ""
+    inputs = operation.options.check
+    seed_words = f" with --seed {seed}" if inputs == RANDOM else ""
     sizes = f"{len(checked)} size{'' if len(checked) == 1 else 's'}"
     echo(
-        f"--check {how}{of_seed}: {operation.operation.name} is right at {sizes}, in up to "
-        f"{max(each.elements for each in checked):,} elements of a rank; largest difference "
-        f"{max(each.error for each in checked):.3g}",
+        f"--check {inputs}{seed_words}: {operation.operation.name} is right at {sizes}, in up to "
+        f"{max(size.elements for size in checked):,} elements of a rank; largest difference "
+        f"{max(size.error for size in checked):.3g}",
         is_error=True,
     )

@@ -57,28 +57,28 @@ def neuron_monitor_k8s_info(
 
 
 def _read(folder: Path, pod_resources: Path, every_s: float, ended: threading.Event) -> None:
-    """Store a table now and every `every_s`, until `ended` is set."""
-    before_s, last_error = time.monotonic() - every_s, ""
+    """Store a table of pods now and every `every_s`, until `ended` is set."""
+    last_s, last_error = time.monotonic() - every_s, ""
     while not ended.is_set():
         now_s = time.monotonic()
-        table = _table(folder, pod_resources, now_s - before_s)
+        table = _table(folder, pod_resources, now_s - last_s)
         pods.store(folder, table, every_s)
         if table.error and table.error != last_error:
             echo(f"trnsim: {table.error}", is_error=True)
-        before_s, last_error = now_s, table.error
+        last_s, last_error = now_s, table.error
         ended.wait(every_s)
 
 
 def _table(folder: Path, pod_resources: Path, period_s: float) -> pods.PodTable:
     try:
-        held = holdings(pod_resources)
+        container_holdings = holdings(pod_resources)
     except BadInput as error:
         return pods.PodTable(period_s, error=error.reason)
-    return pod_table(NodeDevices(instance_of(read_all(folder, 0))), held, period_s)
+    return pod_table(NodeDevices(instance_of(read_all(folder, 0))), container_holdings, period_s)
 
 
 def _drain(ended: threading.Event) -> None:
-    """Read a pipe to its end; what is in it is the exporter's own."""
-    for _ in sys.stdin:
+    """Read a pipe to its end, and set `ended`; its content, the exporter's output, is dropped."""
+    for _ in sys.stdin.buffer:
         pass
     ended.set()

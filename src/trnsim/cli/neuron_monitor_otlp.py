@@ -37,15 +37,15 @@ def neuron_monitor_otlp(
     if not 0 < period <= 3600:  # noqa: PLR2004
         raise BadInput(f"--period is {period:g}; legal: above 0, up to 3600 seconds")
     collected = CollectedSeries()
-    taken = collect(source(), collected)
-    for _ in taken:
+    steps = collect(source(), collected)
+    for _ in steps:
         break
     else:
         raise BadInput("no report was read", fix="pipe `trnsim neuron-monitor` into it")
     end = export(collected, endpoint, period)
     echo(f"emulated by trnsim; sending to {endpoint}", is_error=True)
     try:
-        for _ in taken:
+        for _ in steps:
             pass
     except KeyboardInterrupt:
         pass

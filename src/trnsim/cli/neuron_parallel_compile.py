@@ -97,7 +97,7 @@ class ParallelCompileOptions:
         """Refuse an unknown command, and an option of another command.
 
         Raises:
-            BadInput: for either.
+            BadInput: the command is unknown, or the option is of another command.
         """
         if self.command and self.command not in _COMMANDS:
             raise BadInput(
@@ -160,7 +160,7 @@ def _collect(words: Sequence[str], settings: CacheSettings) -> None:
 
 
 def _run(words: Sequence[str], folder: Path) -> int:
-    """Run the program, whose graphs go to a folder; its status.
+    """Run the program, whose graphs go to a folder; returns its exit status.
 
     Raises:
         Exit: Ctrl-C ended it.
@@ -190,10 +190,10 @@ def _compile(settings: CacheSettings, processes: int) -> None:
             "  fix: NEURON_CC_FLAGS=--retry_failed_compilation compiles them again"
         )
         raise typer.Exit(INTERRUPTED) from None
-    shown = parallel_compilation.report(outcomes, with_times=parallel_compilation.dumps_results())
+    report = parallel_compilation.report(outcomes, with_times=parallel_compilation.dumps_results())
     failed = [outcome for outcome in outcomes if not outcome.is_compiled]
     for text in (
-        json_text(shown),
+        json_text(report),
         f"Total graphs: {len(outcomes)}",
         f"Total successful compilations: {len(outcomes) - len(failed)}",
         f"Total failed compilations: {len(failed)}",
@@ -217,15 +217,15 @@ def _compile(settings: CacheSettings, processes: int) -> None:
 def _maintain(command: str, settings: CacheSettings) -> None:
     """Remove the cache's files, or its locks."""
     if command == _LOCKS:
-        removed, held = maintenance.clear_locks(settings)
+        removed, locked_paths = maintenance.clear_locks(settings)
         echo(log_line("NEURON_CACHE", f"Removed {removed} locks in {settings.version_folder}"))
-        stay = "is held by a process that compiles, and stays"
+        lock_words = "is held by a process that compiles, and stays"
     else:
-        removed, held = maintenance.clean(settings)
+        removed, locked_paths = maintenance.clean(settings)
         echo(log_line("NEURON_CACHE", f"Removed {removed} graphs in {settings.version_folder}"))
-        stay = "is compiled by a process, and stays"
-    for path in held:
-        echo(log_line("NEURON_CACHE", f"{path} {stay}", "WARNING"), is_error=True)
+        lock_words = "is compiled by a process, and stays"
+    for path in locked_paths:
+        echo(log_line("NEURON_CACHE", f"{path} {lock_words}", "WARNING"), is_error=True)
 
 
 def _analyze(words: Sequence[str], folder: Path, verbosity: int) -> None:

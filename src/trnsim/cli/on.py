@@ -24,20 +24,22 @@ _SINGLE_HELP: Final = (
 
 
 def _completed(incomplete: str) -> list[str]:
-    """The lists that begin with what is typed: its last name may be unfinished."""
+    """Completions of a typed list of names, whose last name may be unfinished."""
     from trnsim.place.platform import platform_names  # noqa: PLC0415  the parser needs none
 
-    before, comma, last = incomplete.rpartition(",")
-    return [f"{before}{comma}{name}" for name in platform_names() if name.startswith(last.lower())]
+    typed_names, comma, last = incomplete.rpartition(",")
+    return [
+        f"{typed_names}{comma}{name}" for name in platform_names() if name.startswith(last.lower())
+    ]
 
 
 def on_option(default: str = "", *others: str, is_single: bool = False) -> Any:
     """The declaration of --on.
 
     Args:
-        default: what stands for it where it is not given.
-        others: former names of it.
-        is_single: whether it takes one platform alone.
+        default: in words, the platforms without the option.
+        others: former names of the option.
+        is_single: True if it takes one platform alone.
     """
     return typer.Option(
         "--on",

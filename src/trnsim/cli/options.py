@@ -28,9 +28,9 @@ _Answer = TypeVar("_Answer")
 def command(
     options: type[Options],
 ) -> Callable[[Callable[[Options], _Answer]], Callable[..., _Answer]]:
-    """Make a function of `options` a command, whose options are the fields of that dataclass.
+    """A decorator for a function of one argument, an `options`, whose fields become CLI options.
 
-    A field is declared as a parameter of a typer command is: annotated, with its default.
+    A field of that dataclass is declared like a parameter of a typer command.
     """
     hints = get_type_hints(options, include_extras=True)
     parameters = [
@@ -43,11 +43,11 @@ def command(
         for field in fields(options)
     ]
 
-    def decorate(act: Callable[[Options], _Answer]) -> Callable[..., _Answer]:
+    def decorate(function: Callable[[Options], _Answer]) -> Callable[..., _Answer]:
         def parsed(**values: Any) -> _Answer:
-            return act(options(**values))
+            return function(options(**values))
 
-        parsed.__name__, parsed.__doc__ = act.__name__, act.__doc__
+        parsed.__name__, parsed.__doc__ = function.__name__, function.__doc__
         vars(parsed)["__signature__"] = Signature(parameters)  # of which typer makes options
         return parsed
 
@@ -61,7 +61,7 @@ AsOf = Annotated[
 
 
 def price_option(default: str | bool = True) -> Any:
-    """The declaration of --price; `default` says in words which kind it is without."""
+    """The declaration of --price; `default` is, in words, the kind without the option."""
     return typer.Option(
         "--price",
         help="Purchase kind of all prices: on_demand, capacity_block, spot, ...",
@@ -140,7 +140,7 @@ def time_limit_option(default: str) -> Any:
 
 
 def catalogue_with(path: Path | None) -> Catalogue:
-    """The catalogue, and before its prices those of the file that `--prices` names, if any."""
+    """The catalogue; prices of the file that `--prices` names, if any, win over its own."""
     from trnsim.arch.catalogue import catalogue  # noqa: PLC0415
     from trnsim.price import with_own_prices  # noqa: PLC0415
 
@@ -148,10 +148,10 @@ def catalogue_with(path: Path | None) -> Catalogue:
 
 
 def day_of(stated: str | None, rows: Catalogue) -> date:
-    """The day that `--as-of` names, which is not in the future; by default today.
+    """The day that `--as-of` names; today without it.
 
     Raises:
-        BadInput: it is no day, or a later one.
+        BadInput: `stated` is no day, or one after today.
     """
     from trnsim.errors import BadInput  # noqa: PLC0415
     from trnsim.price import check_day, today  # noqa: PLC0415

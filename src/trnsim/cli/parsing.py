@@ -25,18 +25,17 @@ __all__ = [
 
 HELP_OPTIONS: Final = {"help_option_names": ["-h", "--help"]}
 ENDS_AT_PROGRAM: Final = {"allow_interspersed_args": False}
-"""Settings of a command that starts a program: the words from the first non-option on are its."""
+"""Settings of a command that starts a program: words from the first non-option on are its."""
 USAGE_ERROR: Final[Any] = typer.BadParameter.__mro__[1]
 """The parser's own error, which recent releases of typer carry inside them."""
 _NO_ARGUMENTS: Final = "NoArgsIsHelpError"
 
 
-class _Plain:
+class _PlainTextMixin:
     """Help and usage errors in plain text, for a command or a group of commands.
 
     Attributes:
-        groups: names of the commands by the heading of the help that they stand under; all under
-            one if empty.
+        groups: names of commands by their heading in the help; if empty, all have one heading.
     """
 
     groups: ClassVar[Mapping[str, Sequence[str]]] = {}
@@ -50,14 +49,14 @@ class _Plain:
         formatter.write(f"{usage(self, ctx)}\n")
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the command line; a usage error knows its command, of which its fix is told."""
+        """Parse the command line; a usage error gets the context of its command, for its fix."""
         parent: Any = super()
         try:
-            rest: list[str] = parent.parse_args(ctx, args)
+            unparsed: list[str] = parent.parse_args(ctx, args)
         except USAGE_ERROR as error:
             error.ctx = error.ctx or ctx
             raise
-        return rest
+        return unparsed
 
     def main(self, *args: Any, standalone_mode: bool = True, **settings: Any) -> Any:
         """Run the command that the arguments name; a usage error ends with status 2."""
@@ -77,12 +76,12 @@ class _Plain:
         return status
 
 
-class Command(_Plain, TyperCommand):
-    """A command."""
+class Command(_PlainTextMixin, TyperCommand):
+    """A command whose help and usage errors are plain text."""
 
 
-class CommandGroup(_Plain, TyperGroup):
-    """Commands by their names."""
+class CommandGroup(_PlainTextMixin, TyperGroup):
+    """A group of commands whose help and usage errors are plain text."""
 
 
 _Callback = TypeVar("_Callback", bound=Callable[..., Any])
@@ -108,13 +107,13 @@ class Parser(typer.Typer):
 
 
 class CommandsOfFiles(CommandGroup):
-    """Commands in files: a command is the function of its name in the file of that name.
+    """Commands in modules: each is the function of its name in the module of that name.
 
-    The file is imported when the command is called, or its help is asked for.
+    A module is imported when its command is called, or its help is printed.
 
     Attributes:
-        room: the package of the files.
-        names: the commands.
+        room: the package of the modules.
+        names: names of the commands.
     """
 
     room: ClassVar[str]
@@ -126,10 +125,10 @@ class CommandsOfFiles(CommandGroup):
             self.add_command(TyperCommand(name))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A command, from its file; None of another name."""
+        """The command `cmd_name`, from its module; None for a name that is not in `names`."""
         del ctx
         if cmd_name not in self.names:
             return None
-        alone = Parser()
-        alone.command(cmd_name)(getattr(import_module(f"{self.room}.{cmd_name}"), cmd_name))
-        return typer.main.get_command(alone)
+        single = Parser()
+        single.command(cmd_name)(getattr(import_module(f"{self.room}.{cmd_name}"), cmd_name))
+        return typer.main.get_command(single)

@@ -1,4 +1,4 @@
-"""``trnsim pilot``: one workload run on two sides, and the decision renewed from the logs.
+"""``trnsim pilot``: one workload run on two instances, and its decision renewed from the logs.
 
 The side "today" is the instance that runs the workload today; the side "there" is the candidate
 with AWS's chips.
@@ -141,10 +141,10 @@ def _written_document(pilot: Pilot, folder: Path, paths: Sequence[Path]) -> Docu
 
 
 def _document(pilot: Pilot, pilot_result: PilotResult) -> Document:
-    after = pilot_result.renewed
-    close = ", a close call" if after.is_close_call else ""
+    renewed = pilot_result.renewed
+    close_call = ", a close call" if renewed.is_close_call else ""
     blocks: list[Block] = [
-        Note(f"{pilot.workload}: {str(after.verdict).upper()}{close}. {after.reason}"),
+        Note(f"{pilot.workload}: {str(renewed.verdict).upper()}{close_call}. {renewed.reason}"),
         Note(f"before the pilot: {pilot.workload_decision.verdict}", indent=2),
         Table(
             _SIDE_COLUMNS,

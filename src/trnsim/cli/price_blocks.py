@@ -36,7 +36,7 @@ def overview(quotes: Sequence[Quote]) -> Table:
 
 
 def remark(price: Quote) -> str:
-    """The remark beside a price: that it is old, or the user's own."""
+    """The remark beside a price: "own", "own ended DAY" or "N d old"; "" for none."""
     remarks: list[str] = []
     if price.row is not None and price.row.is_own:
         remarks.append("own")
@@ -52,7 +52,7 @@ def quotes_of(
 ) -> list[Quote]:
     """A quote for each of `kinds` in which a price of `instance` is known on any day.
 
-    A quote has no price where none was known by `as_of`; with a region, those are left out.
+    A quote has no price if none was known by `as_of`; with a region, such quotes are left out.
     """
     priced = {price.kind for price in rows.prices if price.instance == instance}
     quotes = (
@@ -70,28 +70,28 @@ def history_sections(
     lines: list[tuple[str, ...]] = []
     sources: list[str] = []
     chips = rows.instances[instance].count if instance in rows.instances else 0
-    for quoted in quotes:
-        known = [
+    for quote_by_kind in quotes:
+        known_prices = [
             price
-            for price in history(instance, quoted.kind, rows=rows)
+            for price in history(instance, quote_by_kind.kind, rows=rows)
             if price.first_seen <= as_of
         ]
-        if not known:
-            lines.append((quoted.kind, "none", "-", "-", "-", ""))
-        for price in known:
+        if not known_prices:
+            lines.append((quote_by_kind.kind, "none", "-", "-", "-", ""))
+        for price in known_prices:
             if price.source not in sources:
                 sources.append(price.source)
-            lines.append(_line(price, chips, quoted, sources.index(price.source) + 1))
+            lines.append(_line(price, chips, quote_by_kind, sources.index(price.source) + 1))
     sections = [Section("", [Table(_HISTORY_COLUMNS, lines)])]
     if sources:
         sections.append(Section("sources:", [Items(sources, indent=2, is_numbered=True)]))
     return sections
 
 
-def _line(price: Price, chips: int, quoted: Quote, source: int) -> tuple[str, ...]:
+def _line(price: Price, chips: int, quote_by_kind: Quote, source: int) -> tuple[str, ...]:
     usd = float(price.usd_per_hour or 0.0)
-    if price == quoted.row:
-        mark = " ".join(filter(None, ["now", remark(quoted)]))
+    if price == quote_by_kind.row:
+        mark = " ".join(filter(None, ["now", remark(quote_by_kind)]))
     else:
         mark = "own" if price.is_own else ""
     return (
@@ -107,7 +107,7 @@ def _line(price: Price, chips: int, quoted: Quote, source: int) -> tuple[str, ..
 def sale_terms(quotes: Sequence[Quote], days: float | None, instances: int | None) -> list[Note]:
     """The terms of each kind of purchase.
 
-    With `days` or `instances`, also whether it can be bought for that time and in that number.
+    With `days` or `instances`, a further note says if it can be bought so.
     """
     notes: list[Note] = []
     for price in quotes:
@@ -129,8 +129,9 @@ def _availability(price: Quote, days: float | None, instances: int) -> str:
     may_end = ", and AWS may take it back" if is_interruptible else ""
     if days is None:
         return f"can be bought: {instances} all year round{may_end}"
-    paid = purchase(price, days=days, instances=instances)
-    return f"can be bought: {paid.instances} for {paid.days:g} days, {paid.usd:,.2f} USD{may_end}"
+    bought = purchase(price, days=days, instances=instances)
+    words = f"can be bought: {bought.instances} for {bought.days:g} days, {bought.usd:,.2f} USD"
+    return f"{words}{may_end}"
 
 
 def terms_text(terms: Terms) -> str:

@@ -87,10 +87,11 @@ def show(
         raise BadInput(f"no price{of_instance}{in_region} as {kind or 'any kind'}")
     sections = [Section("", [overview(quotes)])]
     if instance:
-        first, *rest = history_sections(instance, quotes, day, rows)
-        ends = [*sale_terms(quotes, days, instances), *map(Note, credit_lines(rows))]
+        history, *sources = history_sections(instance, quotes, day, rows)
+        sale_notes = [*sale_terms(quotes, days, instances), *map(Note, credit_lines(rows))]
         head = Note(f"{instance} on {day}")
-        sections = [Section("", [head, *first.blocks]), *rest, Section("how it is sold:", ends)]
+        sale = Section("how it is sold:", sale_notes)
+        sections = [Section("", [head, *history.blocks]), *sources, sale]
     values = [quote_values(quoted) for quoted in quotes]
     return Document("Prices", values, sections, schema="prices-show/1")
 
@@ -143,11 +144,18 @@ def compare(
     rows = catalogue_with(prices)
     day = day_of(as_of, rows)
     named_kinds = [
-        (name, own or kind) for name, _, own in (text.partition(":") for text in instances)
+        (name, own_kind or kind)
+        for name, _, own_kind in (text.partition(":") for text in instances)
     ]
     quotes = [
-        quote(_instance_name(name, rows), _checked_kind(own), as_of=day, region=region, rows=rows)
-        for name, own in named_kinds
+        quote(
+            _instance_name(name, rows),
+            _checked_kind(purchase_kind),
+            as_of=day,
+            region=region,
+            rows=rows,
+        )
+        for name, purchase_kind in named_kinds
     ]
     try:
         price_caveats = caveats(quotes, is_mixed_on_purpose=mixed_prices)
@@ -159,25 +167,25 @@ def compare(
     return Document("Prices compared", values, sections, schema="prices-compare/1")
 
 
-def _compared_line(ours: Quote, first: Quote, rows: Catalogue) -> dict[str, Any]:
-    """One line: USD per hour, per chip and per peak BF16, and its ratios to the first's."""
-    usd = ours.usd_per_hour
-    chips, peak = _chips_and_peak(ours.instance, rows)
+def _compared_line(quoted: Quote, first: Quote, rows: Catalogue) -> dict[str, Any]:
+    """The line of a quote: USD per hour, chip and peak BF16, and ratios to the first quote's."""
+    usd = quoted.usd_per_hour
+    chips, peak = _chips_and_peak(quoted.instance, rows)
     _, peak_of_first = _chips_and_peak(first.instance, rows)
     ratio = peak / peak_of_first if peak and peak_of_first else None
     return {
-        "instance": ours.instance,
-        "kind": ours.kind,
+        "instance": quoted.instance,
+        "kind": quoted.kind,
         "usd_per_hour": usd,
         "usd_per_chip_hour": usd / chips if usd is not None and chips else None,
         "usd_per_peak_bf16_pflop_per_s_hour": usd / peak * 1e15
         if usd is not None and peak
         else None,
-        "over_first_per_hour": relative_cost(ours, first, is_mixed_on_purpose=True),
-        "over_first_per_peak": relative_cost(ours, first, ratio, is_mixed_on_purpose=True)
+        "over_first_per_hour": relative_cost(quoted, first, is_mixed_on_purpose=True),
+        "over_first_per_peak": relative_cost(quoted, first, ratio, is_mixed_on_purpose=True)
         if ratio
         else None,
-        "as_of": str(ours.row.last_seen) if ours.row else None,
+        "as_of": str(quoted.row.last_seen) if quoted.row else None,
     }
 
 
@@ -248,15 +256,15 @@ def refresh(
         if output.suffix.lower() != ".csv":
             csv_file = output.with_suffix(".csv")
             raise BadInput(f"--output {output}; legal ending: .csv", fix=f"--output {csv_file}")
-    known = instance_types()
+    legal = instance_types()
     for name in instances or ():
-        if name not in known:
-            near = get_close_matches(name, known)
+        if name not in legal:
+            near = get_close_matches(name, legal)
             raise BadInput(
-                f"{name!r} is no instance type; legal: {', '.join(known)}",
+                f"{name!r} is no instance type; legal: {', '.join(legal)}",
                 fix=f"perhaps {' or '.join(near)}" if near else "trnsim instances lists them",
             )
-    prices = read_from_aws(region, list(instances or known))
+    prices = read_from_aws(region, list(instances or legal))
     table = as_table(prices)
     if output is None:
         echo(table, ends_line=False)

@@ -113,7 +113,7 @@ def _answer_diff(before: StoredAnswer, after: StoredAnswer) -> Document:
 
 
 def _page(report: Path, output: Path | None) -> Path:
-    """The page of a report: written anew, or for an answer the one that its command wrote."""
+    """The page of a report: a new one, or for an answer the page that its command wrote."""
     if output is not None and output.suffix.lower() != ".html":
         raise BadInput(
             f"--output {output}; legal ending: .html", fix=f"--output {output.with_suffix('.html')}"
@@ -132,11 +132,13 @@ def _page(report: Path, output: Path | None) -> Path:
 def _pairs(
     old: Sequence[JsonObject], new: Sequence[JsonObject]
 ) -> list[tuple[JsonObject, JsonObject]]:
-    """Pairs of profiles with the same target; where each side has one profile, these two."""
+    """Pairs of an old and a new profile for the same target; two single profiles are a pair."""
     if len(old) == len(new) == 1:
         return [(old[0], new[0])]
     by_target = {profile["target"]: profile for profile in new}
-    pairs = [(p, by_target[p["target"]]) for p in old if p["target"] in by_target]
+    pairs = [
+        (profile, by_target[profile["target"]]) for profile in old if profile["target"] in by_target
+    ]
     if not pairs:
         raise BadInput(
             f"the reports have no target in common: {_targets(old)} and {_targets(new)}",

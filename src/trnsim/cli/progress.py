@@ -18,7 +18,7 @@ _CLEAR_LINE: Final = "\r\x1b[K"
 
 @contextmanager
 def progress() -> Generator[Callable[[str], None]]:
-    """A function that shows a message, five times a second at most; the end clears the line."""
+    """A context with a function that shows a message, at most five times per second."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -29,7 +29,7 @@ def progress() -> Generator[Callable[[str], None]]:
         now_s = time.monotonic()
         if now_s - last_s >= _PAUSE_S:
             last_s = now_s
-            # What is wider than the terminal would leave lines that _CLEAR_LINE does not clear.
+            # _CLEAR_LINE clears one line, so a message is cut to the terminal's width.
             sys.stderr.write(f"{_CLEAR_LINE}{terminal_text(message)[: width() - 1]}")
             sys.stderr.flush()
 

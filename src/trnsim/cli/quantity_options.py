@@ -11,7 +11,7 @@ import typer
 from trnsim import quantities
 
 _METAVARS_BY_UNIT: Final = {"": "NUMBER", "s": "SECONDS", "requests/s": "PER_SECOND"}
-"""Units whose name in a help text is not their own in capitals."""
+"""Names of units in a help text that are not the unit in capitals."""
 _Value = TypeVar("_Value", int, float, tuple[int, ...])
 
 
@@ -27,16 +27,16 @@ def number(
     """An option that takes a number.
 
     Args:
-        text: its help.
-        names: its names, where they are not those of its parameter.
+        text: the option's help.
+        names: the option's names; without, the name of its parameter.
         unit: the unit of a number that states none.
-        example: a value that its help shows.
-        default: the default in a unit that reads better.
+        example: a value that the help shows.
+        default: the default as the help shows it.
         least: inclusive lower limit.
         above: exclusive lower limit.
     """
-    is_free = least is None and above is None
-    read = quantities.number if is_free else partial(_number_from, least, above)
+    has_no_limit = least is None and above is None
+    read = quantities.number if has_no_limit else partial(_number_from, least, above)
     return _option(read, text, names, unit, example, default)
 
 
@@ -50,7 +50,7 @@ def whole(
     most: int | None = None,
     metavar: str = "",
 ) -> Any:
-    """An option that takes a whole number from `least` to `most`; arguments as of `number`.
+    """An option that takes a whole number from `least` to `most`; other arguments: `number`.
 
     `metavar` is for options of AWS's commands, whose help has other words.
     """
@@ -59,7 +59,7 @@ def whole(
 
 
 def wholes(text: str, *names: str, unit: str = "", example: str, is_list: bool = False) -> Any:
-    """An option that takes whole numbers with commas between, always or one number too."""
+    """An option that takes whole numbers with commas between; one number is a list if `is_list`."""
     return _option(partial(quantities.wholes, is_list=is_list), text, names, unit, example)
 
 
@@ -92,18 +92,19 @@ def _option(
     *,
     metavar: str = "",
 ) -> Any:
-    shown = example or (quantities.example(unit) if unit else "")
+    example = example or (quantities.example(unit) if unit else "")
     return typer.Option(
         *names,
         parser=_parser(read, unit),
         help=text,
         show_default=default,
-        metavar=metavar or f"{_METAVARS_BY_UNIT.get(unit, unit.upper())}{shown and f'|{shown}'}",
+        metavar=metavar
+        or f"{_METAVARS_BY_UNIT.get(unit, unit.upper())}{example and f'|{example}'}",
     )
 
 
 def _parser(read: Callable[[str, str], _Value], unit: str) -> Callable[[Any], Any]:
-    """A parser of a text on the command line, which leaves a default (no text) as it is."""
+    """A parser of an option's text; a default, which is no text, stays as it is."""
 
     def parse(stated: Any) -> Any:
         if not isinstance(stated, str):

@@ -1,4 +1,4 @@
-"""Commands of trnsim as questions: their answers as values, without printing them."""
+"""The answers of trnsim's commands as values, without printing them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _ERROR: Final = "error: "
 
 
 def ask(question: str) -> tuple[str, Any]:
-    """The schema and the values of the answer to a command, given without "trnsim".
+    """The schema and the values of a command's answer; `question` is the command without "trnsim".
 
     Raises:
-        BadInput: it is no such command, or cannot be parsed.
-        EmulatorError: its own errors.
+        BadInput: `question` is none of `COMMANDS`, or cannot be parsed.
+        EmulatorError: the command's own errors.
     """
     try:
         words = shlex.split(question)
@@ -46,7 +46,7 @@ def ask(question: str) -> tuple[str, Any]:
             fix="for example plan infer examples/bert-large.json --on inf2.xlarge",
         )
     if words[0] == _RUN:
-        return _ran(words[1:])
+        return _run_answer(words[1:])
     with collected_answers() as answers:
         try:
             _command(words[0]).main(
@@ -61,21 +61,23 @@ def ask(question: str) -> tuple[str, Any]:
     return document.schema, plain(document.values)
 
 
-def _ran(words: Sequence[str]) -> tuple[str, Any]:
-    """The answer of ``trnsim run``, which runs a program, in a process of its own.
+def _run_answer(words: Sequence[str]) -> tuple[str, Any]:
+    """The schema and the values of ``trnsim run``'s answer, from a process of its own.
 
     Raises:
-        BadInput: it did not end well.
+        BadInput: the command's exit status is not 0.
     """
     with TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "trnsim", _RUN, "--json", "--report", folder, *words]
-        ran = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  the user's own program, in no shell
-    if ran.returncode:
-        stderr_lines = [line for line in ran.stderr.splitlines() if line.strip()]
+        ended = subprocess.run(  # noqa: S603  the user's own program, in no shell
+            command, capture_output=True, text=True, errors="replace", check=False
+        )
+    if ended.returncode:
+        stderr_lines = [line for line in ended.stderr.splitlines() if line.strip()]
         refusals = [line.partition(_ERROR)[2] for line in stderr_lines if _ERROR in line]
         reason = refusals[0] if refusals else (stderr_lines or ["nothing on stderr"])[-1]
-        raise BadInput(f"it ended with status {ran.returncode}: {reason}")
-    values = json.loads(ran.stdout)
+        raise BadInput(f"it ended with status {ended.returncode}: {reason}")
+    values = json.loads(ended.stdout)
     return str(values[SCHEMA]), values
 
 

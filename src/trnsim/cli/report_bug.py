@@ -34,7 +34,7 @@ from trnsim.version import VERSION
 
 app = parser()
 
-OWN: Final = "report-bug"
+_NAME: Final = "report-bug"
 _PACKAGES: Final = ("numpy", "ml_dtypes", "greenlet", "PyYAML", "typer", "torch", "jax", "pyarrow")
 _TAIL_BYTES: Final = 65_536
 _TAIL_LINES: Final = 200
@@ -51,7 +51,7 @@ except EmulatorError:
     traceback.print_exc()
     sys.exit(2)
 """
-"""The command line with the traceback of each error, which is what a report is for."""
+"""Source that runs a command line and prints the traceback of each error."""
 _UNSENT: Final = (
     "Nothing is sent. Read the report before you pass it on: words stay that trnsim's own source "
     "has, and whole numbers of up to six digits."
@@ -59,7 +59,7 @@ _UNSENT: Final = (
 _DIGEST_DIGITS: Final = 16
 
 
-@app.command(OWN, context_settings=ENDS_AT_PROGRAM)
+@app.command(_NAME, context_settings=ENDS_AT_PROGRAM)
 @answering
 def report_bug(
     *,
@@ -92,19 +92,19 @@ def report_bug(
         )
     _check(words)
     if words:
-        status, stderr_text = _ran(words, time_limit)
+        status, stderr_text = _status_and_stderr(words, time_limit)
     else:
         status, stderr_text = None, _kept_error(error)
     return report_document(_values(words, status, stderr_text))
 
 
 def _check(words: list[str]) -> None:
-    """Refuse words that name no command whose error can be waited for.
+    """Refuse a command that trnsim has not, or that never ends by itself.
 
     Raises:
-        BadInput: they begin with another word.
+        BadInput: the first of `words` names no command that ends.
     """
-    legal = [name for name in COMMANDS if name not in (OWN, *_ENDLESS)]
+    legal = [name for name in COMMANDS if name not in (_NAME, *_ENDLESS)]
     if words and words[0] not in legal:
         reason = "it waits for a client" if words[0] in _ENDLESS else "it is no command that fails"
         raise BadInput(
@@ -114,10 +114,10 @@ def _check(words: list[str]) -> None:
 
 
 def _kept_error(file: Path | None) -> str:
-    """The end of a kept error.
+    """The text of a kept error; "" without a file.
 
     Raises:
-        BadInput: it cannot be read, or has no text.
+        BadInput: the file cannot be read, or has no text.
     """
     if file is None:
         return ""
@@ -127,8 +127,8 @@ def _kept_error(file: Path | None) -> str:
     return text
 
 
-def _ran(words: list[str], time_limit_s: float) -> tuple[int | None, str]:
-    """The exit status of a command, None where its time was over, and the end of its stderr."""
+def _status_and_stderr(words: list[str], time_limit_s: float) -> tuple[int | None, str]:
+    """The exit status of a command, None at its time limit, and the end of its stderr."""
     with tempfile.TemporaryFile() as stderr_file:
         process = subprocess.Popen(  # noqa: S603  this Python and the user's own command
             [sys.executable, "-c", _START, *words],
@@ -160,11 +160,13 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def _tail(stderr_file: IO[bytes]) -> str:
     size = stderr_file.seek(0, os.SEEK_END)
     stderr_file.seek(max(size - _TAIL_BYTES, 0))
-    return stderr_file.read().decode("utf-8", "replace")
+    text = stderr_file.read().decode("utf-8", "replace")
+    # Without the start of a line, the rest of a long number or quotation would not be known as one.
+    return text.partition("\n")[2] if size > _TAIL_BYTES else text
 
 
 def source_digest() -> str:
-    """A digest of the installed source: of a changed copy it is another one."""
+    """A digest of the installed source, by which a changed copy is known."""
     root, digest = Path(trnsim.__file__).parent, sha256()
     for file in sorted(root.rglob("*.py")):
         if "examples" not in file.relative_to(root).parts:
@@ -193,12 +195,14 @@ def issues_url() -> str | None:
 
 def _values(words: list[str], status: int | None, stderr_text: str) -> dict[str, Any]:
     """The report as JSON."""
-    shown = [redacted(word) for word in words]
+    redacted_words = [redacted(word) for word in words]
     lines = "\n".join(stderr_text.strip().splitlines()[-_TAIL_LINES:])
     error = redacted_error(lines)
     names = sorted(name for name in os.environ if name.startswith(("TRNSIM_", "NEURON_")))
     variables = [redacted(name) for name in names]
-    left_out = sum((part.left_out for part in (*shown, *variables)), Counter(error.left_out))
+    left_out = sum(
+        (part.left_out for part in (*redacted_words, *variables)), Counter(error.left_out)
+    )
     release = re.match(r"\d+(\.\d+)*", platform.release())
     return {
         "trnsim": VERSION,
@@ -210,7 +214,7 @@ def _values(words: list[str], status: int | None, stderr_text: str) -> dict[str,
         "machine": platform.machine(),
         "packages": [{"name": name, "version": _version(name)} for name in _PACKAGES],
         "variables": [part.text for part in variables],
-        "command": [part.text for part in shown] if words else None,
+        "command": [part.text for part in redacted_words] if words else None,
         "status": status,
         "is_stopped": bool(words) and status is None,
         "error": error.text or None,
@@ -220,8 +224,8 @@ def _values(words: list[str], status: int | None, stderr_text: str) -> dict[str,
 
 
 def report_document(values: dict[str, Any]) -> Document:
-    """The report, arranged."""
-    packages = [f"{each['name']} {each['version'] or '-'}" for each in values["packages"]]
+    """The report of `_values` as a document."""
+    packages = [f"{package['name']} {package['version'] or '-'}" for package in values["packages"]]
     variables = ", ".join(values["variables"])
     system = filter(None, (values[key] for key in ("system", "release", "machine")))
     rows = [

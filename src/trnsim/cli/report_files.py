@@ -56,12 +56,12 @@ Report = Annotated[
 
 
 _collections: Final[list[list[Document]]] = []
-"""The lists of `collected_answers` whose block runs, the innermost last."""
+"""The lists of the `collected_answers` blocks that run now, the innermost last."""
 
 
 @contextmanager
 def collected_answers() -> Generator[list[Document]]:
-    """The answers of commands that run in the block, which are not printed."""
+    """A context with the list of the answers of commands run in it, which are not printed."""
     answers: list[Document] = []
     _collections.append(answers)
     try:
@@ -76,7 +76,7 @@ class PrintedAnswer:
 
     Attributes:
         document: the document.
-        json: its JSON, where that is not of the document's own values.
+        json: the JSON to print instead of the document's own; "" for the document's.
         files: files that the command wrote, which are named below the text.
         status: exit status of the command.
     """
@@ -92,34 +92,34 @@ class PrintedAnswer:
         return self.json or document_json(self.document)
 
 
-def answering(act: Callable[..., Document | PrintedAnswer | None]) -> Callable[..., None]:
-    """A command with --json, --output and --report from a function that returns an answer.
+def answering(function: Callable[..., Document | PrintedAnswer | None]) -> Callable[..., None]:
+    """A decorator that gives a function's command the options --json, --output and --report.
 
-    Files that cannot be written are refused before the function runs. It returns None where it
-    printed something else, such as a template.
+    Files that cannot be written are refused before the function runs. The function returns the
+    answer, or None if it printed something else, such as a template.
     """
 
     def run(*, as_json: bool, output: Path | None, report: Path | None, **arguments: Any) -> None:
         check_output(output)
         if report is not None:
             check_report(report)
-        answered = act(**arguments)
+        answered = function(**arguments)
         if answered is not None:
             answer(answered, report, output, as_json=as_json)
         elif output is not None or report is not None:
             raise BadInput("there is no answer for --output or --report", fix="leave them out")
 
-    run.__name__, run.__doc__ = act.__name__, act.__doc__
-    declared = signature(act, eval_str=True)
+    run.__name__, run.__doc__ = function.__name__, function.__doc__
+    declared = signature(function, eval_str=True)
     kind = Parameter.KEYWORD_ONLY
-    own = [each.replace(kind=kind) for each in declared.parameters.values()]
+    own = [parameter.replace(kind=kind) for parameter in declared.parameters.values()]
     shared = [
         Parameter("as_json", kind, default=False, annotation=AsJson),
         Parameter("output", kind, default=None, annotation=Output),
         Parameter("report", kind, default=None, annotation=Report),
     ]
-    shown = declared.replace(parameters=[*own, *shared], return_annotation=None)
-    vars(run)["__signature__"] = shown  # of which typer makes options
+    full_signature = declared.replace(parameters=[*own, *shared], return_annotation=None)
+    vars(run)["__signature__"] = full_signature  # of which typer makes options
     return run
 
 
@@ -127,7 +127,7 @@ def check_output(file: Path | None) -> None:
     """Raise `BadInput` for a file that --output cannot write.
 
     Raises:
-        BadInput: its ending says no form, or it cannot be written.
+        BadInput: its ending is not in `ENDINGS`, or it cannot be written.
     """
     if file is None:
         return
@@ -151,7 +151,7 @@ def check_report(report: Path) -> None:
     """Raise `BadInput` for a folder or page that a report cannot be written to.
 
     Raises:
-        BadInput: it, or one of the three files, cannot be written.
+        BadInput: the folder, or one of the three files, cannot be written.
     """
     folder, names = _paths(report)
     files.check_folder(folder)
@@ -164,7 +164,7 @@ def write_report(report: Path, document: Document) -> list[Path]:
     """Write a report, all of its files or none.
 
     Raises:
-        BadInput: one cannot be written.
+        BadInput: a file cannot be written.
     """
     folder, names = _paths(report)
     contents = (html(document), document_json(document) + "\n", spreadsheet(document))
@@ -175,7 +175,7 @@ def write_output(file: Path, answered: PrintedAnswer) -> Path:
     """Write an answer in the form that the file's ending says.
 
     Raises:
-        BadInput: it has no table for .csv, or the file cannot be written.
+        BadInput: the answer has no table for .csv, or the file cannot be written.
     """
     document = answered.document
     match file.suffix.lower():
@@ -197,7 +197,7 @@ def write_output(file: Path, answered: PrintedAnswer) -> Path:
 
 
 def _with_provenance(answered: PrintedAnswer) -> PrintedAnswer:
-    """The answer with the provenance of the user's own measurements that entered its times."""
+    """The answer with a note on the user's measurements that entered its times, if any did."""
     words = take_used()
     if not words:
         return answered
@@ -213,7 +213,7 @@ def answer(
     *,
     as_json: bool = False,
 ) -> None:
-    """Print an answer as text or JSON, and write its files; below a text they are named.
+    """Print an answer as text or JSON, and write its files, which a text names at its end.
 
     Raises:
         SystemExit: the answer's status is not 0.

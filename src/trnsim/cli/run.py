@@ -142,8 +142,8 @@ def run_script(
 
     Example: trnsim run examples/attention.py --input q.npy k.npy v.npy --output out.npy
     """
-    chosen, why = chosen_target()
-    chips = chips_of(on) if on else [arch.target(chosen)]
+    target_name, reason = chosen_target()
+    chips = chips_of(on) if on else [arch.target(target_name)]
     program = ScriptProgram(path, tuple(arguments or ()), tuple(inputs or ()), kernel)
     program.check()
     instance = instance or _instance_of(on, ranks)
@@ -157,7 +157,7 @@ def run_script(
     with progress() as tell:
         with _emulating(tell, order, (ranks, instance), nki, is_apart=as_json) as worlds:
             endings = _endings(program, chips)
-        reports = Reports(report, "--on" if on else why, tell, is_verbose=is_verbose)
+        reports = Reports(report, "--on" if on else reason, tell, is_verbose=is_verbose)
         _report(reports, endings, worlds, None if answer_file else output, chips[0])
     reports.answer(path, [chip.name for chip in chips], answer_file, as_json=as_json)
     _end(path, chips, endings, reports.errors)
@@ -202,7 +202,7 @@ def _compare_versions(
     with progress() as tell, script.program_output(is_apart=True):
         try:
             document = versions_document(name, chip.name, lambda: program.run(chip), tell)
-        except (Exception, SystemExit) as error:  # the program's, under its own version
+        except (Exception, SystemExit) as error:  # raised by the program under its own version
             if isinstance(error, BadInput):
                 raise
             raise SystemExit(show(error, program.path)) from None
@@ -218,14 +218,14 @@ def _emulating(
     *,
     is_apart: bool,
 ) -> Generator[list[World]]:
-    """The settings of the command in a block, whose worlds of ranks are collected.
+    """A context with the command's settings, whose runs on ranks are collected.
 
     Args:
         tell: a function that shows progress.
         order: order of instructions.
-        ranks_on: ranks of each kernel, and the instance on which they lie.
+        ranks_on: (number of ranks of each kernel, instance type on which they lie).
         nki: version of NKI.
-        is_apart: whether what the program prints goes to stderr.
+        is_apart: True if the program's output goes to stderr.
     """
     with (
         script.program_output(is_apart=is_apart),
@@ -264,10 +264,10 @@ def _instance_of(on: list[str] | None, ranks: int | None) -> str | None:
 
 
 def _endings(program: ScriptProgram, chips: list[arch.Target]) -> list[Ending]:
-    """The end of the program on each chip; an error on one chip does not stop the others."""
+    """The end of the program on each chip, up to the first error that is not trnsim's."""
     endings: list[Ending] = []
     for chip in chips:
-        gc.collect()  # tensors of the run before lie in cycles, and would count as in use
+        gc.collect()  # the last run's tensors are in cycles, and would count as memory in use
         endings.append(program.run(chip))
         if not (endings[-1].has_succeeded or isinstance(endings[-1].error, EmulatorError)):
             break
@@ -275,13 +275,13 @@ def _endings(program: ScriptProgram, chips: list[arch.Target]) -> list[Ending]:
 
 
 def _end(
-    path: Path, chips: list[arch.Target], endings: list[Ending], unwritten: list[BadInput]
+    path: Path, chips: list[arch.Target], endings: list[Ending], write_errors: list[BadInput]
 ) -> None:
     """Print errors to stderr and exit with the matching status.
 
     Raises:
         BadInput: the program reached its end without a kernel.
-        SystemExit: the program's own, or one with the status of the first error.
+        SystemExit: the one that the program raised, or one with the status of the first error.
     """
     codes: list[int] = []
     exits: list[SystemExit] = []
@@ -290,7 +290,7 @@ def _end(
             exits.append(ending.error)
         elif ending.error is not None:
             codes.append(show(ending.error, path, f"{chip.name}: " if len(chips) > 1 else ""))
-    for text in dict.fromkeys(map(message, unwritten)):
+    for text in dict.fromkeys(map(message, write_errors)):
         complain(text)
         codes.append(2)
     if not any(ending.runs for ending in endings) and _recording() is None and not codes:

@@ -47,14 +47,14 @@ Files = dict[str, Path]
 
 @dataclass(frozen=True)
 class RunPart:
-    """A kernel, a run on ranks, or a training step.
+    """A part of the answer: a kernel, a run on ranks, or a training step.
 
     Attributes:
-        kind: the list of the JSON that has its values: "kernels", "ranks" or "steps".
-        groups: its lines, with a blank line between two groups.
-        values: its items of that list.
-        figures: its rows for spreadsheets: name, target, seconds.
-        files: its reports.
+        kind: the JSON's list with the part: "kernels", "ranks" or "steps".
+        groups: the text, as groups of blocks with a blank line between.
+        values: the part's items of the JSON's list.
+        figures: its rows for spreadsheets, with the columns `_TABLE_COLUMNS`.
+        files: the paths of its reports.
     """
 
     kind: str
@@ -67,7 +67,7 @@ class RunPart:
 def run_document(
     parts: Sequence[RunPart], script: str, chips: Sequence[str], reason: str, note: str
 ) -> Document:
-    """All that ran of a script, on `chips`, which were chosen for a `reason`; a last `note`."""
+    """The answer for a script that ran on `chips`, chosen for `reason`; `note` stands last."""
     values: dict[str, Any] = {"script": script, "chips": chips, "reason": reason}
     for kind in ("kernels", "ranks", "steps"):
         values[kind] = [item for part in parts if part.kind == kind for item in part.values]
@@ -104,15 +104,15 @@ def kernel_part(
         "outputs": [_array_values(values) for values in outputs],
         "profiles": [with_schema(summary, SUMMARY_SCHEMA) for summary in summaries],
     }
-    shown = _kernel_in_full if is_verbose else _kernel_in_brief
-    groups = shown(runs, profiles, output, files, reason)
+    groups_of = _kernel_in_full if is_verbose else _kernel_in_brief
+    groups = groups_of(runs, profiles, output, files, reason)
     return RunPart("kernels", groups, [value], figures, files)
 
 
 def _kernel_in_brief(
     runs: Sequence[Run], profiles: Sequence[JsonObject], output: _Row, files: Files, reason: str
 ) -> list[list[Block]]:
-    """Six lines for one chip; a column for each of several."""
+    """The text in six lines for one chip, or with a column for each of several chips."""
     is_one = len(runs) == 1
     rows: list[_Row] = [
         *_version_rows(runs),
@@ -128,7 +128,7 @@ def _kernel_in_brief(
 def _kernel_in_full(
     runs: Sequence[Run], profiles: Sequence[JsonObject], output: _Row, files: Files, reason: str
 ) -> list[list[Block]]:
-    """All figures of each chip, then those that differ side by side, and every file."""
+    """The text with all figures of each chip, a comparison of chips, and every file."""
     groups = [
         [
             _heading([run], reason),
@@ -146,7 +146,7 @@ def _kernel_in_full(
 
 
 def _version_rows(runs: Sequence[Run]) -> list[_Row]:
-    """The version of NKI, where it is not the latest or was chosen."""
+    """The row of the version of NKI, if that was chosen or is not the latest."""
     return [("version", runs[0].version.note)] if runs[0].version.note else []
 
 
@@ -195,7 +195,7 @@ def _brief(reason: str) -> str:
 
 
 def _because(reason: str) -> str:
-    """Why it is that chip, unless the user named it."""
+    """The reason for the chip in brackets; "" if the user named the chip."""
     return "" if reason == _ON_OPTION else f" ({reason})"
 
 

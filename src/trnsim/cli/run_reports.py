@@ -32,22 +32,22 @@ FOLDER: Final = Path("trnsim-report")
 _STEP_PAGE: Final = "step.html"
 _ANSWER_FILES: Final = (report_files.PAGE, report_files.FIGURES, report_files.TABLE, _STEP_PAGE)
 _TAKEN_NAMES: Final = frozenset(Path(name).stem for name in _ANSWER_FILES)
-"""Names of files in a report's folder that are of no kernel: the answer's, and a step's."""
+"""Names that no kernel's files get: those of the answer and of a step."""
 
 
 @dataclass
 class Reports:
-    """Writes the reports of a script's runs, and gathers the parts of its answer.
+    """The reports of a script's runs, which are written here, and the parts of its answer.
 
     Attributes:
-        folder: where all reports are asked for; None for pages and stored reports in `FOLDER`.
+        folder: the folder of all reports; None for pages and stored reports alone, in `FOLDER`.
         reason: why the runs are for their chips.
-        tell: called with what is written now.
-        is_verbose: true if the answer is in full.
+        tell: function that shows which report is being written.
+        is_verbose: True if the answer is in full.
         parts: the parts of the answer.
-        errors: those of files that could not be written.
-        note: what is not written for want of a library; "" for nothing.
-        step_page: the page of the step of which the kernels are a part; "" for none.
+        errors: the errors of files that could not be written.
+        note: a note on reports that need a missing library; "" for none.
+        step_page: the page of the training step that the kernels are a part of; "" for none.
     """
 
     folder: Path | None
@@ -77,7 +77,7 @@ class Reports:
         array_files.save(path, runs[-1].outputs)
 
     def add_step(self, recording: Any, target: str, runs: Sequence[Sequence[Run]] = ()) -> None:
-        """Add the training step of a program on a framework's device, with links to its `runs`."""
+        """Add the training step in `recording`, with links to the pages of kernels in `runs`."""
         self.step_page = _STEP_PAGE
         kernels = _by_kernel(runs)
         pages: dict[str, str] = {}
@@ -91,9 +91,9 @@ class Reports:
         self.parts.append(step_part(report, paths, is_verbose=self.is_verbose))
 
     def add_kernels(self, runs: Sequence[Sequence[Run]]) -> None:
-        """Add kernels; their runs are by chip, and those of one kernel share a report.
+        """Add kernels, given their runs by chip; the runs of one kernel share a report.
 
-        Files of several kernels have a number behind the name, and so has one whose name is taken.
+        Files of several kernels have a number behind the name; so has a kernel with a taken name.
         """
         kernels = _by_kernel(runs)
         for group, name in zip(kernels, _names(kernels), strict=True):
@@ -122,7 +122,7 @@ class Reports:
         self.parts.append(part)
 
     def add_worlds(self, worlds: Sequence[World]) -> None:
-        """Add runs on ranks: page and figures, and the trace where all reports are asked for."""
+        """Add runs on ranks: page and figures, and with `folder` also the trace."""
         for number, world in enumerate(worlds):
             name = f"{file_name(world.runs[0].title)}-ranks-{number}"
             base, paths = (self.folder or FOLDER) / name, Files()
@@ -143,7 +143,7 @@ class Reports:
     def answer(
         self, script: Path, chips: Sequence[str], output: Path | None = None, *, as_json: bool
     ) -> None:
-        """Print what ran; write it to `output`, and to the folder where reports are asked for."""
+        """Print the answer, and write it to `output` and to `folder`, if they are not None."""
         document = run_document(self.parts, script.name, chips, self.reason, self.note)
         if self.parts or as_json:
             self.attempt(lambda: report_files.answer(document, None, output, as_json=as_json))
@@ -153,12 +153,12 @@ class Reports:
 
 
 def _by_kernel(runs: Sequence[Sequence[Run]]) -> list[list[Run]]:
-    """The runs of each kernel, of runs by chip."""
+    """The runs of each kernel, from the runs of each chip."""
     return [[run for run in group if run is not None] for group in zip_longest(*runs)]
 
 
 def _names(kernels: Sequence[Sequence[Run]]) -> list[str]:
-    """The files' names of kernels: with a number if there are several, or a name is taken."""
+    """Names for kernels' files: with a number if there are several, or the name is taken."""
     names = [file_name(group[0].title) for group in kernels]
     if len(names) == 1 and names[0].casefold() not in _TAKEN_NAMES:
         return names

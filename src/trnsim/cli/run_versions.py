@@ -28,13 +28,13 @@ def versions_document(
 
     Args:
         script: the file's name.
-        chip: the chip that it runs for.
-        run: runs the program once.
-        tell: called with what is done next.
+        chip: the name of the chip.
+        run: function that runs the program once.
+        tell: function that shows progress.
 
     Raises:
-        BadInput: if the program launches no kernel.
-        Exception: of the program under its own version.
+        BadInput: the program launches no kernel, or kernels of several versions.
+        Exception: the program's, under its own version.
     """
     tell("its own version")
     ending = _checked_ending(run())
@@ -43,34 +43,40 @@ def versions_document(
             f"{script} launched no kernel, so no version is compared",
             fix="call a kernel in the script, or give arrays: --input a.npy b.npy",
         )
-    choices = {first.program.core.nki: first.version for first in ending.runs}
+    choices = {run.program.core.nki: run.version for run in ending.runs}
     if len(choices) > 1:
         names = ", ".join(version.name for version in choices)
         raise BadInput(
             f"{script} launches kernels of several versions of NKI: {names}; legal: of one",
             fix="name one of them with --nki, or compare each kernel: --kernel NAME --input ...",
         )
-    ((reference, own),) = choices.items()
-    ends = across(lambda: [each.outputs for each in _checked_ending(run()).runs], reference, tell)
-    return _document(script, chip, own, ends)
+    ((reference, own_choice),) = choices.items()
+    ends = across(
+        lambda: [kernel.outputs for kernel in _checked_ending(run()).runs], reference, tell
+    )
+    return _document(script, chip, own_choice, ends)
 
 
 def _checked_ending(ending: Ending) -> Ending:
-    """An ending of the whole program; the error of one that could not be run is raised."""
+    """An ending without an error; the error of any other is raised."""
     if ending.error is not None and not ending.has_succeeded:
         raise ending.error
     return ending
 
 
-def _document(script: str, chip: str, own: VersionChoice, ends: Sequence[VersionEnd]) -> Document:
-    rows = [(end.version.name, end.version.sdk, end.end.value, _words(end, own)) for end in ends]
+def _document(
+    script: str, chip: str, own_choice: VersionChoice, ends: Sequence[VersionEnd]
+) -> Document:
+    rows = [
+        (end.version.name, end.version.sdk, end.end.value, _words(end, own_choice)) for end in ends
+    ]
     values = {
         "script": script,
         "chip": chip,
-        "reference": {"version": own.version.name, "reason": own.reason},
+        "reference": {"version": own_choice.version.name, "reason": own_choice.reason},
         "versions": [_values(end) for end in ends],
     }
-    flat: list[dict[str, Any]] = [
+    table_rows: list[dict[str, Any]] = [
         picked(
             end,
             _END_NAMES,
@@ -79,23 +85,23 @@ def _document(script: str, chip: str, own: VersionChoice, ends: Sequence[Version
         )
         for end in ends
     ]
-    head = f"{script} on {chip} under each version of NKI, beside NKI {own.version.name}"
+    head = f"{script} on {chip} under each version of NKI, beside NKI {own_choice.version.name}"
     blocks: list[Block] = [
-        Note(f"{head} ({own.reason})"),
+        Note(f"{head} ({own_choice.reason})"),
         Table(columns("NKI | SDK | end | why", numbers_from=4), rows, indent=2),
     ]
     return Document(
         f"{script}: versions of NKI",
         values,
         [Section("", blocks)],
-        rows=records(flat, _TABLE_COLUMNS),
+        rows=records(table_rows, _TABLE_COLUMNS),
         schema=_SCHEMA,
     )
 
 
-def _words(end: VersionEnd, own: VersionChoice) -> str:
-    """The reason of an end in words."""
-    if end.version is own.version:
+def _words(end: VersionEnd, own_choice: VersionChoice) -> str:
+    """Why a version's end differs from that of the program's own version, in words."""
+    if end.version is own_choice.version:
         return "the program's own version"
     if end.end is End.other:
         return "; ".join(_cause(row, end) for row in end.causes)
@@ -103,7 +109,7 @@ def _words(end: VersionEnd, own: VersionChoice) -> str:
 
 
 def _cause(row: Behaviour, end: VersionEnd) -> str:
-    """A row by which values differ: what holds in that version."""
+    """A behaviour by which values differ: what holds in that version, in words."""
     holds = end.version.follows(row)
     return f"{row.name}: {row.rule if holds else row.otherwise} ({row.source})"
 

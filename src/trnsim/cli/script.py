@@ -1,4 +1,4 @@
-"""The user's script: its own arguments, and the runs of its kernels, however it ends."""
+"""The user's script: its arguments, how it runs on a chip, and the runs of its kernels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import Final
 from trnsim import arch, files
 from trnsim.arch.environment import TARGET_VARIABLE
 from trnsim.cli import array_files
-from trnsim.cli.error_text import is_ours
+from trnsim.cli.error_text import is_of_trnsim
 from trnsim.demo import examples
 from trnsim.errors import BadInput, SourceLine
 from trnsim.gate.kernel_file import kernel_named, module_of
@@ -27,7 +27,7 @@ from trnsim.runs import Run, collecting
 
 _RECORD_VARIABLE: Final = "TRNSIM_RECORD"  # what trnsim.device.call_log reads when it is loaded
 _OTHER_MAIN: Final = "__mp_main__"
-"""The name under which `multiprocessing` keeps what `__main__` is when it is first imported."""
+"""The module under which `multiprocessing` keeps `__main__`, as at its first import."""
 _INPUT_OPTION: Final = "--input"
 _OPTIONS_WITH_VALUE: Final = (
     "--on",
@@ -40,7 +40,7 @@ _OPTIONS_WITH_VALUE: Final = (
     "--output",
 )
 _CALL_OPTIONS: Final = ("--kernel", "--output", "--json", "--verbose", "-v")
-"""Options of a call of a kernel: behind the script's path they are the script's without --input."""
+"""Options of a kernel's call; without --input, those behind the script's path are the script's."""
 _HELP_OPTIONS: Final = ("-h", "--help")
 
 
@@ -65,12 +65,12 @@ class Ending:
 
 @dataclass(frozen=True)
 class ScriptProgram:
-    """A script and how it runs: whole, with its arguments, or one of its kernels on arrays.
+    """A script that runs as a program with arguments, or of which one kernel runs on arrays.
 
     Attributes:
         path: the script.
-        arguments: the arguments of the whole program.
-        inputs: files of arrays, one for each argument of the kernel; () for the whole program.
+        arguments: the program's arguments.
+        inputs: files of arrays, one for each argument of the kernel; () to run the program.
         kernel: name of the kernel; None where the script has only one.
     """
 
@@ -94,7 +94,7 @@ class ScriptProgram:
             )
 
     def run(self, chip: arch.Target) -> Ending:
-        """Run it on a chip."""
+        """Run the script on a chip."""
         if self.inputs:
             return call(self.path, self.kernel, list(self.inputs), chip)
         return execute(self.path, list(self.arguments), chip)
@@ -104,17 +104,17 @@ class ScriptProgram:
 
 
 def arranged_arguments(arguments: Iterable[str]) -> list[str]:
-    """The command line in the parser's order: our options, the script, ``--``, the script's own.
+    """The command line in the parser's order: trnsim's options, script, ``--``, script's arguments.
 
-    After the script's path, an option is the script's where its source names it; so are, without
-    --input, those that programs often have as well, such as --output and -v. After ``--`` all
+    Behind the script's path, an option that the script's source names is the script's; without
+    --input so are options that programs often have, such as --output and -v. Behind ``--`` all
     options are the script's; its path may be the first word there. ``--input a b`` becomes
     ``--input a --input b``.
     """
     remaining = list(arguments)
-    ours: list[str] = []
+    command_words: list[str] = []
     script: list[str] = []
-    theirs: list[str] = []
+    script_words: list[str] = []
     source = ""
     while remaining:
         argument = remaining.pop(0)
@@ -122,20 +122,20 @@ def arranged_arguments(arguments: Iterable[str]) -> list[str]:
         if argument == "--":
             if not script:
                 script, remaining = remaining[:1], remaining[1:]
-            theirs += remaining
+            script_words += remaining
             break
-        if script and not _is_commands_option(name, source, [*ours, *remaining]):
-            theirs.append(argument)
+        if script and not _is_commands_option(name, source, [*command_words, *remaining]):
+            script_words.append(argument)
         elif argument == _INPUT_OPTION:
             while remaining and not _ends_list(remaining[0], is_first=not script):
-                ours += [_INPUT_OPTION, remaining.pop(0)]
+                command_words += [_INPUT_OPTION, remaining.pop(0)]
         elif argument.startswith("-"):
             takes_next = argument in _OPTIONS_WITH_VALUE and bool(remaining)
-            ours += [argument, *([remaining.pop(0)] if takes_next else [])]
+            command_words += [argument, *([remaining.pop(0)] if takes_next else [])]
         else:
             script = [argument]
             source = _source_text(Path(argument))
-    return [*ours, *script, "--", *theirs] if script else ours
+    return [*command_words, *script, "--", *script_words] if script else command_words
 
 
 def _ends_list(argument: str, *, is_first: bool) -> bool:
@@ -170,7 +170,7 @@ def _source_text(script: Path) -> str:
 
 
 def checked_script(script: Path) -> CodeType:
-    """The script's code.
+    """The script's compiled code.
 
     Raises:
         BadInput: it cannot be read, or is no Python.
@@ -191,7 +191,7 @@ def checked_script(script: Path) -> CodeType:
 
 def execute(script: Path, arguments: list[str], chip: arch.Target) -> Ending:
     """Run the script as a program, and collect the runs of its kernels."""
-    before = sys.argv, sys.path[0], os.environ.get(TARGET_VARIABLE)
+    old_argv, old_folder, old_target = sys.argv, sys.path[0], os.environ.get(TARGET_VARIABLE)
     sys.argv, sys.path[0] = [str(script), *arguments], str(script.parent)
     os.environ[TARGET_VARIABLE] = chip.name
     os.environ[_RECORD_VARIABLE] = "1"
@@ -201,14 +201,14 @@ def execute(script: Path, arguments: list[str], chip: arch.Target) -> Ending:
         except BaseException as error:  # noqa: BLE001  whoever reports the runs hands it on
             return Ending(runs, error)
         finally:
-            sys.argv, sys.path[0] = before[0], before[1]
+            sys.argv, sys.path[0] = old_argv, old_folder
             if _OTHER_MAIN in sys.modules:  # it would keep the tensors of the script alive
                 sys.modules[_OTHER_MAIN] = sys.modules["__main__"]
             os.environ.pop(_RECORD_VARIABLE, None)
-            if before[2] is None:
+            if old_target is None:
                 os.environ.pop(TARGET_VARIABLE, None)
             else:
-                os.environ[TARGET_VARIABLE] = before[2]
+                os.environ[TARGET_VARIABLE] = old_target
     return Ending(runs)
 
 
@@ -225,9 +225,9 @@ def call(script: Path, name: str | None, inputs: list[Path], chip: arch.Target) 
 
 
 def _refusal(script: Path, error: AssertionError) -> BaseException:
-    """A failed assertion: in a kernel, an error that names its line; in trnsim, a bug."""
+    """The error for a failed assertion: a refusal at its line; itself if trnsim's code failed."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
-    if is_ours(frame.filename):
+    if is_of_trnsim(frame.filename):
         return error
     return BadInput(
         f"{script.name} refused its arguments: {error or frame.line}",
@@ -238,7 +238,7 @@ def _refusal(script: Path, error: AssertionError) -> BaseException:
 
 @contextmanager
 def program_output(*, is_apart: bool) -> Generator[None]:
-    """A context that sends the program's output to stderr if `is_apart`, apart from the answer."""
+    """A context in which the program's output goes to stderr if `is_apart`, else to stdout."""
     if not is_apart:
         yield
         return

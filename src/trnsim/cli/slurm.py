@@ -75,10 +75,10 @@ def gres(
     values = {
         "nodes": [
             {
-                **picked(each, "instance=model.name hosts devices counts"),
-                "links": links(each.model.name, each.devices),
+                **picked(node_type, "instance=model.name hosts devices counts"),
+                "links": links(node_type.model.name, node_type.devices),
             }
-            for each in types
+            for node_type in types
         ],
         "files": contents,
     }
@@ -123,7 +123,7 @@ def launch(
     step = step_of(os.environ)
     folder = folder or Path(f"trnsim-slurm-{step.name}")
     try:
-        launched = slurm_job(
+        launch_job = slurm_job(
             tuple(command or ()),
             step,
             _model(on),
@@ -137,19 +137,19 @@ def launch(
         refuse(path_of(folder, step), step, error.reason)
         raise
     if not step.is_first:
-        raise SystemExit(follow(launched, stderr_line))
+        raise SystemExit(follow(launch_job, stderr_line))
     try:
-        raise SystemExit(run_to_end(launched))
+        raise SystemExit(run_to_end(launch_job))
     finally:
         with suppress(OSError):
-            launched.announcement.unlink()
+            launch_job.announcement.unlink()
 
 
 def _model(on: list[str] | None) -> InstanceModel:
-    """The instance that each node is.
+    """The model of the instance type of the nodes.
 
     Raises:
-        BadInput: nothing names it.
+        BadInput: neither --on, TRNSIM_INSTANCE nor the node names one.
     """
     if on:
         return instance_model(one_platform(on).instance)

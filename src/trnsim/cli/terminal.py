@@ -1,4 +1,4 @@
-"""Printing on a terminal: lines as wide as it, control characters of foreign text spelled out.
+"""Printing on a terminal: lines of its width, control characters of foreign text spelled out.
 
 Colour is for terminals: there is none where the output is a file or a pipe, where NO_COLOR is set
 (no-color.org), or where TERM is dumb.
@@ -25,7 +25,7 @@ _BOLD, _RED, _PLAIN = "\x1b[1m", "\x1b[31m", "\x1b[0m"
 def open_missing_streams() -> None:
     """Open /dev/null as each standard stream that this process was started without.
 
-    Otherwise the stream is None, and the next file that is opened gets its number.
+    Otherwise the stream is None, and the next file that is opened gets the stream's number.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
@@ -42,7 +42,7 @@ def echo(
 ) -> None:
     """Print lines on stdout, or on stderr, with control characters spelled out.
 
-    Control characters of an `is_safe` text, such as a document's, stay: they are its colours.
+    Control characters of an `is_safe` text stay, such as the colours of a document.
     If the reader of a pipe leaves, as `head` does, nothing more is printed, but the command goes on
     and writes its files.
     """

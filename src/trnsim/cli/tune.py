@@ -70,24 +70,24 @@ def tune_kernel(options: TuneOptions) -> PrintedAnswer:
         spaces = [space_of(case) for case in _tunable(options, module)]
         effort = TuningEffort(options.runs, options.ray, tell=tell)
         tuned = [_tuned(space, chip, effort) for space in spaces for chip in chips_of(options.on)]
-    is_interrupted = any(each.tuning.is_interrupted for each in tuned)
+    is_interrupted = any(kernel.tuning.is_interrupted for kernel in tuned)
     return PrintedAnswer(tune_document(tuned), status=INTERRUPTED if is_interrupted else 0)
 
 
 def _tunable(options: TuneOptions, module: ModuleType) -> list[KernelCase]:
-    """The kernels of the file that declare parameters; the named one in any case.
+    """The file's kernels that declare parameters, or the one of --kernel, even without any.
 
     Raises:
-        BadInput: there is none.
+        BadInput: no kernel declares inputs and parameters.
     """
-    found = cases(options.kernel_file, module, options.kernel)
+    kernel_cases = cases(options.kernel_file, module, options.kernel)
     if options.kernel is not None:
-        return found
-    tunable = [case for case in found if case.parameters]
+        return kernel_cases
+    tunable = [case for case in kernel_cases if case.parameters]
     if not tunable:
         raise BadInput(
             f"{options.kernel_file} declares no kernel with inputs and parameters; it has inputs "
-            f"for: {', '.join(case.name for case in found) or 'none'}",
+            f"for: {', '.join(case.name for case in kernel_cases) or 'none'}",
             fix="beside a kernel NAME define NAME_inputs() and "
             "NAME_parameters = {'tile': [128, 256, 512]}",
         )
@@ -95,15 +95,15 @@ def _tunable(options: TuneOptions, module: ModuleType) -> list[KernelCase]:
 
 
 def _tuned(space: SettingSpace, chip: Target, effort: TuningEffort) -> TunedKernel:
-    """A kernel tuned on a chip, with the first of its best settings whose values are right."""
+    """A kernel tuned on a chip, with its fastest setting that has right values."""
     tuning = tune(space, chip, effort)
     wrong: list[tuple[TuningTrial, str]] = []
-    for best in tuning.timed:
-        check = None if tuning.is_interrupted else _checked(tuning, best)
+    for trial in tuning.timed:
+        check = None if tuning.is_interrupted else _check_values(tuning, trial)
         failure = "" if check is None else _failure(check)
         if not failure:
-            return TunedKernel(tuning, best, check, wrong)
-        wrong.append((best, failure))
+            return TunedKernel(tuning, trial, check, wrong)
+        wrong.append((trial, failure))
     raise BadInput(
         f"{space.case.file}: no setting of {space.case.name} that is timed has right values; "
         f"{space.text(wrong[0][0].setting)}: {wrong[0][1]}",
@@ -111,20 +111,20 @@ def _tuned(space: SettingSpace, chip: Target, effort: TuningEffort) -> TunedKern
     )
 
 
-def _checked(tuning: Tuning, best: TuningTrial) -> KernelCheck | None:
-    """The best setting checked with values; None without a reference."""
+def _check_values(tuning: Tuning, trial: TuningTrial) -> KernelCheck | None:
+    """The check of a trial's values; None without a reference."""
     case = tuning.space.case
     if case.reference is None:
         return None
-    kernel, keywords = tuning.space.kernel_for(best.setting)
-    reference, own = case.reference, case.arguments
+    kernel, keywords = tuning.space.kernel_for(trial.setting)
+    reference, arguments = case.reference, case.arguments
 
     def expected(*_args: object, **_keywords: object) -> object:
         """The reference, which takes no parameters."""
-        return reference(*own.positional, **own.keywords)
+        return reference(*arguments.positional, **arguments.keywords)
 
     tuned_case = KernelCase(
-        case.file, case.name, kernel, own.with_keywords(keywords), expected, case.tolerance
+        case.file, case.name, kernel, arguments.with_keywords(keywords), expected, case.tolerance
     )
     return checked_case(tuned_case, case.file.as_posix(), tuning.chip, CheckLimits())
 

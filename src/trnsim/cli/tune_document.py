@@ -24,9 +24,9 @@ from trnsim.tune.tuning import Tuning, TuningTrial
 
 _US: Final = 1e-6
 _SHOWN: Final = 5
-"""Trials that the text shows."""
+"""Trials that the text shows, at most."""
 _MOST_REASONS: Final = 3
-"""Reasons of settings that are not legal, which the text shows."""
+"""Reasons why settings are not legal that the text shows, at most."""
 _COLUMNS: Final = columns("setting | time | to the best | P10 to P90", numbers_from=1)
 _ROW_NAMES: Final = ("kernel", "chip", "setting", "time_s", "error", "beyond_s")
 
@@ -39,7 +39,7 @@ class TunedKernel:
         tuning: the search.
         best: the best trial whose values are right.
         check: the check of its values; None without a reference.
-        wrong: faster trials whose values are wrong, with the reason.
+        wrong: (trial, failure) of each faster trial whose values are wrong.
     """
 
     tuning: Tuning
@@ -50,9 +50,9 @@ class TunedKernel:
 
 def tune_document(tuned: Sequence[TunedKernel]) -> Document:
     """Tuned kernels as a document."""
-    sections = [section for each in tuned for section in _sections(each)]
-    rows = records([row for each in tuned for row in _records(each)], _ROW_NAMES)
-    values = {"kernels": [_values(each) for each in tuned]}
+    sections = [section for kernel in tuned for section in _sections(kernel)]
+    rows = records([row for kernel in tuned for row in _records(kernel)], _ROW_NAMES)
+    values = {"kernels": [_values(kernel) for kernel in tuned]}
     return Document("Tuned kernels", values, sections, rows=rows, schema="tune/1")
 
 
@@ -153,18 +153,18 @@ def _notes(tuned: TunedKernel) -> list[str]:
 
 
 def _refusals(tuning: Tuning) -> list[str]:
-    """Each reason for which settings are not legal, the most frequent first, and such a setting."""
+    """Reasons why settings are not legal, the most frequent first, each with an example."""
     refused: dict[str, list[TuningTrial]] = {}
     for row in tuning.trials.values():
         if row.error:
             refused.setdefault(row.error, []).append(row)
-    ordered = sorted(refused.items(), key=lambda each: -len(each[1]))
+    ordered = sorted(refused.items(), key=lambda item: -len(item[1]))
     texts: list[str] = []
     for reason, rows in ordered[:_MOST_REASONS]:
         others = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
         texts.append(f"not legal: {tuning.space.text(rows[0].setting)}{others}: {reason}")
-    left = len(ordered) - _MOST_REASONS
-    return [*texts, f"other reasons, in --json: {left}"] if left > 0 else texts
+    further = len(ordered) - _MOST_REASONS
+    return [*texts, f"other reasons, in --json: {further}"] if further > 0 else texts
 
 
 def _values(tuned: TunedKernel) -> dict[str, Any]:
@@ -197,11 +197,11 @@ def _values(tuned: TunedKernel) -> dict[str, Any]:
 
 
 def _trial_values(tuning: Tuning, row: TuningTrial) -> dict[str, Any]:
-    values = tuning.space.parameters
+    parameters = tuning.space.parameters
     return {
         "setting": {
             parameter.name: parameter.text(index)
-            for parameter, index in zip(values, row.setting, strict=True)
+            for parameter, index in zip(parameters, row.setting, strict=True)
         },
         "time_s": row.time_us * _US if row.is_timed else None,
         "error": row.error,

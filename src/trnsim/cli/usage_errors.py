@@ -24,17 +24,16 @@ _EXTRA_PATTERN: Final = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \
 _MOST_NAMES: Final = 12
 """Commands of a group that an error lists; the help lists more."""
 _LIKENESS_MARGIN: Final = 0.1
-"""Names whose likeness to the wrong one is less than the nearest's by more than this, which is a
-ratio of `difflib`, are not suggested."""
+"""A name is suggested if its ratio of `difflib` is at most this below the nearest name's."""
 _NUMBER: Final = "NUMBER"
 _PLAIN_NUMBER: Final = "1"
-"""A value of options that are numbers and whose help shows none."""
+"""The value in an example of a NUMBER option whose help shows none."""
 
 Refusal = tuple[str, str]
 
 
 def usage_text(error: Any) -> str:
-    """A usage error as other errors are: what is wrong, and below it the fix."""
+    """A usage error as text: its reason, and below it the fix."""
     reason, fix = refusal(error)
     return f"{reason}\n  fix: {fix}" if fix else reason
 
@@ -48,7 +47,7 @@ def refusal(error: Any) -> Refusal:
 
 
 def _missing(error: Any, reason: str, context: Any) -> Refusal:
-    """A missing argument or option, described, and an example of the command that has it."""
+    """The refusal for a missing argument or option, with an example of the command."""
     parameter = error.param
     if purpose := _purpose(parameter):
         reason += f": {purpose}"
@@ -60,10 +59,10 @@ def _missing(error: Any, reason: str, context: Any) -> Refusal:
 
 
 def _no_value(error: Any, reason: str, context: Any) -> Refusal:
-    """An option that lacks its value, or that has a value and takes none."""
+    """The refusal for an option that lacks its value, or that takes none and has one."""
     name = error.option_name
     options = context.command.get_params(context)
-    option = next((each for each in options if name in (*each.opts, *each.secondary_opts)), None)
+    option = next((o for o in options if name in (*o.opts, *o.secondary_opts)), None)
     if option is None:
         return reason, _help_command(context)
     if getattr(option, "is_flag", False):
@@ -73,14 +72,14 @@ def _no_value(error: Any, reason: str, context: Any) -> Refusal:
 
 
 def _no_option(error: Any, _: str, context: Any) -> Refusal:
-    """The option that is not known, and those whose names are near."""
+    """The refusal for an unknown option, with the options of similar names."""
     names = [name for name in error.possibilities or () if name not in HIDDEN_NAMES]
     near = _nearest(error.option_name, names)
     return error.message.rstrip("."), f"{_perhaps(near)}{_help_command(context)} lists all options"
 
 
 def _wrong_value(error: Any, reason: str, context: Any) -> Refusal:
-    """A value that is not legal, and one that is."""
+    """The refusal for a value that is not legal, with a legal one."""
     return reason, _help_command(context) if error.param is None else _legal_example(
         error.param, context
     )
@@ -96,10 +95,10 @@ def _unknown_or_extra(error: Any, reason: str, context: Any) -> Refusal:
 
 
 def _no_command(name: str, context: Any) -> Refusal:
-    """The command that is not known, those that are where they are few, and those that are near."""
+    """The refusal for an unknown command, with similar names, and all commands if they are few."""
     names = list(context.command.commands)
     legal = f"; legal: {', '.join(names)}" if len(names) <= _MOST_NAMES else ""
-    near = [f"{context.command_path} {each}" for each in _nearest(name, names)]
+    near = [f"{context.command_path} {command}" for command in _nearest(name, names)]
     fix = f"{_perhaps(near)}{_help_command(context)} lists all commands"
     return f"No such command {name!r}{legal}", fix
 
@@ -112,7 +111,7 @@ def _perhaps(near: list[str]) -> str:
 
 
 def _extra(words: str, context: Any) -> Refusal:
-    """Arguments behind the last that the command takes, and how it is called."""
+    """The refusal for arguments behind the last one that the command takes."""
     called = call(context.command, context)
     return f"Got unexpected extra arguments: {words}", f"leave them out; usage: {called}"
 
@@ -120,16 +119,16 @@ def _extra(words: str, context: Any) -> Refusal:
 def _nearest(name: str, names: Iterable[str]) -> list[str]:
     """The names that are spelled most alike, the nearest first; none if none is near."""
     near = get_close_matches(name, list(names))
-    likeness = [SequenceMatcher(None, each, name).ratio() for each in near]
+    ratios = [SequenceMatcher(None, candidate, name).ratio() for candidate in near]
     return [
-        each
-        for each, alike in zip(near, likeness, strict=True)
-        if alike >= likeness[0] - _LIKENESS_MARGIN
+        candidate
+        for candidate, ratio in zip(near, ratios, strict=True)
+        if ratio >= ratios[0] - _LIKENESS_MARGIN
     ]
 
 
 def _legal_example(parameter: Any, context: Any, name: str = "") -> str:
-    """A legal value of an option, as it is written; of an argument, an example of the command."""
+    """For an option, the option with a legal value; for an argument, an example of the command."""
     example = example_of(context.command)
     if parameter.param_type_name == "argument":
         return f"for example {example}" if example else _help_command(context)
@@ -138,8 +137,8 @@ def _legal_example(parameter: Any, context: Any, name: str = "") -> str:
     if name in words[:-1]:
         return f"for example {name} {words[words.index(name) + 1]}"
     metavar = parameter.metavar or parameter.name.upper()
-    shown = metavar.partition("|")[2]  # 8k of TOKENS|8k, and of DIR|FILE.html another metavar
-    value = "" if re.match(r"[A-Z]{3}", shown) else shown
+    example_value = metavar.partition("|")[2]  # 8k of TOKENS|8k; DIR|FILE.html has none
+    value = "" if re.match(r"[A-Z]{3}", example_value) else example_value
     if not value and isinstance(parameter.default, str | int | float):
         value = str(parameter.default)
     if not value and metavar == _NUMBER:
@@ -151,8 +150,8 @@ def _purpose(parameter: Any) -> str:
     """The first sentence of a parameter's help, as the end of a sentence."""
     purpose = inspect.cleandoc(getattr(parameter, "help", None) or "")
     purpose = re.split(r"(?<=[^.])\.(?:\s|$)", purpose, maxsplit=1)[0]
-    is_name = re.match(r"Python\b|\w*[A-Z]\w*[A-Z0-9]", purpose)
-    return purpose if is_name else f"{purpose[:1].lower()}{purpose[1:]}"
+    begins_with_name = re.match(r"Python\b|\w*[A-Z]\w*[A-Z0-9]", purpose)
+    return purpose if begins_with_name else f"{purpose[:1].lower()}{purpose[1:]}"
 
 
 def _help_command(context: Any) -> str:
@@ -167,4 +166,4 @@ _BY_KIND: Final[Mapping[str, Callable[[Any, str, Any], Refusal]]] = {
     "BadOptionUsage": _no_value,
     "BadParameter": _wrong_value,
 }
-"""By the parser's class of error, which recent releases of typer carry inside them."""
+"""The function for each class of the parser's errors, by the class's name."""

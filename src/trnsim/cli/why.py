@@ -1,4 +1,4 @@
-"""``trnsim why``: two answers, or an answer and a measured log, explained term by term."""
+"""``trnsim why``: the difference of two answers, or of an answer and a log, term by term."""
 
 from __future__ import annotations
 
@@ -81,13 +81,13 @@ def _answers_or_log(name: str, text: str) -> AnswersOrLog:
     """A side of the comparison: answers, or a log.
 
     Raises:
-        BadInput: it is neither.
+        BadInput: `text` is neither.
     """
     if text == _STDIN:
         return _of_json(parse(sys.stdin.buffer.read(), name, _FIX, form="json"))
     words = _words(name, text)
     if words is not None:
-        return answers(_run(name, words), name, _options(words))
+        return answers(_command_json(name, words), name, _options(words))
     path = Path(text)
     if path.suffix.lower() == ".csv":
         return logs.read(path)
@@ -103,13 +103,13 @@ def _of_json(content: FileContent) -> AnswersOrLog:
 
 
 def _words(name: str, text: str) -> list[str] | None:
-    """The words of a command without the program's name; None for the name of a file.
+    """The words of a command line without "trnsim"; None if `text` names a file.
 
     Raises:
-        BadInput: it is a command that does not answer with a time.
+        BadInput: `text` is a command that does not answer with a time.
     """
-    first, *rest = text.split(maxsplit=1) or [""]
-    if not rest or (first != _PROGRAM and first not in COMMANDS):
+    first_word, *others = text.split(maxsplit=1) or [""]
+    if not others or (first_word != _PROGRAM and first_word not in COMMANDS):
         return None
     try:
         words = shlex.split(text)
@@ -123,11 +123,11 @@ def _words(name: str, text: str) -> list[str] | None:
     return words
 
 
-def _run(name: str, words: list[str]) -> Any:
-    """The JSON that a command prints, run in this process.
+def _command_json(name: str, words: list[str]) -> Any:
+    """The JSON that a command prints; it runs in this process.
 
     Raises:
-        EmulatorError: the command's own; its reason begins with the side's name.
+        EmulatorError: the command's, whose reason then begins with `name`.
     """
     arguments = words if _JSON_OPTION in words else [*words, _JSON_OPTION]
     try:
@@ -146,7 +146,7 @@ def _run(name: str, words: list[str]) -> Any:
 
 
 def _options(words: list[str]) -> dict[str, str]:
-    """The values of a command line by option: "yes" for a flag; arguments are numbered."""
+    """Values of a command line by option, "yes" for a flag, and by "argument 1" and so on."""
     options: dict[str, str] = {}
     name = ""
     for word in words[2 if words[0] == "plan" else 1 :]:

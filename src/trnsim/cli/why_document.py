@@ -30,21 +30,21 @@ _FIGURE_COLUMNS: Final = columns("figure | A | B | change | P10 to P90 of A")
 
 def why_document(answers: AnswerComparison, names: tuple[str, str]) -> Document:
     """The differences between the answers A and B, which `names` describe."""
-    is_one = answers.kinds[0] == answers.kinds[1]
+    is_one_command = answers.kinds[0] == answers.kinds[1]
     sides: list[Block] = [Note(f"{side}  {name}") for side, name in zip("AB", names, strict=True)]
     blocks = [sides]
     for answer in answers.differences:
-        blocks += _difference_blocks(answer, is_one_command=is_one)
-    alone = (("A", answers.only_old), ("B", answers.only_new))
-    for side, commands in alone:
-        if commands:
-            blocks.append([Note(f"only {side} answers for: {', '.join(commands)}")])
+        blocks += _difference_blocks(answer, is_one_command=is_one_command)
+    unmatched = (("A", answers.only_old), ("B", answers.only_new))
+    for side, platforms in unmatched:
+        if platforms:
+            blocks.append([Note(f"only {side} answers for: {', '.join(platforms)}")])
     values = {
         **picked(answers, "kinds", whys=[_values(answer) for answer in answers.differences]),
         **picked(answers, "only_a=only_old only_b=only_new"),
     }
     return Document(
-        "Why two answers differ", values, [Section("", each) for each in blocks], schema="why/1"
+        "Why two answers differ", values, [Section("", group) for group in blocks], schema="why/1"
     )
 
 
@@ -72,7 +72,7 @@ def _time_values(difference: TimeDifference) -> dict[str, Any]:
         ),
         "terms": [picked(term, "name a_s=old_s b_s=new_s change_s") for term in difference.terms],
         **picked(difference, "only_a=only_old only_b=only_new"),
-        "sources": [picked(each, "of=path a=old b=new") for each in difference.sources],
+        "sources": [picked(source, "of=path a=old b=new") for source in difference.sources],
         "conditions": dict(zip(("only_a", "only_b"), difference.conditions, strict=True)),
     }
 
@@ -87,21 +87,21 @@ def _side_values(time: Time) -> dict[str, Any]:
 
 
 def _difference_blocks(difference: AnswerDifference, *, is_one_command: bool) -> list[list[Block]]:
-    """One platform or workload: its times, then what explains them."""
+    """The groups of blocks of a platform or workload: times, then inputs, figures and cost."""
     if difference.is_equal and is_one_command:
         return [[Note(f"{difference.name}: nothing changed")]]
     blocks = _time_blocks(difference)
-    rest = [*_source_blocks(difference.times), *_condition_blocks(difference.times)]
+    causes = [*_source_blocks(difference.times), *_condition_blocks(difference.times)]
     if difference.inputs:
-        rest += _headed_items("inputs:", map(_change_text, difference.inputs))
+        causes += _headed_items("inputs:", map(_change_text, difference.inputs))
     elif is_one_command:
-        rest.append(Note("inputs: none differs, so trnsim itself does: compare the versions"))
+        causes.append(Note("inputs: none differs, so trnsim itself does: compare the versions"))
     if not difference.times:
-        rest.insert(0, Note(f"{difference.name}:"))
+        causes.insert(0, Note(f"{difference.name}:"))
     if difference.figures:
-        blocks += [rest, _figure_blocks(difference)] if rest else [_figure_blocks(difference)]
-    elif rest:
-        blocks.append(rest)
+        blocks += [causes, _figure_blocks(difference)] if causes else [_figure_blocks(difference)]
+    elif causes:
+        blocks.append(causes)
     factors = [f"{name} {_percent_text(ratio)}" for name, ratio in difference.cost.items()]
     if factors:
         blocks.append([Note(f"cost: {', '.join(factors)}")])
@@ -109,25 +109,25 @@ def _difference_blocks(difference: AnswerDifference, *, is_one_command: bool) ->
 
 
 def _headed_items(head: str, lines: Iterable[str]) -> list[Block]:
-    """Lines below their head; nothing where there are none."""
+    """A heading with lines below it; [] without lines."""
     items = list(lines)
     return [Note(head), Items(items, indent=2)] if items else []
 
 
 def _time_blocks(answer: AnswerDifference) -> list[list[Block]]:
-    """A table for each time; a line where an earlier one has the same terms, one for all equal."""
+    """A table for each time; a line for a time with another's terms, one for all equal times."""
     blocks: list[list[Block]] = []
     equal: list[str] = []
-    seen: dict[tuple[TimeTerm, ...], str] = {}
+    first_names: dict[tuple[TimeTerm, ...], str] = {}
     for difference in answer.times:
         time_name = difference.old.name
         if difference.new.name != time_name:
             time_name = f"{difference.old.name} of A, {difference.new.name} of B"
-        like = seen.setdefault(difference.terms, time_name)
+        first_name = first_names.setdefault(difference.terms, time_name)
         if difference.is_equal:
             equal.append(f"{time_name} {seconds(difference.old.p50_s)}")
-        elif like != time_name:
-            blocks.append([Note(f"{answer.name}: {time_name}: as {like}")])
+        elif first_name != time_name:
+            blocks.append([Note(f"{answer.name}: {time_name}: as {first_name}")])
         else:
             blocks.append([Note(f"{answer.name}: {time_name}"), *_blocks_of_time(difference)])
     if equal:
@@ -136,14 +136,14 @@ def _time_blocks(answer: AnswerDifference) -> list[list[Block]]:
 
 
 def _blocks_of_time(difference: TimeDifference) -> list[Block]:
-    """One time of both sides: what they come to, then a table of its terms."""
-    alone = (("A", difference.only_old), ("B", difference.only_new))
+    """A time of both sides: its medians and intervals, then a table of its terms."""
+    unmatched = (("A", difference.only_old), ("B", difference.only_new))
     lines = [
         f"A {_side_text(difference.old)}, B {_side_text(difference.new)}{_ratio_text(difference)}",
         *_interval_sentences(difference),
         *(
             f"{', '.join(map(_clipped_text, names))}: only in {side}"
-            for side, names in alone
+            for side, names in unmatched
             if names
         ),
     ]
@@ -171,8 +171,8 @@ def _term_table(difference: TimeDifference) -> Table:
 
 def _decimals(*medians: float) -> int:
     """The decimals that show four digits of the larger median and three of the smaller."""
-    known = sorted(median for median in medians if 0 < median < math.inf)
-    digits = zip((known[:1], known[-1:]), (_TIME_DIGITS - 1, _TIME_DIGITS), strict=True)
+    finite = sorted(median for median in medians if 0 < median < math.inf)
+    digits = zip((finite[:1], finite[-1:]), (_TIME_DIGITS - 1, _TIME_DIGITS), strict=True)
     needed = [
         count - math.floor(math.log10(median)) - 1 for group, count in digits for median in group
     ]
@@ -190,7 +190,7 @@ def _ms_cells(
 
 
 def _side_text(time: Time) -> str:
-    """The time of one side as text: its median and interval, or that it was measured."""
+    """The time of one side as text: its median, with the interval or "measured"."""
     if time.interval_s is None:
         return f"{seconds(time.p50_s)}{' measured' if time.is_measured else ''}"
     low, high = map(seconds, time.interval_s)
@@ -215,7 +215,7 @@ def _interval_sentences(difference: TimeDifference) -> list[str]:
 
 
 def _source_blocks(times: Sequence[TimeDifference]) -> list[Block]:
-    """Sources of the terms, where they differ; a source of several times once."""
+    """The differing sources of terms, each once."""
     sources = dict.fromkeys(
         (source.path, source.old, source.new) for time in times for source in time.sources
     )
@@ -223,8 +223,8 @@ def _source_blocks(times: Sequence[TimeDifference]) -> list[Block]:
         "sources:",
         (
             f"{_clipped_text(path)}, {side}: {'-' if source is None else source}"
-            for path, *both in sources
-            for side, source in zip("AB", both, strict=True)
+            for path, *side_sources in sources
+            for side, source in zip("AB", side_sources, strict=True)
         ),
     )
 
@@ -232,8 +232,8 @@ def _source_blocks(times: Sequence[TimeDifference]) -> list[Block]:
 def _condition_blocks(times: Sequence[TimeDifference]) -> list[Block]:
     sentences = (
         f"only in {side}: {condition}"
-        for at, side in enumerate("AB")
-        for condition in dict.fromkeys(text for time in times for text in time.conditions[at])
+        for index, side in enumerate("AB")
+        for condition in dict.fromkeys(text for time in times for text in time.conditions[index])
     )
     return _headed_items("conditions:", sentences)
 
@@ -260,10 +260,10 @@ def _figure_blocks(answer: AnswerDifference) -> list[Block]:
         for change in shown
     ]
     blocks: list[Block] = [Table(_FIGURE_COLUMNS, rows)] if rows else []
-    small = len(answer.figures) - len(shown)
-    if small:
-        noun = "1 figure changes" if small == 1 else f"{small} figures change"
-        blocks.append(Note(f"{noun} by less than {_LEAST_SHOWN_CHANGE:.2%}"))
+    hidden = len(answer.figures) - len(shown)
+    if hidden:
+        words = "1 figure changes" if hidden == 1 else f"{hidden} figures change"
+        blocks.append(Note(f"{words} by less than {_LEAST_SHOWN_CHANGE:.2%}"))
     return blocks
 
 

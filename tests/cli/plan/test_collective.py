@@ -118,6 +118,12 @@ def test_a_count_below_one_is_refused(option):
     assert f"'{option}': '0' is below 1; legal: whole numbers from 1 on" in told.output
 
 
+def test_a_stride_beyond_the_ranks_is_refused():
+    with pytest.raises(EmulatorError, match=r"0 ranks, 1000 apart") as caught:
+        run("all_reduce", "--on", "trn2", "--bytes", 1, "--stride", 1000)
+    assert caught.value.fix == "at most --stride 64"
+
+
 def test_instances_without_efa_are_refused():
     with pytest.raises(EmulatorError, match=r"several trn1\.2xlarge, which have no EFA"):
         run("all_reduce", "--on", "trn1.2xlarge", "--ranks", 8, "--bytes", 1)

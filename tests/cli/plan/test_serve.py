@@ -106,6 +106,9 @@ BAD = [
     ("--tensor-parallel-size 100", r"--tensor-parallel-size of 100 on trn1.32xlarge, which has 32"),
     ("--trace no.jsonl", r"cannot read no.jsonl"),
     ("--trace x --input-len 5", r"both --trace and --input-len given; legal: one of them"),
+    ("--trace x --prefix-len 5", r"both --trace and --prefix-len given; legal: one of them"),
+    ("--trace x --num-prefixes 2", r"both --trace and --num-prefixes given; legal: one of them"),
+    ("--trace x --burstiness 0.5", r"both --trace and --burstiness given; legal: one of them"),
     ("--save-trace x", r"--save-trace of a load that follows from the layout, which is searched"),
 ]  # fmt: skip
 

@@ -1,7 +1,7 @@
-"""``trnsim plan``: time and USD of training or serving, platform by platform. A command a file.
+"""``trnsim plan``: time and USD of training or serving, platform by platform.
 
-A command is imported when it is called, or its help is asked for: together they take as long to
-import as a short plan takes.
+Each command is a module, imported when it is called or its help is printed: to import all takes as
+long as a short plan.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from trnsim.cli.options import parser
 from trnsim.cli.parsing import CommandsOfFiles
 
 COMMANDS: Final = ("train", "serve", "fleet", "infer", "collective", "layer")
-"""The commands, each of which is a function of its name in a file of this room."""
+"""The commands: each is the function of its name in the module of that name."""
 
 
 class PlanCommands(CommandsOfFiles):

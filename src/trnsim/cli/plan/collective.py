@@ -39,7 +39,7 @@ _BEYOND_NOTE: Final = (
     f"extrapolated: no start of more than {MOST_PUBLISHED_RANKS} ranks is published"
 )
 _BUS_FACTORS = {"all_reduce": 2.0}
-"""Bytes that cross each rank's links for each byte of the message, but for the last rank."""
+"""Passes by collective, 1 for others: bytes on a rank's links = passes * (n - 1) / n * message."""
 
 
 @answering
@@ -114,17 +114,19 @@ def _row(
     needed = -(-group_ranks * stride // per_node)
     if group_ranks < 1 or (instances is not None and needed > instances):
         most_ranks = (instances or 1) * per_node
+        fitting_ranks = most_ranks // stride
+        fix = f"at most {fitting_ranks} ranks, or --instances {needed}"
         raise BadInput(
             f"{group_ranks} ranks, {stride} apart, on {instances or 1} x {instance}, which has "
             f"{most_ranks} ranks{f' with LNC={cores}' if cores else ''}",
-            fix=f"at most {most_ranks // stride} ranks, or --instances {max(needed, 1)}",
+            fix=fix if fitting_ranks else f"at most --stride {most_ranks}",
         )
-    exchanged = exchange(instance, cores, kind, nbytes, Spread(group_ranks, stride))
-    floors = exchanged.floors
+    timed = exchange(instance, cores, kind, nbytes, Spread(group_ranks, stride))
+    floors = timed.floors
     floor = floors.paid(Floor.HOST if cores else Floor.PROGRAM)
-    alone_s = floors.interval(Floor.HOST)
-    time_s, yours = site_collective(machine.chip, alone_s, collective_cause(floor))
-    factor = time_s.p50 / alone_s.p50 if alone_s.p50 else 1.0
+    host_s = floors.interval(Floor.HOST)
+    time_s, yours = site_collective(machine.chip, host_s, collective_cause(floor))
+    factor = time_s.p50 / host_s.p50 if host_s.p50 else 1.0
     inside_s, _ = site_collective(machine.chip, floors.interval(Floor.PROGRAM), "")
     bus_bytes_per_s = 0.0  # as nccl-tests and nccom-test count them
     if own_time_s := floors.time_s(Floor.HOST) * factor:
@@ -143,7 +145,7 @@ def _row(
         "floor": floor,
         "inside_s": inside_s,
         "host_start_s": float(floors.start_s) if cores else None,
-        **picked(exchanged, "latency_s=fixed_s bytes_s algorithm level"),
+        **picked(timed, "latency_s=fixed_s bytes_s algorithm level"),
         "bus_bytes_per_s": bus_bytes_per_s,
         "yours": yours,
     }

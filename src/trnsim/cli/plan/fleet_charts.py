@@ -52,16 +52,16 @@ def day(fleet: dict[str, Any], policy: str, day_number: int, caption: str) -> st
 
 
 def needed_chips(fleet: dict[str, Any], quantile: str) -> list[float]:
-    """Chips that the demand of all services needs in each hour, parts of replicas counted."""
-    total = [0.0] * len(fleet["hours"])
+    """Chips that all services' demand needs in each hour, with fractions of replicas."""
+    totals = [0.0] * len(fleet["hours"])
     for service in fleet["services"]:
         chips_per_rate = service["replica_chips"] / service["requests_per_s"]
         demand: Sequence[float] = fleet["demand"][service["name"]][quantile]
-        total = [
+        totals = [
             chips + chips_per_rate * requests_per_s
-            for chips, requests_per_s in zip(total, demand, strict=True)
+            for chips, requests_per_s in zip(totals, demand, strict=True)
         ]
-    return total
+    return totals
 
 
 def misses(fleet: dict[str, Any], policy: str) -> str:
@@ -101,7 +101,7 @@ def dollars(fleet: dict[str, Any]) -> str:
         )
         for policy, usd in _usd(fleet)
     ]
-    marks = [(colour(at), name) for at, (_, name) in enumerate(_NAMES_BY_CAUSE)]
+    marks = [(colour(number), name) for number, (_, name) in enumerate(_NAMES_BY_CAUSE)]
     return chart("What it costs, by cause", bars(rows), legend(marks))
 
 

@@ -1,4 +1,4 @@
-"""A fleet as a document: policies side by side, its day, misses, training, what it rests on.
+"""A fleet as a document: policies side by side, a day, misses, training, assumptions.
 
 All figures are values of `trnsim.system.fleet.report`; each amount of USD names its value there.
 """
@@ -39,10 +39,10 @@ _HOURLY_SERIES: Final = ("requests_per_s", "requests_missed", "tokens")
 _TOKEN_UNITS: Final = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"), (1e3, "thousand"))
 _KWH_PER_MWH: Final = 1e3
 _MOST_DRAWN_DAYS: Final = 7
-"""Days that are drawn; the JSON has all."""
+"""Days that are drawn, at most; the JSON has all."""
 _HOURS_OF_DAY: Final = 24
 _MOST_SHOWN_COLUMNS: Final = 6
-"""Services and jobs of the day that the text shows."""
+"""Services and jobs that the text's table of a day shows, at most."""
 _MOST_SHOWN_WIDTHS: Final = 4
 _BILLIONTH: Final = 1e-9
 _CAUSES: Final = ("chips", "energy", "missed", "worth", "sum")
@@ -82,18 +82,18 @@ def fleet_document(fleet: dict[str, Any]) -> Document:
 
 
 def _interval(quantiles: dict[str, float], scale: float = 1.0) -> Interval:
-    return Interval(*(scale * quantiles[at] for at in _QUANTILES))
+    return Interval(*(scale * quantiles[name] for name in _QUANTILES))
 
 
 def _percents(quantiles: dict[str, float], digits: int) -> str:
-    p10, p50, p90 = (f"{100 * quantiles[at]:.{digits}f}" for at in _QUANTILES)
+    p10, p50, p90 = (f"{100 * quantiles[name]:.{digits}f}" for name in _QUANTILES)
     return f"{p50} ({p10} to {p90})"
 
 
 def _unit(policies: dict[str, Any], name: str) -> tuple[float, str]:
-    """A unit in which all medians are readable, and its name."""
-    most = max(abs(outcome[name]["p50"]) for outcome in policies.values())
-    return next((unit for unit in _TOKEN_UNITS if most >= 10 * unit[0]), (1.0, ""))
+    """The largest unit of which the largest median has ten, and its name; (1.0, "") for none."""
+    largest = max(abs(outcome[name]["p50"]) for outcome in policies.values())
+    return next((unit for unit in _TOKEN_UNITS if largest >= 10 * unit[0]), (1.0, ""))
 
 
 def _policies(fleet: dict[str, Any], figures: Figures) -> Table:
@@ -101,7 +101,7 @@ def _policies(fleet: dict[str, Any], figures: Figures) -> Table:
     token_scale, token_unit = _unit(policies, "tokens_per_day")
     usd_scale, usd_unit = _unit(policies, "usd_per_day")
     has_energy = any(outcome["energy_kwh_per_day"] is not None for outcome in policies.values())
-    known = [
+    table_columns = [
         *columns(f"policy | used, % | SLO missed, % | {token_unit} tokens/day"),
         Column(f"{usd_unit} USD/day", is_number=True, place="text"),
         Column("USD/day", is_number=True, place="page"),
@@ -121,11 +121,11 @@ def _policies(fleet: dict[str, Any], figures: Figures) -> Table:
             kwh = outcome["energy_kwh_per_day"]
             row.append("-" if kwh is None else amount(kwh / _KWH_PER_MWH))
         rows.append(row)
-    return Table(known, rows)
+    return Table(table_columns, rows)
 
 
 def _worth(fleet: dict[str, Any], last_policy: str) -> list[Note]:
-    """Notes on the policies, and on how near training comes to sharing without any cost."""
+    """Notes on the policies, and on training as a part of sharing without any cost."""
     policy = fleet["policies"][last_policy]
     perfect_usd = fleet["perfect_sharing_training_usd"]
     remarks = [
@@ -160,13 +160,15 @@ def _day(fleet: dict[str, Any], last_policy: str) -> list[Block]:
     if fleet["demand"]:
         caption = "Lines: chips that the services' demand needs, P50, and dashed P10 and P90."
         blocks.append(Note(caption, kind="soft", place="page"))
-    others = range(1, min(fleet["days"], _MOST_DRAWN_DAYS))
-    if others:
+    further_days = range(1, min(fleet["days"], _MOST_DRAWN_DAYS))
+    if further_days:
         drawings = []
-        for number in others:
+        for number in further_days:
             date = datetime.fromisoformat(fleet["hours"][number * _HOURS_OF_DAY])
             drawings.append(Drawing(day(fleet, last_policy, number, date.strftime("%A, %d %B"))))
-        blocks.append(FoldedBlocks(f"{last_policy}: the next {len(others)} days", drawings, "page"))
+        blocks.append(
+            FoldedBlocks(f"{last_policy}: the next {len(further_days)} days", drawings, "page")
+        )
     return blocks
 
 
@@ -178,7 +180,7 @@ def _hours(fleet: dict[str, Any], last_policy: str) -> Table:
         (
             datetime.fromisoformat(fleet["hours"][hour]).strftime("%a %H:%M"),
             *(f"{chips[name][hour]:,}" for name in shown),
-            f"{fleet['usable_chips'] - sum(every[hour] for every in chips.values()):,}",
+            f"{fleet['usable_chips'] - sum(hourly[hour] for hourly in chips.values()):,}",
         )
         for hour in range(_HOURS_OF_DAY)
     ]
@@ -193,8 +195,11 @@ def _missed(fleet: dict[str, Any]) -> list[Block]:
         for policy, outcome in fleet["policies"].items()
         for name, draws in outcome["draws"]["requests_missed"].items()
     ]
-    known = columns("policy | service | requests missed a day", numbers_from=2)
-    return [*(Drawing(misses(fleet, policy)) for policy in fleet["policies"]), Table(known, rows)]
+    table_columns = columns("policy | service | requests missed a day", numbers_from=2)
+    return [
+        *(Drawing(misses(fleet, policy)) for policy in fleet["policies"]),
+        Table(table_columns, rows),
+    ]
 
 
 def _trained(fleet: dict[str, Any]) -> list[Block]:
@@ -212,8 +217,8 @@ def _trained(fleet: dict[str, Any]) -> list[Block]:
         for policy, outcome in fleet["policies"].items()
         if perfect_usd
     ]
-    known = columns("policy | job | billion tokens a day", numbers_from=2)
-    return [Table(known, rows), *map(Note, remarks)]
+    table_columns = columns("policy | job | billion tokens a day", numbers_from=2)
+    return [Table(table_columns, rows), *map(Note, remarks)]
 
 
 def _splits(fleet: dict[str, Any]) -> Table:
@@ -239,25 +244,27 @@ def _assumed(fleet: dict[str, Any], figures: Figures) -> list[Block]:
         f"{seconds(service['ready_s'])} to start"
         for service in fleet["services"]
     ]
-    for at, job in enumerate(fleet["jobs"]):
-        many = f"{job['count']} x " if job["count"] > 1 else ""
+    for number, job in enumerate(fleet["jobs"]):
+        count = f"{job['count']} x " if job["count"] > 1 else ""
         label = (
-            f"{job['name']}: {many}{_widths(job)} chips, {job['basis']}; "
+            f"{job['name']}: {count}{_widths(job)} chips, {job['basis']}; "
             f"{seconds(job['stop_s'])} to change, "
         )
-        lines.append((label, figures.usd("jobs", at, "usd_per_million_tokens"), " USD/M tokens"))
-    more: list[Cell] = [
+        lines.append(
+            (label, figures.usd("jobs", number, "usd_per_million_tokens"), " USD/M tokens")
+        )
+    page_lines: list[Cell] = [
         (f"a missed request of {service['name']}: ",
-         figures.usd("services", at, "usd_per_missed_request"), " USD")
-        for at, service in enumerate(fleet["services"])
+         figures.usd("services", number, "usd_per_missed_request"), " USD")
+        for number, service in enumerate(fleet["services"])
     ]  # fmt: skip
-    more += [
+    page_lines += [
         ("a kWh: ", figures.usd("usd_per_kwh"), " USD, by the scenario"),
         f"a chip fails every {seconds(fleet['chip_mtbf_s'])}, by the scenario or its default",
         f"{fleet['block_chips']:,} chips change hands together, which divides all widths",
     ]
     files = "figures.json has every number of this page, table.csv each hour."
-    return [Items(lines), Items(more, place="page"), Note(files, kind="soft", place="page")]
+    return [Items(lines), Items(page_lines, place="page"), Note(files, kind="soft", place="page")]
 
 
 def _widths(job: dict[str, Any]) -> str:
@@ -272,14 +279,14 @@ def _rows(fleet: dict[str, Any]) -> Table:
     rows = [
         [policy, when, name, "service" if name in fleet["demand"] else "job", chips[hour]]
         + [
-            series[name][at][hour] if name in series else None
+            series[name][quantile][hour] if name in series else None
             for series in (fleet["demand"], outcome["requests_missed"], outcome["tokens"])
-            for at in _QUANTILES
+            for quantile in _QUANTILES
         ]
         for policy, outcome in fleet["policies"].items()
         for name, chips in outcome["chips"].items()
         for hour, when in enumerate(fleet["hours"])
     ]
     names = ["policy", "hour", "name", "is", "chips"]
-    names += [f"{series}_{at}" for series in _HOURLY_SERIES for at in _QUANTILES]
+    names += [f"{series}_{quantile}" for series in _HOURLY_SERIES for quantile in _QUANTILES]
     return records([dict(zip(names, row, strict=True)) for row in rows], names)

@@ -1,4 +1,4 @@
-"""``trnsim plan infer``: latency, items a second and USD of what makes no tokens."""
+"""``trnsim plan infer``: latency, items per second and USD of models that make no tokens."""
 
 from __future__ import annotations
 
@@ -117,7 +117,9 @@ def infer(options: InferOptions) -> Document:
             "",
             [
                 _table(estimates, remarks.mark),
-                bound_note({each.platform: each.estimate.parts_s for each in estimates}),
+                bound_note(
+                    {inference.platform: inference.estimate.parts_s for inference in estimates}
+                ),
                 Drawing(_parts_chart(estimates)),
             ],
         ),
@@ -128,9 +130,9 @@ def infer(options: InferOptions) -> Document:
 
 
 def _model_title(file: Path) -> str:
-    """The model's name; of a folder's config.json or model_index.json that of the folder."""
-    is_of_folder = file.name in _FOLDER_FILES and model_name(file) == file.stem
-    return file.resolve().parent.name if is_of_folder else model_name(file)
+    """The model's name; its folder's name if only a config.json or model_index.json names it."""
+    has_folder_name = file.name in _FOLDER_FILES and model_name(file) == file.stem
+    return file.resolve().parent.name if has_folder_name else model_name(file)
 
 
 def _estimates(options: InferOptions, rows: Catalogue) -> list[InferenceEstimate]:
@@ -185,10 +187,11 @@ def _table(estimates: Sequence[InferenceEstimate], mark: str) -> Table:
 def _parts_chart(estimates: Sequence[InferenceEstimate]) -> str:
     """The chart of the parts of each latency."""
     rows = []
-    for at, inference in enumerate(estimates):
+    for number, inference in enumerate(estimates):
         causes = sorted(inference.estimate.parts_s.items(), key=lambda cause: -cause[1])
-        of = answer_pointer(at, len(estimates), "estimate", "parts_s")
-        rows.append(Parts(inference.platform, dict(causes), seconds(inference.latency_s.p50), of))
+        source = answer_pointer(number, len(estimates), "estimate", "parts_s")
+        latency = seconds(inference.latency_s.p50)
+        rows.append(Parts(inference.platform, dict(causes), latency, source))
     return parts_chart("Where the time goes", rows)
 
 
@@ -196,9 +199,11 @@ def _details(inference: InferenceEstimate) -> list[Block]:
     """The time by cause, its sources, and notes."""
     causes = sorted(inference.estimate.parts_s.items(), key=lambda cause: -cause[1])
     cause_times = ", ".join(f"{name} {seconds(time_s)}" for name, time_s in causes if time_s)
-    several = sum(part.times for part in inference.parts) > 1
+    has_several = sum(part.times for part in inference.parts) > 1
     parts = [
-        f"{part.name} x {part.times}: {seconds(part.time_s)}" for part in inference.parts if several
+        f"{part.name} x {part.times}: {seconds(part.time_s)}"
+        for part in inference.parts
+        if has_several
     ]
     lines = [
         *parts,

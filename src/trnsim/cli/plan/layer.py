@@ -84,8 +84,8 @@ def layer(
         "answer": answer,
     }
     count = sum(part.times for part in layers)
-    alike = f"{block.times} of {count}" if len(layers) > 1 else ""
-    sections = [Section("", _blocks(answer, alike))]
+    equal_layers = f"{block.times} of {count}" if len(layers) > 1 else ""
+    sections = [Section("", _blocks(answer, equal_layers))]
     return Document(
         f"{model.name}: a layer on {rank.name}", values, sections, schema="plan-layer/1"
     )
@@ -95,10 +95,10 @@ def _pass(model: Architecture, name: str | None, batch: int, sequence: int | Non
     """The pass of `model` that the options name.
 
     Raises:
-        BadInput: an unknown phase, a phase of tokens for a model that makes none, or a token
-            without a learned position.
+        BadInput: an unknown phase, prefill or decode for a model that makes no tokens, or more
+            tokens than the model has positions.
     """
-    legal = [str(known) for known in Phase if known is not Phase.TRAIN]
+    legal = [str(phase) for phase in Phase if phase is not Phase.TRAIN]
     if name is not None and name not in legal:
         raise BadInput(f"--phase is {name!r}; legal: {enumerated(legal, 'or')}")
     default = Phase.DECODE if model.is_generating else Phase.ENCODE
@@ -124,10 +124,10 @@ def _pass(model: Architecture, name: str | None, batch: int, sequence: int | Non
     return Pass(phase, batch, 1, tokens) if new_tokens else Pass(phase, batch, tokens)
 
 
-def _blocks(answer: LayerTime, alike: str) -> list[Block]:
-    """The time with P10 and P90, its parts from the largest, and its source.
+def _blocks(answer: LayerTime, equal_layers: str) -> list[Block]:
+    """The time of a layer with P10 and P90, its parts from the largest, and its source.
 
-    `alike` says how many of the layers are alike; "" where all are.
+    `equal_layers` is the number of such layers in words; "" if all layers are equal.
     """
     low, high = (
         time_text(answer.time_s * math.exp(QUANTILES[name] * answer.spread))
@@ -141,7 +141,7 @@ def _blocks(answer: LayerTime, alike: str) -> list[Block]:
         ("bound by", next(iter(parts_s), "-")),
         ("parts", cause_times or "-"),
         ("source", answer.source),
-        *([("layers alike", alike)] if alike else []),
+        *([("layers alike", equal_layers)] if equal_layers else []),
     ]
     bar = Parts("", parts_s, time_text(answer.time_s), "/answer/parts_s")
     return [label_table(rows), Drawing(parts_chart("Where the time goes", [bar]))]

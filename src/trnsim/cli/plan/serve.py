@@ -48,7 +48,7 @@ from trnsim.workload.config import read
 from trnsim.workload.model_names import config_file, hub_id
 
 _LEAST_REQUESTS: Final = 1000
-"""Fewest requests of a load with a rate; one of clients has `_REQUESTS_OF_CLIENT` for each."""
+"""Fewest requests of a load with a rate; a load of clients has `_REQUESTS_OF_CLIENT` for each."""
 _MINUTE_S: Final = 60.0
 _MOST_REQUESTS: Final = 100_000
 _REQUESTS_OF_CLIENT: Final = 4
@@ -268,7 +268,7 @@ class ServeOptions:
         )
 
     def demand(self) -> Demand:
-        """The trace of --trace, or the load that is drawn, with the router.
+        """The load of --trace, or a drawn one, with the router.
 
         Raises:
             BadInput: the load is not legal, or two loads are described.
@@ -298,7 +298,7 @@ class ServeOptions:
         )
 
     def _usual_count(self) -> int:
-        """The default number of requests: those of a minute, or four for each client."""
+        """The default number of requests: a minute's, or four for each client."""
         if self.request_rate is not None:
             return min(
                 max(_LEAST_REQUESTS, math.ceil(_MINUTE_S * self.request_rate)), _MOST_REQUESTS
@@ -349,10 +349,10 @@ def serve(options: ServeOptions) -> Document | None:
 
 
 def _check_load(options: ServeOptions) -> None:
-    """Refuse options that describe two loads.
+    """Refuse options that describe two different loads.
 
     Raises:
-        BadInput: they do.
+        BadInput: both --concurrency and --request-rate, or --trace and an option of drawn loads.
     """
     if options.concurrency is not None and options.request_rate is not None:
         raise BadInput(
@@ -367,10 +367,18 @@ def _check_load(options: ServeOptions) -> None:
         "--request-rate": options.request_rate,
         "--num-prompts": options.num_prompts,
     }
-    given = [name for name, value in drawn.items() if value is not None]
-    if options.trace_file is not None and given:
+    drawn |= {
+        name: value if value != default else None
+        for name, value, default in (
+            ("--burstiness", options.burstiness, ServeOptions.burstiness),
+            ("--prefix-len", options.prefix_len, ServeOptions.prefix_len),
+            ("--num-prefixes", options.num_prefixes, ServeOptions.num_prefixes),
+        )
+    }
+    named = [name for name, value in drawn.items() if value is not None]
+    if options.trace_file is not None and named:
         raise BadInput(
-            f"both --trace and {given[0]} given; legal: one of them, as a trace is the load",
+            f"both --trace and {named[0]} given; legal: one of them, as a trace is the load",
             fix="leave one out",
         )
 
@@ -380,10 +388,10 @@ def _tell(tell: Callable[[str], None], platform: str, message: str) -> None:
 
 
 def _spare(options: ServeOptions) -> Spare | None:
-    """The failure, of a replica or an instance, under which the rest has to keep the rate.
+    """The replica or instance whose failure the others must bear, as --spare says; None without.
 
     Raises:
-        BadInput: the text names no such failure.
+        BadInput: the text is none of `Spare`.
     """
     if options.spare is None:
         return None
@@ -405,7 +413,7 @@ def _router(name: str) -> Router:
 
 
 def _check_outputs(options: ServeOptions, demand: Demand, server: ServerOptions) -> None:
-    """Refuse an unknown kind of --emit, and to save a trace whose length the search decides.
+    """Refuse an unknown --emit, and --save-trace of a load that depends on the layout found.
 
     Raises:
         BadInput: for either.
@@ -422,7 +430,7 @@ def _check_outputs(options: ServeOptions, demand: Demand, server: ServerOptions)
 
 
 def _vllm_model(config: Path) -> str:
-    """The model's name for vLLM: an id, the folder of a config.json, else the file's name."""
+    """The model's name for vLLM: its id on the hub, config.json's folder, or the file's name."""
     identity = hub_id(config)
     if identity:
         return identity

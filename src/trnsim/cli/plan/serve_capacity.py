@@ -36,7 +36,7 @@ _LAYOUT_NAMES: Final = (
 
 
 def capacities(plans: Sequence[ServingPlan]) -> Table:
-    """The most load of each platform, and what it leaves above the rate."""
+    """The table of each platform's most load, and its headroom above the rate."""
     return Table(_CAPACITY_COLUMNS, [_row(plan) for plan in plans])
 
 
@@ -61,7 +61,7 @@ def _row(plan: ServingPlan) -> tuple[str, ...]:
 
 
 def capacity_notes(plan: ServingPlan) -> list[str]:
-    """Notes on the most load and the spare; on the nearest feasible SLO where no load keeps it."""
+    """Notes on the most load and the spare; if no load keeps the SLO, on the nearest kept SLO."""
     answer = plan.answer
     if answer is None:
         return []
@@ -113,15 +113,15 @@ def _instances(answer: CapacityAnswer) -> list[str]:
 
 
 def _infeasible(answer: CapacityAnswer, near: Nearest) -> list[str]:
-    """Which limit is missed and by how much, and what would be feasible."""
+    """Notes on the missed limits, and on an SLO and instance types that are feasible."""
     level = near.slo.reported_percentile
     missed = ", ".join(
-        f"{_NAMES[each.name]} of a request alone is {seconds(each.least_s)} at P{level}, "
-        f"{each.least_s / each.limit_s:.3g} times the limit of {seconds(each.limit_s)}"
-        for each in near.missed
+        f"{_NAMES[limit.name]} of a request alone is {seconds(limit.least_s)} at P{level}, "
+        f"{limit.least_s / limit.limit_s:.3g} times the limit of {seconds(limit.limit_s)}"
+        for limit in near.missed
     )
-    rest = f"; in the nearest, {missed}" if missed else ", although a request alone does"
-    lines = [f"no layout keeps the SLO at any load{rest}"]
+    reason = f"; in the nearest, {missed}" if missed else ", although a request alone does"
+    lines = [f"no layout keeps the SLO at any load{reason}"]
     options = " ".join(
         f"{_OPTIONS[name]} {limit:.3g}"
         for name, limit in near.slo.by_name.items()
@@ -129,8 +129,8 @@ def _infeasible(answer: CapacityAnswer, near: Nearest) -> list[str]:
     )
     if near.most_per_s:
         instances = answer.test.deployment.instances
-        where = "one instance keeps" if instances == 1 else f"{instances} instances keep"
-        lines.append(f"feasible: {options}, within which {where} {amount(near.most_per_s)}/s")
+        keepers = "one instance keeps" if instances == 1 else f"{instances} instances keep"
+        lines.append(f"feasible: {options}, within which {keepers} {amount(near.most_per_s)}/s")
     if near.instance_types:
         lines.append(f"a request alone keeps it on {', '.join(near.instance_types)}")
     else:
@@ -147,7 +147,7 @@ def curve_blocks(plans: Sequence[ServingPlan]) -> list[Block]:
     for index, plan in enumerate(plans):
         if plan.answer is None or not plan.answer.curve:
             continue
-        keys = (index,) if len(plans) > 1 else ()  # of the plan in the JSON document
+        keys = (index,) if len(plans) > 1 else ()  # path of the plan in the JSON document
         blocks.append(Drawing(_charts(plan, plan.answer, keys), is_wide=True))
         is_single = len(plans) == 1
         blocks.append(
@@ -197,7 +197,7 @@ def _charts(plan: ServingPlan, answer: CapacityAnswer, keys: tuple[int, ...]) ->
             continue
         line = CurveLine(
             words,
-            tuple((at, value) for at, value, _ in points),
+            tuple((rate, value) for rate, value, _ in points),
             tuple(pointer(*keys, "curve", index, key) for _, _, index in points),
         )
         drawing = curves([line], "requests/s", words, form, limit=limit, marks=marks)

@@ -1,4 +1,4 @@
-"""Plans of serving as a document: layouts, latencies, and where each ms of a token goes."""
+"""Plans of serving as a document: layouts, latencies, and the time of a token by cause."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ _USE_COLUMNS: Final = columns(
 )
 
 _BEHIND_LATENCIES: Final = 3
-"""The number of sections before the most load."""
+"""Index of the section of the most load, behind the latencies."""
 
 
 def serve_document(
     model: Architecture, plans: Sequence[ServingPlan], demand: Demand, remarks: PriceRemarks
 ) -> Document:
-    """All tables, then what each platform's figures rest on."""
+    """All tables, then the basis of each platform's figures."""
     values = [{"model": model.name, **report.values(plan)} for plan in plans]
     basis = _basis(plans, values, [report.extrapolations(plan.deployment) for plan in plans])
     title = f"{model.name}: {size_of(model)}; {_load(demand)}"
@@ -116,7 +116,7 @@ def _layouts(plans: Sequence[ServingPlan], mark: str) -> Table:
 
 
 def _replicas(plan: ServingPlan) -> str:
-    """``8 x 4``, with stages of a pipeline, groups of experts and replicas for prompts."""
+    """Replicas and their ranks as text: "8 x TP4 PP2 EP2, 1 prefill"."""
     options = plan.deployment.options
     ranks = f"TP{options.tensor}"
     for name, count in (("PP", options.stages), ("EP", options.expert)):
@@ -168,7 +168,7 @@ def _median(plan: ServingPlan, name: str) -> str:
 
 
 def _uses(plans: Sequence[ServingPlan]) -> Table:
-    """Use of time and batches, layouts that were tried."""
+    """The table of requests' times, utilisation, queues, and the number of tried layouts."""
     rows = [
         (
             plan.deployment.machine.name,
@@ -199,7 +199,7 @@ def _parts(plans: Sequence[ServingPlan]) -> Table:
 
 
 def _token_parts_s(plan: ServingPlan) -> dict[str, float]:
-    """The parts of the time of a token that are more than the rounding of their sum."""
+    """The parts of a token's time without those below the rounding of their sum."""
     least_s = _LEAST_PART * math.fsum(plan.served.parts_s.values())
     return {name: time_s for name, time_s in plan.served.parts_s.items() if time_s > least_s}
 
@@ -207,34 +207,35 @@ def _token_parts_s(plan: ServingPlan) -> dict[str, float]:
 def _parts_bars(plans: Sequence[ServingPlan]) -> str:
     """The chart of the time between two tokens."""
     rows = []
-    for at, plan in enumerate(plans):
+    for number, plan in enumerate(plans):
         parts_s = _token_parts_s(plan)
-        of = answer_pointer(at, len(plans), "token_parts_s")
-        rows.append(
-            Parts(plan.deployment.machine.name, parts_s, seconds(math.fsum(parts_s.values())), of)
-        )
+        source = answer_pointer(number, len(plans), "token_parts_s")
+        total = seconds(math.fsum(parts_s.values()))
+        rows.append(Parts(plan.deployment.machine.name, parts_s, total, source))
     return parts_chart("A token by its parts", rows)
 
 
 def _basis(
     plans: Sequence[ServingPlan],
     values: Sequence[dict[str, Any]],
-    beyond_rows: Sequence[Sequence[str]],
+    extrapolations: Sequence[Sequence[str]],
 ) -> list[Block]:
-    """Of each platform the instance, the price, where times come from, what a start takes."""
+    """For each platform the instance, price, sources of times and start-up times; assumptions."""
     blocks: list[Block] = []
-    seen: dict[str, list[str]] = {}
-    for plan, figures, beyond in zip(plans, values, beyond_rows, strict=True):
+    assumers: dict[str, list[str]] = {}
+    for plan, figures, texts in zip(plans, values, extrapolations, strict=True):
         machine = plan.deployment.machine
         blocks.append(Note(f"{machine.name}: {machine.instance.name}; {plan.quote}", kind="strong"))
-        blocks.append(Items(_details(plan, figures, beyond), indent=2))
+        blocks.append(Items(_details(plan, figures, texts), indent=2))
         for name in figures["assumed"]:
-            seen.setdefault(name, []).append(machine.name)
-    assumed = [f"{name} [{', '.join(platforms)}]" for name, platforms in seen.items()]
+            assumers.setdefault(name, []).append(machine.name)
+    assumed = [f"{name} [{', '.join(platforms)}]" for name, platforms in assumers.items()]
     return [*blocks, Note("assumed:", kind="strong"), Items(assumed, indent=2)]
 
 
-def _details(plan: ServingPlan, figures: dict[str, Any], beyond_rows: Sequence[str]) -> list[str]:
+def _details(
+    plan: ServingPlan, figures: dict[str, Any], extrapolations: Sequence[str]
+) -> list[str]:
     deployment = plan.deployment
     state = "; ".join(f"{name} {rows}" for name, rows in report.evidence(deployment).items())
     sources, startup_s = sources_by_phase(figures["sources"]), figures["startup_s"]
@@ -243,7 +244,7 @@ def _details(plan: ServingPlan, figures: dict[str, Any], beyond_rows: Sequence[s
         f"{state}; {'; '.join(sources)}",
         *floor_notes(deployment.steps.split.ranks, deployment.machine.lnc),
         f"longest sequence {deployment.engine.max_model_len:,} tokens; start: {starts}",
-        *(f"extrapolated: {text}" for text in beyond_rows),
+        *(f"extrapolated: {text}" for text in extrapolations),
         *filter(None, [figures["note"]]),
     ]
     if not plan.is_met:

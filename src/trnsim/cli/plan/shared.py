@@ -1,4 +1,4 @@
-"""Shared by the commands of ``trnsim plan``: options, platforms with their purchase kinds."""
+"""Options of several ``trnsim plan`` commands, platforms with purchase kinds, and remarks."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ MeasuredFile = Annotated[
 
 
 def size_of(model: Architecture) -> str:
-    """Billions of parameters, and of those that a token takes where these are fewer."""
-    whole, active = parameters(model), active_parameters(model)
-    fewer = f", {active / 1e9:.2f} B active" if active != whole else ""
-    return f"{whole / 1e9:.2f} B parameters{fewer}"
+    """A model's parameters in words, with those that a token uses if these are fewer."""
+    total, active = parameters(model), active_parameters(model)
+    active_words = f", {active / 1e9:.2f} B active" if active != total else ""
+    return f"{total / 1e9:.2f} B parameters{active_words}"
 
 
 def platform_names(on: Sequence[str] | None) -> list[str]:
     """The platforms that `--on` names, each once and as NAME or NAME:KIND of purchase.
 
-    By default those that plans compare.
+    Without `--on`, they are `compared_platforms()`.
 
     Raises:
-        BadInput: it names none, or an unknown one.
+        BadInput: `--on` names no platform, or an unknown one.
     """
     words = (word.partition(":") for word in listed_names(on) or compared_platforms())
     names = [f"{platform(name).name}{colon}{kind}" for name, colon, kind in words]
@@ -67,10 +67,11 @@ def purchased_platforms(
     """The platforms that `--on` names, each with its purchase kind: its own, or `--price`'s.
 
     Raises:
-        BadInput: no platform; no such kind; two kinds without `--mixed-prices`.
+        BadInput: no platform, an unknown kind, or two kinds without `--mixed-prices`.
     """
     priced = [
-        (name, own or kind) for name, _, own in (text.partition(":") for text in platform_names(on))
+        (name, own_kind or kind)
+        for name, _, own_kind in (text.partition(":") for text in platform_names(on))
     ]
     for name, own_kind in priced:
         option = f"--price is {own_kind!r}" if own_kind == kind else f"--on {name}:{own_kind}"
@@ -125,11 +126,11 @@ def compared_document(
     remarks: PriceRemarks,
     schema: str,
 ) -> Document:
-    """Answers about platforms side by side: as JSON one object, or a list of several."""
+    """A document of answers about platforms; its JSON is one object, or a list of several."""
     answers = [answer | remarks.values for answer in values]
-    ends = [Section("", remarks.notes)] if remarks.notes else []
+    notes = [Section("", remarks.notes)] if remarks.notes else []
     return Document(
-        title, answers[0] if len(answers) == 1 else answers, [*sections, *ends], schema=schema
+        title, answers[0] if len(answers) == 1 else answers, [*sections, *notes], schema=schema
     )
 
 
@@ -152,7 +153,7 @@ def measured_table(file: Path | None, names: Sequence[str]) -> MeasuredTimes | N
     """The times in the file that `--measured` names.
 
     Raises:
-        BadInput: the file cannot be read, or a line of it; or several platforms are compared.
+        BadInput: the file or a line of it cannot be read, or several platforms are compared.
     """
     if file is None:
         return None
@@ -173,7 +174,7 @@ def floor_notes(ranks: int, lnc: int = 1) -> list[str]:
 
 
 def sources_by_phase(sources: Mapping[str, str]) -> list[str]:
-    """The sources of times: one if all phases have the same, else one per phase."""
+    """The sources of times: a single one if all phases share it, else one per phase."""
     if len(set(sources.values())) == 1:
         return [next(iter(sources.values()))]
     return [f"{phase}: {source}" for phase, source in sources.items()]

@@ -1,4 +1,4 @@
-"""``trnsim plan train``: the best layout, its step and where that goes, time and USD of a run."""
+"""``trnsim plan train``: the best layout, its step by cause, time and USD of a run."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from trnsim.workload.config import read
 
 _HOUR_S: Final = 3600.0
 _FRONT_DOUBLINGS: Final = 3
-"""Doublings of the smallest number of instances, for the front of one platform."""
+"""Doublings of the least number of instances that are timed for one platform's Pareto front."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,12 +157,14 @@ class TrainOptions:
     ] = None
 
     def effort(self, platforms: int, tell: Callable[[str], None]) -> Effort:
-        """The effort of a search; one platform is also timed on doublings of its least size."""
-        more = _FRONT_DOUBLINGS if platforms == 1 else 0
-        return Effort(self.budget, self.deadline, self.ray, processes=0, doublings=more, tell=tell)
+        """The effort of a search; a single platform is also timed on `_FRONT_DOUBLINGS`."""
+        doublings = _FRONT_DOUBLINGS if platforms == 1 else 0
+        return Effort(
+            self.budget, self.deadline, self.ray, processes=0, doublings=doublings, tell=tell
+        )
 
     def request(self, model: Architecture, name: str, count: int | None) -> LayoutRequest:
-        """The fixed part of a search, with the usual sequence and batch where none is given."""
+        """The axes that options fix, on `count` instances; usual sequence and batch by default."""
         return layout_request(
             model,
             machine(name, 1 if count is None else count),
@@ -210,19 +212,19 @@ def train(options: TrainOptions) -> Document | None:
     with progress() as tell:
         effort = options.effort(len(kinds), tell)
         timed = partial(estimate, model, effort=effort, measured=table, rows=rows)
-        runs = [size for on in kinds for size in _platform_runs(options, model, *on, timed)]
+        runs = [training for on in kinds for training in _platform_runs(options, model, *on, timed)]
     if options.trace_file is not None:
         (training,) = runs
         content = trace.perfetto(training.model, training.machine, training.step.layout, table)
         files.write(options.trace_file, content)
     if options.emit is not None:
         starts = [
-            start_file(options.emit, each.machine, each.step.layout, model=model.name)
-            for each in runs
+            start_file(options.emit, training.machine, training.step.layout, model=model.name)
+            for training in runs
         ]
         echo("\n".join(starts))
         return None
-    remarks = price_remarks([size.quote for size in runs], rows)
+    remarks = price_remarks([training.quote for training in runs], rows)
     return train_document(model, runs, remarks)
 
 

@@ -1,4 +1,4 @@
-"""Plans of training as a document: runs, layouts, where a step goes, and what it rests on."""
+"""Plans of training as a document: runs, layouts, the time of a step by cause, and the basis."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _LAYOUT_COLUMNS: Final = columns("platform | memory | goodput | layout", numbers
 def train_document(
     model: Architecture, runs: Sequence[TrainingEstimate], remarks: PriceRemarks
 ) -> Document:
-    """Runs, their layouts, where steps go, what else is as good, and what it rests on."""
+    """Runs, their layouts, the parts of steps, other layouts as good, and the basis."""
     values = [_values(run) for run in runs]
     bound = bound_note(dict(zip(_labels(runs), (run.step.parts_s for run in runs), strict=True)))
     tables: tuple[tuple[str, Sequence[Block]], ...] = (
@@ -71,8 +71,8 @@ def train_document(
 def _labels(runs: Sequence[TrainingEstimate]) -> list[str]:
     """The platform of each run, with its instances where there are several of one platform."""
     names = [run.platform for run in runs]
-    is_one = len(set(names)) == len(names)
-    return names if is_one else [f"{run.platform} x {run.machine.count:,}" for run in runs]
+    is_unique = len(set(names)) == len(names)
+    return names if is_unique else [f"{run.platform} x {run.machine.count:,}" for run in runs]
 
 
 def _runs(runs: Sequence[TrainingEstimate]) -> Table:
@@ -144,20 +144,20 @@ def _parts_chart(runs: Sequence[TrainingEstimate]) -> str:
             label,
             run.step.parts_s,
             seconds(run.step.step_s.p50),
-            answer_pointer(at, len(runs), "parts_s"),
+            answer_pointer(number, len(runs), "parts_s"),
         )
-        for at, (label, run) in enumerate(zip(_labels(runs), runs, strict=True))
+        for number, (label, run) in enumerate(zip(_labels(runs), runs, strict=True))
     ]
     return parts_chart("A step by its parts", rows)
 
 
 def _pareto_blocks(runs: Sequence[TrainingEstimate], mark: str) -> list[Block]:
-    """The layouts that no other one beats in time, USD and chips at once."""
+    """The Pareto front: layouts that no other one beats in time, USD and chips at once."""
     blocks: list[Block] = []
-    shown: set[str] = set()
+    shown_platforms: set[str] = set()
     for label, run in zip(_labels(runs), runs, strict=True):
-        points = run.front if run.platform not in shown else ()
-        shown.add(run.platform)
+        points = run.front if run.platform not in shown_platforms else ()
+        shown_platforms.add(run.platform)
         if len(points) > 1:
             lines = [
                 f"{point.machine.count} instance{'s' * (point.machine.count > 1)}, "
@@ -178,35 +178,35 @@ def _pareto_blocks(runs: Sequence[TrainingEstimate], mark: str) -> list[Block]:
 
 
 def _note(run: TrainingEstimate) -> str:
-    """The main loss of the run's time, and a smaller number of instances that is as fast."""
+    """The main loss of the run's time, and a smaller run that is as fast, in words."""
     return "; ".join(text for text in (run.goodput.why, _smaller_run_text(run)) if text)
 
 
 def _smaller_run_text(run: TrainingEstimate) -> str:
-    fewer = run.smaller
-    if fewer is None:
+    smaller = run.smaller
+    if smaller is None:
         return ""
-    count = fewer.machine.count
-    both = f"{durations(run.time_s)} against {durations(fewer.time_s)}"
-    least = f"more than {count:,} do not pay ({fewer.step.layout})"
-    return f"{run.machine.count:,} instances are not faster than {count:,}: {both}; {least}"
+    count = smaller.machine.count
+    times = f"{durations(run.time_s)} against {durations(smaller.time_s)}"
+    advice = f"more than {count:,} do not pay ({smaller.step.layout})"
+    return f"{run.machine.count:,} instances are not faster than {count:,}: {times}; {advice}"
 
 
 def _basis(runs: Sequence[TrainingEstimate]) -> list[Block]:
-    """The basis of each estimate, then the assumptions, each once."""
+    """The evidence and sources of each estimate, then the assumptions, each once."""
     blocks: list[Block] = []
-    seen: dict[str, list[str]] = {}
+    assumers: dict[str, list[str]] = {}
     for label, run in zip(_labels(runs), runs, strict=True):
         state = "; ".join(run.step.estimate.evidence) or "times of your own"
         sources = "; ".join(sources_by_phase(run.step.estimate.sources))
         blocks.append(Note(f"{label}: {state}; {run.basis}; {sources}"))
-        beyond = [f"extrapolated: {text}" for text in run.step.estimate.extrapolations]
+        extrapolated = [f"extrapolated: {text}" for text in run.step.estimate.extrapolations]
         blocks.append(
-            Items([*floor_notes(run.step.layout.ranks, run.machine.lnc), *beyond], indent=2)
+            Items([*floor_notes(run.step.layout.ranks, run.machine.lnc), *extrapolated], indent=2)
         )
         for name in run.assumed:
-            seen.setdefault(name, []).append(label)
-    assumed = [f"{name} [{', '.join(platforms)}]" for name, platforms in seen.items()]
+            assumers.setdefault(name, []).append(label)
+    assumed = [f"{name} [{', '.join(platforms)}]" for name, platforms in assumers.items()]
     return [*blocks, Note("assumed:", kind="strong"), Items(assumed, indent=2)]
 
 

@@ -90,8 +90,8 @@ def profile_data(run: ProfiledRun) -> JsonObject:
         "target": run.target.name,
         "summary": summary.as_dict(),
         "warnings": list(warnings),
-        "semaphore_ns": _ns(float(program.core.engine_semaphore_s)),
-        "device_ns": _ns(timeline.device_time_s),
+        "semaphore_ns": rounded_ns(float(program.core.engine_semaphore_s)),
+        "device_ns": rounded_ns(timeline.device_time_s),
         "distinct": [
             {
                 "opcode": checked.opcode,
@@ -116,7 +116,7 @@ def profile_data(run: ProfiledRun) -> JsonObject:
             {
                 "change": gain.change,
                 "line": -1 if gain.line is None else numbers[gain.line],
-                "gain_ns": _ns(gain.gain_s),
+                "gain_ns": rounded_ns(gain.gain_s),
             }
             for gain in gains(timeline)
         ],
@@ -129,7 +129,8 @@ def profile_data(run: ProfiledRun) -> JsonObject:
     }
 
 
-def _ns(time_s: float) -> float:
+def rounded_ns(time_s: float) -> float:
+    """Nanoseconds with the decimals that reports keep."""
     return round(time_s * _NS_PER_S, _DECIMALS)
 
 
@@ -187,9 +188,9 @@ def _line_time(row: LineTime, numbers: dict[SourceLine, int]) -> JsonObject:
     return {
         "line": _number(row.line, numbers),
         "instructions": row.instructions,
-        "busy_ns": _ns(row.busy_s),
-        "critical_ns": _ns(row.critical_s),
-        "waiting_ns": _ns(row.waiting_s),
+        "busy_ns": rounded_ns(row.busy_s),
+        "critical_ns": rounded_ns(row.critical_s),
+        "waiting_ns": rounded_ns(row.waiting_s),
     }
 
 
@@ -198,7 +199,7 @@ def _advice(advice: Advice, numbers: dict[SourceLine, int]) -> JsonObject:
         "rule": advice.rule,
         "text": advice.text,
         "line": _number(advice.line, numbers),
-        "gain_ns": _ns(advice.gain_s),
+        "gain_ns": rounded_ns(advice.gain_s),
         "source": advice.source,
     }
 
@@ -214,8 +215,8 @@ def _edge(effect: EdgeEffect, numbers: dict[SourceLine, int]) -> JsonObject:
         "edges": len(effect.pairs),
     }
     if effect.without_s is not None:
-        row["with_ns"], row["without_ns"] = _ns(effect.with_s), _ns(effect.without_s)
-        row["gain_ns"] = _ns(effect.without_s - effect.with_s)
+        row["with_ns"], row["without_ns"] = rounded_ns(effect.with_s), rounded_ns(effect.without_s)
+        row["gain_ns"] = rounded_ns(effect.without_s - effect.with_s)
     return row
 
 
@@ -259,5 +260,5 @@ def _opcodes(timeline: Timeline) -> list[JsonObject]:
         key = (distinct.opcode, distinct.engine.label)
         row = rows.setdefault(key, {"opcode": key[0], "engine": key[1], "count": 0, "busy_ns": 0.0})
         row["count"] += int(counts[which])
-        row["busy_ns"] += _ns(float(busy_s[which]))
+        row["busy_ns"] += rounded_ns(float(busy_s[which]))
     return sorted(rows.values(), key=lambda row: -row["busy_ns"])

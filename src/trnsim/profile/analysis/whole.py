@@ -15,12 +15,11 @@ from trnsim.document.answer import Block, Note, Table, columns, label_table
 from trnsim.document.values import picked
 from trnsim.errors import SourceLine
 from trnsim.isa import Engine
-from trnsim.profile.analysis.data import JsonObject
+from trnsim.profile.analysis.data import JsonObject, rounded_ns
 from trnsim.profile.measures.parts import WAITING, PartCost
 from trnsim.profile.units import bytes_text, percent_text, time_text
 
 _NS_PER_S: Final = 1e9
-_DECIMALS: Final = 2
 _MOST_SHOWN_ROWS: Final = 8
 NO_MODULE: Final = "(no module)"
 """Work that belongs to no module of the model, such as stores of results to HBM."""
@@ -124,11 +123,11 @@ class Whole:
         """The model in a report."""
         operations = _by_key(self.shares, lambda share: share.operation)
         return {
-            "time_ns": _ns(self.time_s),
-            "launch_ns": _ns(self.launch_s),
-            "device_ns": _ns(self.device_time_s),
-            "exchanges_ns": _ns(self.exchanges_s),
-            "bound_ns": _ns(self.bound_s),
+            "time_ns": rounded_ns(self.time_s),
+            "launch_ns": rounded_ns(self.launch_s),
+            "device_ns": rounded_ns(self.device_time_s),
+            "exchanges_ns": rounded_ns(self.exchanges_s),
+            "bound_ns": rounded_ns(self.bound_s),
             **picked(self, "binds flop hbm_bytes mfu mbu programs layers compiled"),
             "modules": modules(self.shares),
             "operations": [
@@ -138,7 +137,7 @@ class Whole:
             "engines": _engines(self.shares),
             "traffic": _traffic(self.shares),
             "said": list(self.notes),
-            "likely_ns": [_ns(time_s) for time_s in self.likely_s],
+            "likely_ns": [rounded_ns(time_s) for time_s in self.likely_s],
         }
 
 
@@ -194,7 +193,7 @@ def modules(shares: Iterable[Share]) -> list[JsonObject]:
         children = list(children_of.get(path, ()))
         if path in own_costs or len(children) > 1:
             number = max(times[name] for name in times if _is_in(name, path)) if "*" in path else 1
-            own_ns = _ns(own_costs.get(path, PartCost()).time_s)
+            own_ns = rounded_ns(own_costs.get(path, PartCost()).time_s)
             row = {"path": path, "depth": depth, "times": number // layers_above, "own_ns": own_ns}
             rows.append({**row, **_row(tree_costs[path])})
             depth, layers_above = depth + 1, number
@@ -224,7 +223,7 @@ def _longest(row: tuple[str, PartCost]) -> float:
 def _row(part: PartCost) -> JsonObject:
     return {
         "instructions": round(part.instructions),
-        "time_ns": _ns(part.time_s),
+        "time_ns": rounded_ns(part.time_s),
         "bound_by": label(part.bound_by),
         "hbm_bytes": round(sum(part.hbm_bytes.values())),
     }
@@ -243,8 +242,8 @@ def _engines(shares: Iterable[Share]) -> list[JsonObject]:
     rows: list[dict[str, Any]] = [
         {
             "engine": label(name),
-            "critical_ns": _ns(total.critical_s.get(name, 0.0)),
-            "busy_ns": _ns(total.busy_s.get(name, 0.0)),
+            "critical_ns": rounded_ns(total.critical_s.get(name, 0.0)),
+            "busy_ns": rounded_ns(total.busy_s.get(name, 0.0)),
         }
         for name in names
     ]
@@ -259,7 +258,3 @@ def _traffic(shares: Iterable[Share]) -> list[JsonObject]:
 
 def _total(shares: Iterable[Share]) -> PartCost:
     return _by_key(shares, lambda _: "").get("", PartCost())
-
-
-def _ns(time_s: float) -> float:
-    return round(time_s * _NS_PER_S, _DECIMALS)
