@@ -37,12 +37,12 @@ def test_another_shape_number_constant_or_line_is_no_repetition():
         *[(0.5, 0, 0, 0)] * 3,
         *((0.25, 0, 0, 0), (1.0, 0, 0, 0), (0.5, 1, 0, 0), (0.5, 0, 1, 0), (0.5, 0, 0, 1)),
     ):
-        before = repeats.made
+        before = repeats.new_calls
         scaled = tensors[wide] * number
         total = scaled.sum(dim)
         total = negations[line](total)
         torch_xla.sync()
-        made.append(repeats.made - before)
+        made.append(repeats.new_calls - before)
     assert made == [3, 0, 0, 0, 3, 2, 3, 1]
 
 

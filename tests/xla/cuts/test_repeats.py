@@ -176,14 +176,14 @@ def executions(steps, *, tree):
         execute(cuts.ledger, record, cut, is_new=is_new)
 
     cuts.ledger.execute = noted
-    made = cuts.recorder.repeats.made
+    made = cuts.recorder.repeats.new_calls
     for step in steps:
         for name, number in step:
             getattr(state, name)(number)
             state.end_operation(name)
         torch_xla.sync()
     del cuts.ledger.execute
-    return seen, cuts.recorder.repeats.made - made
+    return seen, cuts.recorder.repeats.new_calls - made
 
 
 def fuzzed(seed):

@@ -81,7 +81,7 @@ class Cuts:
         values = [self.recorder.value_of(tensor) for tensor in tensors]
         self._run(values, cut)
         for tensor in tensors:
-            self.recorder.keep(tensor)
+            self.recorder.mark_computed(tensor)
 
     def program_of(self, tensors: Sequence[Tensor]) -> CutProgram:
         """The program that tensors need, without a cut."""

@@ -201,7 +201,7 @@ class _Making:
         geometry, value, root = place_of(self.tensors[0])[1], self.results[0], self.main.operands[0]
         if self.main.signature.name != VIEW or self.storages[0].views.get(geometry) is not value:
             return False
-        self.pattern.made = (View(0, geometry, value),)
+        self.pattern.new_views = (View(0, geometry, value),)
         self.pattern.roots = (root,) if isinstance(root, RecordedValue) else ()
         self.pattern.offsets = self.pattern.offsets or (0,)
         return True
@@ -259,7 +259,7 @@ class _Making:
             elif earlier.geometry == geometry:
                 roots.append(value)
             elif (value,) in views:
-                pattern.made += (View(at, geometry, value),)
+                pattern.new_views += (View(at, geometry, value),)
                 roots.append(earlier)
             elif storage in self.earlier or storage.views.get(geometry) is value:
                 pattern.views += (View(at, geometry, value),)

@@ -1,11 +1,11 @@
 """Patterns of repeated calls, which recognise by a call's tensors that it repeats an earlier one.
 
-A call is the next one of the tree (`repeats`) if it is the same operator at the same line, its
-tensors have the same shapes and values, its constants are equal, and its numbers take the place of
-the earlier ones. A pattern finds that without a signature: PyTorch compares all shapes at once, and
-a value is the same object. It then notes what the earlier call had changed. A call whose pattern
-does not fit is recorded as every other, so patterns decide nothing but time. Lists of tensors and
-tensors of the host have none.
+A call repeats the next one of the tree (`repeats`) if it is the same operator at the same line, its
+tensors have the same shapes and values, its constants are equal, and its numbers can take the place
+of the earlier ones. A pattern tests that without a signature: PyTorch compares all shapes at once,
+and equal values are the same object. It then records the values that the earlier call had written.
+A call whose pattern does not fit is recorded as any other: patterns only save time. Calls with
+lists of tensors or tensors of the host have no pattern.
 """
 
 from __future__ import annotations
@@ -163,29 +163,41 @@ class CallPattern:
     Attributes:
         name: the operator's full name.
         line: the line of the program.
-        place: the same, as the recording has it; None in a backward pass.
-        last: the last call of the tree that the operator was.
+        place: file and line of the program; None in a backward pass.
+        last: the last call of the tree that was recorded for the operator.
         counts: numbers of its arguments by position, and by name.
         args: takes its tensors from its arguments.
         result: takes its tensors from the result; None if there are none, or it is the result.
         has_result: True if its result is one of the tensors.
         check: compares the geometries of the tensors.
         offsets: of each tensor the offset in its storage, in bytes; () if all are 0.
-        roots: the values of the storages of the tensors that it reads, which are the first.
+        roots: the values of the storages of the tensors that it reads; these tensors come first.
         data: the data that it reads.
         views: the views that it reads.
-        made: those that it reads and makes.
+        new_views: the views that it reads and that are recorded as calls with it.
         numbers: of each number that is an input: its position or name, the number, and True if
             PyTorch passes it as a tensor of the host.
-        constants: the same of all other arguments.
+        constants: of each other argument: its position or name, its value, and True if PyTorch
+            passes it as a tensor of the host.
         replaced: for tensors whose earlier value it does not read, the geometry of their storages.
-        writes: what it writes.
+        writes: the values that it writes.
         seeds: the seed that it reads, and the next one; () if it draws no numbers.
     """
 
     __slots__ = (
-        *("args", "check", "constants", "counts", "data", "has_result", "last", "line", "made"),
-        *("name", "numbers", "offsets", "place", "replaced", "result", "roots", "seeds", "views"),
+        *("args", "check", "constants", "counts", "data", "has_result", "last", "line"),
+        *(
+            "name",
+            "new_views",
+            "numbers",
+            "offsets",
+            "place",
+            "replaced",
+            "result",
+            "roots",
+            "seeds",
+            "views",
+        ),
         "writes",
     )
 
@@ -204,7 +216,7 @@ class CallPattern:
         self.roots: tuple[RecordedValue, ...] = ()
         self.data: tuple[RecordedValue, ...] = ()
         self.views: tuple[View, ...] = ()
-        self.made: tuple[View, ...] = ()
+        self.new_views: tuple[View, ...] = ()
         self.numbers: list[tuple[int | str, HostNumber, bool]] = []
         self.constants: list[tuple[int | str, Any, bool]] = []
         self.replaced: tuple[tuple[int, Geometry], ...] = ()
@@ -277,7 +289,7 @@ class CallPattern:
         step = repeats.step
         for data in self.data:
             data.step = step
-        if self.views or self.made or self.seeds:
+        if self.views or self.new_views or self.seeds:
             return self._has_views(memory, storages)
         return True
 
@@ -291,7 +303,7 @@ class CallPattern:
                 return False
             if not repeats.is_same(value, view):
                 return False
-        for tensor, geometry, _ in self.made:
+        for tensor, geometry, _ in self.new_views:
             storage = storages[tensor]
             value = storage.views.get(geometry)
             if value is not None and (value.node is not None or storage.is_held(geometry)):
@@ -300,7 +312,7 @@ class CallPattern:
             if not repeats.is_same(memory.seed, self.seeds[0]):
                 return False
             memory.seed = self.seeds[1]
-        for tensor, geometry, view in self.made:
+        for tensor, geometry, view in self.new_views:
             storages[tensor].views[geometry] = view
             memory.pending.setdefault(storages[tensor].address, storages[tensor])
         return True
@@ -319,7 +331,7 @@ class ViewPattern(CallPattern):
         storage = memory.storages.get(_address(result) - self.offsets[0])
         if storage is None:
             return False
-        ((_, geometry, value),), (root,) = self.made, self.roots
+        ((_, geometry, value),), (root,) = self.new_views, self.roots
         view = storage.views.get(geometry)
         if (view is not None and view.node is not None) or root.geometry != storage.value.geometry:
             return False

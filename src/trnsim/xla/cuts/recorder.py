@@ -1,4 +1,4 @@
-"""The recording of the device's calls: which value each storage holds, and which call made it.
+"""The recording of the device's calls: the value of each storage, and the call that computed it.
 
 A storage is known by its address. A result in new memory is a value, a write is a new value of the
 same memory, and a view is a value of its own while a tensor of it lives, as in torch_xla. Values
@@ -70,8 +70,7 @@ class CutRecorder:
         pending: those with values that are not computed.
         seed: the seed of the next call that draws random numbers.
         lines: the lines whose calls were recorded.
-        on_read: called with a kind of cut and the values that the host reads; the last argument is
-            True if they are computed from then on.
+        on_read: called with a kind of cut and the values that the host reads.
         on_transfer: called with "to" or "from" at each copy to or from the device.
     """
 
@@ -85,10 +84,10 @@ class CutRecorder:
         self.seed = RecordedValue(SEED_GEOMETRY)
         self.on_read = on_read
         self.on_transfer = on_transfer
-        self.repeats = Repeats(self._move)
+        self.repeats = Repeats(self._replace_data)
         self._signatures: dict[Any, Signature] = {}
         self._numbers = count()
-        self._since = 0
+        self._calls_since_settled = 0
         self.lines = Lines()
         self._special: dict[str, Callable[..., None]] = {
             **dict.fromkeys(VIEWS, self._view),
@@ -132,7 +131,7 @@ class CutRecorder:
                 and pattern.fits(self, args, kwargs, result)
             ):
                 repeats.latest = pattern.last
-                self._since += 1
+                self._calls_since_settled += 1
                 if pattern.place is not None:
                     self.lines.begin(pattern.place)
                 return
@@ -142,16 +141,22 @@ class CutRecorder:
         """Record a call that no pattern fits, and give it one if it repeats another."""
         repeats = self.repeats
         repeats.begin_call()
-        made_before = repeats.made
+        new_calls_before = repeats.new_calls
         special = self._special.get(name)
         if special is not None:
             special(name, args, kwargs, result)
         else:
             self._called(rule_of(name), args, kwargs, result)
-        if repeats.taken and repeats.made == made_before and not repeats.taken[0].has_repeated:
-            repeats.taken[0].has_repeated = True
+        if (
+            repeats.operator_calls
+            and repeats.new_calls == new_calls_before
+            and not repeats.operator_calls[0].has_repeated
+        ):
+            repeats.operator_calls[0].has_repeated = True
             parts = (args, kwargs, result)
-            repeats.taken[0].pattern = pattern_of(name, repeats.taken, parts, self)
+            repeats.operator_calls[0].pattern = pattern_of(
+                name, repeats.operator_calls, parts, self
+            )
 
     def _called(self, rule: RecordingRule, args: Any, kwargs: Any, result: Any) -> None:
         """Record a call of an operator for which there is a rule."""
@@ -195,7 +200,7 @@ class CutRecorder:
         return [origin for origin in origins if origin is not None]
 
     def reseed(self) -> None:
-        """Take a new seed for data."""
+        """Replace the seed by data."""
         self.seed = RecordedValue(SEED_GEOMETRY)
 
     def settle(self) -> None:
@@ -205,10 +210,10 @@ class CutRecorder:
         self.pending.clear()
         self.reseed()
         self.repeats.begin_step()
-        self._since = 0
+        self._calls_since_settled = 0
         self.lines.settle()
 
-    def keep(self, tensor: Tensor) -> None:
+    def mark_computed(self, tensor: Tensor) -> None:
         """Take the value of one tensor for computed; calls that read it before still compute it."""
         address, geometry = place_of(tensor)
         storage = self.storages.get(address)
@@ -314,8 +319,8 @@ class CutRecorder:
         self, signature: Signature, operands: tuple[RecordedValue | HostNumber, ...]
     ) -> tuple[RecordedValue, ...]:
         """The results of a call that is recorded now."""
-        self._since += 1
-        if self._since > MOST_CALLS:
+        self._calls_since_settled += 1
+        if self._calls_since_settled > MOST_CALLS:
             warnings.warn(
                 f"{MOST_CALLS} operators were called and no step has ended: their programs are "
                 "not counted; torch_xla.sync() ends a step",
@@ -344,8 +349,8 @@ class CutRecorder:
             self._signatures[key] = signature
         return signature
 
-    def _move(self, old: RecordedValue, new: RecordedValue) -> None:
-        """Put data where other data is held."""
+    def _replace_data(self, old: RecordedValue, new: RecordedValue) -> None:
+        """Put data in the storage, the view and the seed that hold other data."""
         new.home = old.home
         if self.seed is old:
             self.seed = new
@@ -379,7 +384,7 @@ class CutRecorder:
         else:
             signature = self._signature(SCATTER, SCATTER, (whole, geometry), (whole,))
             (scattered,) = self._results(signature, (storage.value, value))
-            storage.value, storage.views = scattered, {geometry: value.heir or value}
+            storage.value, storage.views = scattered, {geometry: value.predecessor or value}
         if value.node is not None or storage.has_work:
             self.pending[address] = storage
         else:
@@ -453,7 +458,7 @@ class CutRecorder:
                 self._write(destination, RecordedValue(place_of(destination)[1]))
         elif destination.is_cpu:
             self.on_read(COPIED, [self.value_of(source)])
-            self.keep(source)
+            self.mark_computed(source)
             self.on_transfer("from")
         else:
             geometry = place_of(destination)[1]

@@ -1,11 +1,11 @@
 """Repeated calls: a step that makes the same calls as an earlier step shares its recorded calls.
 
-The calls of each step are a path of a tree, which steps share as far as they are equal. A call is
-the next one of an earlier step if its operator, constants, shapes and line are equal, and it reads
-the same results, the same numbers and the same data. Data or a number of a step is the same as an
-earlier step's if all calls read it in that one's place, as they do a new batch or a new learning
-rate, whatever its value. So a step that repeats another makes no new calls, and its compiled
-programs are found by their calls.
+The calls of each step are a path from the root of a tree; steps with an equal beginning share it. A
+call repeats one of the tree if its operator, constants, shapes and line are equal and so are its
+operands. Equal results are results of the same call. Data (tensors that were there before the step)
+and numbers need not have equal values: a new batch, or a new learning rate, is equal to the earlier
+one if every call of the step reads it where the earlier step read that one. So a step that repeats
+another makes no new calls, and its compiled programs are found by their calls.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 Operand: TypeAlias = RecordedValue | HostNumber
 
 MOST_KEPT: Final = 50_000
-"""Calls of the tree; a program that exceeds it begins a new one."""
+"""Maximum number of calls in the tree; a program that exceeds it begins a new tree."""
 _MOST_BRANCHES: Final = 4
-"""Calls that are kept as the next one of another; the oldest is dropped first."""
+"""Maximum number of calls kept as successors of one call; the oldest is dropped first."""
 
 
 class RepeatedCall:
@@ -50,42 +50,42 @@ class RepeatedCall:
 
 
 class Repeats:
-    """The tree of calls, and where this step is in it.
+    """The tree of calls, and the position of the present step in it.
 
     Attributes:
         step: the number of this step, from 1.
         latest: the latest call of this step; the root of the tree before the first.
-        event: the number of the recorded call whose operands are looked up.
-        made: number of calls that no earlier step had, over all steps.
-        taken: the calls of the tree that the operator has been so far.
+        event: the number of the call that is being recorded.
+        new_calls: number of calls that no earlier step made, over all steps.
+        operator_calls: the calls of the tree for the operator that is being recorded.
         numbers: the inputs of this step that are numbers, by value and dtype.
     """
 
-    def __init__(self, move: Callable[[RecordedValue, RecordedValue], None]) -> None:
-        """`move(old, new)` puts `new` in the memory and the views that hold `old`."""
-        self._move = move
+    def __init__(self, replace_data: Callable[[RecordedValue, RecordedValue], None]) -> None:
+        """`replace_data(old, new)` puts `new` in the storages and the views that hold `old`."""
+        self._replace_data = replace_data
         self._root = RepeatedCall(None)
         self._size = 0
         self.latest = self._root
         self.step = 1
         self.event = 1
-        self.made = 0
-        self.taken: list[RepeatedCall] = []
+        self.new_calls = 0
+        self.operator_calls: list[RepeatedCall] = []
         self.numbers: dict[tuple[complex, Any], HostNumber] = {}
 
     def begin_step(self) -> None:
-        """Begin a step, in which every result of earlier steps has become data."""
+        """Begin a step, for which every result of earlier steps is data."""
         if self._size >= MOST_KEPT:
             self.forget()
         self.latest = self._root
-        self.taken.clear()
+        self.operator_calls.clear()
         self.step += 1
         self.numbers.clear()
 
     def begin_call(self) -> None:
         """Begin the recording of an operator, which may be several calls."""
         self.event += 1
-        self.taken.clear()
+        self.operator_calls.clear()
 
     def forget(self) -> None:
         """Forget all calls."""
@@ -110,26 +110,29 @@ class Repeats:
                 and self._are_same(operands, node.operands)
             ):
                 self.latest = call
-                self.taken.append(call)
+                self.operator_calls.append(call)
                 return call
-        operands = tuple(map(self._read, operands))
+        operands = tuple(map(self._operand_of_step, operands))
         call = RepeatedCall(RecordedCall(signature, operands, place, number))
-        self.made += 1
+        self.new_calls += 1
         if self._size < MOST_KEPT:
             self._size += 1
             before.following.append(call)
             del before.following[:-_MOST_BRANCHES]
         self.latest = call
-        self.taken.append(call)
+        self.operator_calls.append(call)
         return call
 
-    def _read(self, operand: Operand) -> Operand:
-        """An operand as a new call reads it: the step's equal number, or the heir of data."""
+    def _operand_of_step(self, operand: Operand) -> Operand:
+        """The number or value of this step for an operand of a new call.
+
+        It is the step's number of equal value, or the data whose place the operand has taken.
+        """
         if isinstance(operand, HostNumber):
             operand = self.numbers.setdefault((operand.value, operand.dtype), operand)
             operand.step = self.step
         elif operand.node is None:
-            operand = operand.heir or operand
+            operand = operand.predecessor or operand
             operand.step = self.step
             if operand.source is not None:
                 operand.source.step = self.step
@@ -147,7 +150,7 @@ class Repeats:
         return all(map(self.is_same, operands, earlier))
 
     def is_same(self, operand: Operand, earlier: Operand) -> bool:
-        """True if an operand is that of an earlier step, or takes its place from now on."""
+        """True if an operand is the earlier step's, or can take its place, which it then does."""
         if isinstance(earlier, HostNumber):
             return isinstance(operand, HostNumber) and self.is_number(
                 earlier, operand.value, operand.dtype
@@ -156,16 +159,16 @@ class Repeats:
             return False
         if earlier.node is not None:
             return operand.node is earlier.node and operand.index == earlier.index
-        operand = operand.heir or operand
+        operand = operand.predecessor or operand
         if operand is not earlier:
-            return operand.node is None and self._takes_place(operand, earlier)
+            return operand.node is None and self._replaces(operand, earlier)
         earlier.step = self.step
         if earlier.source is not None:
             earlier.source.step = self.step
         return True
 
     def is_number(self, earlier: HostNumber, value: complex, dtype: Any) -> bool:
-        """True if a number takes the place of an earlier step's."""
+        """True if a number can take the place of an earlier step's, which it then does."""
         if earlier.step == self.step:
             return earlier is self.numbers.get((value, dtype))
         if earlier.dtype is not dtype or (value, dtype) in self.numbers:
@@ -174,14 +177,14 @@ class Repeats:
         self.numbers[value, dtype] = earlier
         return True
 
-    def _takes_place(self, data: RecordedValue, earlier: RecordedValue) -> bool:
-        """True if data takes the place of an earlier step's.
+    def _replaces(self, data: RecordedValue, earlier: RecordedValue) -> bool:
+        """True if data can take the place of an earlier step's, which it then does.
 
-        Memory that still holds the earlier data is given a new value in its place.
+        A storage that still holds the earlier data gets a new value.
         """
         if (
             self.step in (data.step, earlier.step)
-            or earlier.event == self.event  # an operand of this very call
+            or earlier.event == self.event  # another operand of the same call
             or data.has_layouts
             or earlier.has_layouts
             or data.source is not earlier.source
@@ -190,7 +193,7 @@ class Repeats:
             return False
         if earlier.source is not None:
             earlier.source.step = self.step
-        self._move(earlier, RecordedValue(earlier.geometry, source=earlier.source))
-        self._move(data, earlier)
-        earlier.step, earlier.heir, data.heir = self.step, None, earlier
+        self._replace_data(earlier, RecordedValue(earlier.geometry, source=earlier.source))
+        self._replace_data(data, earlier)
+        earlier.step, earlier.predecessor, data.predecessor = self.step, None, earlier
         return True

@@ -1,7 +1,7 @@
-"""Values of recorded operators: results of a call, views of them, and data that is there already.
+"""Values of recorded operators: results of calls, views of them, and data.
 
-A value is a node's result or data. A call keeps its operands, never a tensor, so that a recording
-needs memory for its calls alone.
+Data is a value that no call of the step computes. A call keeps its operands, never a tensor, so
+that a recording needs memory for its calls alone.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Signature:
         arguments: its arguments, with `Operand` for values.
         keywords: its arguments by name.
         results: geometries of the results.
-        positions: where they are among all that the operator returns; () where all are tensors.
-        kernel: the call of an NKI kernel that it is; None for an operator.
+        positions: indices of the tensors among all results; () if all results are tensors.
+        kernel: the call of an NKI kernel; None for an operator.
         digest: bytes that equal signatures share, in every process.
     """
 
@@ -98,7 +98,7 @@ class HostNumber:
     """A number of the host that is an input of the program; equal ones share an input.
 
     Attributes:
-        value: the number; a call that is repeated has that of its latest repetition.
+        value: the number, of the latest repetition if the call is repeated.
         dtype: the dtype in which its operator reads it.
         step: the last step that read it.
     """
@@ -117,15 +117,15 @@ class RecordedValue:
         geometry: shape, strides and dtype.
         source: the value of which this one is a copy in another layout; None for any other.
         home: the address of the storage that holds data; 0 for none.
-        step: the last step that read data.
-        heir: the data of an earlier step whose place this data takes.
+        step: number of the last step that read this data.
+        predecessor: the data of an earlier step whose place this data has taken; None for none.
         has_layouts: True for data of which there is a copy in another layout.
-        event: the last recorded call that was given this data as an operand.
+        event: number of the last recorded call that has this data as an operand.
     """
 
     __slots__ = (
         *("geometry", "home", "index", "node", "source"),
-        *("event", "has_layouts", "heir", "step"),
+        *("event", "has_layouts", "predecessor", "step"),
     )
 
     def __init__(
@@ -142,7 +142,7 @@ class RecordedValue:
         self.home = 0
         self.step = 0
         self.event = 0
-        self.heir: RecordedValue | None = None
+        self.predecessor: RecordedValue | None = None
         self.has_layouts = False
         if source is not None and node is None:
             source.has_layouts = True
@@ -189,7 +189,7 @@ class TensorStorage:
     """The memory of a tensor and of its views.
 
     Attributes:
-        value: what the memory holds.
+        value: the value that the memory holds.
         address: its address.
         origin: the data that it held before it was written, which the program may overwrite.
         views: values of views, by their geometry; none from before the memory was written.
@@ -223,7 +223,7 @@ class TensorStorage:
         self.holders[geometry] = [*alive, weakref.ref(tensor)]
 
     def settle(self) -> None:
-        """Take its values for computed; data that was written over is what the next step reads."""
+        """Take its values for computed; the next step reads the data that was overwritten."""
         if self.holders:
             self.holders = {at: holder for at, holder in self.holders.items() if self.is_held(at)}
         if self.views:
