@@ -140,7 +140,7 @@ def check(specs: _Files, on: _On = "", model: _Model = "", submit: _Submit = Non
     assumption = SpecAssumption(instance=on, model=model)
     completed = [assumption.completed(spec) for spec in _read(specs, submit)]
     checked = [(spec, findings(spec)) for spec in completed]
-    has_error = any(finding.severity == _ERROR for _, found in checked for finding in found)
+    has_error = any(finding.severity == _ERROR for _, rows in checked for finding in rows)
     return PrintedAnswer(check_document(checked), status=1 if has_error else 0)
 
 
@@ -259,5 +259,5 @@ def _examined(path: Path, submit: Path | None, assumption: SpecAssumption) -> Ex
             f"{path} holds {len(specs)} jobs, in lines {lines}", fix="name a file of one job"
         )
     (spec,) = specs
-    found = findings(assumption.completed(spec))
-    return ExaminedSpec(spec, found, _price_of(spec, assumption))
+    spec_findings = findings(assumption.completed(spec))
+    return ExaminedSpec(spec, spec_findings, _price_of(spec, assumption))

@@ -40,8 +40,8 @@ _HOURS_OF_MONTH: Final = 730
 
 def check_document(checked: Sequence[tuple[JobSpec, list[Finding]]]) -> Document:
     """Specs, and the findings of each at their lines."""
-    sections = [Section("", _check_blocks(spec, found)) for spec, found in checked]
-    all_findings = [finding for _, found in checked for finding in found]
+    sections = [Section("", _check_blocks(spec, findings)) for spec, findings in checked]
+    all_findings = [finding for _, findings in checked for finding in findings]
     sections.append(Section("", [Note(_count_sentence(len(checked), all_findings))]))
     rows = Table(
         columns("file | line | severity | rule | reason | fix | source", numbers_from=7),
@@ -53,18 +53,18 @@ def check_document(checked: Sequence[tuple[JobSpec, list[Finding]]]) -> Document
             for finding in all_findings
         ],
     )
-    values = [_spec_values(spec, found) for spec, found in checked]
+    values = [_spec_values(spec, findings) for spec, findings in checked]
     return Document("Checked jobs", values, sections, rows=rows, schema="job-check/1")
 
 
-def _spec_values(spec: JobSpec, found: Sequence[Finding]) -> dict[str, Any]:
+def _spec_values(spec: JobSpec, findings: Sequence[Finding]) -> dict[str, Any]:
     job = spec.job
     return {
         **picked(spec, _SPEC_NAMES),
         **picked(job, "name kind region time_limit_s copies replicas"),
         "roles": [_role_values(role) for role in job.roles],
         "parallelism": parallelism_of(job).stated,
-        "findings": [_finding_values(finding) for finding in found],
+        "findings": [_finding_values(finding) for finding in findings],
         "templates": [picked(value, "field text line=place.line") for value in spec.templates],
         "not_understood": [kept.name for kept in spec.not_understood],
     }
@@ -105,8 +105,8 @@ def _role_words(role: Role) -> str:
     return f"{', '.join([*parts, *stated])}{' each' if stated else ''}"
 
 
-def _check_blocks(spec: JobSpec, found: Sequence[Finding]) -> list[Block]:
-    blocks: list[Block] = [Note(job_title(spec), kind="strong"), *_finding_blocks(found)]
+def _check_blocks(spec: JobSpec, findings: Sequence[Finding]) -> list[Block]:
+    blocks: list[Block] = [Note(job_title(spec), kind="strong"), *_finding_blocks(findings)]
     if spec.templates:
         values = enumerated([_template_words(value) for value in spec.templates], "and")
         blocks.append(Note(f"filled in later, so not checked: {values}"))
@@ -128,19 +128,19 @@ def _kept_sentence(fields: Sequence[KeptField]) -> str:
     return f"not understood, and kept: {shown}"
 
 
-def _finding_blocks(found: Sequence[Finding]) -> list[Block]:
+def _finding_blocks(findings: Sequence[Finding]) -> list[Block]:
     blocks: list[Block] = []
-    for finding in found:
+    for finding in findings:
         place = f"{finding.place}: {finding.severity}: {finding.reason} [{finding.rule}]"
         blocks.append(Note(place))
         blocks.append(Items([f"fix: {finding.fix}", f"source: {finding.source}"], indent=2))
     return blocks
 
 
-def _count_sentence(jobs: int, found: Sequence[Finding]) -> str:
+def _count_sentence(jobs: int, findings: Sequence[Finding]) -> str:
     parts = []
     for severity in Severity:
-        count = sum(finding.severity == severity.value for finding in found)
+        count = sum(finding.severity == severity.value for finding in findings)
         if count:
             parts.append(f"{count} {severity.value}{'s' if count > 1 else ''}")
     return f"{jobs} job{'s' if jobs > 1 else ''}: {', '.join(parts) or 'no finding'}"

@@ -238,14 +238,14 @@ class WorkloadComparison:
             return 1 - ratio - migration_share * effort / demand
 
         swings: list[Swing] = []
-        for name, sigma in (("performance", performance), ("price", prices)):
-            low, high = (net(ratio * at_quantile(sigma, at)) for at in ("p10", "p90"))
-            swings.append(Swing(name, low, high))
-        low, high = (net(ratio, at_quantile(float(EFFORT_SPREAD), at)) for at in ("p10", "p90"))
+        for cause, sigma in (("performance", performance), ("price", prices)):
+            low, high = (net(ratio * at_quantile(sigma, name)) for name in ("p10", "p90"))
+            swings.append(Swing(cause, low, high))
+        low, high = (net(ratio, at_quantile(float(EFFORT_SPREAD), name)) for name in ("p10", "p90"))
         swings.append(Swing(EFFORT, low, high))
         low, high = (
             net(ratio * self._ratio_factor_at(there, demand), demand=demand)
-            for demand in (at_quantile(float(DEMAND_SPREAD), at) for at in ("p10", "p90"))
+            for demand in (at_quantile(float(DEMAND_SPREAD), name) for name in ("p10", "p90"))
         )
         swings.append(Swing(DEMAND, low, high))
         return tuple(sorted(swings, key=lambda swing: -abs(swing.high - swing.low)))
@@ -285,6 +285,6 @@ def _months_quantiles(months: Samples, migration_usd: float, saved_usd: float) -
         saved_usd: USD saved a month at the medians of all inputs.
     """
     median = migration_usd / saved_usd if saved_usd > 0 else math.inf
-    p10, p90 = (float(np.quantile(months, at, method="nearest")) for at in (0.1, 0.9))
+    p10, p90 = (float(np.quantile(months, level, method="nearest")) for level in (0.1, 0.9))
     quantiles = (min(p10, median), median, max(p90, median))
     return Months(*(months if math.isfinite(months) else None for months in quantiles))

@@ -112,8 +112,8 @@ def _blocks(overview: Overview, index: int) -> list[Block]:
         blocks.append(Note("advice, by what it saves at most:"))
         blocks.append(Items([advice_text(action) for action in overview.actions], indent=2))
     if overview.gains:
-        whole = time_text(overview.whole_s)
-        blocks.append(Note(f"{GAINS_HEADING}, of {whole} from the first launch on:"))
+        total = time_text(overview.whole_s)
+        blocks.append(Note(f"{GAINS_HEADING}, of {total} from the first launch on:"))
         blocks.append(Items([gain_text(gain) for gain in overview.gains], indent=2))
     blocks += [
         _table(name, group, overview.time_s) for name, group in overview.groups_s.items() if group

@@ -27,9 +27,9 @@ _TIME_UNITS: Final = {
 }
 """Unit of a candidate's time, by the workload's kind."""
 _QUANTILE_COLUMNS: Final = " ".join(
-    f"{name}_{at}={name}.{at}"
+    f"{name}_{quantile}={name}.{quantile}"
     for name in ("hours", "usd_per_month", "saving")
-    for at in ("p10", "p50", "p90")
+    for quantile in ("p10", "p50", "p90")
 )
 _CANDIDATE_COLUMNS: Final = (
     "instance instances purchase_kind=kind usd_per_hour=price.usd_per_hour region=price.region "

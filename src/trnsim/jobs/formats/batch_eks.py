@@ -89,11 +89,11 @@ def _role(reader: SpecReader, pod: Keys, index: int, **stated: Any) -> Role:
     """
     path = f"roles.{index}"
     types = (*pod[: -len(_POD)], _TYPES)
-    own = role(reader, pod, path, name="", **stated)
+    job_role = role(reader, pod, path, name="", **stated)
     if not stated.get("is_exclusive") or reader.length(*types) != 1:
-        return own
+        return job_role
     name = reader.text(*types, 0, field=f"{path}.instance")
-    return replace(own, instance=name)
+    return replace(job_role, instance=name)
 
 
 def _write(job: Job) -> str:
@@ -104,18 +104,20 @@ def _write(job: Job) -> str:
     """
     _check(job)
     kept = KeptFields(job.kept)
-    is_multinode = all(own.is_exclusive for own in job.roles)
+    is_multinode = all(job_role.is_exclusive for job_role in job.roles)
     document = definition_head(job, TYPES[is_multinode])
     if is_multinode:
         ranges = [
             without_empty(
                 {
                     "targetNodes": nodes,
-                    _TYPES: [own.instance] if own.instance else [],
-                    _EKS: {_POD[1]: _pod(own, job, kept.below(*NODES, index, *_POD))},
+                    _TYPES: [job_role.instance] if job_role.instance else [],
+                    _EKS: {_POD[1]: _pod(job_role, job, kept.below(*NODES, index, *_POD))},
                 }
             )
-            for index, (own, nodes) in enumerate(zip(job.roles, target_ranges(job), strict=True))
+            for index, (job_role, nodes) in enumerate(
+                zip(job.roles, target_ranges(job), strict=True)
+            )
         ]
         document[NODES[0]] = without_empty({"numNodes": job.replicas, "mainNode": 0}) | {
             NODES[1]: ranges
@@ -125,9 +127,9 @@ def _write(job: Job) -> str:
     return json_spec(with_kept(without_empty(document), job.kept))
 
 
-def _pod(own: Role, job: Job, kept: KeptFields) -> dict[str, Any]:
+def _pod(job_role: Role, job: Job, kept: KeptFields) -> dict[str, Any]:
     """The properties of a pod; Batch takes its quantities as texts."""
-    without_node = replace(own, instance="", is_exclusive=False)
+    without_node = replace(job_role, instance="", is_exclusive=False)
     spec = pod_spec(without_node, job, kept)
     for container in spec["containers"]:
         for amounts in container.get("resources", {}).values():
@@ -154,8 +156,8 @@ def _check(job: Job) -> None:
                 f"{name} is {getattr(job, name)!r}; the job queue states it, not a job of Batch",
                 fix=f"take {name} out, and submit the job to such a queue",
             )
-    for own in job.roles:
-        check_nodes(job, own)
+    for job_role in job.roles:
+        check_nodes(job, job_role)
 
 
 FORMAT: Final = JobFormat(

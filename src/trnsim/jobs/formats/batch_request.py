@@ -144,8 +144,10 @@ class _Request:
             roles[0] = self._pod(roles[0])
         parameters = self._parameters(job)
         return tuple(
-            replace(own, command=tuple(_substituted(word, parameters) for word in own.command))
-            for own in roles
+            replace(
+                job_role, command=tuple(_substituted(word, parameters) for word in job_role.command)
+            )
+            for job_role in roles
         )
 
     def _with_nodes(self, roles: Sequence[Role]) -> Sequence[Role]:
@@ -159,7 +161,7 @@ class _Request:
         nodes = self._reader.whole(*keys, field=f"roles.{last}.replicas", least=1)
         if nodes is None:
             return roles
-        last_nodes = nodes - sum(own.replicas or 0 for own in roles[:-1])
+        last_nodes = nodes - sum(job_role.replicas or 0 for job_role in roles[:-1])
         if not roles[-1].is_exclusive or last_nodes < 1:
             raise self._reader.refused(
                 keys,
@@ -188,7 +190,7 @@ class _Request:
                 return index
         raise self._reader.refused(keys, f"legal: {', '.join(ranges)}")
 
-    def _overridden(self, own: Role, keys: Keys, index: int) -> Role:
+    def _overridden(self, job_role: Role, keys: Keys, index: int) -> Role:
         """A role with the overrides of its container.
 
         Raises:
@@ -206,26 +208,26 @@ class _Request:
             "gpus": container.required("GPU", "gpus"),
         }
         changes |= {name: value for name, value in stated.items() if value is not None}
-        if own.is_exclusive and (name := container.text("instanceType", field="instance")):
+        if job_role.is_exclusive and (name := container.text("instanceType", field="instance")):
             changes["instance"] = name
         if command := container.words("command", field="command"):
             changes |= {"command": command, "processes": started_ranks(command)}
-        environment = tuple((dict(own.environment) | dict(common["environment"])).items())
-        return replace(own, environment=environment, **changes)
+        environment = tuple((dict(job_role.environment) | dict(common["environment"])).items())
+        return replace(job_role, environment=environment, **changes)
 
-    def _pod(self, own: Role) -> Role:
+    def _pod(self, job_role: Role) -> Role:
         """A role with the overrides of its pod.
 
         Raises:
             BadInput: a value is not legal.
         """
-        overrides = role(self._reader, _POD, "roles.0", name=own.name)
+        overrides = role(self._reader, _POD, "roles.0", name=job_role.name)
         changes = {name: value for name in _POD_FIELDS if (value := getattr(overrides, name))}
         if overrides.command:
             names = ("command", "entry_words", "processes")
             changes |= {name: getattr(overrides, name) for name in names}
-        environment = tuple((dict(own.environment) | dict(overrides.environment)).items())
-        return replace(own, environment=environment, **changes)
+        environment = tuple((dict(job_role.environment) | dict(overrides.environment)).items())
+        return replace(job_role, environment=environment, **changes)
 
     def _parameters(self, job: Job) -> dict[str, str]:
         """Values of `Ref::name`: the request's, and the definition's where it states none."""
@@ -235,11 +237,11 @@ class _Request:
             if kept.keys[0] == "parameters" and len(kept.keys) > 1
         }
         names = self._reader.names("parameters")
-        own = {
+        submitted = {
             name: self._reader.text("parameters", name, field=f"parameters.{name}")
             for name in names
         }
-        return defaults | own
+        return defaults | submitted
 
 
 def _substituted(word: str, parameters: dict[str, str]) -> str:

@@ -95,9 +95,9 @@ def _role(reader: SpecReader, index: int) -> Role:
     replicas = count(reader, *keys, "replicas", field=f"{path}.replicas")
     if reader.value(*keys, "replicas") is None:
         replicas = 0
-    own = role(reader, (*keys, *_POD), path, name=name, replicas=replicas)
+    job_role = role(reader, (*keys, *_POD), path, name=name, replicas=replicas)
     processes = word_or_processes(reader, "spec", _PROCESSES, field=f"{path}.processes")
-    return own if processes is None else replace(own, processes=processes)
+    return job_role if processes is None else replace(job_role, processes=processes)
 
 
 def _write(job: Job) -> str:
@@ -105,7 +105,9 @@ def _write(job: Job) -> str:
     check_job(job, _TITLE, roles=range(1, _MOST_ROLES + 1), beyond=beyond)
     check_training(job, _TITLE)
     # The operator knows where ranks meet: hyperpodrun stands for a torchrun with an address.
-    job = replace(job, roles=tuple(replace(own, command=_words(own)) for own in job.roles))
+    job = replace(
+        job, roles=tuple(replace(job_role, command=_words(job_role)) for job_role in job.roles)
+    )
     if has_head(job):
         raise BadInput(
             f"a command names MASTER_ADDR; ranks of {_TITLE} meet through {_LAUNCHER}",
@@ -132,10 +134,10 @@ def _write(job: Job) -> str:
     return manifest_text(job, document, _defaults(len(job.roles)))
 
 
-def _words(own: Role) -> tuple[str, ...]:
+def _words(job_role: Role) -> tuple[str, ...]:
     """A role's command with HyperPod's launcher for a torchrun that states where ranks meet."""
-    words = own.command
-    if words[:1] != ("torchrun",) or not has_head(Job(roles=(own,))):
+    words = job_role.command
+    if words[:1] != ("torchrun",) or not has_head(Job(roles=(job_role,))):
         return words
     launched: list[str] = []
     for index, word in enumerate(words[1:], 1):
@@ -150,7 +152,7 @@ def _elastic(job: Job) -> dict[str, Any]:
     Raises:
         BadInput: one of several roles grows.
     """
-    growing = [own.name for own in job.roles if own.least_replicas is not None]
+    growing = [job_role.name for job_role in job.roles if job_role.least_replicas is not None]
     if growing and len(job.roles) > 1:
         raise BadInput(
             f"role {growing[0]!r} grows; the elastic policy of {_TITLE} is of all its roles",
@@ -161,12 +163,12 @@ def _elastic(job: Job) -> dict[str, Any]:
 
 def _replica_spec(job: Job, index: int, kept: KeptFields) -> dict[str, Any]:
     """The replica spec of a role."""
-    own, inner = job.roles[index], kept.below(*_ROLES, index)
+    job_role, inner = job.roles[index], kept.below(*_ROLES, index)
     return without_empty(
         {
-            "name": label_name(own.name, f"role-{index}"),
+            "name": label_name(job_role.name, f"role-{index}"),
             "replicas": stated_replicas(job, index, inner, ("replicas",)),
-            "template": {"spec": pod_spec(own, job, inner.below(*_POD), container=_CONTAINER)},
+            "template": {"spec": pod_spec(job_role, job, inner.below(*_POD), container=_CONTAINER)},
         }
     )
 

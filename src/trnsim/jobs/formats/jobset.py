@@ -130,7 +130,7 @@ def _write(job: Job) -> str:
 
 def _replicated(job: Job, index: int, kept: KeptFields) -> dict[str, Any]:
     """A replicated job: one Job with all pods of the role, unless more Jobs are kept."""
-    own = job.roles[index]
+    job_role = job.roles[index]
     inner = kept.below(*_ROLES, index)
     pods = stated_replicas(job, index, inner, ("replicas",), (*_JOB, "parallelism"))
     jobs = inner.value("replicas", default=1)
@@ -138,19 +138,19 @@ def _replicated(job: Job, index: int, kept: KeptFields) -> dict[str, Any]:
     if pods is not None and jobs:
         if pods % jobs:
             raise BadInput(
-                f"role {own.name!r}: {pods} replicas in {jobs} jobs of equal size",
+                f"role {job_role.name!r}: {pods} replicas in {jobs} jobs of equal size",
                 fix=f"choose a multiple of {jobs} replicas",
             )
         parallelism = pods // jobs
         completions = inner.value(*_JOB, "completions", default=parallelism)
         counts = {"parallelism": parallelism, "completions": completions}
-    spec = pod_spec(own, job, inner.below(*_POD), container=_CONTAINER)
+    spec = pod_spec(job_role, job, inner.below(*_POD), container=_CONTAINER)
     template = {
         **counts,
         "activeDeadlineSeconds": deadline(job),
         "template": {"spec": spec},
     }
-    name = label_name(own.name, f"role-{index}")
+    name = label_name(job_role.name, f"role-{index}")
     return {"name": name, "template": {"spec": without_empty(template)}}
 
 

@@ -163,18 +163,18 @@ def _head(kind: KubeflowKind, name: str, names: list[str]) -> str:
 
 def _scaled(kind: KubeflowKind, reader: SpecReader, roles: list[Role]) -> Iterator[Role]:
     """The roles with their processes, and the workers' smallest number of replicas."""
-    for index, own in enumerate(roles):
-        is_worker = own.name == kind.workers
+    for index, job_role in enumerate(roles):
+        is_worker = job_role.name == kind.workers
         changes: dict[str, Any] = {}
         if is_worker or not kind.is_head_needed:
             processes = _processes(kind, reader, f"roles.{index}.processes")
-            changes["processes"] = own.processes if processes is None else processes
+            changes["processes"] = job_role.processes if processes is None else processes
         if is_worker and reader.value(*_ELASTIC) is not None:
             field = f"roles.{index}.least_replicas"
             changes["least_replicas"] = count(reader, *_ELASTIC, "minReplicas", field=field)
-            if reader.value(*_ELASTIC, "maxReplicas") == own.replicas:
+            if reader.value(*_ELASTIC, "maxReplicas") == job_role.replicas:
                 reader.take(*_ELASTIC, "maxReplicas")
-        yield replace(own, **changes)
+        yield replace(job_role, **changes)
 
 
 def _processes(kind: KubeflowKind, reader: SpecReader, field: str) -> int | None:
@@ -235,10 +235,10 @@ def _elastic(job: Job, kept: KeptFields) -> dict[str, Any]:
     Raises:
         BadInput: a role before the workers scales.
     """
-    for own in job.roles[:-1]:
-        if own.least_replicas is not None:
+    for job_role in job.roles[:-1]:
+        if job_role.least_replicas is not None:
             raise BadInput(
-                f"role {own.name!r}: from {own.least_replicas} replicas; it is one",
+                f"role {job_role.name!r}: from {job_role.least_replicas} replicas; it is one",
                 fix="let the last role alone grow",
             )
     workers = job.roles[-1]

@@ -110,8 +110,8 @@ def _write(job: Job) -> str:
     kept = KeptFields(job.kept)
     names = [_LEADER, _WORKER] if len(job.roles) > 1 else [_WORKER]
     group: dict[str, Any] = {"size": _pods(job, kept)}
-    for own, name in zip(job.roles, names, strict=True):
-        spec = pod_spec(own, job, kept.below(*_pod(name)), container=name)
+    for job_role, name in zip(job.roles, names, strict=True):
+        spec = pod_spec(job_role, job, kept.below(*_pod(name)), container=name)
         group[f"{name}Template"] = {"spec": spec}
     groups = None if job.copies == 1 and kept.has(*_GROUPS) else job.copies
     document = {

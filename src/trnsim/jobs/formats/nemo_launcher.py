@@ -89,8 +89,8 @@ def _read(place: SourcePlace) -> JobSpec:
         job = _training(reader, parts, job)
     container = reader.text("container", field="roles.0.image")
     environment = tuple(_variables(reader))
-    own = replace(job.roles[0], image=container, environment=environment)
-    job = _on_cluster(reader, parts, replace(job, roles=(own,)))
+    job_role = replace(job.roles[0], image=container, environment=environment)
+    job = _on_cluster(reader, parts, replace(job, roles=(job_role,)))
     reader.take("defaults")
     parts.add(reader)
     job = replace(job, kept=tuple(parts.kept))
@@ -168,13 +168,13 @@ def _on_cluster(reader: SpecReader, parts: _Parts, job: Job) -> Job:
         return job
     cluster = SpecReader(place)
     prefix = cluster.text("job_name_prefix", field="name")
-    (own,) = job.roles
+    (job_role,) = job.roles
     partition = cluster.value("partition")
     instance = ""
     if isinstance(partition, str) and partition in catalogue().instances:
         instance = cluster.text("partition", field="roles.0.instance")
-    own = replace(
-        own,
+    job_role = replace(
+        job_role,
         instance=instance,
         is_exclusive=bool(cluster.boolean("exclusive", field="roles.0.is_exclusive")),
         gpus=cluster.whole("gpus_per_node", field="roles.0.gpus"),
@@ -182,7 +182,7 @@ def _on_cluster(reader: SpecReader, parts: _Parts, job: Job) -> Job:
         shm_bytes=_shm_bytes(cluster),
     )
     parts.add(cluster)
-    return replace(job, name=f"{prefix}{job.name}", roles=(own,))
+    return replace(job, name=f"{prefix}{job.name}", roles=(job_role,))
 
 
 def _memory_bytes(cluster: SpecReader) -> int | None:

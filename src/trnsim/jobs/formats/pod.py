@@ -139,16 +139,18 @@ def _set(job: Job, kind: str, kept: KeptFields) -> dict[str, Any]:
             fix="take the limit out, or --as job",
         )
     inner = kept.below("spec", "template", "spec")
-    (own,) = job.roles
+    (job_role,) = job.roles
     has_kept = any("resourceClaims" in field.keys or "limits" in field.keys for field in job.kept)
-    if not (own.devices or own.cores or own.gpus or own.is_exclusive or has_kept):
+    if not (
+        job_role.devices or job_role.cores or job_role.gpus or job_role.is_exclusive or has_kept
+    ):
         raise BadInput(
-            f"role {own.name!r} has no accelerators; "
+            f"role {job_role.name!r} has no accelerators; "
             f"a {kind} without them is a service beside jobs",
             fix="state the number of its devices",
         )
     replicas = stated_replicas(job, 0, kept, ("spec", "replicas"))
-    template = {"spec": pod_spec(own, job, inner)}
+    template = {"spec": pod_spec(job_role, job, inner)}
     return without_empty({"replicas": replicas, "template": template})
 
 

@@ -79,7 +79,7 @@ def _read(place: SourcePlace) -> JobSpec:
             keys = (*spec, "workerGroupSpecs", index)
             roles.append(_group(reader, keys, f"roles.{index + 1}"))
     if kind == "RayJob":
-        roles[:1] = [replace(own, command=_entrypoint(reader)) for own in roles[:1]]
+        roles[:1] = [replace(job_role, command=_entrypoint(reader)) for job_role in roles[:1]]
     job = Job(
         name=reader.text("metadata", "name", field="name"),
         kind=_KINDS[kind],
@@ -105,8 +105,8 @@ def _group(reader: SpecReader, keys: Keys, path: str) -> Role:
         least = count(reader, *keys, "minReplicas", field=f"{path}.least_replicas")
     if reader.value(*keys, "maxReplicas") == replicas:
         reader.take(*keys, "maxReplicas")
-    own = role(reader, (*keys, *_POD), path, name=name, is_program=False)
-    return replace(own, replicas=replicas, least_replicas=least)
+    job_role = role(reader, (*keys, *_POD), path, name=name, is_program=False)
+    return replace(job_role, replicas=replicas, least_replicas=least)
 
 
 def _entrypoint(reader: SpecReader) -> tuple[str, ...]:
@@ -173,11 +173,11 @@ def _check_roles(job: Job, kind: str) -> None:
             f"role {head.name!r}: {head.replicas} replicas; the head of a {kind} is one",
             fix="give the job a first role of one replica",
         )
-    for own in groups if kind == "RayJob" else job.roles:
-        if own.command:
+    for job_role in groups if kind == "RayJob" else job.roles:
+        if job_role.command:
             raise BadInput(
-                f"role {own.name!r} has a command; the program of a RayJob runs on its head, and "
-                "a RayCluster has none",
+                f"role {job_role.name!r} has a command; the program of a RayJob runs on its head, "
+                "and a RayCluster has none",
                 fix="give the first role alone a command",
             )
     if kind == "RayCluster" and job.time_limit_s is not None:
@@ -189,16 +189,16 @@ def _check_roles(job: Job, kind: str) -> None:
 def _cluster(job: Job, kept: KeptFields) -> dict[str, Any]:
     """The spec of a cluster."""
 
-    def template(own: Role, inner: KeptFields, container: str) -> dict[str, Any]:
-        spec = pod_spec(own, job, inner.below(*_POD), container=container, is_program=False)
+    def template(job_role: Role, inner: KeptFields, container: str) -> dict[str, Any]:
+        spec = pod_spec(job_role, job, inner.below(*_POD), container=container, is_program=False)
         return {"spec": spec}
 
     head = template(job.roles[0], kept.below("headGroupSpec"), "ray-head")
     groups = []
-    for index, own in enumerate(job.roles[1:]):
+    for index, job_role in enumerate(job.roles[1:]):
         inner = kept.below("workerGroupSpecs", index)
         replicas = stated_replicas(job, index + 1, inner, ("replicas",), ("minReplicas",))
-        least = replicas if own.least_replicas is None else own.least_replicas
+        least = replicas if job_role.least_replicas is None else job_role.least_replicas
         counts = {
             "replicas": replicas,
             "minReplicas": inner.value("minReplicas", default=0 if least is None else least),
@@ -206,8 +206,8 @@ def _cluster(job: Job, kept: KeptFields) -> dict[str, Any]:
                 "maxReplicas", default=MOST_COUNT if replicas is None else replicas
             ),
         }
-        group = {"groupName": label_name(own.name, f"group-{index}"), **counts}
-        groups.append(without_empty(group) | {"template": template(own, inner, "ray-worker")})
+        group = {"groupName": label_name(job_role.name, f"group-{index}"), **counts}
+        groups.append(without_empty(group) | {"template": template(job_role, inner, "ray-worker")})
     return without_empty({"headGroupSpec": {"template": head}, "workerGroupSpecs": groups})
 
 

@@ -41,9 +41,9 @@ def stated_processes(roles: Sequence[Role], title: str) -> int | None:
     Raises:
         BadInput: the roles' numbers differ.
     """
-    if all(own.processes in (None, started_ranks(own.command)) for own in roles):
+    if all(job_role.processes in (None, started_ranks(job_role.command)) for job_role in roles):
         return None
-    counts = {own.processes for own in roles}
+    counts = {job_role.processes for job_role in roles}
     if len(counts) > 1:
         raise BadInput(
             f"roles start {' and '.join(sorted(map(str, counts)))} processes; {title} has "

@@ -60,11 +60,11 @@ def with_claims(spec: JobSpec, templates: Mapping[str, DeviceClaim]) -> JobSpec:
         for path, named in spec.claims.items()
     }
     roles, lines = list(spec.job.roles), dict(spec.lines)
-    for index, own in enumerate(roles):
+    for index, job_role in enumerate(roles):
         named = claims.get(f"roles.{index}", ())
         place = next((claim.place for claim in named if claim.place is not None), None)
         if place is not None:
-            roles[index] = _with_devices(own, named)
+            roles[index] = _with_devices(job_role, named)
             for field in ("devices", "instance", f"environment.{LNC_VARIABLES[0]}"):
                 lines.setdefault(f"roles.{index}.{field}", place)
         for number, claim in enumerate(named):
@@ -73,10 +73,10 @@ def with_claims(spec: JobSpec, templates: Mapping[str, DeviceClaim]) -> JobSpec:
     return replace(spec.with_job(roles=tuple(roles)), claims=claims, lines=lines)
 
 
-def _with_devices(own: Role, claims: Sequence[DeviceClaim]) -> Role:
+def _with_devices(job_role: Role, claims: Sequence[DeviceClaim]) -> Role:
     """The role with the devices of its claims."""
     types = {claim.instance for claim in claims if claim.instance}
-    instance = own.instance or (types.pop() if len(types) == 1 else "")
+    instance = job_role.instance or (types.pop() if len(types) == 1 else "")
     row = catalogue().instances.get(instance)
     counts = [
         row.count if claim.is_whole_instance and row is not None else claim.devices
@@ -84,14 +84,14 @@ def _with_devices(own: Role, claims: Sequence[DeviceClaim]) -> Role:
     ]
     devices = None if None in counts else sum(count for count in counts if count is not None)
     lncs = {claim.lnc for claim in claims if claim.lnc is not None}
-    environment = own.environment
-    if len(lncs) == 1 and own.lnc is None:
+    environment = job_role.environment
+    if len(lncs) == 1 and job_role.lnc is None:
         environment = (*environment, (LNC_VARIABLES[0], str(lncs.pop())))
     return replace(
-        own,
+        job_role,
         instance=instance,
-        devices=devices if own.devices is None else own.devices,
-        is_exclusive=own.is_exclusive or any(claim.is_whole_instance for claim in claims),
+        devices=devices if job_role.devices is None else job_role.devices,
+        is_exclusive=job_role.is_exclusive or any(claim.is_whole_instance for claim in claims),
         environment=environment,
     )
 

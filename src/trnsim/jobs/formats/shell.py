@@ -261,7 +261,7 @@ class _Tokens:
 
     def __init__(self, text: str, start: int = 0) -> None:
         self._text = text
-        self._at = start
+        self._offset = start
         self._documents: list[str] = []
         """Closing words of the here-documents that begin after the current line."""
 
@@ -270,148 +270,158 @@ class _Tokens:
         while (word := self._next_word()) is not None:
             count += 1
             if count > _MOST_TOKENS:
-                raise Malformed(self._line(self._at), f"more than {_MOST_TOKENS:,} words")
+                raise Malformed(self._line(self._offset), f"more than {_MOST_TOKENS:,} words")
             yield word
 
     def _next_word(self) -> Word | None:
         text = self._text
-        while self._at < len(text):
-            at = self._at
-            if text[at] in " \t\r":
-                self._at += 1
-            elif text.startswith("\\\n", at):
-                self._at += 2
-            elif text[at] == "#":
-                self._at = _line_end(text, at)
-            elif text[at] == "\n":
-                self._at += 1
+        while self._offset < len(text):
+            offset = self._offset
+            if text[offset] in " \t\r":
+                self._offset += 1
+            elif text.startswith("\\\n", offset):
+                self._offset += 2
+            elif text[offset] == "#":
+                self._offset = _line_end(text, offset)
+            elif text[offset] == "\n":
+                self._offset += 1
                 self._pass_documents()
-                return Word([Piece("\n", "")], at, self._at, is_operator=True)
+                return Word([Piece("\n", "")], offset, self._offset, is_operator=True)
             else:
-                return self._operator(at) or self._word(at)
+                return self._operator(offset) or self._word(offset)
         return None
 
-    def _operator(self, at: int) -> Word | None:
+    def _operator(self, offset: int) -> Word | None:
         text = self._text
-        if text.startswith("((", at):
-            end = self._after_bracket(at, "((", "))")
-            self._at = end
-            return Word([Piece(text[at:end], "")], at, end)
-        match = _REDIRECTION.match(text, at)
+        if text.startswith("((", offset):
+            end = self._after_bracket(offset, "((", "))")
+            self._offset = end
+            return Word([Piece(text[offset:end], "")], offset, end)
+        match = _REDIRECTION.match(text, offset)
         if match and (match[1] != "&" or match[2] in (">", ">>")):
-            return self._redirection(at, match)
+            return self._redirection(offset, match)
         for operator in _OPERATORS:
-            if text.startswith(operator, at):
-                self._at = at + len(operator)
-                return Word([Piece(operator, "")], at, self._at, is_operator=True)
+            if text.startswith(operator, offset):
+                self._offset = offset + len(operator)
+                return Word([Piece(operator, "")], offset, self._offset, is_operator=True)
         return None
 
-    def _redirection(self, at: int, match: re.Match[str]) -> Word:
+    def _redirection(self, offset: int, match: re.Match[str]) -> Word:
         """A redirection with its target, as one word that is none of the program's."""
         if self._text.startswith("(", match.end()):  # a substituted process is a word
-            self._at = self._after_bracket(match.end(), "(", ")")
-            return Word([Piece(self._text[at : self._at], "")], at, self._at)
-        self._at = match.end()
-        while self._at < len(self._text) and self._text[self._at] in " \t":
-            self._at += 1
-        target = self._word(self._at) if self._at < len(self._text) else None
+            self._offset = self._after_bracket(match.end(), "(", ")")
+            return Word([Piece(self._text[offset : self._offset], "")], offset, self._offset)
+        self._offset = match.end()
+        while self._offset < len(self._text) and self._text[self._offset] in " \t":
+            self._offset += 1
+        target = self._word(self._offset) if self._offset < len(self._text) else None
         if match[2] in ("<<", "<<-") and target is not None:
             self._documents.append(target.raw)
-        return Word([Piece(_REDIRECTED, "")], at, self._at)
+        return Word([Piece(_REDIRECTED, "")], offset, self._offset)
 
     def _pass_documents(self) -> None:
         for end in self._documents:
-            while self._at < len(self._text):
-                line_end = _line_end(self._text, self._at)
-                line = self._text[self._at : line_end]
-                self._at = min(line_end + 1, len(self._text))
+            while self._offset < len(self._text):
+                line_end = _line_end(self._text, self._offset)
+                line = self._text[self._offset : line_end]
+                self._offset = min(line_end + 1, len(self._text))
                 if line.lstrip("\t") == end:
                     break
         self._documents = []
 
-    def _word(self, at: int) -> Word:
-        word = Word([], at)
-        text, self._at = self._text, at
-        while self._at < len(text) and text[self._at] not in " \t\r\n;|&<>()":
+    def _word(self, offset: int) -> Word:
+        word = Word([], offset)
+        text, self._offset = self._text, offset
+        while self._offset < len(text) and text[self._offset] not in " \t\r\n;|&<>()":
             self._piece(word)
             is_array = (
-                self._at < len(text)
-                and text[self._at] == "("
+                self._offset < len(text)
+                and text[self._offset] == "("
                 and word.is_plain
                 and _ASSIGNED.match(word.raw)
             )
             if is_array:
-                end = self._after_bracket(self._at, "(", ")")
-                inner = _Tokens(text[: end - 1], self._at + 1)
+                end = self._after_bracket(self._offset, "(", ")")
+                inner = _Tokens(text[: end - 1], self._offset + 1)
                 word.items = [item for item in inner.all() if not item.is_operator]
-                self._at = end
-        if self._at == at:  # an unmatched bracket
-            word.pieces.append(Piece(text[at], ""))
-            self._at += 1
-        word.end = self._at
+                self._offset = end
+        if self._offset == offset:  # an unmatched bracket
+            word.pieces.append(Piece(text[offset], ""))
+            self._offset += 1
+        word.end = self._offset
         return word
 
     def _piece(self, word: Word) -> None:
-        text, at = self._text, self._at
-        character = text[at]
+        text, offset = self._text, self._offset
+        character = text[offset]
         if character == "\\":
-            if text.startswith("\\\n", at):
-                self._at += 2
+            if text.startswith("\\\n", offset):
+                self._offset += 2
                 return
-            word.pieces.append(Piece(text[at + 1 : at + 2], "'"))
-            self._at += 2
+            word.pieces.append(Piece(text[offset + 1 : offset + 2], "'"))
+            self._offset += 2
         elif character == "'":
-            end = text.find("'", at + 1)
+            end = text.find("'", offset + 1)
             if end < 0:
-                raise Malformed(self._line(at), "a quote ' that is not closed", "close it")
-            word.pieces.append(Piece(text[at + 1 : end], "'"))
-            self._at = end + 1
+                raise Malformed(self._line(offset), "a quote ' that is not closed", "close it")
+            word.pieces.append(Piece(text[offset + 1 : end], "'"))
+            self._offset = end + 1
         elif character == '"':
             self._double(word)
-        elif character == "$" and text.startswith(("$(", "${"), at):
-            end = self._after_bracket(at + 1, text[at + 1], ")" if text[at + 1] == "(" else "}")
-            _append(word, text[at:end], "")
-            self._at = end
+        elif character == "$" and text.startswith(("$(", "${"), offset):
+            end = self._after_bracket(
+                offset + 1, text[offset + 1], ")" if text[offset + 1] == "(" else "}"
+            )
+            _append(word, text[offset:end], "")
+            self._offset = end
         elif character == "`":
-            end = text.find("`", at + 1)
+            end = text.find("`", offset + 1)
             if end < 0:
-                raise Malformed(self._line(at), "a backquote that is not closed", "close it")
-            _append(word, text[at : end + 1], "")
-            self._at = end + 1
+                raise Malformed(self._line(offset), "a backquote that is not closed", "close it")
+            _append(word, text[offset : end + 1], "")
+            self._offset = end + 1
         else:
             _append(word, character, "")
-            self._at += 1
+            self._offset += 1
 
     def _double(self, word: Word) -> None:
         """A text in double quotes: plain parts, and escaped characters as single-quoted ones."""
-        text, start = self._text, self._at
-        self._at += 1
+        text, start = self._text, self._offset
+        self._offset += 1
         word.pieces.append(Piece("", '"'))
-        while self._at < len(text) and text[self._at] != '"':
-            at = self._at
-            if text[at] == "\\" and text[at + 1 : at + 2] in ('"', "\\", "$", "`", "\n"):
-                if text[at + 1] != "\n":
-                    word.pieces.append(Piece(text[at + 1], "'"))
+        while self._offset < len(text) and text[self._offset] != '"':
+            offset = self._offset
+            if text[offset] == "\\" and text[offset + 1 : offset + 2] in (
+                '"',
+                "\\",
+                "$",
+                "`",
+                "\n",
+            ):
+                if text[offset + 1] != "\n":
+                    word.pieces.append(Piece(text[offset + 1], "'"))
                     word.pieces.append(Piece("", '"'))
-                self._at += 2
-            elif text.startswith(("$(", "${"), at):
-                end = self._after_bracket(at + 1, text[at + 1], ")" if text[at + 1] == "(" else "}")
-                _append(word, text[at:end], '"')
-                self._at = end
+                self._offset += 2
+            elif text.startswith(("$(", "${"), offset):
+                end = self._after_bracket(
+                    offset + 1, text[offset + 1], ")" if text[offset + 1] == "(" else "}"
+                )
+                _append(word, text[offset:end], '"')
+                self._offset = end
             else:
-                _append(word, text[at], '"')
-                self._at += 1
-        if self._at >= len(text):
+                _append(word, text[offset], '"')
+                self._offset += 1
+        if self._offset >= len(text):
             raise Malformed(self._line(start), 'a quote " that is not closed', "close it")
-        self._at += 1
+        self._offset += 1
 
-    def _after_bracket(self, at: int, opening: str, closing: str) -> int:
-        """The index after the bracket that closes the one at `at`.
+    def _after_bracket(self, offset: int, opening: str, closing: str) -> int:
+        """The index after the bracket that closes the one at `offset`.
 
         Raises:
             Malformed: nothing closes it.
         """
-        text, depth, index = self._text, 0, at
+        text, depth, index = self._text, 0, offset
         while index < len(text):
             character = text[index]
             if text.startswith(closing, index):
@@ -436,10 +446,10 @@ class _Tokens:
                 index = _line_end(text, index)
             else:
                 index += 1
-        raise Malformed(self._line(at), f"a bracket {opening} that is not closed", "close it")
+        raise Malformed(self._line(offset), f"a bracket {opening} that is not closed", "close it")
 
-    def _line(self, at: int) -> int:
-        return self._text.count("\n", 0, at) + 1
+    def _line(self, offset: int) -> int:
+        return self._text.count("\n", 0, offset) + 1
 
 
 _REDIRECTED: Final = "\0>"
@@ -458,6 +468,6 @@ def _append(word: Word, text: str, quote: str) -> None:
         word.pieces.append(Piece(text, quote))
 
 
-def _line_end(text: str, at: int) -> int:
-    end = text.find("\n", at)
+def _line_end(text: str, offset: int) -> int:
+    end = text.find("\n", offset)
     return len(text) if end < 0 else end

@@ -53,8 +53,8 @@ def report_of(runs: Sequence[ProfiledRun], models: Sequence[Whole] = ()) -> Json
         "trnsim": TRNSIM_VERSION,
         "title": runs[0].title if len(runs) > 1 else f"{runs[0].title} on {runs[0].target.name}",
         "profiles": [
-            profile_data(run) | ({"model": whole.as_data()} if whole is not None else {})
-            for run, whole in zip_longest(runs, models)
+            profile_data(run) | ({"model": model.as_data()} if model is not None else {})
+            for run, model in zip_longest(runs, models)
         ],
     }
 
