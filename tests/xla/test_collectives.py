@@ -132,6 +132,8 @@ def test_a_lone_rank_exchanges_nothing():
     for result in (copied, xm.all_gather(value), xm.all_to_all(value, 0, 0, 1)):
         assert result.tolist() == [1.0, 2.0]
     assert xm.reduce_scatter("sum", value, 2.0, 0, 1).tolist() == [2.0, 4.0]
+    integers = xm.reduce_scatter("sum", value.to(torch.int32), 1.0, 0, 1)
+    assert (integers.dtype, integers.tolist()) == (torch.int32, [1, 2])
     values = [value]
     assert xm.all_reduce("sum", values, scale=3.0) is values
     assert value.tolist() == [1.0, 2.0]

@@ -68,12 +68,12 @@ def subgroup(groups: Groups) -> Any:
     default_group, all_groups = ranks.group(), _all_groups(groups)
     if len(all_groups) == 1:
         return default_group
-    pair = _subgroups.setdefault(tuple(map(tuple, all_groups)), [])
-    if not pair or pair[0] is not default_group:  # a subgroup ends with the default group
+    cached = _subgroups.setdefault(tuple(map(tuple, all_groups)), [])
+    if not cached or cached[0] is not default_group:  # a subgroup ends with the default group
         members = _own_group(all_groups)
-        pair[:] = [default_group, dist.new_group(members, use_local_synchronization=True)]
-        process_groups.keep_mesh(pair[1].group_name, all_groups)
-    return pair[1]
+        cached[:] = [default_group, dist.new_group(members, use_local_synchronization=True)]
+        process_groups.keep_mesh(cached[1].group_name, all_groups)
+    return cached[1]
 
 
 def _own_group(all_groups: list[list[int]]) -> list[int]:
@@ -288,8 +288,8 @@ def reduce_scatter(
     _check_shards("reduce_scatter", input, scatter_dim, shard_count, groups)
     dense = input.detach().movedim(scatter_dim, 0).contiguous()
     if _is_alone(groups):
-        return _put("reduce_scatter", output, input.detach() * scale)
-    if exchange_tracing.is_on:
+        shard = dense.clone()
+    elif exchange_tracing.is_on:
         shard = exchanges.reduce_scatter(dense, _TRACED_NAMES[reduce_type], _all_groups(groups))
     else:
         shard = dense.new_empty((dense.shape[0] // shard_count, *dense.shape[1:]))
@@ -359,8 +359,8 @@ def collective_permute(value: Tensor, pairs: Sequence[Sequence[int]]) -> Tensor:
     for work in waits:
         work.wait()
     if is_neuron(result.device):
-        places = tuple(tuple(pair) for pair in pairs)
-        cuts.record(PERMUTATION, [dense], [result], places)
+        constants = tuple(tuple(pair) for pair in pairs)
+        cuts.record(PERMUTATION, [dense], [result], constants)
     return result
 
 
@@ -406,8 +406,8 @@ def collective_broadcast(
         CollectiveMisused: for a root outside this rank's group, or a value that is not a tensor.
     """
     del pin_layout
-    sent = list(tensors)
-    for tensor in sent:
+    received = list(tensors)
+    for tensor in received:
         _require_tensor("collective_broadcast", tensor)
     alone = _is_alone(groups)
     members = [0] if alone else _own_group(_all_groups(groups))
@@ -419,7 +419,7 @@ def collective_broadcast(
             line=program_line(),
         )
     if not alone:
-        for tensor in sent:
+        for tensor in received:
             dist.broadcast(tensor.detach(), root_ordinal, subgroup(groups))
 
 
