@@ -46,7 +46,6 @@ _TABLE: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "functions": ("collectives with gradients are PyTorch's", _DIFFERENTIABLE),
         "xla_builder": (_BUILDER, "torch_neuronx.xla_hlo_call, or a kernel of nki"),
         "xla_op_registry": (_BUILDER, "torch_neuronx.xla_hlo_call, or a kernel of nki"),
-        "dynamo_bridge": (_LATER, "torch.compile(backend='neuron')"),
     },
     "torch_xla.debug": {
         "model_comparator": ("two runs are not compared by files", "torch.testing.assert_close"),
