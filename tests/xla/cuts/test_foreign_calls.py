@@ -4,6 +4,8 @@
 import os
 import pickle
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import nki
@@ -272,3 +274,14 @@ def test_groups_are_spelled_by_their_mesh_and_a_lone_rank_exchanges_nothing(tmp_
     digests = [[digest for _, digest in each] for each in of_ranks]
     assert digests[0][:2] == digests[1][:2] == digests[2][:2] == digests[3][:2]
     assert digests[0] == digests[1] != digests[2]  # a group without a mesh says its own ranks
+
+
+@pytest.mark.slow
+def test_a_program_without_kernels_loads_neither_nki_nor_the_compiler():
+    code = """
+import sys, torch, torch_xla
+torch.ones(2, device="xla") + 1
+print(sorted({"trnsim.nki", "trnsim.lower", "trnsim.graph", "trnsim.compiler"} & {*sys.modules}))
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == "[]\n"

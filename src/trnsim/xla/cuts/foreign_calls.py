@@ -19,7 +19,6 @@ from torch import Tensor
 from trnsim.torch.aten.operator_call import tensors_in
 from trnsim.xla import process_groups
 from trnsim.xla.cuts.call_parts import place_of
-from trnsim.xla.cuts.kernel_parts import kernel_arguments
 from trnsim.xla.cuts.recorder import CutRecorder
 from trnsim.xla.cuts.values import EXCHANGE, Operand, RecordedValue, Signature
 
@@ -65,6 +64,10 @@ class ProgramRecorder(CutRecorder):
 
     def launched(self, call: KernelCall, args: Sequence[Any], results: Sequence[Any]) -> None:
         """Record an NKI kernel, which has run; `results` has the tensors that it wrote to."""
+        from trnsim.xla.cuts.kernel_parts import (  # noqa: PLC0415  loads NKI, as a kernel has
+            kernel_arguments,
+        )
+
         kernel, keywords = kernel_arguments(call)
         geometries = tuple(place_of(tensor)[1] for tensor in results)
         signature = self._signature(call.name, call.name, kernel, geometries, keywords)
