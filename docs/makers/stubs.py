@@ -37,6 +37,7 @@ _NOT_OF_PROGRAMS: Final = (
     "OlderFormWarning",
     "UINT8",
     "VersionedNames",
+    "check_turn",
     "documented",
     "documented_in",
     "follows",
