@@ -1,8 +1,8 @@
 """Causes of recompilations: the first thing that differs from the nearest earlier program.
 
-The nearest program shares most calls, by operator and line; among equals it is the latest. Both are
-read in the order of the calls, so the first difference is the one that brought the others about: a
-shape before the shapes that follow from it.
+The nearest program has the most calls in common, by operator and line; among equally near ones it
+is the latest. Both programs are compared in the order of their calls, so the first difference
+causes the others: a shape comes before the shapes that follow from it.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from trnsim.xla.cuts.values import (
 )
 
 _COMPARED: Final = 32
-"""Earlier programs that are compared, the latest ones."""
+"""Number of the latest earlier programs that are compared."""
 _SKIPPED: Final = 64
-"""Calls that a program may have more, or less, where others go on as before."""
+"""Maximum number of calls added or removed at one place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Cause:
 
 
 def cause_of(program: CutProgram, earlier: Sequence[CutProgram]) -> Cause | None:
-    """The first difference of a program from the nearest of the earlier ones; None without any."""
+    """The first difference from the nearest of the earlier programs; None if there is none."""
     calls = Counter(_keys(program))
     best, most = None, -1.0
     for other in earlier[-_COMPARED:]:
@@ -80,12 +80,17 @@ class _Calls:
 
     @cached_property
     def _inputs(self) -> dict[int, int]:
-        """Numbers of the inputs in the order of their first use."""
+        """For each input, by its index, its position in the order of first use."""
         used = [reference.index for row in self.operands for reference in row if reference.call < 0]
         return {index: at for at, index in enumerate(dict.fromkeys(used))}
 
     def references(self, at: int) -> tuple[tuple[int, int], ...]:
-        """The operands of a call, by numbers that do not depend on the results."""
+        """For each operand of a call the position of the call that computes it, and an index.
+
+        The index is that among the results of that call. Positions are in the order of the calls,
+        which does not depend on the results. An input has -1 and its position in the order of first
+        use.
+        """
         return tuple(
             (-1, self._inputs[operand.index])
             if operand.call < 0
@@ -94,7 +99,7 @@ class _Calls:
         )
 
     def outputs(self) -> list[tuple[int, int]]:
-        """The results, by the same numbers."""
+        """The results, as `references`."""
         return [(self._places[output.call], output.index) for output in self.program.outputs]
 
     def input_of(self, reference: Reference) -> Geometry | HostNumber | None:
@@ -113,39 +118,39 @@ class _Calls:
 def _difference(old: _Calls, new: _Calls) -> Cause:
     """The first difference between two programs."""
     for at in range(min(len(old.nodes), len(new.nodes))):
-        cause = _other_call(old, new, at)
+        cause = _call_difference(old, new, at)
         if cause is not None:
             return cause
     if len(new.nodes) > len(old.nodes):
-        return _longer(old, new, len(old.nodes))
+        return _added_calls(old, new, len(old.nodes))
     if len(old.nodes) > len(new.nodes):
         gone = old.nodes[len(new.nodes)]
         return Cause("call", f"{_name(gone)} is not called any more", gone.place)
-    return _other_results(old, new)
+    return _result_difference(old, new)
 
 
-def _other_call(old: _Calls, new: _Calls, at: int) -> Cause | None:
-    """The difference between two calls at the same place; None where they are equal."""
+def _call_difference(old: _Calls, new: _Calls, at: int) -> Cause | None:
+    """The difference between two calls at the same position; None where they are equal."""
     before, node = old.nodes[at], new.nodes[at]
     if before.signature.name != node.signature.name:
-        return _other_operator(old, new, at)
+        return _operator_difference(old, new, at)
     if old.shapes(at) != new.shapes(at):
-        return _other_shape(old, new, at)
+        return _shape_difference(old, new, at)
     if before.signature.digest != node.signature.digest:
-        return _other_constant(before, node)
-    return _other_operand(new, at) if old.references(at) != new.references(at) else None
+        return _constant_difference(before, node)
+    return _operand_difference(new, at) if old.references(at) != new.references(at) else None
 
 
-def _longer(old: _Calls, new: _Calls, at: int) -> Cause:
-    """Calls after all of those of the earlier program."""
+def _added_calls(old: _Calls, new: _Calls, at: int) -> Cause:
+    """The cause where a program has calls after the last one of the earlier program."""
     node, count = new.nodes[at], len(new.nodes) - at
     lines = {(call.signature.name, call.place) for call in old.nodes}
     if all((call.signature.name, call.place) in lines for call in new.nodes[at:]):
-        return _growth(node, count)
+        return _growth_cause(node, count)
     return Cause("call", f"{_name(node)} is called, and was not", node.place)
 
 
-def _growth(node: RecordedCall, count: int) -> Cause:
+def _growth_cause(node: RecordedCall, count: int) -> Cause:
     return Cause(
         "growth",
         f"{count} calls more than before, from {_name(node)} on: what it reads was not computed "
@@ -154,8 +159,8 @@ def _growth(node: RecordedCall, count: int) -> Cause:
     )
 
 
-def _other_operator(old: _Calls, new: _Calls, at: int) -> Cause:
-    """Another call, one more, or one less."""
+def _operator_difference(old: _Calls, new: _Calls, at: int) -> Cause:
+    """The cause where a call is another one, added, or removed."""
     before, node = old.nodes[at], new.nodes[at]
     if SEED in (node.signature.name, before.signature.name):
         return Cause(
@@ -166,21 +171,21 @@ def _other_operator(old: _Calls, new: _Calls, at: int) -> Cause:
         )
     names_old = [call.signature.name for call in old.nodes[at : at + _SKIPPED]]
     names_new = [call.signature.name for call in new.nodes[at : at + _SKIPPED]]
-    more = _begins(names_new, names_old)
-    less = _begins(names_old, names_new)
+    more = _skipped_calls(names_new, names_old)
+    less = _skipped_calls(names_old, names_new)
     if more is not None and (less is None or more <= less):
         lines = {(call.signature.name, call.place) for call in old.nodes}
         added = new.nodes[at : at + more]
         if all((call.signature.name, call.place) in lines for call in added):
-            return _growth(node, len(new.nodes) - len(old.nodes))
+            return _growth_cause(node, len(new.nodes) - len(old.nodes))
         return Cause("call", f"{_name(node)} is called, and was not", node.place)
     if less is not None:
         return Cause("call", f"{_name(before)} is not called any more", before.place)
     return Cause("call", f"{_name(node)} is called in place of {_name(before)}", node.place)
 
 
-def _begins(longer: list[str], shorter: list[str]) -> int | None:
-    """The number of names that `longer` has before it goes on as `shorter`."""
+def _skipped_calls(longer: list[str], shorter: list[str]) -> int | None:
+    """The number of first names of `longer` after which it begins as `shorter`; None for none."""
     for skip in range(1, len(longer)):
         rest = longer[skip:]
         if rest[: len(shorter)] == shorter[: len(rest)]:
@@ -188,15 +193,15 @@ def _begins(longer: list[str], shorter: list[str]) -> int | None:
     return None
 
 
-def _other_shape(old: _Calls, new: _Calls, at: int) -> Cause:
-    """An operand of another shape or dtype."""
+def _shape_difference(old: _Calls, new: _Calls, at: int) -> Cause:
+    """The cause where an operand has another shape or dtype."""
     node = new.nodes[at]
     pairs = zip(old.shapes(at), new.shapes(at), old.operands[at], new.operands[at], strict=False)
     for was, now, _, reference in pairs:
         if was == now:
             continue
         if was is None or now is None:
-            return _number(node)
+            return _constant_number_cause(node)
         noun = "an input" if reference.call < 0 else "an operand"
         (old_shape, old_dtype), (shape, dtype) = was, now
         if old_shape != shape:
@@ -204,10 +209,10 @@ def _other_shape(old: _Calls, new: _Calls, at: int) -> Cause:
             return Cause("shape", text, node.place)
         text = f"{noun} of {_name(node)} was {_unqualified(old_dtype)} and is {_unqualified(dtype)}"
         return Cause("dtype", text, node.place)
-    return _number(node)
+    return _constant_number_cause(node)
 
 
-def _number(node: RecordedCall) -> Cause:
+def _constant_number_cause(node: RecordedCall) -> Cause:
     return Cause(
         "number",
         f"a number of {_name(node)} is 0 or 1, which are constants, where another was an input, "
@@ -216,18 +221,18 @@ def _number(node: RecordedCall) -> Cause:
     )
 
 
-def _other_constant(before: RecordedCall, node: RecordedCall) -> Cause:
-    """An argument, or a result, that differs."""
+def _constant_difference(before: RecordedCall, node: RecordedCall) -> Cause:
+    """The cause where an argument or a result differs."""
     old, new = before.signature, node.signature
     if new.name in (VIEW, SCATTER):
-        return _other_view(before, node)
+        return _view_difference(before, node)
     was_arguments, now_arguments = argument_table(old), argument_table(new)
     for name in dict.fromkeys((*was_arguments, *now_arguments)):
         was, now = was_arguments.get(name), now_arguments.get(name)
         if repr(was) == repr(now):
             continue
         if isinstance(was, Operand) or isinstance(now, Operand):
-            return _number(node)
+            return _constant_number_cause(node)
         kind = "dtype" if "dtype" in name else "constant"
         if name == "size" and new.name == FILLED:
             kind = "shape"
@@ -259,8 +264,8 @@ def _shapes_and_dtypes(results: tuple[Geometry, ...]) -> tuple[Any, Any]:
     return ([list(geometry[0]) for geometry in results], [str(geometry[3]) for geometry in results])
 
 
-def _other_view(before: RecordedCall, node: RecordedCall) -> Cause:
-    """An index, or a slice, that differs."""
+def _view_difference(before: RecordedCall, node: RecordedCall) -> Cause:
+    """The cause where an index or a slice differs."""
     (whole, was), (_, now) = (
         (call.signature.arguments[0], call.signature.arguments[1]) for call in (before, node)
     )
@@ -281,7 +286,7 @@ def _coordinates(offset: int, whole: Geometry) -> list[int]:
     return [indices[dim] for dim in range(len(shape))]
 
 
-def _other_operand(new: _Calls, at: int) -> Cause:
+def _operand_difference(new: _Calls, at: int) -> Cause:
     """The cause where the same call reads another value."""
     node = new.nodes[at]
     for reference in new.operands[at]:
@@ -296,7 +301,7 @@ def _other_operand(new: _Calls, at: int) -> Cause:
     return Cause("input", f"{_name(node)} reads other values than before", node.place)
 
 
-def _other_results(old: _Calls, new: _Calls) -> Cause:
+def _result_difference(old: _Calls, new: _Calls) -> Cause:
     """The cause where the same calls have other results."""
     was, now = old.outputs(), new.outputs()
     for number, _ in now:

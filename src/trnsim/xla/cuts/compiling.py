@@ -100,13 +100,13 @@ def _compiled_graph(imported: Imported, name: str, flags: Flags) -> CompiledGrap
 
 
 def fx_graph(program: CutProgram) -> fx.Graph | str:
-    """A program as a graph of PyTorch's; the reason where one of its calls cannot be part of it."""
+    """A program as a graph of PyTorch's; the reason if one of its calls cannot be in a graph."""
     build = _FxBuilder(program)
     for node, references in zip(program.nodes, program.operands, strict=True):
         reason = build.add(node, references)
         if reason:
             return reason
-    return build.finished()
+    return build.result()
 
 
 class _FxBuilder:
@@ -127,7 +127,7 @@ class _FxBuilder:
                 self._inputs.append(node)
 
     def add(self, node: RecordedCall, references: Sequence[Reference]) -> str:
-        """Add a call; the reason where that is impossible."""
+        """Add a call; returns why that is impossible, or ""."""
         signature = node.signature
         operands = [self._value(reference) for reference in references]
         if signature.name == SEED:
@@ -145,8 +145,10 @@ class _FxBuilder:
         overload = pytorch.overload(signature.operator)
         if overload is None:
             return f"{signature.operator} is no operator of PyTorch's"
-        args = [_filled(argument, operands, list) for argument in signature.arguments]
-        kwargs = {key: _filled(argument, operands, list) for key, argument in signature.keywords}
+        args = [_with_operands(argument, operands, list) for argument in signature.arguments]
+        kwargs = {
+            key: _with_operands(argument, operands, list) for key, argument in signature.keywords
+        }
         if "::" in signature.operator and rule_of(signature.operator).is_random:
             args.pop()  # the seed
         if signature.name == FILLED:
@@ -154,14 +156,14 @@ class _FxBuilder:
         self._results.append(self._call(node, overload, tuple(args), kwargs, values))
         return ""
 
-    def finished(self) -> fx.Graph:
-        """The whole graph."""
+    def result(self) -> fx.Graph:
+        """The graph, with its outputs."""
         outputs = [*(self._value(reference) for reference in self.program.outputs), *self._sent]
         self.graph.output([output for output in outputs if isinstance(output, fx.Node)])
         return self.graph
 
     def _add_exchange(self, node: RecordedCall, operands: list[Any]) -> str:
-        """A collective: the graph gives its operands and takes its results, whose time is apart."""
+        """Add a collective: its operands are outputs of the graph, its results inputs."""
         self._sent += operands
         received: list[fx.Node | None] = []
         with self.graph.inserting_before(next(iter(self.graph.nodes), None)):
@@ -210,7 +212,7 @@ class _FxBuilder:
         return ""
 
     def _add_write(self, node: RecordedCall, operands: list[Any], calls: list[ViewCall]) -> str:
-        """A write to a view: each view on the way to it is written back, from the last one on."""
+        """Add a write to a view: each view of the chain is written back, from the last one on."""
         base, value = operands
         if any(view.operator == "aten::expand" for view in calls):
             return "a write to a repeated view has no graph"
@@ -254,12 +256,12 @@ def meta_tensor(geometry: Geometry) -> Any:
     return torch.empty_strided(shape, strides, dtype=dtype, device=_META)
 
 
-def _filled(argument: Any, operands: list[Any], sequence: type = tuple) -> Any:
-    """An argument with its operands; nested arguments become sequences of that type."""
+def _with_operands(argument: Any, operands: list[Any], sequence: type = tuple) -> Any:
+    """An argument with operands in the place of placeholders; tuples become `sequence`."""
     if isinstance(argument, Operand):
         return operands[argument.number]
     if isinstance(argument, tuple):
-        return sequence([_filled(part, operands, sequence) for part in argument])
+        return sequence([_with_operands(part, operands, sequence) for part in argument])
     return argument
 
 
@@ -278,13 +280,15 @@ def operator_calls(program: CutProgram) -> list[DeviceCall]:
         operands = [_spec(program, reference) for reference in references]
         results = tuple(spec_of(meta_tensor(geometry)) for geometry in signature.results)
         if signature.name == FILLED:
-            number = _filled(signature.arguments[1], operands)
+            number = _with_operands(signature.arguments[1], operands)
             calls.append(OperatorCall("aten::fill_.Scalar", (results[0], number), (), results))
             continue
-        arguments = [_filled(argument, operands) for argument in signature.arguments]
+        arguments = [_with_operands(argument, operands) for argument in signature.arguments]
         if signature.name != COPY and rule_of(signature.operator).is_random:
             arguments.pop()
-        keywords = tuple((key, _filled(argument, operands)) for key, argument in signature.keywords)
+        keywords = tuple(
+            (key, _with_operands(argument, operands)) for key, argument in signature.keywords
+        )
         calls.append(OperatorCall(signature.operator, tuple(arguments), keywords, results))
     return calls
 

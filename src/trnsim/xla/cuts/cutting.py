@@ -27,7 +27,7 @@ from trnsim.xla.cuts.ledger import (
     Ledger,
     ProgramRecord,
 )
-from trnsim.xla.cuts.programs import CutProgram, places_of, program_of
+from trnsim.xla.cuts.programs import CutProgram, input_indices, program_of
 from trnsim.xla.cuts.recorder import COPIED
 from trnsim.xla.cuts.values import RecordedValue
 
@@ -150,7 +150,7 @@ class Cuts:
         record, program = self._repeats.get(key, (None, None))
         if record is None or program is None or self.ledger.programs.get(record.digest) != record:
             return None
-        return record if places_of(program.data, overwritten) == program.donated else None
+        return record if input_indices(program.data, overwritten) == program.donated else None
 
     def _compile(self, record: ProgramRecord, program: CutProgram) -> None:
         """Compile a new program; its error, or an interruption, says which one it was."""

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from trnsim.xla.cuts.compiling import CompiledCut
 
 MOST_KEPT_CALLS: Final = 200_000
-"""Calls of programs that are kept; the programs used longest ago are dropped first."""
+"""Maximum number of calls of kept programs; those used longest ago are dropped first."""
 
 MOST_SAMPLES: Final = 1024
-"""Samples of a metric that are kept, as in torch_xla."""
+"""Maximum number of kept samples of a metric, as in torch_xla."""
 
 CACHED: Final = "CachedCompile"
 UNCACHED: Final = "UncachedCompile"
@@ -47,10 +47,11 @@ class ProgramRecord:
         calls: number of its calls.
         place: the line of the cut that first had it.
         kind: the kind of that cut.
-        cause: what changed against the nearest earlier program; None for the first.
+        cause: the first difference from the nearest earlier program; None for the first program.
         compiled: its calls on the device.
         executions: number of its executions.
-        exchanges: the part that ranks compare, by the ranks; None before its first execution.
+        exchanges: the data that ranks compare, by the ranks of a group; None before its first
+            execution.
     """
 
     number: int
@@ -118,7 +119,7 @@ class Ledger:
 
     Attributes:
         programs: every program by its digest.
-        cuts: the cuts by kind and line, in the order of their first.
+        cuts: the cuts by kind and line, in the order of their first occurrence.
         counters: torch_xla's counters.
         metrics: torch_xla's metrics, without that of executions.
         executed: executions by program since the metrics were cleared.
@@ -141,7 +142,7 @@ class Ledger:
         return record
 
     def record_of(self, program: CutProgram, cut: CutRecord) -> tuple[ProgramRecord, bool]:
-        """The record of a program; True where it is new, and must be compiled and added."""
+        """The record of a program, and True if it is new and must be compiled and added."""
         record = self.programs.get(program.digest)
         is_new = record is None
         if record is None:

@@ -1,7 +1,7 @@
 """The program of a cut: the calls that its results need, in an order that equal programs share.
 
-Two programs are equal if their calls, constants, shapes, dtypes, results and the sharing of their
-inputs are, as torch_xla's hash has it. The digest is the same in every process.
+Two programs are equal if their calls, constants, shapes, dtypes and results are equal, and their
+calls share inputs in the same way, as in torch_xla's hash. The digest is the same in every process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Reference:
 
     Attributes:
         call: the number of the call; -1 for an input.
-        index: which of its results, or of the inputs.
+        index: the index among the results of that call, or among the inputs.
     """
 
     call: int
@@ -36,13 +36,13 @@ class CutProgram:
     Attributes:
         nodes: its calls, each after those that it reads.
         operands: for each call the references of its operands.
-        inputs: the geometry of each input, or the number that it is.
+        inputs: the geometry of each input that is a tensor, and the number for each other input.
         outputs: the results.
         is_read: True if the results go to the host alone, and stay lazy: torch_xla compiles such
             a program apart from one whose results are kept.
         donated: inputs whose memory results overwrite.
-        data: the index of each input, by the `id` of its value, or by the number that it is.
-        digest: the same for equal programs.
+        data: the index of each input, by the `id` of its value, or by its number.
+        digest: a hash that equal programs share.
     """
 
     nodes: list[RecordedCall]
@@ -71,7 +71,7 @@ class CutProgram:
         self.digest = digest.hexdigest()
 
     def source_of(self, reference: Reference) -> Geometry | HostNumber:
-        """The geometry of an operand, or the number that it is."""
+        """The geometry of an operand that is a tensor; else its number."""
         if reference.call < 0:
             return self.inputs[reference.index]
         return self.nodes[reference.call].signature.results[reference.index]
@@ -90,14 +90,14 @@ def program_of(
     program = _Builder()
     outputs = list(dict.fromkeys(program.reference(value) for value in values))
     data = program.data
-    donated = places_of(data, overwritten)
+    donated = input_indices(data, overwritten)
     return CutProgram(
         program.nodes, program.operands, program.inputs, outputs, is_read, donated, data
     )
 
 
-def places_of(data: dict[object, int], values: Sequence[RecordedValue]) -> tuple[int, ...]:
-    """The numbers of the inputs that values are; none for those that the program does not read."""
+def input_indices(data: dict[object, int], values: Sequence[RecordedValue]) -> tuple[int, ...]:
+    """The indices of the inputs that are among `values`."""
     return tuple(sorted([data[id(value)] for value in values if id(value) in data]))
 
 
@@ -112,7 +112,7 @@ class _Builder:
         self.data: dict[object, int] = {}
 
     def reference(self, value: RecordedValue | HostNumber) -> Reference:
-        """The reference of a value, after the calls that it needs."""
+        """The reference of a value, whose calls are added first."""
         if isinstance(value, HostNumber) or value.node is None:
             return self._input(value)
         self._visit(value.node)
