@@ -39,7 +39,7 @@ _ROW_NAMES: Final = (
 
 @dataclass(frozen=True)
 class CheckedFiles:
-    """The files that a command checked, and what it found.
+    """The files that a command checked, and the checks of their kernels.
 
     Attributes:
         files: the files whose kernels were checked.

@@ -186,7 +186,7 @@ def _price_values(quote: Quote, times: int = 1) -> dict[str, Any]:
 
 
 def _tokens_of_sequence(model: Architecture, tokens: int | None) -> int:
-    """Tokens of a sequence: as asked, or all that the model knows.
+    """Tokens of a sequence: --tokens, or as many as the model has positions.
 
     Raises:
         BadInput: neither is known.

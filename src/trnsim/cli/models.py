@@ -45,7 +45,7 @@ def models() -> Document:
 
 
 def _values(model: ShippedModel) -> dict[str, Any]:
-    """The values of a model; layers and heads are those of its last tower, such as a decoder."""
+    """The JSON of a model; layers and heads are its last tower's, such as a decoder's."""
     architecture = read(model.file)
     decoder = architecture.decoder
     attention = next(form for layer in decoder.layers for form in layer.attentions)

@@ -75,7 +75,7 @@ def tune_kernel(options: TuneOptions) -> PrintedAnswer:
 
 
 def _tunable(options: TuneOptions, module: ModuleType) -> list[KernelCase]:
-    """The file's kernels that declare parameters, or the one of --kernel, even without any.
+    """The file's kernels that declare parameters, or the kernel of --kernel.
 
     Raises:
         BadInput: no kernel declares inputs and parameters.

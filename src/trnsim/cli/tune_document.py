@@ -1,4 +1,4 @@
-"""The answer of `trnsim tune`: the best setting beside the kernel's own, and what was tried."""
+"""The answer of `trnsim tune`: the best setting beside the kernel's own, and the trials."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _sections(tuned: TunedKernel) -> list[Section]:
 
 
 def _verdict(tuned: TunedKernel) -> str:
-    """Whether the best setting is faster than the kernel's own, in words."""
+    """The comparison of the best setting with the kernel's own, in words."""
     tuning, best = tuned.tuning, tuned.best
     own = tuning.own
     if best.setting == own.setting:

@@ -206,8 +206,8 @@ class WorkloadComparison:
     def _time_factors(self, place: WorkloadPlacement) -> Samples:
         """Draws of true over predicted time.
 
-        If the volume is hours on the bill, true hours here are known: the draws are then of the
-        factor there over the factor here.
+        If the volume is hours on today's bill, today's true hours are known: the draws are then the
+        factor of `place` over today's factor.
         """
         times = self.draws.factor({} if place.speed is None else place.speed.sigmas)
         if self.workload.volume_unit != _HOURS_UNIT or self.here.speed is None:

@@ -65,7 +65,7 @@ def field_fix(name: str, why: str, value: Any) -> str:
 
 
 def count_fix(value: Any, legal: str = "a whole number") -> str:
-    """The number that a text such as "4 nodes" begins with; else what is legal."""
+    """The number that a text such as "4 nodes" begins with, else the legal values."""
     match = _NUMBER.fullmatch(str(value))
     is_other = match is not None and match[1] != str(value) and "." not in match[1]
     return f"write {int(match[1])}" if match and is_other and int(match[1]) else f"write {legal}"

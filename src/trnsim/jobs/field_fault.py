@@ -17,7 +17,7 @@ class FieldFault(NamedTuple):
         rule: name of the rule: "misspelled-field", "unknown-field", "ignored-field",
             "missing-field", "field-type", "misspelled-value", "unknown-value" or
             "misspelled-resource"; or a rule of `pod_faults` or `value_limits`.
-        reason: what stands there, and what is legal.
+        reason: the value, and the legal values.
         fix: what to change.
         source: document that describes the field; "" if it is the source of the rule.
         document: "document" for the job's own, "request" for a SubmitJob request.

@@ -190,7 +190,7 @@ def _digits(text: str) -> str:
 
 
 def _is_spelled(value: Any, kind: str) -> bool:
-    """Whether a text spells a number or a truth value."""
+    """True if a text spells a number or a truth value."""
     if not isinstance(value, str):
         return False
     if kind == "boolean":

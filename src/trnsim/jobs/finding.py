@@ -30,7 +30,7 @@ class Violation(NamedTuple):
 
     Attributes:
         field: path of the field in the job, such as "roles.0.efa", whose line is named.
-        reason: what the spec states, and what is legal.
+        reason: the stated value, and the legal values.
         fix: what to change.
         source: the document that states it, where that is not the rule's.
     """
@@ -69,7 +69,7 @@ class Finding(NamedTuple):
         rule: name of the rule.
         severity: "error", "warning" or "note".
         place: file and line.
-        reason: what the spec states, and what is legal.
+        reason: the stated value, and the legal values.
         source: the document that states the rule.
         fix: what to change.
     """

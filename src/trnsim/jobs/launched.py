@@ -50,7 +50,7 @@ class _World(ForeignRecord):
 
     @property
     def words(self) -> str:
-        """Its instances and ranks in words."""
+        """The launch's instances and ranks in words."""
         return f"{self.nodes} x {self.instance} with {self.ranks_per_node} ranks each"
 
 
@@ -97,7 +97,7 @@ class LaunchedTime:
 
     @property
     def is_equal(self) -> bool:
-        """Whether the times are equal to a hundredth."""
+        """True if the times are equal to a hundredth."""
         return abs(self.total.difference_s) <= _EQUAL * self.total.priced_s
 
     @property

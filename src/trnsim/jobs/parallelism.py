@@ -81,7 +81,7 @@ class Parallelism:
         return {name: value for name, value in values.items() if value is not None}
 
     def with_defaults(self, other: Parallelism) -> Parallelism:
-        """A layout with these fields, and those of `other` where these are not stated."""
+        """A layout with the stated fields of this one, and the fields of `other` for the rest."""
         return replace(other, **self.stated)
 
 
@@ -223,7 +223,7 @@ def _long_name(word: str) -> str:
 def rank_count_text(words: Sequence[str]) -> str:
     """The text of a launcher's option for the ranks of an instance; "" without one.
 
-    It need not be a number: torchrun takes "auto".
+    The value can be a word: torchrun takes "auto".
 
     Sources: PyTorch, torchrun's `--nproc-per-node`; docs/how-to-slurm.md, `--ranks-per-node`.
     """

@@ -253,7 +253,7 @@ def serving_plan(job: Job, roles: Sequence[RolePrice], assumption: SpecAssumptio
 
 
 def _check_ranks(roles: Sequence[RolePrice], plan_machine: Machine) -> None:
-    """Refuse a job whose ranks are not those of the plan: one on each logical core of an instance.
+    """Refuse a job whose ranks differ from the plan's: one on each logical core of an instance.
 
     Raises:
         Unplanned: the spec states another LNC, or another number of ranks.

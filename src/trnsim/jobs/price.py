@@ -55,7 +55,7 @@ class JobPrice:
         serving: the plan of a server; None if there is none.
         time_s: seconds of the job, or None.
         reasons: why there is no plan, or no bill.
-        caveats: what the bill leaves out.
+        caveats: costs that the bill leaves out, in words.
     """
 
     job: Job
@@ -96,7 +96,7 @@ def price_job(
 
     Args:
         job: the job.
-        assumption: the user's answers for what it does not state.
+        assumption: the user's values for fields that the job does not state.
         is_of_sagemaker: whether SageMaker runs it, at prices of its own.
 
     Raises:

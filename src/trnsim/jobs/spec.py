@@ -29,7 +29,7 @@ _CLAIMS: Final = {"claims", "resourceClaims"}
 
 
 def is_template(text: str) -> bool:
-    """Whether a value stands for one that is filled in later."""
+    """True if a value stands for one that is filled in later."""
     return _TEMPLATE.search(text) is not None
 
 
@@ -99,11 +99,11 @@ class JobSpec:
 
     @property
     def is_of_sagemaker(self) -> bool:
-        """Whether SageMaker runs the job, and bills it by its own prices."""
+        """True if SageMaker runs the job, and bills it by its own prices."""
         return self.format.startswith("sagemaker")
 
     def is_template(self, path: str) -> bool:
-        """Whether a template fills in the field."""
+        """True if a template fills in the field."""
         return any(value.field == path for value in self.templates)
 
     @property
@@ -292,7 +292,7 @@ class SpecReader:
         return ""
 
     def is_templated(self, *keys: str | int, field: str) -> bool:
-        """Whether a template fills in the value under keys; it is then added to `templates`."""
+        """True if a template fills in the value under keys; it is then added to `templates`."""
         place = self.place(*keys)
         if place is None or not isinstance(place.value, str) or not is_template(place.value):
             return False

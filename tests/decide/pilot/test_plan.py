@@ -67,6 +67,8 @@ def test_another_format_and_other_fields_are_refused(change, text, tmp_path):
         ("there", "name", "today", "there.name is 'today'; legal: there"),
         ("there", "instance", "p5", "is 'p5'; legal: a candidate of the decision: trn1.32xlarge, "),
         ("run", "sequence", -1, "run.sequence is -1; legal: above 0"),
+        ("run", "dtype", "fp64", "run.dtype is 'fp64'; legal: fp32, fp16, bf16, fp8"),
+        ("run", "kind", "tune", "kind is 'tune'; legal: train, serve, infer"),
         ("decision", "workloads", [], "legal: a workload of the decision: none, as"),
         ("decision", "as_of", "today", "decision.as_of is 'today'; legal: a day as 2026-11-21"),
     ],

@@ -21,7 +21,7 @@ from trnsim.decide.inventory.workload import Workload
 from trnsim.decide.pilot.checks import PilotResult
 from trnsim.decide.pilot.pilot_value import PilotValue
 from trnsim.decide.pilot.sides import THERE, TODAY, PilotRun, Side
-from trnsim.decide.pilot.thresholds import Threshold
+from trnsim.decide.pilot.thresholds import DTYPES, Threshold
 from trnsim.document.values import json_text
 from trnsim.errors import BadInput
 from trnsim.reader import load, record
@@ -106,6 +106,8 @@ def read(folder: Path) -> Pilot:
     pilot = record(Pilot, place)
     check_decision(pilot.decision, place.inner("decision"))
     check_positive(place.inner("run"), pilot.run, "count", "sequences", "sequence")
+    if pilot.run.dtype not in DTYPES:
+        raise place.inner("run").inner("dtype").refused(f"legal: {', '.join(DTYPES)}")
     for name, side in pilot.sides.items():
         check_positive(place.inner(name), side, "instances", "ranks", "rate_per_s")
         if side.name != name:

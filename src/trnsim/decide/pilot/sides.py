@@ -21,7 +21,7 @@ from typing import Final
 from trnsim.arch.catalogue import Catalogue
 from trnsim.calibrate.logs.measured import WARMUP_STEPS
 from trnsim.decide.decision import DatedPrice
-from trnsim.decide.inventory.workload import Workload
+from trnsim.decide.inventory.workload import Kind, Workload
 from trnsim.decide.times import Speed, passing, serving, training
 from trnsim.facts import P90_SIGMAS, Interval, assumed
 from trnsim.jobs.start_files import start_file
@@ -70,7 +70,7 @@ class PilotRun:
         depth: layers of the model.
     """
 
-    kind: str
+    kind: Kind
     model: str
     seed: int
     count: int

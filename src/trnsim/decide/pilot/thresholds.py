@@ -36,6 +36,8 @@ _MANTISSA_BITS: Final = {
     "bf16": BFLOAT16.mantissa_bits,
     "fp8": FLOAT8_E4M3.mantissa_bits,
 }
+DTYPES: Final = tuple(_MANTISSA_BITS)
+"""Dtypes of matrix products whose thresholds are known."""
 LOSS, LOGITS, SLOWEST, BREAK_EVEN, USD, FAILURES = (
     "loss",
     "logits",

@@ -127,7 +127,7 @@ def node_replicas(reader: SpecReader) -> list[int | None]:
 
 
 def _bounds(reader: SpecReader, index: int, nodes: int | None) -> tuple[int, int | None]:
-    """The first node of a range, and the one after its last; None where nothing states it.
+    """The first node of a range, and its end (exclusive); None for a bound that is not stated.
 
     Raises:
         BadInput: the range is malformed.

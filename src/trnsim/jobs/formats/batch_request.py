@@ -55,7 +55,7 @@ _SHAPE: Final = "Submission"
 
 
 def is_request(value: Any) -> bool:
-    """Whether a document is a SubmitJob request."""
+    """True if a document is a SubmitJob request."""
     return isinstance(value, dict) and "jobDefinition" in value and "jobDefinitionName" not in value
 
 

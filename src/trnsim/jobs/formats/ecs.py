@@ -175,7 +175,7 @@ def _managed_devices(container: ContainerReader) -> int | None:
 
 
 def _has_devices(reader: SpecReader, index: int) -> bool:
-    """Whether a container has Neuron devices, GPUs or EFA."""
+    """True if a container has Neuron devices, GPUs or EFA."""
     container = reader.value(_CONTAINERS, index)
     if not isinstance(container, dict):
         return False
@@ -207,7 +207,7 @@ def _instance(reader: SpecReader, role_count: int) -> str:
 
 
 def _is_server(role: Role, kept: tuple[KeptField, ...], index: int) -> bool:
-    """Whether a container listens: it has ports, or its command has `--port`."""
+    """True if a container listens: it has ports, or its command has `--port`."""
     ports = (_CONTAINERS, index, "portMappings", 0)
     return "port" in options_of(role.command) or any(
         field.keys[: len(ports)] == ports for field in kept

@@ -88,7 +88,7 @@ def _read(place: SourcePlace) -> JobSpec:
 
 
 def _role(reader: SpecReader, index: int) -> Role:
-    """The role of a replica spec; one that states no replicas has none."""
+    """The role of a replica spec, without replicas if the spec states none."""
     keys = (*_ROLES, index)
     path = f"roles.{index}"
     name = reader.text(*keys, "name", field=f"{path}.name")

@@ -76,7 +76,7 @@ class KubeflowKind:
 
     @property
     def title(self) -> str:
-        """Its name with an article."""
+        """The kind's name with an article."""
         return f"{'an' if self.kind[0] in 'AEIMO' else 'a'} {self.kind}"
 
     def roles(self, *names: str | int) -> Keys:

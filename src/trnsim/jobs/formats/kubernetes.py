@@ -55,7 +55,7 @@ MOST_COUNT: Final = 2**31 - 1
 
 
 def is_manifest(value: Any, group: str, kinds: Collection[str]) -> bool:
-    """Whether a value is a manifest of a kind and an API group; "" for the core group."""
+    """True if a value is a manifest of a kind and an API group; "" for the core group."""
     if not isinstance(value, dict):
         return False
     kind, version = value.get("kind"), value.get("apiVersion")

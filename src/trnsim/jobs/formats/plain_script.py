@@ -61,7 +61,7 @@ class _Ranks(NamedTuple):
 
 
 def is_script(root: SourcePlace) -> bool:
-    """Whether a document is a script of a shell."""
+    """True if a document is a script of a shell."""
     return isinstance(root.value, str) and (
         _SHELLS.match(root.value) is not None or not root.value.startswith("#!")
     )

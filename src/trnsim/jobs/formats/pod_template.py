@@ -75,7 +75,7 @@ _TERMS: Final = (
 
 
 def has_accelerator(container: Any) -> bool:
-    """Whether a container requests an accelerator, by number or by claim; False for no mapping."""
+    """True if a container requests an accelerator, by number or by claim; False for no mapping."""
     resources = container.get("resources") if isinstance(container, dict) else None
     if not isinstance(resources, dict):
         return False

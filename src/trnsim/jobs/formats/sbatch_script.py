@@ -46,7 +46,7 @@ def component_key(index: int) -> str:
 
 
 def names_head(words: Iterable[str]) -> bool:
-    """Whether a command's words name the head's address."""
+    """True if a command's words name the head's address."""
     return any(re.search(rf"\$\{{?{HEAD[0]}\b", word) for word in words)
 
 

@@ -65,7 +65,7 @@ class Word:
 
     @property
     def raw(self) -> str:
-        """Its text without quotes."""
+        """The word's text without quotes."""
         return "".join(piece.text for piece in self.pieces)
 
     @property

@@ -85,7 +85,7 @@ def _kind(root: SourcePlace, kind: str) -> Iterator[BadInput]:
 
 
 def _missing(place: SourcePlace, title: str, parts: tuple[str, ...]) -> Iterator[BadInput]:
-    """The fault of a document that has none of its parts."""
+    """The fault of a document without any part of its format."""
     if any(part in place.value for part in parts):
         return
     for part in parts:

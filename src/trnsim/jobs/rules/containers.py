@@ -143,7 +143,7 @@ def _shared_memory(spec: JobSpec) -> Iterator[Violation]:
 
 
 def _stated_sizes(spec: JobSpec) -> Iterator[Violation]:
-    """Containers of Docker without memory, and those of Batch without vCPUs.
+    """Violations: containers of ECS or Batch that lack memory or, for Batch, vCPUs.
 
     ECS takes the memory of the task, or one that is reserved, in place of a container's own.
     """

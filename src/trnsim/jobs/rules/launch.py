@@ -152,7 +152,7 @@ def _is_multi_host_test(role: Role) -> bool:
 
 
 def _may_be_set(spec: JobSpec, role: Role) -> bool:
-    """Whether an image, or a file that a script reads, may set variables."""
+    """True if an image, or a file that a script reads, may set variables."""
     return bool(role.image) or any(
         isinstance(kept.value, str) and _SETTING_FILES.search(kept.value)
         for kept in spec.job.kept

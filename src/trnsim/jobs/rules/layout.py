@@ -85,7 +85,7 @@ def _model_ranks(stated: Parallelism) -> int:
 
 
 def _has_templates(spec: JobSpec, names: frozenset[str] = _SHARES) -> bool:
-    """Whether a template states one of these degrees or batches."""
+    """True if a template states one of these degrees or batches."""
     if any(value.field.removeprefix("parallelism.") in names for value in spec.templates):
         return True
     return any(

@@ -1,7 +1,7 @@
 """Answers of commands on disk: JSON that names its schema, as --json, --output and --report write.
 
-Of a step, ranks, a launch, a compiled graph and plans, `profile` reads the same file that other
-programs read, so there is one stored format for everything but a kernel.
+For a step, ranks, a launch, a compiled graph or a plan, `profile` reads the same JSON as other
+programs; only a kernel's report has a stored format of its own.
 """
 
 from __future__ import annotations

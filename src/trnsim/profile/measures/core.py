@@ -35,7 +35,7 @@ class Core:
 
     @property
     def program(self) -> Program:
-        """Its instructions."""
+        """The program of the core."""
         return self.timeline.program
 
     @cached_property
@@ -61,7 +61,7 @@ class Core:
 
     @cached_property
     def transfers(self) -> Transfers:
-        """Its DMA transfers."""
+        """The DMA transfers of the core."""
         return transfers(self.timeline)
 
     @cached_property

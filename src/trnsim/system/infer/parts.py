@@ -271,7 +271,7 @@ def _with_image_size(values: Mapping[str, Any], image: int) -> dict[str, Any]:
 
 
 def _inputs(model: Workload) -> tuple[bool, bool]:
-    """Whether the model reads images, and whether it reads text."""
+    """(True if the model reads images, True if it reads text)."""
     if isinstance(model, Architecture):
         images = [bool(tower.tokens) for tower in model.towers]
         return any(images), not all(images)

@@ -91,7 +91,7 @@ class RequestPattern:
         return at_rate(self._drawings[key], rate_per_s, count, seed)
 
     def one_by_one(self, count: int) -> Load:
-        """`count` requests, each sent when the one before it has ended."""
+        """`count` requests, each sent at the end of the previous request."""
         requests = self.load(1.0, count)
         return tuple(
             replace(request, arrival_s=0.0, after=index - 1 if index else None)

@@ -251,8 +251,8 @@ def is_closed(load: Load) -> bool:
 def share_of_load(load: Load, count: int, most: int) -> tuple[Load, int]:
     """The requests of one of `count` replicas, and the number of replicas that have as many.
 
-    Of an open load it is every `count`-th request, as round robin places them, up to `most`; of a
-    closed load every `count`-th client with all its requests.
+    From an open load, every `count`-th request is taken, as by round robin, up to `most`; from a
+    closed load, every `count`-th client with all its requests.
     """
     if not is_closed(load):
         return load[: most * count : count], count
@@ -274,7 +274,7 @@ def share_of_load(load: Load, count: int, most: int) -> tuple[Load, int]:
 
 
 def at_rate(load: Load, rate_per_s: float, least: int, seed: int, every: int = 1) -> Load:
-    """At least `least` requests at a rate: those of `load`, repeated; of them every `every`-th.
+    """At least `least` requests at a rate: `load` repeated, of which every `every`-th is kept.
 
     Arrivals keep the load's relative spacing. A closed load, or one that arrives all at once, gets
     Poisson arrivals by `seed`.

@@ -94,17 +94,17 @@ class Layout:
 
     @property
     def shards_optimizer(self) -> bool:
-        """Whether data ranks shard the optimizer's state: ZeRO-1 and on."""
+        """True if data ranks shard the optimizer's state: ZeRO-1 and on."""
         return self.zero >= ZERO.index("optimizer")
 
     @property
     def shards_gradients(self) -> bool:
-        """Whether data ranks shard gradients: ZeRO-2 and on."""
+        """True if data ranks shard gradients: ZeRO-2 and on."""
         return self.zero >= ZERO.index("gradients")
 
     @property
     def shards_weights(self) -> bool:
-        """Whether data ranks shard weights: ZeRO-3."""
+        """True if data ranks shard weights: ZeRO-3."""
         return self.zero >= ZERO.index("weights")
 
     @property

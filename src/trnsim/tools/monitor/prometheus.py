@@ -42,7 +42,7 @@ class ScrapeService:
     """A running server of scrapes.
 
     Attributes:
-        port: the port that it listens on; a free one where 0 was asked for.
+        port: the port that it listens on, also if port 0 let the system choose.
         end: stops the server.
     """
 

@@ -186,7 +186,7 @@ def _check_lengths(entry: MetadataEntry, size: int, *, is_gather: bool) -> None:
 
 
 def _check_received(metadata: Metadata, group: Sequence[int]) -> None:
-    """Refuse received counts that are not those of the senders."""
+    """Refuse received counts that differ from the senders' counts."""
     for member, rank in enumerate(group):
         entry = metadata.entries[rank]
         for peer, stated in enumerate(entry.recv_counts):

@@ -46,7 +46,7 @@ class OperationOptions:
         maxbytes: the end of the sizes.
         stepbytes: bytes between two sizes; "" for a tenth of the range.
         stepfactor: ratio of a size to the one before it; "" for none.
-        check: what the inputs are filled with; "" for no check.
+        check: the values of the inputs, random or all_ones; "" for no check.
         seed: the seed of random inputs; None for one from the clock.
         unique_buff: whether each operation has buffers of its own.
         coalesced_cc_size_ratio: the parts of the message, as "[1,2,1]"; "" for one.
@@ -186,7 +186,7 @@ class StreamFields(FileRecord):
     )
 
     def with_defaults(self, base: OperationOptions) -> OperationOptions:
-        """The options of the command line with what the stream states instead."""
+        """The options of the command line, replaced by those that the stream states."""
         values = {field.name: getattr(base, field.name) for field in fields(base)}
         for stated, replaced in _ALTERNATIVES:
             if getattr(self, stated) is not None:

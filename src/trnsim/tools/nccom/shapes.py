@@ -80,7 +80,7 @@ def check_sbuf(
         size: bytes of the message.
 
     Raises:
-        BadInput: with what is legal.
+        BadInput: the options of --sb2sb are not legal.
     """
     if not options.sb2sb:
         return

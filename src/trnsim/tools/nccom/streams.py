@@ -29,7 +29,7 @@ class StreamsFile(FileRecord):
 
 
 def streams_of(base: OperationOptions, path: Path | None) -> list[OperationOptions]:
-    """The options of each stream; those of the command line alone without a file.
+    """The options of each stream; without a file, the command line's alone.
 
     Raises:
         BadInput: the file cannot be read, or a field is not legal.

@@ -79,7 +79,7 @@ def collect(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Wait for a program that is interrupted; end it if it goes on."""
+    """Wait for an interrupted program to end; kill it if it does not."""
     for number in (signal.SIGINT, signal.SIGTERM):
         try:
             process.wait(timeout=_GRACE_S)
