@@ -233,8 +233,9 @@ class _Finder(ast.NodeVisitor):
 
     def visit_Constant(self, node):
         if type(node.value) in (int, float):
-            for step in (1, -1):
-                self._add("constant", node, repr(node.value + step))
+            for after in (node.value + 1, node.value - 1):
+                if after != node.value:  # 3e38 + 1 is 3e38
+                    self._add("constant", node, repr(after))
 
     def visit_Call(self, node):
         name = getattr(node.func, "id", getattr(node.func, "attr", ""))

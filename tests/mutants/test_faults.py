@@ -123,6 +123,10 @@ def test_defaults_and_fields_are_code():
     assert [place.fault.before for place in found(source, "constant")[::2]] == ["3", "1", "2"]
 
 
+def test_a_number_that_1_does_not_change_has_no_fault():
+    assert [place.fault.before for place in found("x = 3e38, 2.5", "constant")] == ["2.5", "2.5"]
+
+
 def test_a_fault_is_put_in_its_place_and_nothing_else_changes():
     source = "x = 'ä', 1  # 1\ny = (2 +\n     3) * 4\n"
     one = next(place for place in found(source) if place.fault.after == "2 - 3")
