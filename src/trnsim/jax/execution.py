@@ -60,10 +60,10 @@ class DeviceProgram:
         replicas: number of copies that run, each with data of its own.
         partitions: number of devices over which each copy is split.
         numbers: the numbers of its devices among those of all processes, replica by replica.
-        places: the indices in `numbers` of the devices of this process.
+        places: the indices in `numbers` of this process's devices.
         cores: the indices of those devices among the devices of this process.
         is_portable: True if the caller names the device at each call.
-        donors: the arguments whose memory it may take.
+        donors: the indices of the arguments whose memory it may take.
         arguments: the types of each device's arguments.
         results: the types of each device's results.
         argument_kinds: the memory of each argument.

@@ -109,9 +109,14 @@ class LoweredProgram:
         arguments: Callable[[], Sequence[ArraySpec]],
         devices: int,
     ) -> None:
-        """`module` gives the program as JAX sent it, `split` that of a device where XLA splits it.
+        """A program that is not imported yet.
 
-        `arguments` gives the arrays that a device takes, without values.
+        Args:
+            name: the name of the program.
+            module: returns the program as JAX sent it.
+            split: returns the program of one device, if XLA splits it; None if it does not.
+            arguments: returns the arrays that a device takes, without values.
+            devices: number of devices that run it together.
         """
         self.name = name
         self.devices = devices
@@ -171,8 +176,8 @@ class LoweredProgram:
     def calls(self) -> tuple[DeviceCall, ...]:
         """The record of a call on each device.
 
-        It is one program, whose time is the last device's; but if the device's number chooses
-        branches, each device has the time of those that it takes.
+        All devices have the time of the last device's graph. If the device's number selects
+        branches, each device has the time of its own graph.
         """
         last = self._graph_or_error(self.devices - 1)
         if isinstance(last, EmulatorError):
@@ -235,9 +240,8 @@ class LoweredProgram:
     def values(self, arguments: Sequence[Arrays]) -> list[Arrays] | None:
         """The results of the chip's programs on each device's arrays; None where the host computes.
 
-        A program that the host computes is counted.
-
-        A program with loops, branches or the user's kernels runs kernel by kernel, as it is timed.
+        Programs that the host computes are counted. A program with loops, branches or the user's
+        kernels runs kernel by kernel, as it is timed.
 
         Raises:
             NotModelled: for what the host would have to compute, under the policy `chip`.

@@ -39,11 +39,11 @@ class BufferType:
     """The properties that equal buffers share.
 
     Attributes:
-        memory: where they lie.
+        memory: their memory.
         shape: their sides.
         dtype: the dtype of their elements, or None for a token.
-        nbytes: the bytes that each takes there.
-        hbm: the HBM in which they count; None in the host's memory.
+        nbytes: the bytes of each in that memory.
+        hbm: the HBM that counts their bytes; None in the host's memory.
         memory_address: the handle of that memory.
         device_address: the handle of the device that reaches it.
     """
@@ -83,7 +83,7 @@ class Buffer:
 
     Attributes:
         address: its handle.
-        type: what it shares with equal buffers.
+        type: the properties that it shares with equal buffers.
         elements: an array of the private client; None once it is deleted, donated or dead.
         line: the line of the program that made it; None for a small one.
     """
@@ -119,7 +119,7 @@ class Buffer:
 
     @property
     def memory(self) -> PjrtMemory:
-        """Where it lies."""
+        """Its memory."""
         return self.type.memory
 
     @property
@@ -134,13 +134,13 @@ class Buffer:
         return self.elements
 
     def free(self) -> None:
-        """Give its memory back; nothing happens where that was done before."""
+        """Release its memory; a second call does nothing."""
         self.elements = None
         if self.type.hbm is not None:
             self.type.hbm.release(self.address)
 
     def free_if_donated(self) -> None:
-        """Give its memory back if an execution has taken it."""
+        """Release its memory if an execution has taken it (donation)."""
         if self.elements is not None and self.elements.is_deleted():
             self.free()
 
@@ -199,8 +199,8 @@ def _host_view(
 def _dense_strides(dims: list[int], itemsize: int) -> list[int]:
     """Byte strides of rows in order."""
     steps = [itemsize] * len(dims)
-    for at in range(len(dims) - 1, 0, -1):
-        steps[at - 1] = steps[at] * dims[at]
+    for dim in range(len(dims) - 1, 0, -1):
+        steps[dim - 1] = steps[dim] * dims[dim]
     return steps
 
 

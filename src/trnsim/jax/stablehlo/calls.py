@@ -67,7 +67,7 @@ def _apply_function(scope: Scope, op: Op, name: str) -> Any:
 
 @rule("mhlo.topk", limits="the largest ones")
 def largest(scope: Scope, op: Op) -> Any:
-    """The largest elements of the last dimension, and their places."""
+    """The largest elements of the last dimension, and their indices."""
     if "largest" in op.attributes and not mlir.flag(op, "largest"):
         raise NotModelled("mhlo.topk of the smallest elements", fix="negate the operand")
     return top_k(scope, scope.value(op.operands[0]), mlir.number(op, "k"))

@@ -49,7 +49,7 @@ def reduce_scatter(scope: Scope, op: Op) -> Any:
 
 @rule("stablehlo.all_to_all")
 def all_to_all(scope: Scope, op: Op) -> Any:
-    """A part of each member's tensor to each other."""
+    """Part i of each member's tensor, sent to member i."""
     split, joined = mlir.number(op, "split_dimension"), mlir.number(op, "concat_dimension")
     return _exchange(scope, op, graph_ops.AllToAll(groups_of(scope, op), split, joined))
 

@@ -1,8 +1,9 @@
 """Calls, branches, loops, tuples and tokens.
 
 A loop whose condition is known at every trip is unrolled, as PyTorch's loops are: its body is
-imported once a trip, and equal layers are found by the compiler. One of too many operations stays a
-loop with a known number of trips; one whose condition depends on values, a loop without.
+imported once per trip, and equal layers are found by the compiler. A loop of more than
+`MOST_UNROLLED_OPERATIONS` stays a loop with a known number of trips. A loop whose condition depends
+on values stays one with an unknown number.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from trnsim.jax.stablehlo.rules import rule
 from trnsim.jax.stablehlo.scope import Entry, Scope, is_splat
 
 MOST_UNROLLED_OPERATIONS: Final = 50_000
-"""Operations of all trips up to which a loop is unrolled."""
+"""Maximum number of operations, over all trips, of a loop that is unrolled."""
 
 
 @rule("func.call", is_folded=False)
@@ -52,7 +53,7 @@ def optimization_barrier(scope: Scope, op: Op) -> Any:
 
 @rule("mhlo.copy", is_folded=False)
 def copy(scope: Scope, op: Op) -> Entry:
-    """The operand: XLA's note of an operand of a loop."""
+    """The operand: XLA marks an operand of a loop by this copy."""
     return scope.entry(op.operands[0])
 
 
@@ -81,7 +82,7 @@ def _unpack(entries: Sequence[Entry]) -> Any:
 
 @rule("stablehlo.case", "stablehlo.if", is_folded=False)
 def branches(scope: Scope, op: Op) -> Any:
-    """The branch that is known to run; else all of them, one of which runs as values decide."""
+    """The branch that a constant selects; else all branches, of which values select one."""
     blocks = [region.blocks[0] for region in op.regions]
     constant = scope.constant_of(op.operands[0])
     if constant is not None:

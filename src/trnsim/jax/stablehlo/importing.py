@@ -1,7 +1,7 @@
 """`graph_of`: a module of StableHLO as a graph.
 
 Functions are inlined, operations on constants evaluated, loops of few and known trips unrolled.
-Every operation of the graph carries the scope and the line of the program that it came from.
+Every operation of the graph has the scope and the line of the program from which it is imported.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ImportedModule:
     Attributes:
         graph: its inputs are those of the module's main function, in order, then its constants.
         inputs: the inputs of the main function.
-        outputs: what it returns, in order.
+        outputs: the results of the main function, in order.
         constants: numbers of the program that are inputs of the graph, by the value's number.
         names: the names of the inputs, by the value's number.
         operators: StableHLO's operations, in order, those of every trip of a loop.
@@ -99,7 +99,8 @@ def graph_of(module: Op, device: Device = Device()) -> ImportedModule:  # noqa: 
     types = [_argument_type(argument, index) for index, argument in enumerate(block.arguments)]
     inputs = [target.b.graph.input(type_.shape, type_.dtype) for type_ in types]
     names = {
-        value.number: _argument_name(block.arguments[at], at) for at, value in enumerate(inputs)
+        value.number: _argument_name(block.arguments[index], index)
+        for index, value in enumerate(inputs)
     }
     scope = Scope(target, None, Path())
     results = scope.run(block, inputs)
@@ -174,19 +175,19 @@ _SHARDING_CONSTRAINT: Final = "sdy.sharding_constraint"
 _MANUAL_COMPUTATION: Final = "sdy.manual_computation"
 
 
-def _argument_type(argument: mlir.Ssa, place: int) -> TensorType:
+def _argument_type(argument: mlir.Ssa, index: int) -> TensorType:
     try:
         return mlir.tensor_type(argument.type)
     except NotModelled as error:
-        reason = f"argument {place} of main: {error.reason}"
+        reason = f"argument {index} of main: {error.reason}"
         raise NoCounterpart(reason, fix=error.fix, source=error.source) from error
 
 
-def _argument_name(argument: mlir.Ssa, place: int) -> str:
+def _argument_name(argument: mlir.Ssa, index: int) -> str:
     """The name that JAX gives an argument."""
     text = str(getattr(argument, "location", ""))
     is_named = text.startswith('loc("') and ":" not in text.partition("(")[2].partition('")')[0]
-    return text[5:].partition('"')[0] if is_named else f"arg{place}"
+    return text[5:].partition('"')[0] if is_named else f"arg{index}"
 
 
 def _drop_unread(target: Target, argument_numbers: set[int]) -> None:

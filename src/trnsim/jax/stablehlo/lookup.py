@@ -94,8 +94,10 @@ def _scatter_in_rows(scope: Scope, type_: TensorType, updates: Value, indices: V
     An index beyond the row equals no column, so nothing is written there.
     """
     b = scope.b
-    wide, narrow = (updates.type.elements, type_.shape[-1]), (updates.type.elements, 1)
-    columns = b.graph.reshape(b.convert(indices, "int32"), narrow)
-    is_there = b.ew("compare", b.graph.iota(wide, 1), columns, dtype="bool", direction="EQ")
-    rows = b.ew("select", is_there, b.graph.reshape(updates, narrow), 0.0, dtype=type_.dtype)
+    row_count, columns = updates.type.elements, type_.shape[-1]
+    index_column = b.graph.reshape(b.convert(indices, "int32"), (row_count, 1))
+    update_column = b.graph.reshape(updates, (row_count, 1))
+    column_numbers = b.graph.iota((row_count, columns), 1)
+    is_indexed = b.ew("compare", column_numbers, index_column, dtype="bool", direction="EQ")
+    rows = b.ew("select", is_indexed, update_column, 0.0, dtype=type_.dtype)
     return b.graph.reshape(rows, type_.shape)

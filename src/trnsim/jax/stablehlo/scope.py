@@ -28,11 +28,9 @@ Entry = Any
 
 _TERMINATORS: Final = ("func.return", "stablehlo.return", "sdy.return")
 _MOST_FOLDED_ELEMENTS: Final = 4096
-"""Elements of constants up to which an operation on them is evaluated at import."""
-
-
+"""Maximum elements of constants whose operations are evaluated at import."""
 _MOST_PARTS: Final = 256
-"""Parts of a tensor up to which an operation on its elements is computed part by part."""
+"""Maximum number of parts of a tensor for which an operation is computed part by part."""
 
 
 class NoCounterpart(NotModelled):
@@ -56,7 +54,7 @@ class Target:
         device: the device whose program it is.
         b: the builder of the graph.
         constants: the constants that are inputs of the graph, by the number of the value.
-        tables: these inputs, by the address, shape and strides of the constant.
+        tables: the inputs that hold constants, by the constant's address, shape and strides.
         operators: StableHLO's operations that were imported, in order.
         reads: the properties of its device that the program reads.
     """
@@ -76,7 +74,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A device's share of a tensor, where the device reads nothing else of it."""
+    """A device's share of a tensor of which the device reads nothing else."""
 
     window: Entry
 
@@ -202,7 +200,7 @@ class Scope:
         return self._fold_constants(op, rule, [array for array in arrays if array is not None])
 
     def _split_operand(self, op: Op) -> Stack | None:
-        """The operand by whose parts an operation is split; None if there is none of few parts."""
+        """The operand by whose parts an operation is split; None without one of few parts."""
         entries = [self.entry(value) for value in op.operands]
         stacks = [stack for stack in entries if isinstance(stack, Stack)]
         if not stacks or any(stack.cuts != stacks[0].cuts for stack in stacks[1:]):
@@ -294,12 +292,12 @@ class Scope:
         return self.graph.concatenate([self.tensor(part) for part in parts], stack.dim)
 
     def cut(self, entry: Entry, dim: int, start: int, length: int) -> Entry:
-        """A slice of an entry: a run of places along a dimension."""
+        """A slice of an entry: `length` indices of a dimension from `start` on."""
         if isinstance(entry, np.ndarray):
             return entry[(*(slice(None),) * dim, slice(start, start + length))]
         value = self.tensor(entry)
-        starts = [start if at == dim else 0 for at in range(len(value.shape))]
-        shape = [length if at == dim else n for at, n in enumerate(value.shape)]
+        starts = [start if axis == dim else 0 for axis in range(len(value.shape))]
+        shape = [length if axis == dim else n for axis, n in enumerate(value.shape)]
         return self.graph.slice(value, starts, shape)
 
 
