@@ -71,7 +71,7 @@ def test_what_the_chip_has_no_instructions_for_is_needed():
     assert text.endswith("needed: the chip has no instructions for what the pattern replaces")
     assert found["sort"].as_dict() == {
         "name": "sort",
-        "meaning": "every operand gathered by the places of the first one's elements in order",
+        "meaning": "every operand gathered by the sorted indices of the first one",
         "source": "",
         "times": 1,
         "is_needed": True,

@@ -25,7 +25,8 @@ def _for_each(decompose: Decomposition) -> Decomposition:
 
     def build(b: Build, *operands: Any, **kwargs: Any) -> tuple[Value, ...]:
         result_types, outputs = b.result_types, list[Value]()
-        for index in range(len(next(filter(_is_list, operands)))):
+        lists = [operand for operand in operands if _is_list(operand)]
+        for index in range(len(lists[0])):
             args = [_element_at(operand, index) for operand in operands]
             b.result_types = result_types[index : index + 1] or [args[0].type]
             named = {name: _element_at(operand, index) for name, operand in kwargs.items()}
