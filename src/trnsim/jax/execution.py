@@ -189,18 +189,43 @@ class DeviceProgram:
         In `fast` it returns as soon as the computation is under way; its errors arrive at the
         results. A program with kernels is waited for, and raises theirs.
         """
+        for arrays in arguments:
+            self._check_donated(arrays)
         if len(self.numbers) > 1:
             self.lowered.note(cores, self.places, self.numbers)
         else:
             self.lowered.note(cores, [0], [host().first + cores[0]])
         values = self._emulated_results(arguments, cores)
-        if values is not None:
+        if values is None:
+            results = self._host_results(cores, arguments)
+        else:
             pairs = zip(values, cores, strict=True)
             results = [[host().put(array, core) for array in arrays] for arrays, core in pairs]
-            for arrays in arguments:
-                for number in self.donors:
-                    arrays[number].delete()
-            return results
+        for arrays in arguments:
+            for number in self.donors:
+                arrays[number].delete()  # XLA takes none that was read in NumPy
+        return results
+
+    def _check_donated(self, arrays: list[HostArray]) -> None:
+        """Check that no array that may be taken is another argument, too.
+
+        Raises:
+            BadInput: for one that is.
+        """
+        for number in self.donors:
+            positions = [at for at, array in enumerate(arrays) if array is arrays[number]]
+            if len(positions) > 1:
+                given = " and ".join(map(str, positions))
+                raise BadInput(
+                    f"{self.name} of one array as arguments {given}, of which {number} is donated; "
+                    "legal: a donated array is one argument",
+                    fix="donate a copy, or leave the argument out of donate_argnums",
+                )
+
+    def _host_results(
+        self, cores: Sequence[int], arguments: list[list[HostArray]]
+    ) -> list[list[HostArray]]:
+        """The results that XLA computes, on each device."""
         if callbacks:
             for core in cores:
                 ask_snapshot(self.name, core)

@@ -33,6 +33,23 @@ def test_a_donated_argument_is_gone_and_its_memory_with_it(neuron, mode):
         assert float(step(y)[0]) == (0 if mode == "shapes" else 2)
 
 
+@pytest.mark.parametrize("mode", ["fast", "exact", "shapes"])
+@pytest.mark.parametrize("donated", [(0,), (1,), (0, 1)])
+def test_an_argument_that_is_donated_and_used_twice_is_refused(neuron, mode, donated):
+    x = jax.device_put(np.arange(3, dtype=np.float32), neuron[0])
+    with numerics(mode), pytest.raises(Exception, match=r"(?i)invalid_argument.*donate"):
+        jax.jit(lambda a, b: (a + b, a - b), donate_argnums=donated)(x, x)
+
+
+def test_a_donated_argument_of_a_program_that_the_host_computes_is_gone(neuron):
+    x = jax.device_put(np.eye(3, dtype=np.float32), neuron[0])
+    with numerics("exact") as on_host:
+        y = jax.jit(lambda a: jnp.linalg.svd(a)[2] * 2, donate_argnums=0)(x)
+        assert on_host
+        assert x.is_deleted()
+        np.testing.assert_array_equal(np.abs(y), 2 * np.eye(3))
+
+
 def test_an_argument_given_twice_is_not_donated_under_itself(neuron):
     step = jax.jit(lambda a, b: (a + b, b * 2), donate_argnums=0)
     x = jax.device_put(np.full(3, 5, np.float32), neuron[0])
