@@ -8,6 +8,7 @@ from torch import nn
 
 from trnsim.device import compiled_graph, device_core, hbm_use
 from trnsim.device.hbm import device_memory
+from trnsim.device.numerics import numerics
 from trnsim.device.step_time import step_time
 from trnsim.torch.call_recording import recording
 from trnsim.torch.compile import compiler
@@ -191,3 +192,19 @@ def test_random_numbers_like_a_tensor_are_lowered(draw):
     x = torch.ones(4, 8, device="neuron")
     assert compiled(lambda x: x + draw(x))(x).std() > 0
     assert not any(graph.missing for graph in compiled_graph.compiled_graphs())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("mode", ["fast", "exact"])
+def test_scaled_products_and_quotients_in_place_are_lowered(dtype, mode):
+    def step(x, y):
+        products = x.clone().addcmul_(x, y, value=-1.5)
+        return products, x.clone().addcdiv_(x, y, value=0.25)
+
+    x, y = torch.linspace(-3, 3, 24).reshape(4, 6).to(dtype), torch.linspace(1, 2, 6).to(dtype)
+    with numerics(mode) as on_host:
+        found = compiled(step)(x.to("neuron"), y.to("neuron"))
+    assert not on_host
+    assert not any(graph.missing for graph in compiled_graph.compiled_graphs())
+    for mine, theirs in zip(found, step(x, y), strict=True):
+        torch.testing.assert_close(mine.cpu(), theirs)

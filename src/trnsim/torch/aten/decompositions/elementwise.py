@@ -175,6 +175,11 @@ def addcdiv(b: Build, x: Value, y: Value, z: Value, value: float = 1) -> Value:
     return b.as_result(b.ew("add", x, b.ew("multiply", b.ew("divide", y, z), float(value))))
 
 
+def fma(b: Build, x: Value, y: Value, z: Value) -> Value:
+    """``x * y + z``, with no rounding to a narrow type after the product."""
+    return b.as_result(b.ew("add", b.ew("multiply", x, y, dtype="float32"), z, dtype="float32"))
+
+
 def sign(b: Build, x: Value) -> Value:
     """1 above zero, -1 below it, else 0, also for NaN, unlike the Scalar Engine's function."""
     if not x.type.is_floating:
@@ -428,6 +433,7 @@ DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
     "_to_copy": to_copy,
     "lerp": lerp,
     "addcmul": addcmul,
+    "fma": fma,
     "addcdiv": addcdiv,
     "isnan": isnan,
     "isneginf": isneginf,
