@@ -128,3 +128,12 @@ def test_windows_along_a_dimension(dim, size, step):
     b.graph.outputs = [DECOMPOSITIONS["unfold"](b, x, dim, size, step)]
     (found,) = evaluate(b.graph, [X.numpy()], "trn2")
     assert (found == expected.numpy()).all()
+
+
+def test_windows_of_a_scalar_and_their_gradient(agree):
+    def gradient(x):
+        leaf = x.detach().requires_grad_()
+        windows = leaf.unfold(0, 1, 3)
+        return [windows.detach() * 2, *torch.autograd.grad(windows.square().sum(), leaf)]
+
+    agree(gradient, torch.tensor(-1.5))

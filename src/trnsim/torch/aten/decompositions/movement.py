@@ -94,6 +94,8 @@ def unfold_backward(
     b: Build, grad: Value, shape: Sequence[int], dim: int, size: int, step: int
 ) -> Value:
     """The sum of windows [*, count, *, size] at their positions, added element by element."""
+    if not shape:
+        return b.as_reshaped_result(grad)
     terms: list[Value] = []
     for index in range(size):
         taken_tap = b.graph.reshape(b.sliced(grad, -1, index, 1), grad.shape[:-1])
