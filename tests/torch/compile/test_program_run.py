@@ -14,6 +14,7 @@ from trnsim.compiler import program
 from trnsim.device import compiled_graph
 from trnsim.device.numerics import numerics
 from trnsim.lower import program as lowered
+from trnsim.torch.aten.decompositions import DECOMPOSITIONS
 from trnsim.torch.compile.refused import CompilerWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -262,3 +263,19 @@ def test_the_default_device_may_be_neuron(runs):
         torch.set_default_device(None)
     assert torch.allclose(doubled, x * 2)
     assert len(runs) == 1
+
+
+def test_a_graph_with_a_result_that_its_program_does_not_compute_runs_operator_by_operator(
+    monkeypatch, runs
+):
+    x, with_values = torch.linspace(-1, 1, 12).reshape(3, 4), DECOMPOSITIONS["sin"]
+    model = torch.compile(lambda x: (x.sin(), x + 1), backend="neuron", dynamic=False)
+    monkeypatch.setitem(DECOMPOSITIONS, "sin", lambda _b, _x: None)
+    model(x.to("neuron"))
+    monkeypatch.setitem(DECOMPOSITIONS, "sin", with_values)
+    with numerics("exact") as on_host:
+        sines, sums = model(x.to("neuron"))
+    assert not on_host
+    assert not runs
+    torch.testing.assert_close(sines.cpu(), x.sin())
+    torch.testing.assert_close(sums.cpu(), x + 1)
