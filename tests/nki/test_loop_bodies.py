@@ -120,6 +120,9 @@ def stateful(x, kind):
             nisa.tensor_scalar(one, one, op0=nl.multiply, operand0=float(count))
         elif kind == "tensor":
             nisa.tensor_tensor(one, one, other if count % 2 else one, op=nl.add)
+        elif kind == "part":
+            column = one[:, count - 1 : count]
+            nisa.tensor_scalar(column, column, op0=nl.multiply, operand0=2.0)
         elif kind == "operator":
             nisa.tensor_tensor(one, one, other, op=nl.add if count % 2 else nl.subtract)
         elif kind == "local":
@@ -136,7 +139,7 @@ def stateful(x, kind):
 
 
 @pytest.mark.parametrize("version", ["0.6", "0.7"])
-@pytest.mark.parametrize("kind", ["number", "tensor", "operator", "more", "fewer"])
+@pytest.mark.parametrize("kind", ["number", "tensor", "part", "operator", "more", "fewer"])
 def test_a_turn_with_other_instructions_than_those_before_is_refused(kind, version):
     x = np.ones((4, 4), np.float32)
     with pytest.raises(IllegalInstruction, match="the body is traced once") as caught:

@@ -19,9 +19,10 @@ from trnsim.isa import Instruction, NcMatmul, NcMatmulMx, Scalar, VirtualRegiste
 from trnsim.isa.tensor.tensor_engine import is_fresh, is_started
 from trnsim.memory import Memory, Tile
 from trnsim.nki.notices import is_simulator
-from trnsim.nki.scalars import is_in_turn
+from trnsim.nki.scalars import running_turns
 from trnsim.nki.tensor import NkiTensor
 from trnsim.program import current_core
+from trnsim.program.edges import Nesting
 
 _ISSUED: Final = "instruction"
 _SUM: Final = "sum"
@@ -41,9 +42,9 @@ def check_turn(instruction: Instruction) -> None:
     """
     if is_simulator():
         return
-    if is_in_turn():
+    if running_turns():
         nesting = current_core().nesting
-        note = _parts(tuple(instruction.__dict__.values()), nesting.since)
+        note = _parts(tuple(instruction.__dict__.values()), nesting)
         if nesting.earlier(_ISSUED, (instruction.__class__, note)) != (instruction.__class__, note):
             _refuse(f"{instruction.opcode} in a later turn of a device loop, where earlier turns")
     if isinstance(instruction, NcMatmul | NcMatmulMx):
@@ -69,13 +70,18 @@ def _refuse(what: str) -> None:
     )
 
 
-def _parts(value: object, since: int) -> object:
-    """What is the same of an operand in all turns: not registers, nor tensors of the body."""
+def _parts(value: object, nesting: Nesting) -> object:
+    """What is the same of an operand in all turns: not registers, nor tensors of the body.
+
+    The part of a tensor is compared too, unless a loop of nl.dynamic_range is around it.
+    """
     if isinstance(value, Tile):
         serial = value.storage.root_serial
-        return (serial if serial < since else None, value.shape, value.dtype)
+        is_fixed = running_turns() == len(nesting.turns)
+        part = value.pattern if is_fixed else value.shape
+        return (serial if serial < nesting.since else None, part, value.dtype)
     if isinstance(value, tuple):
-        return tuple(_parts(part, since) for part in value)
+        return tuple(_parts(part, nesting) for part in value)
     if isinstance(value, VirtualRegister | Scalar):
         return value.__class__
     return (value.__class__, repr(value) if isinstance(value, float) else value)

@@ -96,9 +96,9 @@ def in_turn() -> Generator[Turn]:
         turn.is_over = True
 
 
-def is_in_turn() -> bool:
-    """True in the body of nl.fori_loop or nl.while_loop."""
-    return bool(_running.get())
+def running_turns() -> int:
+    """The number of bodies of nl.fori_loop and nl.while_loop that run, one in another."""
+    return len(_running.get())
 
 
 class NkiScalar(Scalar):
