@@ -134,3 +134,17 @@ def test_a_frozen_dataclass_can_be_made():
     assert Frozen(other=3).other == 3
     with pytest.raises(AttributeError):
         Frozen(rows=2).rows = 5
+
+
+def test_a_class_that_makes_its_own_instances_does_so():
+    class Shared(nl.NKIObject):
+        width: int = 4
+        kept = None
+
+        def __new__(cls, *args, **kwargs):
+            del args, kwargs
+            cls.kept = cls.kept or super().__new__(cls)
+            return cls.kept
+
+    first = Shared(8)
+    assert (Shared(depth=2) is first, vars(first)) == (True, {"width": 4, "depth": 2})

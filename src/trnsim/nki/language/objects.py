@@ -30,7 +30,7 @@ class ObjectType(type):
         is_ours = init is NKIObject.__init__
         if not is_ours and (not _is_generated(init) or _accepts(init, args, kwargs)):
             return super().__call__(*args, **kwargs)
-        instance: Any = object.__new__(cls)  # type: ignore[arg-type]  # cls is the class itself
+        instance: Any = getattr(cls, "__new__")(cls, *args, **kwargs)  # noqa: B009  as __init__
         for name, value in _attributes(cls, args, kwargs).items():
             object.__setattr__(instance, name, value)  # frozen dataclasses have no other way
         post_init = getattr(instance, "__post_init__", None)
