@@ -3,8 +3,9 @@
 AWS traces the body once, and the device runs that copy in each turn (nki-dynamic-loops.rst,
 Hardware Lowering). Here Python runs the body in each turn, so a body whose Python has a state of
 its own would issue other instructions in later turns. That of nl.fori_loop and nl.while_loop is
-refused. In loops of nl.dynamic_range numbers may come from the register, as in nl.ds(i * 64, 64),
-so that turns cannot be compared.
+refused, for instructions of nki.isa: those of nki.language depend on where its functions have left
+their results, and are not compared. In loops of nl.dynamic_range numbers may come from the
+register, as in nl.ds(i * 64, 64), so that turns cannot be compared.
 
 A matmul has one flag for all turns: to overwrite or to add. With accumulate=None the compiler
 infers it. Where the first turn would overwrite and a later one add, no document says which it is.
