@@ -124,6 +124,17 @@ def test_a_stride_beyond_the_ranks_is_refused():
     assert caught.value.fix == "at most --stride 64"
 
 
+@pytest.mark.parametrize(
+    ("ranks", "fix"),
+    [(2, "at most --stride 32, or --instances 32"), (100, "--instances 1563")],
+)
+def test_a_stride_beyond_the_ranks_of_some_instances_may_have_more_instances(ranks, fix):
+    asked = ("all_reduce", "--on", "trn2", "--bytes", 1, "--instances", 1)
+    with pytest.raises(EmulatorError, match=f"{ranks} ranks, 1000 apart, on 1 x") as caught:
+        run(*asked, "--stride", 1000, "--ranks", ranks)
+    assert caught.value.fix == fix
+
+
 def test_instances_without_efa_are_refused():
     with pytest.raises(EmulatorError, match=r"several trn1\.2xlarge, which have no EFA"):
         run("all_reduce", "--on", "trn1.2xlarge", "--ranks", 8, "--bytes", 1)

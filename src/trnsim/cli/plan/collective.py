@@ -114,12 +114,16 @@ def _row(
     needed = -(-group_ranks * stride // per_node)
     if group_ranks < 1 or (instances is not None and needed > instances):
         most_ranks = (instances or 1) * per_node
-        fitting_ranks = most_ranks // stride
-        fix = f"at most {fitting_ranks} ranks, or --instances {needed}"
+        fitting_ranks, most_stride = most_ranks // stride, most_ranks // max(group_ranks, 1)
+        remedies = {
+            f"at most {fitting_ranks} ranks": fitting_ranks,
+            f"at most --stride {most_stride}": most_stride and not fitting_ranks,
+            f"--instances {needed}": needed,
+        }
         raise BadInput(
             f"{group_ranks} ranks, {stride} apart, on {instances or 1} x {instance}, which has "
             f"{most_ranks} ranks{f' with LNC={cores}' if cores else ''}",
-            fix=fix if fitting_ranks else f"at most --stride {most_ranks}",
+            fix=", or ".join(text for text, applies in remedies.items() if applies),
         )
     timed = exchange(instance, cores, kind, nbytes, Spread(group_ranks, stride))
     floors = timed.floors
