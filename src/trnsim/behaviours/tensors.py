@@ -11,7 +11,7 @@ _NOTES = "release notes of NKI"
 AP_OFFSET_ADDS: Final = Behaviour(
     name="ap-offset-adds",
     since="0.5",
-    rule="tensor.ap(offset=) adds to the offset of the view, which None keeps",
+    rule="tensor.ap(offset=) adds to the view's offset, and None adds nothing",
     otherwise="tensor.ap(offset=) counts from the start of the storage, and is 0 if left out",
     instead="take ap of the whole tensor and give the offset from its start",
     source="nki.language.NkiTensor.ap of v2.30 and v2.31",
@@ -93,14 +93,14 @@ ROWS: Final = (
     _limit("0.4", "psum_bank_fmax_bytes", "multiply nl.tile_size.psum_fmax by 4"),
     _limit("0.5", "psum_num_banks", "write 8, the banks of a partition of PSUM"),
 )
-"""The limits of `nl.tile_size` that a version added."""
+"""Behaviours of the table: each is a limit of `nl.tile_size` that a version added."""
 
 LIMITS: Final = {row.form.rpartition(".")[2]: row for row in ROWS}
-"""The row of each of these limits by its name."""
+"""The behaviour of each of these limits by the limit's name."""
 RANGE_INDEXES: Final = Behaviour(
     name="affine-range-indexes",
     until="0.7",
-    rule="nl.affine_range between the brackets of a tensor is the slice of its elements",
+    rule="tensor[nl.affine_range(n)] is the slice of the elements in that range",
     otherwise="nl.affine_range is Python's range, which indexes nothing",
     instead="slice: tensor[0:128, 0:512]",
     source="examples/playground/simple_nki_kernel.py of NKIPy at b91c980; nki-loops of NKI 0.7",

@@ -19,7 +19,7 @@ from trnsim.document.wrapping import wrapped
 __all__ = ["HIDDEN_NAMES", "call", "example_of", "help_text", "usage"]
 
 HIDDEN_NAMES: Final = ("--out", "--instance")
-"""Former names of options, which are read and not listed: of --output or --folder, and --on."""
+"""Former names of options, accepted but not listed: now --output or --folder, and --on."""
 _MOST_HELP_CHARS: Final = 100
 """Columns of a help, however wide the terminal is."""
 _INDENT_CHARS: Final = 2
@@ -29,7 +29,7 @@ _MOST_NAME_CHARS: Final = 30
 _NAMES_PART: Final = 0.42
 """Part of a line for these names, at most."""
 _MOST_LABEL_CHARS: Final = len("  Examples:")
-"""Columns of an example's label, at most, for the example to stand in the label's line."""
+"""Columns of the longest label whose example is on the same line; others are on the next."""
 _EXAMPLE_PATTERN: Final = re.compile(r"(?:(?P<label>[^:]+): )?(?P<command>trnsim .+)", re.DOTALL)
 _WORD_PATTERN: Final = re.compile(r"""(?:"[^"]*"|'[^']*'|[^\s"'])+""")
 _TYPE_PATTERN: Final = re.compile(r" ?<[^>]*>")
@@ -74,7 +74,7 @@ def usage(command: Any, context: Any, columns: int | None = None) -> str:
 
 
 def call(command: Any, context: Any) -> str:
-    """The usage line of a command."""
+    """A command with its options and arguments, as the usage line has it."""
     pieces = ["[OPTIONS]"]
     for parameter in command.get_params(context):
         if parameter.param_type_name == "argument":
@@ -168,7 +168,7 @@ def _commands(
 
 
 def _example_of_group(command: Any, context: Any, columns: int) -> str:
-    """The example of a group's first command that is loaded and has one."""
+    """The example of the first of a group's commands that has one."""
     for name in getattr(command, "commands", ()):
         if example := example_of(command.get_command(context, name)):
             return _paragraphs(f"Example: {example}", columns)

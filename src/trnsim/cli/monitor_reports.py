@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from trnsim.cli.terminal import echo
-from trnsim.tools.monitor.report_lines import is_fed, reports
+from trnsim.tools.monitor.report_lines import is_redirected, reports
 from trnsim.tools.monitor.series import CollectedSeries
 from trnsim.tools.monitor.user_monitor import user_reports
 
@@ -18,7 +18,7 @@ def source() -> Iterator[dict[str, Any]]:
     Raises:
         BadInput: nothing is piped in, and the state folder cannot be used.
     """
-    return reports(sys.stdin, _complain) if is_fed(sys.stdin) else user_reports()
+    return reports(sys.stdin, _complain) if is_redirected(sys.stdin) else user_reports()
 
 
 def collect(reports: Iterator[dict[str, Any]], collected: CollectedSeries) -> Iterator[None]:

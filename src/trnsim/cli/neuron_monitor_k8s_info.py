@@ -21,7 +21,7 @@ from trnsim.errors import BadInput
 from trnsim.instance.state import pods
 from trnsim.instance.state.folder import state_folder
 from trnsim.instance.state.reader import instance_of, read_all
-from trnsim.tools.monitor.report_lines import is_fed
+from trnsim.tools.monitor.report_lines import is_redirected
 
 app = parser()
 
@@ -46,7 +46,7 @@ def neuron_monitor_k8s_info(
         raise BadInput(f"--period is {period:g}; legal: above 0, up to 3600 seconds")
     grpc()
     folder, ended = state_folder(), threading.Event()
-    if is_fed(sys.stdin):
+    if is_redirected(sys.stdin):
         threading.Thread(target=_drain, args=(ended,), daemon=True).start()
     echo("emulated by trnsim", is_error=True)
     try:

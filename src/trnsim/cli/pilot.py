@@ -54,7 +54,7 @@ class WriteOptions(InventoryOptions):
     workload: Annotated[
         str | None,
         typer.Option(
-            help="The workload's name; default: the workload whose pilot is worth most.",
+            help="The workload's name; default: the workload whose pilot has the most value.",
             metavar="NAME",
         ),
     ] = None

@@ -2,9 +2,9 @@
 
 An exchange runs on the CC-Core beside whatever does not depend on it: "the compiler allows
 independent instruction scheduling except where explicit dependencies exist". Its ranks lie where
-the groups of the graph and TRNSIM_INSTANCE say. A program is one rank's: the other ranks are
-assumed to reach the exchange at the same time, copies of the program on the remaining ranks of the
-instance too, as in plans, and there are no values.
+the groups of the graph and TRNSIM_INSTANCE say. A program is one rank's, and only its time is
+computed, no values. The other ranks are assumed to reach the exchange at the same time. As in
+plans, the instance's ranks outside the groups are assumed to run copies of the program.
 
 The first generation is excepted: its latency is fitted to what a collective adds to a step of a
 whole model, so there the time of exchanges is added to a step.
@@ -66,7 +66,7 @@ class RankExchange(Collective, engines=(), source=_SOURCE):
         return with_replicas(self.setting.fabric, self.ranks)
 
     def nbytes(self) -> float:
-        """Bytes of the whole message of a rank, of all its cores."""
+        """Bytes of a rank's message: the sum over the cores that exchange its parts."""
         return float(self.message_bytes)
 
     def check(self, core: NeuronCore, n: Dims) -> None:
@@ -112,8 +112,8 @@ class RankLinks:
     Attributes:
         chip: the chip.
         lnc: NeuronCores of a rank.
-        cores: number of them that run the program; two exchange a half each, at the same time.
-        instance: the type of their instances.
+        cores: number of those NeuronCores that run the program; two exchange a half each at once.
+        instance: the instance type on which the ranks are.
     """
 
     chip: str
@@ -132,7 +132,7 @@ class RankLinks:
 
 
 def links_of(target: str, lnc: int, cores: int) -> RankLinks | None:
-    """The links of ranks on a chip; None where exchanges are added to a step."""
+    """The links of ranks on a chip; None where exchange times are added to a step's instead."""
     chip = arch.target(target).chip
     if not has_described_algorithms(chip):
         return None

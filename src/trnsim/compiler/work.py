@@ -1,7 +1,7 @@
 """The work of each operation in a graph's program: its time, engines and HBM traffic.
 
-An operation is identified by its place in the graph, so that files on disk name no module of any
-model. Of equal layers, the first one's places stand for all.
+An operation is identified by its place in the graph, not by its module's name, so that files on
+disk do not disclose a model's modules. Of equal layers, the first one's places stand for all.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ def traced_work(traced: TracedProgram, graph: Graph, weights: frozenset[int]) ->
     """The work of a graph's operations, measured on its traced program."""
     places = {id(node): place for place, node in enumerate(graph.nodes)}
     keys = [(span.name, places.get(id(span.node), -1)) for span in traced.names]
+    # numbers: the part of each key; of_name: the part of each named stretch.
     numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
     of_name = np.array([numbers[key] for key in keys], np.int64)
     part_of = of_name[traced.stretches()]
@@ -117,6 +118,7 @@ def scale_work(
         time_s: the time of the whole program.
         instructions: the instructions of the whole program.
     """
+    # Each row: name, place, how many layers it stands for (times), work.
     rows = [
         (name, *_place_in_first_layer(places[place] if place >= 0 else place, stacks), part)
         for (name, place), part in work.items()
@@ -157,10 +159,11 @@ def busiest_engine_s(
 
 
 def _place_in_first_layer(place: int, stacks: Sequence[tuple[Stack, int]]) -> tuple[int, float]:
-    """The place of the same operation in the first layer, and the layers per compiled layer."""
+    """The same operation's place in the first layer; how many layers a compiled one stands for."""
     for stack, count in stacks:
         for run in stack.runs:
             if run.layer(place) is not None:
+                # left: the layers of this run that the shorter graph has.
                 left = run.count - (stack.count - count)
                 return run.start + (place - run.start) % run.length, run.count / left
     return place, 1.0

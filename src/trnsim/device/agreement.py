@@ -50,7 +50,7 @@ class CallArguments:
         receive_counts: number of elements from each rank of the group.
         line: line of the program.
         elements: number of elements of a message; -1 for a collective.
-        programs: programs with collectives since the group's last one (`program_sequence`).
+        programs: programs with collectives that the rank has run since the group's last call.
     """
 
     name: str
@@ -261,7 +261,7 @@ class Agreement:
     # Ranks that do not come
 
     def _publish_wait(self, call: PendingCall) -> None:
-        """Publish the call in which this rank waits, unless another of its threads may go on."""
+        """Publish the call in which this rank waits; not if other threads of it make calls."""
         if len(self._calling_threads) == 1:
             group, ranks, number, arguments = call
             text = json.dumps([group, ranks, number, list(asdict(arguments).values())])
@@ -293,7 +293,7 @@ class Agreement:
         """The failure of ranks that wait for each other in a circle; None if there is none.
 
         A rank is stuck if it waits in a collective to which a stuck rank has not come. This rank is
-        taken to be stuck; there is a circle if a rank that it waits for is stuck then. The rank
+        assumed stuck; if a rank that it waits for is then stuck too, the circle is closed. The rank
         that detects a circle publishes it, so that each is reported once: a rank that goes on after
         the error does not get it again.
         """
@@ -358,7 +358,7 @@ class Agreement:
         return f"{self._prefix}/waits/{rank}"
 
     def _deadlock_key(self, rank: int) -> str:
-        return f"{self._prefix}/in-vain/{rank}"
+        return f"{self._prefix}/deadlock/{rank}"
 
     def _lock_key(self, rank: int) -> str:
         return f"{self._prefix}/alive/{rank}"
@@ -380,10 +380,10 @@ def _arguments_of(fields: Sequence[Any]) -> CallArguments:
     return CallArguments(name, tensors, root, tuple(send_counts), tuple(receive_counts), *last)
 
 
-def _arguments_at(texts: Mapping[int, str], call_index: int) -> dict[int, CallArguments]:
-    """By rank the arguments of the call of an index, of ranks whose text is of that call."""
+def _arguments_at(texts: Mapping[int, str], number: int) -> dict[int, CallArguments]:
+    """The arguments of call `number` by rank, of the ranks whose text is of that call."""
     calls = {rank: _decoded(text) for rank, text in texts.items()}
-    return {rank: arguments for rank, (index, arguments) in calls.items() if index == call_index}
+    return {rank: arguments for rank, (of, arguments) in calls.items() if of == number}
 
 
 # Failures as text

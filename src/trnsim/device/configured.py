@@ -31,11 +31,12 @@ _SHORT_DTYPES: Final = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"
 def model_of_config(path: Path, shape: ModelShape, dtype: str = "bfloat16") -> Subject | None:
     """The model of a `config.json`; None where a framework has to build it.
 
-    Weights are of `dtype`, whatever their quantization. Heads that ranks do not divide are padded
-    with unused ones where the shape is padded.
+    Weights are of `dtype`, whatever their quantization. Ranks must divide the heads, unless the
+    shape is padded: unused heads are added then.
 
     Raises:
-        BadInput: for a file that is no configuration, or a shape or ranks that it does not have.
+        BadInput: for a file that is no configuration, a phase or length that the model does not
+            have, or ranks that do not divide its heads.
     """
     values = read_values(path)
     model = _architecture(values, path, dtype)
@@ -107,6 +108,7 @@ def _architecture(values: Mapping[str, Any], path: Path, dtype: str) -> Architec
         return None
     if not isinstance(architecture, Architecture):
         return None
+    # A float32 model computes in 16 bits only where the compiler casts.
     return replace(architecture, short_dtype=_CAST_DTYPE if dtype == "float32" else dtype)
 
 
@@ -128,7 +130,7 @@ def model_title(model_type: str, path: Path, shape: ModelShape) -> str:
 
 
 def with_question(subject: Subject, path: Path, shape: ModelShape, dtype: str) -> Subject:
-    """A subject with its question to plans, or with the reason why it has none."""
+    """A subject with the question that plans answer about it, or the reason why there is none."""
     try:
         return replace(subject, ask=question_of(path, shape, dtype))
     except (BadInput, NotModelled) as error:
@@ -151,7 +153,7 @@ def question_of(path: Path, shape: ModelShape, dtype: str) -> Callable[[Machine,
     split = Split(tensor=shape.ranks)
 
     def ask(machine: Machine, is_cast: bool) -> Question:
-        if is_cast:  # weights ahead of time
+        if is_cast:  # the weights too, before the program runs
             return Question(cast, model_pass, machine, split, _SHORT_DTYPES[_CAST_DTYPE])
         return Question(plain, model_pass, machine, split, _SHORT_DTYPES[dtype])
 

@@ -1,9 +1,9 @@
-"""NKI kernels and callbacks in a program that XLA's CPU client computes: it calls Python back.
+"""NKI kernels and callbacks in a program of XLA's CPU client, which calls Python for them.
 
 The custom call of a kernel becomes a call of a function of Python, which XLA's client makes where
-the value is wanted, also in loops and branches. Such a program is waited for, and no callback
-raises: on several devices the others would wait at their next exchange for one that has ended, and
-XLA ends the process then. What a kernel raises is raised when all devices are done.
+the value is wanted, also in loops and branches. No callback
+raises: a device that ended early would leave the others waiting at their next exchange, and XLA
+would end the process. `HostKernels.run` waits for all devices, then raises a kernel's error.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ from trnsim.device.kernel_call import KernelCall
 from trnsim.device.program_line import is_program
 from trnsim.errors import EmulatorError, NotModelled
 from trnsim.jax import private
-from trnsim.jax.host_callbacks import TARGETS, functions
+from trnsim.jax.host_callbacks import TARGETS as CALLBACK_TARGETS
+from trnsim.jax.host_callbacks import functions
 from trnsim.jax.host_client import HostArray, error_of
-from trnsim.jax.kernel_calls import TARGET, call_of
+from trnsim.jax.kernel_calls import TARGET as KERNEL_TARGET
+from trnsim.jax.kernel_calls import call_of
 
 if TYPE_CHECKING:
     Arrays = tuple[npt.NDArray[Any], ...]
@@ -37,7 +39,7 @@ class HostKernels:
     """
 
     def __init__(self, code: bytes) -> None:
-        self.has_kernels = any(name.encode() in code for name in (TARGET, *TARGETS))
+        self.has_kernels = any(name.encode() in code for name in (KERNEL_TARGET, *CALLBACK_TARGETS))
         self._functions: dict[int, Callable[..., Any]] = {}
         self._lock = Lock()
         self._errors: list[BaseException] = []
@@ -56,7 +58,7 @@ class HostKernels:
         return callables
 
     def run(self, compute: Callable[[], list[list[HostArray]]]) -> list[list[HostArray]]:
-        """The results of `compute`; with kernels, once all of them are computed.
+        """The results of `compute`; of a program with kernels, after waiting for all results.
 
         Raises:
             BaseException: the error of a kernel.
@@ -78,7 +80,7 @@ class HostKernels:
     def _function_of(self, op: Any) -> Callable[..., Any]:
         """The function that an operation calls; zeros after an error."""
         location = str(op.location)
-        if op.attributes["call_target_name"].value in TARGETS:
+        if op.attributes["call_target_name"].value in CALLBACK_TARGETS:
             number = private.callback_number(op)
             function = self._functions.setdefault(number, functions.of(number))
             return self._guard(function, private.zeros_of(op), location)
@@ -115,7 +117,10 @@ def _calls_in(block: Any) -> Iterator[Any]:
     for view in block.operations:
         op = view.operation
         is_call = op.name == "stablehlo.custom_call"
-        if is_call and op.attributes["call_target_name"].value in (TARGET, *TARGETS):
+        if is_call and op.attributes["call_target_name"].value in (
+            KERNEL_TARGET,
+            *CALLBACK_TARGETS,
+        ):
             yield op
         for region in op.regions:
             for inner in region.blocks:

@@ -1,4 +1,4 @@
-"""Properties common to all instructions of a signature: legality, price, operands."""
+"""Properties common to all instructions of a signature: operands, registers, state, execution."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class SignatureInfo:
         writes_all: true if every element of every written operand is written.
         canonical: field -> value in the declared type, for fields passed as another legal type.
         read: names of the operands that are read, if each is a single tile; else None.
-        written: names of the operands that are written, if each is a single tile; else None.
+        written: names of the operands that are written; all of them where `read` is not None.
         reads_registers: true if the instructions may read registers.
         writes_registers: true if they write registers.
         states: the state of their engine that they use.
         streams: true if they read and write element by element (`isa.language.overlap`).
         keeps_order: true if each element is written to its own position.
         run: executes these instructions.
-        is_planned: true if that is a plan, which with an index writes all that it may write.
+        is_planned: true if `run` is the instruction's plan (`Instruction.plan`), not its `execute`.
     """
 
     signature: tuple[object, ...]
@@ -77,6 +77,7 @@ def signature_info(
     is_plain = kind.accesses is Instruction.accesses and len(plan) == len(kind.access_plan)
     tiles = [step for step in plan if isinstance(operands[step[0]], Tile)]
     has_index = any(tile.index is not None for tile in chain(*instruction.accesses()))
+    # own_way: a faster execution; looks, changes: whether an operand is read, and written.
     own_way = instruction.plan()
     return SignatureInfo(
         signature,

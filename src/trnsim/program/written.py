@@ -1,4 +1,4 @@
-"""Written elements: which operands may be read, and which elements are written afterwards.
+"""Written elements: those that an instruction may read, and those of its results.
 
 Results that depend on unwritten elements are unwritten themselves; reading them is an error where
 an instruction needs them, and so is reading bytes that another tensor has overwritten.
@@ -54,6 +54,7 @@ def partly_written(
     partly: Partly = []
     for tile in reads:
         if not tile.storage.written.is_full and tile.index is None and not tile.is_written():
+            # left: the results, with their written elements.
             left = instruction.elements_written_after(tile, tile.written_flags())
             if left is not None:
                 tile.require_intact(instruction.opcode)

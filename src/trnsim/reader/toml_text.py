@@ -1,4 +1,4 @@
-"""TOML: days and times are the text that the file has."""
+"""TOML, with days and times as text in the form of ISO 8601."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def _line(text: str, keys: Keys) -> int:
         path = _path(stated)
         if is_header:
             table = _numbered(path, counts, is_item=line.lstrip().startswith("[["))
-        whole = table if is_header else (*table, *path)
-        shared = _shared(whole, keys)
+        full_path = table if is_header else (*table, *path)
+        shared = _shared(full_path, keys)
         if shared > best:
             best, line_of_best = shared, start
     return line_of_best

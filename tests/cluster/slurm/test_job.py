@@ -8,7 +8,7 @@ import pytest
 from slurm_cases import FIRST, STEP, ask
 
 from trnsim.cluster.slurm.announcement import await_announcement
-from trnsim.cluster.slurm.job import interface, rank_counts, slurm_job
+from trnsim.cluster.slurm.job import interface, ranks_of_node, slurm_job
 from trnsim.cluster.slurm.node_cores import node_cores
 from trnsim.errors import BadInput
 from trnsim.instance.model import instance_model
@@ -96,14 +96,14 @@ def test_the_interface_towards_this_machine_is_the_loopback(monkeypatch):
 )
 def test_tasks_that_differ_are_refused(tasks, asked, reason):
     with pytest.raises(BadInput) as raised:
-        rank_counts(replace(FIRST, tasks_per_node=tasks), asked)
+        ranks_of_node(replace(FIRST, tasks_per_node=tasks), asked)
     assert raised.value.reason.startswith(reason)
 
 
 def test_ranks_of_a_node_by_its_tasks():
-    assert rank_counts(FIRST, 0) == 0
-    assert rank_counts(FIRST, 3) == 3
-    assert rank_counts(EACH_A_RANK, 0) == rank_counts(EACH_A_RANK, 2) == 2
+    assert ranks_of_node(FIRST, 0) == 0
+    assert ranks_of_node(FIRST, 3) == 3
+    assert ranks_of_node(EACH_A_RANK, 0) == ranks_of_node(EACH_A_RANK, 2) == 2
 
 
 def test_ranks_of_several_cores_have_room_for_them(tmp_path, monkeypatch):

@@ -27,7 +27,7 @@ def test_every_kind_of_field_reads_back(whole, words, real):
         + protobuf.text(23, words)
         + protobuf.double(44, real)
         + protobuf.fixed64(47, whole % 2**64)
-        + protobuf.block(33, protobuf.text(2, words))
+        + protobuf.length_delimited(33, protobuf.text(2, words))
     )
     # A counter has one value: of the two, the later stands.
     assert event.double_counter_value == real
@@ -37,4 +37,4 @@ def test_every_kind_of_field_reads_back(whole, words, real):
 
 
 def test_a_name_that_is_no_utf_8_is_spelled_out():
-    assert protobuf.text(1, "a\udcff.py") == protobuf.block(1, rb"a\udcff.py")
+    assert protobuf.text(1, "a\udcff.py") == protobuf.length_delimited(1, rb"a\udcff.py")

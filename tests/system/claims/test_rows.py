@@ -102,7 +102,7 @@ def test_a_row_that_only_a_judged_document_states_is_in_doubt(rows):
     rows["chips"]["trainium2"]["memory"]["capacity"]["source"] = ["seed1"]
     (origin,) = RowReader(parse(rows)).memory("trainium2").origins
     assert origin.kind is Grade.ASSUMED
-    assert origin.doubt.startswith("from such a document")
+    assert origin.doubt.startswith("from a judged document")
 
 
 def test_prices_of_the_documents_day_come_first():

@@ -45,12 +45,14 @@ def test_a_start_loads_weights_and_compiles_a_program_for_each_shape():
 
 
 def test_only_steps_like_published_ones_are_validated():
-    evidence = report.evidence(found("trn1").deployment)
+    evidence = report.published_support(found("trn1").deployment)
     assert str(evidence["steps"]) == (
         "carried over from 57 published rows, interval widened by distance: "
         "ranks 8 where rows have 32"
     )
-    assert "no row on trainium3" in str(report.evidence(found("trn3").deployment)["prompts"])
+    assert "no row on trainium3" in str(
+        report.published_support(found("trn3").deployment)["prompts"]
+    )
     assert not report.is_validated(found("trn1").deployment)
     assert found("trn1").deployment.steps.source.startswith("few constants")
 

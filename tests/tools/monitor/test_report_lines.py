@@ -3,7 +3,7 @@ import json
 import os
 from pathlib import Path
 
-from trnsim.tools.monitor.report_lines import is_fed, reports
+from trnsim.tools.monitor.report_lines import is_redirected, reports
 
 REPORT = {
     "neuron_runtime_data": [], "system_data": {}, "instance_info": {}, "neuron_hardware_info": {},
@@ -36,9 +36,9 @@ def test_a_line_that_is_no_utf_8_is_named_and_left_out():
 def test_pipes_and_files_feed_and_nothing_does_not(tmp_path):
     read, write = os.pipe()
     with os.fdopen(read) as pipe, os.fdopen(write, "w"):
-        assert is_fed(pipe)
+        assert is_redirected(pipe)
     (tmp_path / "a").write_text("")
     with (tmp_path / "a").open() as file, Path(os.devnull).open() as null:
-        assert is_fed(file)
-        assert not is_fed(null)
-    assert not is_fed(io.StringIO())
+        assert is_redirected(file)
+        assert not is_redirected(null)
+    assert not is_redirected(io.StringIO())

@@ -61,7 +61,7 @@ def _row(plan: ServingPlan) -> tuple[str, ...]:
 
 
 def capacity_notes(plan: ServingPlan) -> list[str]:
-    """Notes on the most load and the spare; if no load keeps the SLO, on the nearest kept SLO."""
+    """Notes on the most load and the spare; if no load keeps the SLO, on one that can be kept."""
     answer = plan.answer
     if answer is None:
         return []
@@ -88,7 +88,7 @@ def _limits(limits: Slo) -> str:
 
 
 def _instances(answer: CapacityAnswer) -> list[str]:
-    """Notes on the load with the spare lost, and on the instances for the rate of the demand.
+    """Notes on the load kept when a replica or instance fails, and on the instances for the rate.
 
     The number of instances at the P90 of step times is a note of its own where it differs.
     """
@@ -120,7 +120,7 @@ def _infeasible(answer: CapacityAnswer, near: Nearest) -> list[str]:
         f"{limit.least_s / limit.limit_s:.3g} times the limit of {seconds(limit.limit_s)}"
         for limit in near.missed
     )
-    reason = f"; in the nearest, {missed}" if missed else ", although a request alone does"
+    reason = f"; in the nearest, {missed}" if missed else ", although a request alone keeps it"
     lines = [f"no layout keeps the SLO at any load{reason}"]
     options = " ".join(
         f"{_OPTIONS[name]} {limit:.3g}"
@@ -206,7 +206,7 @@ def _charts(plan: ServingPlan, answer: CapacityAnswer, keys: tuple[int, ...]) ->
 
 
 def curve_rows(values: Sequence[dict[str, Any]]) -> Table:
-    """A row for spreadsheets for each point of each curve, or for each platform without one."""
+    """Rows for spreadsheets: one for each point of a curve, or one for a platform without curve."""
     rows = [
         {name: answer[name] for name in _LAYOUT_NAMES} | point
         for answer in values

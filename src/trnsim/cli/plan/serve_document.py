@@ -237,7 +237,9 @@ def _details(
     plan: ServingPlan, figures: dict[str, Any], extrapolations: Sequence[str]
 ) -> list[str]:
     deployment = plan.deployment
-    state = "; ".join(f"{name} {rows}" for name, rows in report.evidence(deployment).items())
+    state = "; ".join(
+        f"{name} {rows}" for name, rows in report.published_support(deployment).items()
+    )
     sources, startup_s = sources_by_phase(figures["sources"]), figures["startup_s"]
     starts = ", ".join(f"{name} {durations(time_s)}" for name, time_s in startup_s.items())
     lines = [

@@ -1,6 +1,6 @@
 """A step of Slurm as a job of `trnsim launch`: its ranks are on several hosts.
 
-A node with one task has all of its ranks below that task; otherwise each task is a rank.
+The only task of a node starts all ranks of the node; of several tasks each is one rank.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from trnsim.errors import BadInput
 from trnsim.instance.model import InstanceModel
 from trnsim.launch.job import LaunchJob, job, torchrun_variables
 
-__all__ = ["SlurmJob", "interface", "rank_counts", "slurm_job"]
+__all__ = ["SlurmJob", "interface", "ranks_of_node", "slurm_job"]
 
 _INTERFACE_VARIABLE: Final = "GLOO_SOCKET_IFNAME"
 _ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104  other nodes connect, and need the token
@@ -48,7 +48,7 @@ class SlurmJob(LaunchJob):
 
     @property
     def address(self) -> str:
-        """Address that the launcher listens on: all where other nodes connect to it."""
+        """Address that the launcher listens on: any interface if other nodes connect to it."""
         return _ANY_ADDRESS if len(self.hosts) > 1 else LOOPBACK
 
     @property
@@ -58,7 +58,7 @@ class SlurmJob(LaunchJob):
 
     @property
     def local_ranks(self) -> range:
-        """Ranks below this task."""
+        """Ranks that this task starts."""
         per_node = self.fabric.ranks_per_node
         if self.step.tasks_per_node[self.step.node] > 1:
             return range(self.step.task, self.step.task + 1)
@@ -127,7 +127,7 @@ def slurm_job(
     Raises:
         BadInput: the step's tasks, devices or ranks are not possible.
     """
-    per_node = rank_counts(step, ranks_per_node)
+    per_node = ranks_of_node(step, ranks_per_node)
     cores = node_cores(step, model, os.environ)
     if per_node * cores_per_rank > len(cores):
         each = "" if cores_per_rank == 1 else f" of {cores_per_rank} cores"
@@ -151,8 +151,8 @@ def slurm_job(
     return SlurmJob(**values, step=step, cores=cores, master_port=free_port())
 
 
-def rank_counts(step: SlurmStep, ranks_per_node: int) -> int:
-    """Ranks of each node: as asked, one for each task; 0 for one on each core.
+def ranks_of_node(step: SlurmStep, ranks_per_node: int) -> int:
+    """Ranks of each node: of a single task as asked, where 0 is one on each core; else its tasks.
 
     Raises:
         BadInput: nodes have different numbers of tasks, or another number than is asked for.
@@ -180,7 +180,7 @@ def interface(host: str) -> str:
     if sys.platform != "linux":
         return ""
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect((host, _DISCARD_PORT))  # of a datagram: nothing is sent
+        probe.connect((host, _DISCARD_PORT))  # a datagram socket sends nothing when it connects
         own = socket.inet_aton(probe.getsockname()[0])
         fcntl: Any = import_module("fcntl")
         for _, name in socket.if_nameindex():

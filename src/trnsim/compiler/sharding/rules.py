@@ -30,8 +30,9 @@ class SplitRule:
 
 
 SplitRules = Callable[[Node], Iterator[SplitRule]]
+"""A function that lists the rules of a node."""
 _SPLIT_RULES: Final[dict[type[Operation], SplitRules]] = {}
-"""Functions that list the rules of a node, by its operation."""
+"""These functions by operation."""
 
 
 def declares_splits(*operations: type[Operation]) -> Callable[[SplitRules], SplitRules]:
@@ -78,7 +79,7 @@ def _elementwise(node: Node) -> Iterator[SplitRule]:
 
 
 def _is_linear(node: Node) -> bool:
-    """True if a node of a sum is the sum of the node of its terms, in no shorter format."""
+    """True if f(a + b) = f(a) + f(b) for a node f, and its result has no shorter format."""
     operands, sizes = node.values, [ITEM_BYTES[value.dtype] for value in node.values]
     if not all(value.type.is_floating for value in (*operands, node.result)):
         return False

@@ -120,7 +120,7 @@ class InventoryRow(FileRecord):
         "demand of the busiest hour over the mean", 1, _MOST_RATIO, None, example="2"
     )
     port_state: PortState = declared(
-        "tuned", help="state of a mixture of experts' port to AWS's chips", example="tuned"
+        "tuned", help="state of the port, if the model has experts", example="tuned"
     )
     sources: tuple[str, ...] = declared(
         (),
@@ -165,7 +165,7 @@ def _refusal(text: str) -> None:
     raise ValueError(text)
 
 
-def _from_bill(help_text: str) -> Any:
+def _empty_beside_bill(help_text: str) -> Any:
     """Field that must stay empty, as the bill states its value."""
     return declared(None, help=help_text, parse=_refusal, legal="nothing: the bill states it")
 
@@ -190,6 +190,6 @@ class BilledRow(InventoryRow):
         above=0,
         most=MOST_USD,
     )
-    gpu_hours: None = _from_bill("accelerator-hours")
-    current_count: None = _from_bill("number of instances")
-    as_of: None = _from_bill("last day of the bill")
+    gpu_hours: None = _empty_beside_bill("accelerator-hours")
+    current_count: None = _empty_beside_bill("number of instances")
+    as_of: None = _empty_beside_bill("last day of the bill")

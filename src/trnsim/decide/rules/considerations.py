@@ -11,7 +11,7 @@ _GROUP: Final = "considerations"
 
 
 def considerations(evidence: WorkloadEvidence) -> tuple[Ruling, ...]:
-    """Rules that apply if a point must be settled before a move."""
+    """One rule for each point; it applies if the point must be settled before a move."""
     return _operators(evidence), _time(evidence), _lock_in(evidence), _verification(evidence)
 
 
@@ -33,21 +33,21 @@ def _time(evidence: WorkloadEvidence) -> Ruling:
         return Ruling(name, _GROUP, None, "to be answered", text)
     text = f"{weeks:.0f} weeks are needed, {staff:g} there"
     applies = staff < weeks
-    effect = "a move takes longer, or people from outside" if applies else "none"
+    effect = "a move takes longer, or needs people from outside" if applies else "none"
     return Ruling(name, _GROUP, applies, effect, text)
 
 
 def _lock_in(evidence: WorkloadEvidence) -> Ruling:
     clouds = evidence.workload.other_clouds
     text = f"runs on {', '.join(clouds)} besides" if clouds else "no other cloud is named"
-    effect = "these keep GPUs, and two programs are kept" if clouds else "none"
+    effect = "GPUs stay there, so that two programs are maintained" if clouds else "none"
     return Ruling("lock-in to AWS", _GROUP, bool(clouds), effect, text)
 
 
 def _verification(evidence: WorkloadEvidence) -> Ruling:
     name, best = "verification of the performance", evidence.best
     if best is None:
-        return Ruling(name, _GROUP, None, "none", "no place to verify")
+        return Ruling(name, _GROUP, None, "none", "there is no candidate to verify")
     error = f"plans of the family {best.family!r} are off by {best.error.get('median', 0):.0%}"
     error += f", P90 {best.error.get('p90', 0):.0%}"
     if best.is_validated:

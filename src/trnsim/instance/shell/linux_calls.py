@@ -60,7 +60,7 @@ def unmount(target: str) -> None:
 
 
 def inotify() -> int:
-    """A descriptor that becomes readable when a watched file was written, without blocking.
+    """A non-blocking descriptor, readable once a file in a watched folder has been written.
 
     Raises:
         OSError: the user has as many as the kernel allows.
@@ -69,7 +69,7 @@ def inotify() -> int:
 
 
 def watch(descriptor: int, folder: str) -> int:
-    """The number by which `descriptor` names `folder` when a program has written a file there.
+    """Watch `folder` for written files: the number by which events on `descriptor` name it.
 
     Raises:
         OSError: the folder does not exist, or the user watches as many as the kernel allows.

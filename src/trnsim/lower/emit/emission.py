@@ -46,8 +46,8 @@ class Emission:
         constants: the cache of constant tiles.
         deferred: nodes that are emitted together with their readers.
         names: the named stretches of instructions.
-        loaded_moving: the key of the moving operand that was loaded last, and its place in SBUF;
-            None before the first.
+        loaded_moving: the operand that a product last loaded to move through the Tensor Engine,
+            as its key and its place in SBUF; None before the first.
         links: the links to other ranks, if exchanges take their time in the program.
     """
 
@@ -129,7 +129,7 @@ class Emission:
                 self.add_place(producer.values[0], before)
 
     def convertible_places(self, value: Value) -> list[TensorPlace]:
-        """The places of a value, or of a weight before its conversion, which transfers can do."""
+        """The places of a value; of a converted weight those before, as transfers convert too."""
         node = self.facts.producers.get(value.number)
         is_new = node is not None and value.number not in self.places
         if node is not None and is_new and isinstance(node.operation, Convert):
@@ -141,11 +141,12 @@ class Emission:
         return self.materialize(value)
 
     def unconverted_place(self, value: Value) -> TensorPlace | None:
-        """The place in HBM of the operand of a conversion; None for other or widely read values."""
+        """The place in HBM before a conversion that each reader makes itself; else None."""
         node = self.facts.producers.get(value.number)
         if node is None or value.number in self.places or not isinstance(node.operation, Convert):
             return None
         (source,) = node.values
+        # is_fused: the source is computed together with its conversion.
         is_fused = source.number not in self.places and self.facts.uses.get(source.number, 0) <= 1
         is_widely_read = self.facts.uses.get(value.number, 0) > _MOST_CONVERTING_READERS
         if is_fused or is_widely_read or not source.type.is_floating:

@@ -27,7 +27,7 @@ _MOST_MESH_INSTANCES: Final = 64
 
 @cache
 def _one_instance(instance: str, lnc: int) -> Fabric:
-    """The fabric of one instance, cached, as it caches its routes."""
+    """The fabric of one instance (`node` below), cached, as it caches its routes."""
     return fabric(instance, lnc=lnc)
 
 
@@ -59,6 +59,7 @@ def between_lines(instance: str, lnc: int, kind: str, layout: GroupLayout) -> tu
     Every rank of an instance is in some group, so each has an equal share of EFA.
     """
     node, nodes = _one_instance(instance, lnc), layout.nodes
+    # share_s: seconds per byte of a rank's share of EFA.
     share_s = node.ranks_per_node / _efa_bytes_per_s(node)
     local_s, efa_s = float(hop_s(node.chip.name)), float(EFA_HOP_S)
     hops = {"ring": (nodes - 1) * efa_s}
@@ -123,8 +124,8 @@ def _stages(kind: str) -> tuple[str, ...]:
 def direct_lines(instance: str, lnc: int, kind: str, layout: GroupLayout) -> tuple[Line, ...]:
     """The line of time over bytes of an all-to-all or a permute over several instances.
 
-    In a permute the last ranks of an instance send to the next one; those of a chip share its
-    adapter.
+    In a permute the last ranks of an instance send to the next instance, and those of them that are
+    on one chip share an EFA adapter.
     """
     node = _one_instance(instance, lnc)
     efa, leaving_share = _efa_bytes_per_s(node), 1.0

@@ -14,7 +14,7 @@ class Site:
 
     Attributes:
         instances_per_building: number of instances in each.
-        between_bytes_per_s: bytes per second of one instance to other buildings, a direction.
+        between_bytes_per_s: bytes per second of one instance to other buildings, in each direction.
         between_hop_s: seconds of a message to another building, in addition to those of EFA.
     """
 
@@ -28,8 +28,8 @@ CAMPUS: Final = Site(
     between_bytes_per_s=assumed(
         50e9,
         "400 Gb/s an instance: no figure is published; EFA inside a building is taken to be "
-        "without oversubscription, and an eighth of it to go on",
+        "without oversubscription, and an eighth of it to leave the building",
     ),
     between_hop_s=derived(10e-6, "2 km of fibre at 5 us a km; the distance is assumed"),
 )
-"""Buildings of about 16,000 chips a campus apart, as Project Rainier has thirty of them."""
+"""Buildings of about 16,000 chips each on one campus, like the thirty of Project Rainier."""

@@ -1,4 +1,4 @@
-"""A rank's lane over time: its work above, its collectives below, exposed where no engine works."""
+"""A rank's lane: work above, collectives (exchanges) below, exposed while no engine works."""
 
 from __future__ import annotations
 

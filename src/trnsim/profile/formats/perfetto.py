@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from trnsim.profile.formats.protobuf import block, double, fixed64, number, text
+from trnsim.profile.formats.protobuf import double, fixed64, length_delimited, number, text
 from trnsim.profile.formats.tracks import CoreTracks, Counter, Track, TrackSlice
 from trnsim.timing import Timeline
 
@@ -96,7 +96,9 @@ class PerfettoTrace:
 
     def process(self, process: int, name: str) -> Iterator[bytes]:
         """The packet that declares process number `process`, to which tracks belong."""
-        descriptor = block(_PROCESS, number(_PID, process + 1), text(_PROCESS_NAME, name))
+        descriptor = length_delimited(
+            _PROCESS, number(_PID, process + 1), text(_PROCESS_NAME, name)
+        )
         yield _track(number(_UUID, _process_uuid(process)), descriptor)
 
     def tracks(
@@ -115,13 +117,13 @@ class PerfettoTrace:
     ) -> Iterator[bytes]:
         """Quantities over time, as tracks of a process."""
         for counter in counters:
-            unit = block(_COUNTER, text(_UNIT_NAME, counter.unit))
+            unit = length_delimited(_COUNTER, text(_UNIT_NAME, counter.unit))
             uuid, descriptor = self._new_track(process, text(_NAME, prefix + counter.name), unit)
             yield descriptor
             on_track = number(_TYPE, _COUNT) + number(_TRACK_UUID, uuid)
             steps = zip(counter.times_ns.tolist(), counter.values.tolist(), strict=True)
             for time_ns, value in steps:
-                event = block(_EVENT, on_track, double(_COUNTER_VALUE, value))
+                event = length_delimited(_EVENT, on_track, double(_COUNTER_VALUE, value))
                 yield _packet(number(_TIMESTAMP, time_ns), event)
 
     def slice(
@@ -140,12 +142,14 @@ class PerfettoTrace:
         if track_slice.cause >= 0:
             flows.append(fixed64(_ENDING_FLOWS, perfetto_track.flow_offset + track_slice.cause + 1))
         annotations = self._annotations(core, track_slice, notes)
-        event = block(_EVENT, number(_TYPE, _BEGIN), on_track, name, *annotations, *flows)
-        strings = block(_INTERNED, *self._new_strings) if self._new_strings else b""
+        event = length_delimited(
+            _EVENT, number(_TYPE, _BEGIN), on_track, name, *annotations, *flows
+        )
+        strings = length_delimited(_INTERNED, *self._new_strings) if self._new_strings else b""
         self._new_strings.clear()
         flags = number(_FLAGS, _NEEDED)
         yield _packet(number(_TIMESTAMP, track_slice.start_ns), flags, strings, event)
-        end = block(_EVENT, number(_TYPE, _END), on_track)
+        end = length_delimited(_EVENT, number(_TYPE, _END), on_track)
         yield _packet(number(_TIMESTAMP, track_slice.end_ns), flags, end)
 
     def _new_track(self, process: int, *fields: bytes) -> tuple[int, bytes]:
@@ -183,14 +187,14 @@ class PerfettoTrace:
 
     def _annotation(self, name: str, value: bytes) -> bytes:
         named = number(_A_NAME_IID, self._intern(_ANNOTATION_NAMES, name))
-        return block(_ANNOTATION, named, value)
+        return length_delimited(_ANNOTATION, named, value)
 
     def _intern(self, kind: int, value: str, *fields: bytes) -> int:
         """The number of an interned value; its first use also writes its text, or `fields`."""
         if (kind, value) not in self._interned_ids:
             iid = self._interned_ids[kind, value] = len(self._interned_ids) + 1
             content = fields or (text(_VALUE, value),)
-            self._new_strings.append(block(kind, number(_IID, iid), *content))
+            self._new_strings.append(length_delimited(kind, number(_IID, iid), *content))
         return self._interned_ids[kind, value]
 
 
@@ -200,8 +204,8 @@ def _process_uuid(process: int) -> int:
 
 
 def _track(*fields: bytes) -> bytes:
-    return _packet(block(_TRACK, *fields))
+    return _packet(length_delimited(_TRACK, *fields))
 
 
 def _packet(*fields: bytes) -> bytes:
-    return block(_PACKET_FIELD, number(_SEQUENCE, _ONE_SEQUENCE), *fields)
+    return length_delimited(_PACKET_FIELD, number(_SEQUENCE, _ONE_SEQUENCE), *fields)

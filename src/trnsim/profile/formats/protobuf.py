@@ -42,7 +42,7 @@ def fixed64(field: int, value: int) -> bytes:
     return varint(field << 3 | _FIXED64_WIRE_TYPE) + struct.pack("<Q", value)
 
 
-def block(field: int, *parts: bytes) -> bytes:
+def length_delimited(field: int, *parts: bytes) -> bytes:
     """A field that holds a message whose fields are `parts`, or bytes."""
     payload = b"".join(parts)
     return varint(field << 3 | _BYTES_WIRE_TYPE) + varint(len(payload)) + payload
@@ -50,4 +50,4 @@ def block(field: int, *parts: bytes) -> bytes:
 
 def text(field: int, value: str) -> bytes:
     """A field that holds a string; surrogates, which names of files may have, are escaped."""
-    return block(field, value.encode(errors="backslashreplace"))
+    return length_delimited(field, value.encode(errors="backslashreplace"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from trnsim.profile.formats.protobuf import block, number, text
+from trnsim.profile.formats.protobuf import length_delimited, number, text
 
 _PACKET_FIELD: Final = 1  # Trace.packet
 _TIMESTAMP, _SEQUENCE, _EVENT, _TRACK = 8, 10, 11, 60  # TracePacket
@@ -34,15 +34,21 @@ def perfetto_spans(title: str, tracks: Mapping[str, Sequence[NamedSpan]]) -> byt
 
 
 def _packets(title: str, tracks: Mapping[str, Sequence[NamedSpan]]) -> Iterator[bytes]:
-    process = block(_PROCESS, number(_PID, 1), text(_PROCESS_NAME, title))
-    yield _packet(block(_TRACK, number(_UUID, 1), process))
+    process = length_delimited(_PROCESS, number(_PID, 1), text(_PROCESS_NAME, title))
+    yield _packet(length_delimited(_TRACK, number(_UUID, 1), process))
     for uuid, (name, spans) in enumerate(tracks.items(), start=2):
-        yield _packet(block(_TRACK, number(_UUID, uuid), number(_PARENT, 1), text(_NAME, name)))
+        yield _packet(
+            length_delimited(_TRACK, number(_UUID, uuid), number(_PARENT, 1), text(_NAME, name))
+        )
         on_track = number(_TRACK_UUID, uuid)
         for span in spans:
-            begin = block(_EVENT, number(_TYPE, _BEGIN), on_track, text(_EVENT_NAME, span.name))
+            begin = length_delimited(
+                _EVENT, number(_TYPE, _BEGIN), on_track, text(_EVENT_NAME, span.name)
+            )
             yield _packet(_timestamp(span.start_s), begin)
-            yield _packet(_timestamp(span.end_s), block(_EVENT, number(_TYPE, _END), on_track))
+            yield _packet(
+                _timestamp(span.end_s), length_delimited(_EVENT, number(_TYPE, _END), on_track)
+            )
 
 
 def _timestamp(time_s: float) -> bytes:
@@ -50,4 +56,4 @@ def _timestamp(time_s: float) -> bytes:
 
 
 def _packet(*fields: bytes) -> bytes:
-    return block(_PACKET_FIELD, number(_SEQUENCE, _ONE_SEQUENCE), *fields)
+    return length_delimited(_PACKET_FIELD, number(_SEQUENCE, _ONE_SEQUENCE), *fields)

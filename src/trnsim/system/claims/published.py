@@ -32,7 +32,7 @@ class PublishedFigure:
         value: the figure as it is stated.
         day: the day on which the document was written, or on which the event in it happened.
         source: the document.
-        kind: whether it was measured or merely stated.
+        kind: grade of the evidence: measured, or merely stated.
         is_unconfirmed: whether only an interested party or an unnamed person states it, so that
             it counts as a stand-in.
     """

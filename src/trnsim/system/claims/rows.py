@@ -17,8 +17,8 @@ from trnsim.price import Quote, caveats, history
 from trnsim.system.claims.amounts import Absent, Amount, Citation, Grade
 
 WRITTEN: Final = date(2025, 12, 11)
-"""Day of the guide (001). The notes have no date; their model, Grok 4 Fast, is of September 2025,
-so that the guide's day stands in for theirs."""
+"""Day of the guide, which is document 001. The notes (000, 002, 003) have no date. Grok 4 Fast, the
+model that wrote them, is of September 2025, so that the guide's day stands in for theirs."""
 _JUDGED_DOCUMENTS: Final = (
     "'AWS Trainium AI Accelerator Chips'",
     "'Amazon Trainium und Inferentia'",
@@ -148,7 +148,7 @@ class RowReader:
         return self._entry("systems", self.catalogue.systems.get(name, {}), name, key)
 
     def site(self, key: str) -> Amount:
-        """A published figure of Project Rainier."""
+        """A published figure of the one site in the catalogue, Project Rainier."""
         return self._entry("rainier", self.catalogue.rainier, key, key)
 
     def announced(self, name: str, key: str) -> Amount:
@@ -231,7 +231,7 @@ class RowReader:
         )
         if not source:
             return Citation(
-                Grade.ASSUMED, row, self._day, stated, f"from such a document: {stated}"
+                Grade.ASSUMED, row, self._day, stated, f"from a judged document: {stated}"
             )
         is_assumed = fact.provenance.kind is Evidence.ASSUMED
         kind = Grade.ASSUMED if is_assumed else Grade.ROW

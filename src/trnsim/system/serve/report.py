@@ -167,8 +167,8 @@ def extrapolations(deployment: Deployment) -> tuple[str, ...]:
     """Sentences on how the longest prompt and a full decode step exceed the measured rows."""
     return tuple(
         f"{name}: {reach}"
-        for name, step in _largest_passes(deployment).items()
-        for reach in list_extrapolations(deployment.model, step, deployment.machine.lnc)
+        for name, model_pass in _largest_passes(deployment).items()
+        for reach in list_extrapolations(deployment.model, model_pass, deployment.machine.lnc)
     )
 
 
@@ -202,14 +202,14 @@ def assumed_facts(deployment: Deployment) -> list[str]:
 
 def is_validated(deployment: Deployment) -> bool:
     """True if published rows validate the longest prompt and a full decode step."""
-    return all(rows.is_validated for rows in evidence(deployment).values())
+    return all(rows.is_validated for rows in published_support(deployment).values())
 
 
-def evidence(deployment: Deployment) -> dict[str, Support]:
+def published_support(deployment: Deployment) -> dict[str, Support]:
     """The published rows behind the times of the longest prompt and of a full decode step."""
     chip, tensor = deployment.machine.chip, deployment.steps.split.tensor
     is_ported = deployment.options.is_ported
     return {
-        name: support(subject(deployment.model, step, chip, tensor, is_ported=is_ported))
-        for name, step in _largest_passes(deployment).items()
+        name: support(subject(deployment.model, model_pass, chip, tensor, is_ported=is_ported))
+        for name, model_pass in _largest_passes(deployment).items()
     }

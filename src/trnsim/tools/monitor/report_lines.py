@@ -17,7 +17,7 @@ _REPORT_FIELDS: Final = {
 }
 
 
-def is_fed(stream: IO[str]) -> bool:
+def is_redirected(stream: IO[str]) -> bool:
     """True if `stream` is a pipe, a socket or a file: another program writes it."""
     try:
         mode = os.fstat(stream.fileno()).st_mode

@@ -46,7 +46,7 @@ class CollectedSeries:
         now_s: returns the time, seconds since 1970.
         has_pods: whether series of cores, devices and programs have labels of Kubernetes.
         instance: labels of the instance, which every series has.
-        series: all other series.
+        series: the series, whose own labels leave those of the instance out.
     """
 
     now_s: Callable[[], float] = time.time
@@ -108,7 +108,7 @@ class CollectedSeries:
                     yield Series(METRICS["hardware_ecc_events"], labels, count, since_s)
 
     def _since_s(self, event: tuple[str, str], count: float) -> float:
-        """Start of a count of memory errors; a count that went back began anew."""
+        """Start of a count of memory errors: now if the count has fallen, so that it was reset."""
         before, since_s = self._errors.get(event, (0.0, self._began_s))
         since_s = self.now_s() if count < before else since_s
         self._errors[event] = (count, since_s)

@@ -1,4 +1,4 @@
-"""The core index of a PyTorch device, its name or a number."""
+"""The core index of a PyTorch device, which may be given by name or by number."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Device = torch.device | str | int | None
 
 
 def core_index(device: Device = None) -> int:
-    """The core index of a device, its name or a number; 0 for None.
+    """The core index of a device, which may be given by name or by number; 0 for None.
 
     Raises:
         NoSuchCore: if there is no core of that index.

@@ -40,8 +40,8 @@ class DeviceGenerator(_HostGenerator):  # type: ignore[misc]
     """A generator of the device: a host generator that reports a neuron device."""
 
     _counted: tuple[Tensor, int] | None = None
-    """An earlier state of the host's generator, and the number of words drawn before it since it
-    was seeded; None if it was seeded since."""
+    """A state of the host's generator, and the number of words drawn between the last seed and that
+    state; None until a state is read or set after a seed."""
 
     @property
     def device(self) -> torch.device:
@@ -63,23 +63,23 @@ class DeviceGenerator(_HostGenerator):  # type: ignore[misc]
     def get_state(self) -> Tensor:
         """The state as sixteen bytes: see `rng_state`."""
         with pytorch.without_modes():
-            host = rng_state.without_spare_normal(_HostGenerator.get_state(self))
+            host_state = rng_state.without_spare_normal(_HostGenerator.get_state(self))
             follower = _HostGenerator("cpu").manual_seed(self.initial_seed())
             start, words = self._counted or (follower.get_state(), 0)
-            words += rng_state.words_between(start, host, follower)
-            self._set_counted_state(host, words)
+            words += rng_state.words_between(start, host_state, follower)
+            self._set_counted_state(host_state, words)
             return rng_state.pack_state(self.initial_seed(), words)
 
     def set_state(self, state: Tensor) -> Generator:
         """Restore a state from `get_state`."""
         with pytorch.without_modes():
             seed, words = rng_state.unpack_state(state)
-            host = _host_states.get((seed, words))
-            if host is None:
+            host_state = _host_states.get((seed, words))
+            if host_state is None:
                 _HostGenerator.manual_seed(self, seed)
                 rng_state.advance(self, words)
-                host = _HostGenerator.get_state(self)
-            self._set_counted_state(host, words)
+                host_state = _HostGenerator.get_state(self)
+            self._set_counted_state(host_state, words)
         return self
 
     def clone_state(self) -> Generator:
@@ -90,21 +90,21 @@ class DeviceGenerator(_HostGenerator):  # type: ignore[misc]
         """The host's state, of which pickle and `copy.deepcopy` make a generator of the device."""
         return _restored, (_HostGenerator.get_state(self),)
 
-    def _set_counted_state(self, host: Tensor, words: int) -> None:
+    def _set_counted_state(self, host_state: Tensor, words: int) -> None:
         """Set the host's state, and remember it with the number of words drawn before it."""
-        _HostGenerator.set_state(self, host)
-        self._counted = host, words
+        _HostGenerator.set_state(self, host_state)
+        self._counted = host_state, words
         key = rng_state.unpack_state(rng_state.pack_state(self.initial_seed(), words))
-        _host_states[key] = host
+        _host_states[key] = host_state
         _host_states.move_to_end(key)
         if len(_host_states) > _MOST_STATES:
             _host_states.popitem(last=False)
 
 
-def _restored(host: Tensor) -> Generator:
+def _restored(host_state: Tensor) -> Generator:
     """A generator of the device with a state of the host's generator."""
     restored = DeviceGenerator("cpu")
-    _HostGenerator.set_state(restored, host)
+    _HostGenerator.set_state(restored, host_state)
     return restored
 
 
@@ -124,7 +124,7 @@ draw_listeners: Final[list[Callable[[int], None]]] = []
 """Functions that are called with the core before each operator that draws from its generator."""
 
 
-def drawn_generator(core: int) -> Generator:
+def generator_to_draw_from(core: int) -> Generator:
     """The generator of neuron:`core`, for an operator that draws from it."""
     for prepare in draw_listeners:
         prepare(core)
@@ -163,7 +163,7 @@ def make_generator(device: Device = "cpu") -> Generator:
 
 
 def register() -> None:
-    """Replace `torch.Generator` by a class that counts every generator as an instance."""
+    """Replace `torch.Generator` by a class of which every generator is an instance."""
     kind: Any = type(_HostGenerator)
     methods = {
         "__call__": lambda _, device="cpu": make_generator(device),
@@ -178,7 +178,7 @@ def register() -> None:
 
 
 def _serve_tracker(module: Any) -> None:
-    """Make DTensor treat a generator that the program passes as a generator of the device.
+    """Let DTensor draw from a generator of the device in place of the one that a program passes.
 
     C++ passes it on as a plain generator of the host, whose state DTensor cannot read.
     """
@@ -202,7 +202,7 @@ def _serve_tracker(module: Any) -> None:
 @contextmanager
 def drawing_from(core: int) -> Iterator[None]:
     """Context in which operators without a generator draw from neuron:`core`'s, not the CPU's."""
-    core_generator = drawn_generator(core)
+    core_generator = generator_to_draw_from(core)
     cpu_state = torch.default_generator.get_state()
     torch.default_generator.set_state(_HostGenerator.get_state(core_generator))
     try:

@@ -45,8 +45,10 @@ _ADVICE: Final = (
 
 
 _ROOM: Final = Path(__file__).parents[1]
+"""The folder trnsim/torch."""
 _TRACED: Final = ("custom_ops.py", "kernel_launcher.py", "launches.py", "scope_tracker.py")
 """Files that PyTorch's compiler has to trace: calls and modules of the program pass there."""
+# Folders of trnsim that compute eager calls.
 _ROOMS: Final = ("compiler", "device", "dtypes", "graph", "isa", "lower", "memory", "timing")
 _NOT_TRACED: Final = (
     *(_ROOM.parent / room for room in _ROOMS),
@@ -57,6 +59,7 @@ _NOT_TRACED: Final = (
 
 def report() -> str:
     """The compiled graphs as text, with advice about those that were compiled again."""
+    # The reason is "input 0 was ... and is ... here" if a graph was compiled for a new shape.
     is_anew = any(" is " in program.reason for program in compiled_graphs())
     return f"{graphs_text()}\n\n{_ADVICE}" if is_anew else graphs_text()
 
@@ -86,7 +89,7 @@ def _compile_graph(
         BadInput: for an option that is no flag of neuronx-cc, or an illegal value of a flag.
     """
     flags = Flags.of_options(options or {})
-    for said_flag in flags.said:
+    for said_flag in flags.said:  # on flags without effect
         warnings.warn(said_flag, CompilerWarning, stacklevel=2)
     split: Any = pytorch.split_by_autograd(
         partial(_compiled_function, kind="forward", flags=flags),
@@ -140,6 +143,7 @@ def graph_runner(
                 if mode.kind == "exact":
                     results = program(args, core)
                 else:
+                    # Otherwise the device's kernels compute it operator by operator.
                     is_whole = mode.kind == "fast" and not mode.is_stochastic
                     results = (on_host_run if is_whole else module)(*args)
             note(graph, core, scope_tracker.scope)
@@ -161,7 +165,7 @@ def _compile_program(
     module: fx.GraphModule, kind: str, flags: Flags, constant: Sequence[int] = ()
 ) -> ProgramRun:
     imported = import_graph(module)
-    settle(refused(imported, target().name, flags))
+    settle(refused(imported, target().name, flags))  # raises, or warns
     require_same_cores(flags)
     graph = apply_casts(imported.graph, flags)
     plan = memory_plan(graph, imported.names)

@@ -20,7 +20,7 @@ from trnsim.device.program_line import program_line
 from trnsim.torch import pytorch
 from trnsim.torch.api.core_index import core_index
 from trnsim.torch.api.memory import place
-from trnsim.torch.api.rng import drawing_from, drawn_generator
+from trnsim.torch.api.rng import drawing_from, generator_to_draw_from
 from trnsim.torch.call_recording import lazy_recorded_kernel
 from trnsim.torch.device_errors import MixedDevices, OperatorNotModelled
 from trnsim.torch.device_name import is_neuron
@@ -264,9 +264,9 @@ def _call(
             return call(*args, **kwargs)
     position, name = contract.generator
     if position < len(args):
-        args[position] = args[position] or drawn_generator(max(core, 0))
+        args[position] = args[position] or generator_to_draw_from(max(core, 0))
     else:
-        kwargs[name] = kwargs.get(name) or drawn_generator(max(core, 0))
+        kwargs[name] = kwargs.get(name) or generator_to_draw_from(max(core, 0))
     return call(*args, **kwargs)
 
 

@@ -138,11 +138,11 @@ class ConfigKeys:
         return self.whole("num_labels", default=2)
 
     def refuse(self, name: str, value: object, legal: str, why: str) -> BadInput:
-        """The error for a key with an illegal value."""
+        """The error that the caller raises for a key with an illegal value."""
         return self._error(name, *self._refusal(name, value, legal, why))
 
     def unknown(self, name: str, value: object, legal: str, why: str) -> ConfigGap:
-        """The error for a key with a value that may be legal, and that no formula has."""
+        """The error that the caller raises for a value that may be legal but no formula covers."""
         return self._gap(name, *self._refusal(name, value, legal, why))
 
     def _refusal(self, name: str, value: object, legal: str, why: str) -> tuple[str, str]:

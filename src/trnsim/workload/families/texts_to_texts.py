@@ -1,7 +1,7 @@
 """Encoder-decoder models: T5, BART, Whisper and similar architectures.
 
-Source: configuration_*.py and modeling_*.py of transformers 5.23; parameter counts of each row are
-compared with the model that it builds (tests/clients/test_workload_counts.py).
+Source: configuration_*.py and modeling_*.py of transformers 5.23; each family's parameter counts
+are compared with those of its model in transformers (tests/clients/test_workload_counts.py).
 """
 
 from __future__ import annotations
@@ -48,10 +48,11 @@ class BartFamily:
     """A family like BART.
 
     Attributes:
-        places: rows of learned positions beyond the longest sequence; None for no table.
+        places: rows of the table of learned positions beyond the longest sequence; None for no
+            table.
         has_table_norm: whether a norm follows the embedding table.
         has_last_norm: whether a norm follows the layers.
-        is_sound: whether the encoder reads sound, and keys have no bias.
+        is_sound: whether the encoder reads sound, and attention's projection to keys has no bias.
     """
 
     places: int | None = 2
@@ -95,6 +96,7 @@ def _of_t5(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
         "num_heads"
     )
 
+    # crossed: 1 for the decoder, whose layers attend to the encoder too; else 0.
     def layers(names: Spelling, crossed: int) -> tuple[Layer, ...]:
         heads = keys.whole(*names.heads, most=MOST_HEADS)
         dim = keys.whole("d_kv", default=_DEFAULT_HEAD_WIDTH)

@@ -1,6 +1,6 @@
 """Attention on the chip: scores stay in PSUM, and the result lies as the next product needs it.
 
-Queries that share keys lie together on the partitions, up to 128 of them, keys along the columns.
+Up to 128 queries that share keys lie together along the partitions, their keys along the columns.
 Keys are read in stretches; where there are several, earlier sums are rescaled when the maximum
 grows. The method is that of Dao et al., FlashAttention (arXiv:2205.14135).
 """
@@ -61,12 +61,13 @@ class AttentionEmitter(Operands):
         """Emit every group of heads that share keys, 128 queries at a time."""
         groups = self._groups()
         self._make_logs()
-        beside = self._heads_at_once()
+        beside = self._heads_at_once()  # heads whose scores lie side by side
         together = None
         is_narrow = max(self.E, self.V) <= P
         if self.bias is None and not self.is_causal and is_narrow and self.logs is None:
             together = pack_groups(groups, self.L, groups_of_long_runs(self))
         out = self._allocate_output() if together is None else self._allocate()
+        # Whether neighbouring heads may be transposed together.
         self.is_turned_together = together is None
         if together is not None:
             with balance.balanced():
@@ -77,7 +78,7 @@ class AttentionEmitter(Operands):
                 for at, count in tiles.pieces(len(groups), beside):
                     self._attend_together([heads[0] for heads in groups[at : at + count]], out)
         else:
-            self.sums_weights = True
+            self.sums_weights = True  # by a column of ones beside the values
             StreamedAttention(self).run(groups, out)
         self.emission.places[self.node.result.number] = [out]
 
@@ -101,7 +102,7 @@ class AttentionEmitter(Operands):
     # Where operands lie
 
     def frame_of(self, shape: tuple[int, ...], like: TensorPlace) -> Frame:
-        """The last dimension along the partitions, and heads there as those of an operand.
+        """A frame: the last dimension along partitions, and the heads that `like` has there.
 
         No head straddles two blocks of partitions.
         """
@@ -127,7 +128,7 @@ class AttentionEmitter(Operands):
         self.emission.residents.add(value, self.logs)
         self.emission.places[value.number] = [self.logs]
 
-    # Loading
+    # A head's result
 
     def store_head(self, out: TensorPlace, index: tuple[int, ...], part: Tensor) -> None:
         """Store the result of a head, [V, L]."""
@@ -210,7 +211,7 @@ class AttentionEmitter(Operands):
         if (places, columns) not in self._together_masks:
             mask, row = new((sum(count for _, count in places), columns), nl.bfloat16), 0
             for offset, count in places:
-                # Engines begin at few partitions, transfers at any.
+                # Engines can begin at every 32nd partition only, transfers at any.
                 part = self._mask(offset, count, columns)
                 nisa.dma_copy(dst=mask[row : row + count], src=part)
                 row += count
@@ -305,7 +306,7 @@ class AttentionEmitter(Operands):
         """Store ``log(total) - shift`` of each stretch of rows, a column for each head."""
         if self.logs is None:
             return
-        powers, logs = new(total.shape), new(total.shape)
+        powers, logs = new(total.shape), new(total.shape)  # powers: log(total)
         nisa.activation(dst=powers, op=nl.log, data=total)
         nisa.tensor_tensor(dst=logs, data1=powers, data2=shift, op=nl.subtract)
         row, many = 0, total.shape[1]

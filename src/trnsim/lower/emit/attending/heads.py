@@ -66,7 +66,7 @@ def columns_of(
 
 
 def lies_across(here: TensorPlace) -> bool:
-    """True if rows [rows, width] in HBM are contiguous along the rows, not the width."""
+    """True if adjacent elements in HBM are of adjacent rows of [rows, width], not of one row."""
     is_repeated = here.shape[1] > 1 and not any(here.steps[1])
     is_along_rows = here.steps[0] == (1,) and here.steps[1] != (1,)
     return is_along_rows and not is_repeated and here.shape[0] > 1
@@ -118,8 +118,8 @@ def copy_from_psum(flipped: Tensor, columns: int, blocks: int) -> Tensor:
     weights = new(flipped.shape, flipped.dtype)
     rest = columns % P
     if columns <= P or not rest:
-        # In parts by the Scalar Engine, as the Vector Engine has the maxima too.
-        half = balance.scalar_blocks(flipped)
+        # The Scalar Engine copies the first blocks, as the Vector Engine has to find maxima too.
+        half = balance.scalar_blocks(flipped)  # number of these blocks
         if half:
             nisa.activation(dst=weights[:, :half], op=nl.copy, data=flipped[:, :half])
         if half < flipped.shape[1]:

@@ -98,7 +98,7 @@ Step = tuple[Any, Operand, bool]
 
 
 def compute_scaled(node: Node, data: Tensor, steps: list[Step], dst: Tensor | None) -> Tensor:
-    """Two operations with numbers or columns, in one instruction."""
+    """Two operations with numbers or columns: one instruction; two for columns of more blocks."""
     if not are_single_block([operand for _, operand, _ in steps]):
         for op, operand, is_reversed in steps[:-1]:
             data = _compute_apart(data, op, operand, is_reversed)
@@ -108,6 +108,7 @@ def compute_scaled(node: Node, data: Tensor, steps: list[Step], dst: Tensor | No
         binary(result, op, left, right)
         return result
     result, data = _result_and_data(node, data, dst)
+    # first, second: whether the operand comes first in its step.
     (op0, operand0, first), (op1, operand1, second) = steps
     is_affine = (op0, op1) == (nl.multiply, nl.add)
     nisa.tensor_scalar(
@@ -138,6 +139,7 @@ def compute_with(
     operation: Any = node.operation
     op1 = getattr(nl, operation.alu)
     is_fusible = are_single_block([operand]) and not is_number(second)
+    # both: both tensors are in PSUM.
     both = is_fusible and data.buffer is nl.psum and second.buffer is nl.psum
     is_one_shape = is_fusible and not both and tuple(second.shape) == tuple(data.shape)
     if not is_one_shape or _is_apart(op0, data, second):
@@ -231,6 +233,7 @@ def reduce_rows(tile: Tensor, op: str, dst: Tensor) -> None:
         nisa.tensor_copy(dst=dst, src=tile)
         return
     sums = (Engine.vector, balance.seconds(Engine.vector, tile, 1.0))
+    # copies: the Scalar Engine copies each row, and sums it as it does.
     copies = (Engine.scalar, balance.seconds(Engine.scalar, tile, 1.0))
     alternatives: list[balance.Alternative] = [(sums,)]
     if op == "add" and tile.shape[1] == 1:
@@ -263,7 +266,7 @@ def _sum_rows(op: Any, tile: Tensor, dst: Tensor) -> None:
 
 
 def _is_plain(node: Node) -> bool:
-    """True if a node is of floating point and has one instruction, or a few written here."""
+    """True if a node is of floating point, and one instruction or one of a few kinds below."""
     operation = node.operation
     if not all(value.type.is_floating for value in (node.result, *node.values)):
         return False

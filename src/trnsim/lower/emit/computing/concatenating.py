@@ -34,7 +34,7 @@ _TRANSFER_ELEMENTS: Final = 1 << 14
 
 
 def emit_image_concatenation(emission: Emission, node: Node) -> bool:
-    """Emit a concatenation of images along channels; False if it is no such."""
+    """Emit a concatenation of images along channels; False for other nodes."""
     operation: Any = node.operation
     shape = node.result.shape
     if operation.dim != 1 or len(shape) not in _IMAGE_RANKS or not node.result.type.is_floating:
@@ -54,7 +54,7 @@ def emit_image_concatenation(emission: Emission, node: Node) -> bool:
 
 
 def emit_returned_concatenation(emission: Emission, node: Node) -> bool:
-    """Emit a concatenation that is an output with an operand on the chip; False if it is no such.
+    """Emit a concatenation that is an output with an operand on the chip; False for others.
 
     The operand is written to its part of the result at once, not to HBM and then copied.
     """
@@ -126,7 +126,7 @@ def _try_compute_in_place(
 
 
 def _source(emission: Emission, value: Value, frame: Frame) -> TensorPlace:
-    """The place of a value by channels on the chip, or in HBM."""
+    """A place of a value: in HBM, or on the chip with channels along the partitions."""
     unconverted = emission.unconverted_place(value)
     if unconverted is not None:
         return unconverted
@@ -178,6 +178,7 @@ def _places(
         return
     matrix, at = target.storage, 0
     while at < rows:
+        # place: the partition within the block.
         block, place = divmod(target.offset[0] + row + at, matrix.block)
         count = min(rows - at, matrix.block - place)
         yield at, count, matrix.tile[place : place + count, block, start : start + columns]

@@ -13,7 +13,7 @@ Path = tuple[Node, ...]
 
 
 def is_passed(node: Node) -> bool:
-    """True if a computation may look through a node: a reshape or a transpose."""
+    """True if a computation may pass over a node to its operand: a reshape or a transpose."""
     return isinstance(node.operation, Reshape | Transpose)
 
 
@@ -56,7 +56,7 @@ def is_view(node: Node) -> bool:
 
 
 def is_widening(node: Node) -> bool:
-    """True if a node converts floating point to a wider format, which every reader can do."""
+    """True if a node converts floating point to a wider format, as every reader can too."""
     if not isinstance(node.operation, Convert):
         return False
     operand, result = node.values[0].type, node.result.type

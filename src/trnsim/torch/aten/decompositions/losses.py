@@ -14,7 +14,7 @@ _NONE, _MEAN = 0, 1  # torch.nn._reduction.get_enum
 
 
 def _class_weights(b: Build, x: Value, target: Value, weight: Value | None, ignored: int) -> Value:
-    """The weight of each row's class (or 1) in its column, else 0; for x [*N, C]."""
+    """[*N, C]: at each row's class its weight (1 by default; 0 if ignored), 0 at the others."""
     rank = len(x.shape)
     classes = b.graph.broadcast_in_dim(target, x.shape, range(rank - 1))
     columns = b.graph.iota(x.shape, rank - 1)
@@ -37,7 +37,7 @@ def _classes_last(b: Build, x: Value, target: Value) -> tuple[Value, Value]:
 def nll_loss(
     b: Build, x: Value, target: Value, weight: Value | None, reduction: int, ignored: int
 ) -> tuple[Value, ...]:
-    """Minus the log probability of each row's class, and the total weight of counted rows."""
+    """Minus the log probability of each row's class, and the weight of all rows not ignored."""
     rows, classes = _classes_last(b, x, target)
     class_weights = _class_weights(b, rows, classes, weight, ignored)
     last = (len(rows.shape) - 1,)
@@ -66,7 +66,7 @@ def nll_loss_backward(
 ) -> Value:
     """Minus the gradient at each row's class."""
     rows, classes = _classes_last(b, x, target)
-    if reduction == _MEAN:  # without a counted row no element of x has a gradient
+    if reduction == _MEAN:  # if every row is ignored, no element of x has a gradient
         is_counted = b.ew("compare", total, 0.0, direction="NE")
         grad = b.ew("select", is_counted, b.ew("divide", grad, total), 0.0, dtype="float32")
     if reduction == _NONE:
@@ -98,7 +98,7 @@ _LEAST_LOG_ARGUMENT: Final = 1e-19  # the Scalar Engine's log begins at 2**-64
 def binary_cross_entropy(
     b: Build, x: Value, target: Value, weight: Value | None = None, reduction: int = _MEAN
 ) -> Value:
-    """Binary cross entropy of probabilities, each times its weight."""
+    """Binary cross entropy of probabilities; the loss of each is multiplied by its weight."""
     terms = _binary_terms(b, b.convert(x, "float32"), target)
     return _reduce_loss(b, terms if weight is None else b.ew("multiply", terms, weight), reduction)
 

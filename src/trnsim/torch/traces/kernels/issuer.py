@@ -1,4 +1,4 @@
-"""A stored kernel as a kernel: it issues its instructions to the core on which it runs.
+"""A kernel from a file: it issues the stored instructions to the core on which it runs.
 
 Each is issued as an instruction of a user's kernel is, so the chip's rules, memories and times hold
 for those of a foreign file too.
@@ -48,7 +48,7 @@ _FIX: Final = "do not trust the file; or trace the model again"
 
 
 class SavedKernel(Kernel):
-    """A kernel of a stored program.
+    """A kernel that issues the instructions of its stored form, `StoredKernel`.
 
     Attributes:
         stored: its stored form.
@@ -56,7 +56,7 @@ class SavedKernel(Kernel):
 
     def __init__(self, stored: StoredKernel) -> None:
         self.stored = stored
-        super().__init__(_Issuer(stored), {}, len(stored.cores))
+        super().__init__(_KernelFunction(stored), {}, len(stored.cores))
 
     def version(self) -> VersionChoice:
         """The version of NKI that it followed when it was saved."""
@@ -69,7 +69,7 @@ class SavedKernel(Kernel):
 
     @property
     def may_spill(self) -> bool:
-        """False if an exceeded SBUF or PSUM is an error."""
+        """False if a kernel whose tensors exceed SBUF or PSUM is refused."""
         return self.stored.may_spill
 
     def issue(
@@ -80,7 +80,7 @@ class SavedKernel(Kernel):
             return super().issue(team, boundary, args, kwargs)
 
 
-class _Issuer:
+class _KernelFunction:
     """The function of a saved kernel."""
 
     def __init__(self, stored: StoredKernel) -> None:
@@ -210,7 +210,7 @@ class _Issue:
 
     def _register(self, form: StoredRegister) -> VirtualRegister | Scalar:
         """A register that an instruction reads."""
-        if form.value is None:  # it comes from memory
+        if form.value is None:  # an earlier instruction loaded it from memory
             return self._filled[form.origins[-1]]
         register = _empty_register(form)
         register.put(form.value)
