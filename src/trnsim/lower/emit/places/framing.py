@@ -11,8 +11,17 @@ from trnsim.graph import Graph, Kind, Node, Value
 from trnsim.graph.ops.contraction import Convolution
 from trnsim.graph.ops.layout import BroadcastInDim
 from trnsim.graph.ops.reductions import ReduceWindow
+from trnsim.graph.types import Shape
+from trnsim.lower.emit.places.paths import is_widening
 from trnsim.lower.emit.places.tensor_place import TensorPlace
-from trnsim.lower.emit.places.walk import Frame, frame_in_hbm, frame_of, row_major_frame
+from trnsim.lower.emit.places.walk import (
+    Frame,
+    axes_along,
+    frame_in_hbm,
+    frame_of,
+    has_loadable_columns,
+    row_major_frame,
+)
 
 if TYPE_CHECKING:
     from trnsim.lower.emit.emission import Emission
@@ -61,7 +70,79 @@ def _channel_frame(emission: Emission, value: Value, leaves: list[TensorPlace]) 
     if channels and len(shape) > 2:  # noqa: PLR2004  a matrix
         dim = channels[0]
         return Frame(shape, (dim,), tuple(other for other in range(len(shape)) if other != dim))
+    return _image_frame(shape, leaves) or _readers_frame(emission, value, leaves)
+
+
+def _readers_frame(emission: Emission, value: Value, leaves: list[TensorPlace]) -> Frame | None:
+    """The frame by channels of images that are combined with vectors of channels; else None.
+
+    Such a vector in SBUF would be spread over rows of another frame element by element.
+    """
+    shape, waiting, visited = value.shape, [value], set[int]()
+    producer = emission.facts.producers.get(value.number)
+    if producer is None or is_widening(producer):
+        return None  # a widened value is not stored: each reader converts it
+    while waiting:
+        current = waiting.pop()
+        for node in emission.facts.readers(current):
+            is_alike = node.kind is Kind.ELEMENTWISE and node.result.shape == shape
+            if not is_alike or node.result.number in visited:
+                continue
+            visited.add(node.result.number)
+            waiting.append(node.result)
+            for operand in node.values:
+                dim = _repeated_channel(emission.facts.producers.get(operand.number))
+                if dim is None:
+                    continue
+                others = tuple(other for other in range(len(shape)) if other != dim)
+                frame = Frame(shape, (dim,), others)
+                is_near = all(_is_row_major(p) or _is_repeated_in(p, frame) for p in leaves)
+                return frame if is_near else None
     return None
+
+
+def _is_repeated_in(place: TensorPlace, frame: Frame) -> bool:
+    """True if a leaf in SBUF is repeated along a frame's columns on the partitions where it is."""
+    return place.is_on_chip and not has_no_repeats(place) and has_loadable_columns(place, frame)
+
+
+def _repeated_channel(node: Node | None) -> int | None:
+    """The dimension along which a vector of channels is repeated over images; else None."""
+    if node is None or not isinstance(node.operation, BroadcastInDim):
+        return None
+    pairs = zip(node.operation.dims, node.values[0].shape, strict=True)
+    long = [dim for dim, length in pairs if length > 1]
+    if len(long) != 1:
+        return None
+    images = [length for length in node.result.shape[long[0] + 1 :] if length > 1]
+    return long[0] if len(images) > 1 else None
+
+
+def _is_row_major(place: TensorPlace) -> bool:
+    """True if a leaf lies in HBM in row-major order."""
+    return (
+        not (place.is_on_chip or place.is_pending or place.is_generated)
+        and has_no_repeats(place)
+        and frame_in_hbm(place) == row_major_frame(place.shape)
+    )
+
+
+def _image_frame(shape: Shape, leaves: list[TensorPlace]) -> Frame | None:
+    """The frame with an image's channel on each partition, if a leaf repeats one number over it.
+
+    Only where all other leaves are row-major in HBM; else None.
+    """
+    frame = None
+    for place in leaves:
+        if _is_row_major(place):
+            continue
+        images = [dim for dim, step in enumerate(place.steps) if not any(step) and shape[dim] > 1]
+        first = min(images, default=0)
+        is_last = images == [dim for dim in range(first, len(shape)) if shape[dim] > 1]
+        if len(images) == 1 or not is_last or len(axes_along(place, range(first))) != 1:
+            return None
+        frame = Frame(shape, tuple(range(first)), tuple(range(first, len(shape))))
+    return frame
 
 
 def _feature_frame(value: Value) -> Frame:
