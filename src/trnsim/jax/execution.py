@@ -276,7 +276,7 @@ class DeviceProgram:
     def _rounded_results(
         self, arguments: list[list[HostArray]], cores: Sequence[int]
     ) -> list[np.ndarray[Any, Any]]:
-        """The results with stochastic rounding.
+        """Results of the program as it computes them with stochastic rounding.
 
         Raises:
             NotModelled: for a program of several devices, or one without a graph.

@@ -213,7 +213,7 @@ def summarize_world(
     waited_s: Sequence[float],
     links: Sequence[LinkTraffic],
 ) -> WorldSummary:
-    """The summary of ranks, each with the timelines of its cores.
+    """Times and links of a run on several ranks.
 
     Args:
         title: the kernel and where it ran.

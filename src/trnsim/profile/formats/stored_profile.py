@@ -166,7 +166,7 @@ def check_profile(place: SourcePlace) -> None:
 
 
 def _check_numbers(place: SourcePlace) -> None:
-    """Refuse a number beyond `_MOST_NUMBER`, at a place of the file or below it."""
+    """Refuse a number whose size is above `_MOST_NUMBER`, at `place` of the file or inside it."""
     value: Any = place.value
     if isinstance(value, dict | list):
         for key in value if isinstance(value, dict) else range(len(value)):

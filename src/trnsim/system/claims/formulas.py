@@ -88,17 +88,17 @@ def _value(node: ast.expr, rows: RowReader) -> Any:
 
 
 def _instance_memory(rows: RowReader, name: str) -> Amount:
-    """Bytes of memory of all chips of an instance."""
+    """Memory of all chips of an instance together, in bytes."""
     return rows.count(name) * rows.memory(rows.instance(name).accelerator)
 
 
 def _instance_bandwidth(rows: RowReader, name: str) -> Amount:
-    """Bytes a second of memory of all chips of an instance."""
+    """Memory bandwidth of all chips of an instance together, in bytes per second."""
     return rows.count(name) * rows.bandwidth(rows.instance(name).accelerator)
 
 
 def _peak_per_watt(rows: RowReader, chip: str, dtype: str) -> Amount:
-    """Dense FLOP per second of a chip over its power."""
+    """Peak dense FLOP/s of a chip divided by its power in watts."""
     watts = rows.of_chip(chip, "power_w")
     return rows.peak(chip, dtype) / watts
 

@@ -40,10 +40,11 @@ class MetricGroup:
 
 @dataclass(frozen=True)
 class ProgramRule:
-    """A rule for the programs with some tags: the groups of metrics that are measured of them.
+    """The groups of metrics to measure for programs whose tag matches a pattern.
 
     Attributes:
         tag_filter: pattern that is searched for in a program's tag.
+        groups: the groups of metrics.
     """
 
     tag_filter: re.Pattern[str]
@@ -52,9 +53,9 @@ class ProgramRule:
 
 @dataclass(frozen=True)
 class Config:
-    """A configuration: the groups of programs by filters of tags, and those of the system.
+    """The groups of metrics to measure, for programs and for the system.
 
-    A program has the groups of the first filter that matches its tag.
+    A program has the groups of the first rule whose filter matches its tag.
     """
 
     programs: tuple[ProgramRule, ...]
