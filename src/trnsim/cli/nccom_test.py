@@ -42,10 +42,10 @@ _SHAPE: Final = "[STEP,STEP][COUNT,COUNT]"
 
 
 class NccomCommand(Command):
-    """The parser of options that take several words, or one or none."""
+    """A command with options that take several words, and with an optional word for --check."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments, each word of such an option behind the option's name."""
+        """Parse the arguments in the form that `folded_arguments` gives them."""
         return super().parse_args(ctx, list(folded_arguments(args)))
 
 

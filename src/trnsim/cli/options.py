@@ -61,7 +61,7 @@ AsOf = Annotated[
 
 
 def price_option(default: str | bool = True) -> Any:
-    """The declaration of --price; `default` is, in words, the kind without the option."""
+    """The declaration of --price; help shows the words `default` as its default kind."""
     return typer.Option(
         "--price",
         help="Purchase kind of all prices: on_demand, capacity_block, spot, ...",

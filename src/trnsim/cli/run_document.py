@@ -209,7 +209,7 @@ def _file_rows(files: Files) -> list[_Row]:
 
 
 def _brief_file_rows(files: Files) -> list[_Row]:
-    """The page, and the kinds of the files beside it."""
+    """The row that links the report's page and lists the kinds of the other files."""
     if "report" not in files:
         return []
     kinds = dict.fromkeys(kind.partition(" ")[0] for kind in files if kind != "report")

@@ -71,7 +71,7 @@ class CompiledGraph:
 
     @cached_property
     def _kernels(self) -> list[Loadable]:
-        """The user's kernels that it calls, each once, without those that the chip refuses."""
+        """The distinct kernels that the graph calls, except those that the chip refuses."""
         calls: dict[Hashable, Any] = {
             node.operation.call: node.operation.call
             for node in nodes_within(self.graph)

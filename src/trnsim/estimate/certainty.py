@@ -42,11 +42,12 @@ _FIT: Final = "fitted to errors of rows left out in seven ways (bench/system/int
 
 @dataclass(frozen=True)
 class FamilyScale:
-    """The errors of a family without any distance.
+    """Relative errors of a family's estimates for questions as near as its published rows.
 
     Attributes:
-        own: one sigma.
-        factor: conformal quantile of the family's scores; it is large for a small family.
+        own: one sigma of the time.
+        factor: conformal quantile of the family's errors in sigmas, by which one sigma is
+            multiplied; it is large for a small family.
         scores: one sigma of the part of the time that scores of attention take.
     """
 

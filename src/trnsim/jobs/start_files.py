@@ -63,7 +63,7 @@ def start_file(
 
 
 def _torchrun(about: str, role: Role) -> str:
-    """A script that each instance runs; it reads the address of the first and its own number."""
+    """A shell script that each instance runs; several need MASTER_ADDR, the first one's address."""
     exports = [f"export {name}={value}" for name, value in role.environment]
     if (role.replicas or 1) > 1:
         about = f"{about}; MASTER_ADDR: address of the first"

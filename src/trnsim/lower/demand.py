@@ -120,7 +120,10 @@ def _share_of(node: Node, boxes: list[Box | None]) -> Fraction:
 
 
 def _leading_box(shape: Sequence[int], part: Fraction) -> Box:
-    """A box of at most a fraction of a value, at leading indices that stand for unknown ones."""
+    """A box of at most a fraction of a value's elements, for a reader of unknown elements.
+
+    It lies at the first indices, as only its size matters.
+    """
     box: list[Mask] = []
     for length in shape:
         count = min(int(part * length), length)

@@ -72,9 +72,10 @@ def _refuse(what: str) -> None:
 
 
 def _parts(value: object, nesting: Nesting) -> object:
-    """What is the same of an operand in all turns: not registers, nor tensors of the body.
+    """The properties of an operand that must not change from turn to turn.
 
-    The part of a tensor is compared too, unless a loop of nl.dynamic_range is around it.
+    The number of a register, or of a tensor that the body allocates, may change. In a loop of
+    nl.dynamic_range the access pattern may change too, and only its shape is compared.
     """
     if isinstance(value, Tile):
         serial = value.storage.root_serial

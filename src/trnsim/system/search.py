@@ -47,11 +47,11 @@ _HASHED_ROOMS: Final = ("arch", "estimate", "fabric", "price", "site", "system",
 
 
 class ChunkResult(NamedTuple):
-    """The result of a chunk.
+    """The result of a chunk of points.
 
     Attributes:
-        values: a JSON value for each point.
-        corrections: provenances of the user's corrections that entered them.
+        values: the function's JSON value for each point.
+        corrections: provenances of the user's corrections that the values depend on.
     """
 
     values: list[Any]

@@ -77,7 +77,7 @@ def _largest_first(node: NeuronNode, demands: list[ContainerDemand]) -> list[Con
 def _candidates(
     node: NeuronNode, demand: ContainerDemand, free: frozenset[int]
 ) -> Iterator[CoreSet]:
-    """The free sets of a demand, as cores, the best one first."""
+    """Sets of free cores that meet a demand, the best set first."""
     best = _best(node, demand, free)
     if best is None:
         return
@@ -88,7 +88,7 @@ def _candidates(
 
 
 def _best(node: NeuronNode, demand: ContainerDemand, free: frozenset[int]) -> CoreSet | None:
-    """The free set after which the largest sets stay free, as cores."""
+    """The free cores for a demand that leave the largest sets free; None if too few are free."""
     per_device = node.cores_per_device
     if demand.is_of_cores:
         return choose_cores(node.instance, demand.count, free, per_device)
@@ -97,7 +97,7 @@ def _best(node: NeuronNode, demand: ContainerDemand, free: frozenset[int]) -> Co
 
 
 def _sets(node: NeuronNode, demand: ContainerDemand) -> Iterator[CoreSet]:
-    """All legal sets of a demand, as cores."""
+    """All legal sets of cores for a demand."""
     if demand.is_of_cores:
         yield from legal_core_sets(node.instance, demand.count, node.cores_per_device)
         return

@@ -1,8 +1,8 @@
-"""Clean-up of an imported graph: equal moves are merged, transposed products become products.
+"""Clean-up of an imported graph: equal moves are merged, transposes of products removed.
 
-JAX transposes the gradient of a weight after its product, and writes views and moves anew wherever
-they are read. Products, functions and sums stay as often as the program has them: a recomputation
-that saves memory (`jax.checkpoint`) is kept.
+JAX transposes the gradient of a weight after its product, and repeats views and moves for each
+reader. Repeated products, functions and sums are not merged, so that a recomputation that saves
+memory (`jax.checkpoint`) is kept.
 """
 
 from __future__ import annotations

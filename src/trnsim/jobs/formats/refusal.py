@@ -33,7 +33,8 @@ def check_expressible(job: Job, unsupported: Mapping[str, UnsupportedField]) -> 
 
     Args:
         job: the job.
-        unsupported: such fields by name: of Job, or of Role after "roles.".
+        unsupported: the fields that the format cannot express, by name; a field of Role is named
+            with the prefix "roles.".
 
     Raises:
         BadInput: the job states one.

@@ -117,7 +117,7 @@ def _read(place: SourcePlace) -> JobSpec:
 
 
 def _instance_fields(reader: SpecReader, keys: tuple[str | int, ...], field: str) -> dict[str, Any]:
-    """The instance and the number of a role.
+    """The instance type and the count of instances of a role, by the fields of `Role`.
 
     Raises:
         BadInput: a value is not legal.

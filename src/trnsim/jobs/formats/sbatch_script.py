@@ -255,7 +255,7 @@ class _Entries:
             self.entries.append(_Entry(statement.line, value, name=name))
 
     def _assigned(self, word: Word, match: re.Match[str]) -> str | list[str] | None:
-        """The value that a word assigns; None if it is appended to an unknown one."""
+        """The variable's value after a word's assignment; None if it is unknown."""
         before = self._values.get(match[1])
         if word.items is not None:
             items = expanded(word.items, self._values)

@@ -162,7 +162,7 @@ def gather(b: Build, op: Gather, operand: Value, indices: Value) -> Value:
 
 
 def _slices(b: Build, operand: Value, sizes: Shape, starts: Starts, count: int) -> Value:
-    """`count` slices by their clamped starts: [B, *within, width]."""
+    """`count` slices of the operand at clamped starts: [B, *within, width] of `_Rows`."""
     rows = _Rows(operand.shape, sizes)
     table = b.graph.reshape(operand, rows.table)
     return b.graph.gather(table, rows.numbers(b, starts, count))
@@ -176,7 +176,7 @@ def dynamic_slice(b: Build, op: DynamicSlice, operand: Value, *starts: Value) ->
 
 
 def _scalar_starts(b: Build, shape: Shape, sizes: Shape, starts: Sequence[Value]) -> Starts:
-    """Scalars, one for each dimension, as starts of one slice inside."""
+    """Starts of one slice, clamped to the operand, from one scalar for each dimension."""
     return [
         _clamp(b, _flat(b, start), n - size) if n > size else None
         for start, n, size in zip(starts, shape, sizes, strict=True)
@@ -187,7 +187,7 @@ def _scalar_starts(b: Build, shape: Shape, sizes: Shape, starts: Sequence[Value]
 def dynamic_update_slice(
     b: Build, op: DynamicUpdateSlice, operand: Value, update: Value, *starts: Value
 ) -> Value:
-    """Rows of the operand assigned."""
+    """The operand with the slice's rows replaced by the update."""
     del op
     if not update.type.elements:
         return operand
@@ -212,7 +212,7 @@ def _scatters_by_kernel(node: Node) -> bool:
 
 @legal(Scatter, unless=_scatters_by_kernel)
 def scatter(b: Build, op: Scatter, updates: Value, indices: Value, *operand: Value) -> Value:
-    """Rows of the operand; what is out of bounds goes to one more row, which is dropped."""
+    """Scatter by rows; updates out of bounds go to an added row of the operand, then dropped."""
     (wanted,) = b.result_types
     if not updates.type.elements:
         return operand[0] if operand else b.filled(0, wanted)

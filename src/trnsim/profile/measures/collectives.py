@@ -1,9 +1,9 @@
 """Collectives of a timeline, and how much of them computation hides.
 
 A collective lasts from the moment when the last member of its group is ready until its engine, the
-CC-Core, is free. It is *exposed* while none of the rank's compute engines (Tensor, Vector, Scalar,
-GpSimd) is busy, on none of its cores, and *hidden* while one is: a faster link would save exposed
-time, if nothing else held the engines up. DMA hides nothing: a load beside a collective is no
+CC-Core, is free. It is *exposed* while no compute engine (Tensor, Vector, Scalar, GpSimd) of any of
+the rank's cores is busy, and *hidden* while one is: a faster link would save exposed time, if
+nothing else held the engines up. DMA hides nothing: a load beside a collective is no
 computation. The wait for members that are late comes before the collective, and is neither.
 """
 

@@ -94,7 +94,7 @@ def _local_times(start: datetime, hours: int) -> list[datetime]:
 
 
 def scores(draws: int, steps: int, generator: np.random.Generator) -> Array:
-    """Standard normal scores ``[draws, steps]``, constant in an hour, correlated between hours.
+    """Standard normal scores ``[draws, steps]``, constant within an hour, correlated between hours.
 
     The correlation of two hours is ``exp(-hours apart / CORRELATION_HOURS)``.
     """

@@ -40,7 +40,7 @@ class BoundedServer(WSGIServer):
         self.set_app(application)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread of its own; where the bound is reached, the oldest one is closed."""
+        """Answer in a new thread; at the bound, the oldest connection is closed first."""
         with self._lock:
             if len(self._open) >= CONNECTIONS_MAX:
                 _, oldest = self._open.popitem(last=False)

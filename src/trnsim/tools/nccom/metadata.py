@@ -66,9 +66,9 @@ class Metadata:
         return self.entries[rank].send_displs[0 if self.is_gather else peer]
 
     def receive_offsets(self, group: Sequence[int], receiver: int) -> tuple[int, ...]:
-        """The elements at which a rank receives the chunk of each member of its group.
+        """Offsets in the receive buffer, in elements, of the chunks from members of the group.
 
-        They are the file's, or chunks follow each other.
+        Where the file has no offsets, chunks lie one after another.
 
         Args:
             group: the ranks of the group.

@@ -1,8 +1,8 @@
 """The ranks of an operation: groups that work at once, and pairs of a permute.
 
-AWS's files hold a list of lists of groups, and of pairs; each example has one, and others are
-refused. Sub-groups of ``--data-parallel-dimension D`` are every ``ranks / D``-th rank, so that of D
-instances each gives one rank to a group, for which the option is meant.
+AWS's files hold a list of lists of groups, or of pairs. Each example has one inner list; a file
+with several is refused. With ``--data-parallel-dimension D`` a group is every ``ranks / D``-th
+rank: on D instances, one rank of each instance.
 
 Source: aws-neuron-sdk tools/neuron-sys-tools/nccom-test.rst, Replica Group and its examples;
 neuron-runtime/about/collectives.rst, Permute Operation.

@@ -81,11 +81,11 @@ class LoadedProgram:
         Args:
             rank: the rank.
             world: number of ranks.
-            exchanges: where the ranks of one model meet; by default where all programs of `world`
-                ranks meet that are loaded one by one.
+            exchanges: communicator of one model's ranks; None for the one that all separately
+                loaded programs of `world` ranks share.
 
         Raises:
-            BadInput: for a rank that is not there.
+            BadInput: the rank is not in 0 to `world` - 1.
         """
         if not 0 <= rank < world:
             raise BadInput(
@@ -255,7 +255,7 @@ class LoadedProgram:
             return [value.cpu() for value in (*results, *new_states)]
 
     def _weights_on(self, core: int, weights: Sequence[Tensor]) -> list[Tensor]:
-        """The weights on a core, which they are moved to once."""
+        """The weights on a core; the first call for the core copies them there."""
         on_core = self._weights.get(core)
         if on_core is None:
             self._check_weights(weights)
@@ -463,17 +463,17 @@ def _read(program: Tensor) -> StoredProgram:
 
 
 class _Loading:
-    """The loading of modules to their cores when they are made or read.
+    """Whether a module is loaded to its cores as soon as it is made or read from a file.
 
     Attributes:
-        is_off: True while modules are not loaded then.
+        is_off: True while a module waits for its first run to be loaded.
     """
 
     is_off = False
 
     @contextmanager
     def off(self) -> Generator[None]:
-        """Context in which modules are loaded to no core; their first run does that."""
+        """Context in which a module is loaded to its cores by its first run, not before."""
         before, self.is_off = self.is_off, True
         try:
             yield

@@ -401,10 +401,10 @@ def _without_prefix(traced: TracedModule) -> TracedModule:
 
 
 def _drop_writes(traced: TracedModule, *, are_kept: bool) -> list[fx.Node]:
-    """Remove writes to arguments at the graph's end: only states that are named are kept.
+    """Remove the writes to inputs that functionalization puts at the graph's end.
 
-    Functionalization adds them, one for each buffer that the module changes. With `are_kept` the
-    values that weights were given are results of the graph: the weights are returned.
+    It adds one for each buffer that the module changes. With `are_kept`, the written values of
+    weights become outputs of the graph, and the nodes of these weights are returned.
     """
     graph = traced.module.graph
     inputs = {node for node in graph.nodes if node.op in ("placeholder", "get_attr")}

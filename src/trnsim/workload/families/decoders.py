@@ -128,7 +128,7 @@ def layers_of(config: DecoderConfig) -> tuple[tuple[Layer, ...], list[int]]:
 
 
 def attention_of(config: DecoderConfig, window: int, place: int) -> Attention | LatentAttention:
-    """The attention of the layer at a place.
+    """The attention of the layer with index `place`.
 
     Raises:
         BadInput: where heads do not divide the hidden size, or KV heads not the heads.

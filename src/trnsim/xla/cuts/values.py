@@ -192,9 +192,9 @@ class TensorStorage:
         value: the value that the memory holds.
         address: its address.
         origin: the data that it held before it was written, which the program may overwrite.
-        views: values of views, by their geometry; none from before the memory was written.
+        views: values of views of the present value, by their geometry.
         holders: weak references to tensors of views, by their geometry.
-        owner: a weak reference to the memory's owner.
+        owner: a weak reference to PyTorch's storage; None if none was recorded.
     """
 
     __slots__ = ("address", "holders", "origin", "owner", "value", "views")

@@ -349,7 +349,7 @@ class Evaluation(FusedComputation):
         return None
 
     def _is_of_rows(self, value: Value, node: Node) -> bool:
-        """True if a value broadcasts a deferred reduction; the reduction's operand is collected."""
+        """True if a value broadcasts a deferred reduction, whose operand is then collected."""
         is_alike = self._joins and value.shape == self.value.shape
         if not is_alike or not isinstance(node.operation, BroadcastInDim):
             return False

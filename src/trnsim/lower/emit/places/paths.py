@@ -18,7 +18,7 @@ def is_passed(node: Node) -> bool:
 
 
 def follow(path: Path, place: TensorPlace) -> TensorPlace | None:
-    """A place seen through a path of views; None if no strides describe it."""
+    """The place of the value that a path of views makes of `place`; None if no strides give it."""
     current: TensorPlace | None = place
     for node in path:
         if current is not None and isinstance(node.operation, Transpose):

@@ -188,7 +188,12 @@ def axes_along(place: TensorPlace, dims: Sequence[int]) -> list[tuple[int, Step]
 def runs(
     lengths: list[tuple[int, Step]], start: int, count: int, width: int
 ) -> Iterator[tuple[int, int, Step, Step]]:
-    """Pieces of a range with one stride each: position in the range, length, begin, stride."""
+    """Pieces of a range of elements with one stride each.
+
+    Yields:
+        The index of its first element in the range, its length, its first element's offset, and
+        its stride.
+    """
     if not lengths:
         still = (0,) * width
         yield 0, count, still, still

@@ -155,7 +155,7 @@ class _Checks:
 
 
 def forms_in(value: Any, path: str) -> Iterator[tuple[str, StoredTile | StoredRegister]]:
-    """The tiles and registers among operands, with those that are their indices, and the fields."""
+    """(field, tile or register) of each tile and register in `value`, indices of tiles included."""
     if isinstance(value, dict):
         for name, item in value.items():
             yield from forms_in(item, f"{path}.{name}")
