@@ -193,6 +193,15 @@ def test_an_attention_of_a_graph_counts_as_some_halves():
     half_s = form.fixed_s / 2 + form.sequence_s
     assert attentions(block) == 1
     assert counted.parts_s["fixed"] - plain.parts_s["fixed"] == pytest.approx(1.5 * half_s)
+    for times in (0, 2):  # a part without attention, and a block of two
+        products = [product for product in block.products if product.name != "scores"]
+        products += times * [product for product in block.products if product.name == "scores"]
+        part = replace(block, products=tuple(products))
+        more_s = (
+            replace(form, attention_halves=1.5).forward(part, given).parts_s["fixed"]
+            - form.forward(part, given).parts_s["fixed"]
+        )
+        assert more_s == pytest.approx(times * 1.5 * half_s)
 
 
 def test_gradients_of_one_kernels_attention_take_twice_its_scores_and_no_products():

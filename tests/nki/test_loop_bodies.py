@@ -64,6 +64,21 @@ def test_a_matmul_that_overwrites_in_one_turn_and_adds_in_another_is_refused(ran
     trnsim.run(products, a, parts, kind, numerics=False)
 
 
+def test_a_transpose_overwrites_in_each_turn(random):
+    @nki.jit
+    def kernel(x, identity):
+        tile, one = nl.load(x), nl.load(identity)
+        turned = nl.ndarray(x.shape[::-1], x.dtype, buffer=nl.psum)
+        nl.fori_loop(0, 3, lambda _: nisa.nc_matmul(turned, tile, one, is_transpose=True) and None)
+        out = nl.ndarray(turned.shape, x.dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(out, nl.copy(turned))
+        return out
+
+    x = random((32, 16))
+    found = trnsim.run(kernel, x, np.eye(32, dtype=np.float32)).outputs
+    np.testing.assert_array_equal(found, x.T)
+
+
 def test_loops_of_python_add_up_as_before(random):
     @nki.jit
     def kernel(a, parts):
@@ -146,6 +161,153 @@ def test_a_turn_with_other_instructions_than_those_before_is_refused(kind, versi
         trnsim.run(nki.jit(stateful), x, kind, nki=version)
     assert caught.value.line.file == __file__
     nki.simulate(nki.jit(stateful))(x, kind)
+
+
+@nki.jit
+def gathered(x, rows, kind):
+    """Copies rows of x in a device loop, by an index that its Python chooses."""
+    tile = nl.ndarray((rows.shape[1], x.shape[1]), x.dtype, buffer=nl.sbuf)
+    one, other = (nl.load(rows[at].reshape((rows.shape[1], 1))) for at in range(2))
+    turns = []
+
+    def body(i):
+        turns.append(1)
+        is_first = len(turns) == 1
+        pattern = [[x.shape[1], rows.shape[1]], [1, x.shape[1]]]
+        if kind == "vector":
+            source = x.ap(pattern, vector_offset=one if is_first else other)
+        elif kind == "scalar":
+            source = x.ap(pattern, scalar_offset=(one if is_first else other)[:1, :1])
+        elif kind == "part":
+            source = x.ap(pattern, scalar_offset=one[len(turns) - 1 : len(turns), :1])
+        elif kind == "none":
+            source = x.ap(pattern, **({"scalar_offset": i} if is_first else {}))
+        elif kind == "register":
+            source = x.ap(pattern, scalar_offset=i if is_first else one[:1, :1])
+        else:
+            source = x.ap(pattern, vector_offset=one)
+        nisa.dma_copy(tile, source)
+
+    nl.fori_loop(0, 2, body)
+    out = nl.ndarray(tile.shape, x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(out, tile)
+    return out
+
+
+@pytest.mark.parametrize("kind", ["vector", "scalar", "part", "none", "register", "same"])
+def test_an_address_is_an_operand_of_the_body_too(kind):
+    x, rows = np.arange(28, dtype=np.float32).reshape(7, 4), np.array([[0, 2], [3, 1]], np.int32)
+    if kind == "same":
+        np.testing.assert_array_equal(trnsim.run(gathered, x, rows, kind).outputs, x[rows[0]])
+        return
+    with pytest.raises(IllegalInstruction, match="dma_copy in a later turn"):
+        trnsim.run(gathered, x, rows, kind)
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "is_legal"),
+    [
+        ([1.0, 1.0], True),
+        ([NAN, -NAN], True),
+        ([0.0, -0.0], False),
+        ([NAN, 1.0], False),
+        ([1.0, 1], False),
+        ([1, True], False),
+        (["tensor", 1.0], False),
+    ],
+)
+def test_numbers_of_turns_are_compared_by_type_and_value(numbers, is_legal):
+    @nki.jit
+    def kernel(x):
+        tile, column = nl.load(x), nl.load(x[:, :1])
+        turns = iter(numbers)
+
+        def body(_):
+            number = next(turns)
+            operand = column if number == "tensor" else number
+            nisa.tensor_scalar(tile, tile, op0=nl.add, operand0=operand)
+
+        nl.fori_loop(0, 2, body)
+        return x
+
+    x = np.ones((4, 6), np.float32)
+    if is_legal:
+        trnsim.run(kernel, x)
+        return
+    with pytest.raises(IllegalInstruction, match="tensor_scalar in a later turn"):
+        trnsim.run(kernel, x)
+
+
+def test_a_tensor_of_the_body_in_another_format_is_another_operand():
+    @nki.jit
+    def kernel(x):
+        tile, formats = nl.load(x), iter([nl.float32, nl.bfloat16])
+
+        def body(_):
+            made = nl.ndarray(x.shape, next(formats), buffer=nl.sbuf)
+            nisa.tensor_copy(made, tile)
+
+        nl.fori_loop(0, 2, body)
+        return x
+
+    with pytest.raises(IllegalInstruction, match="tensor_copy in a later turn"):
+        trnsim.run(kernel, np.ones((4, 6), np.float32))
+
+
+def test_another_instruction_with_the_same_operands_is_refused():
+    @nki.jit
+    def kernel(x):
+        tile, makers = nl.load(x), iter([nisa.max8, nisa.tensor_copy])
+        made = nl.ndarray((x.shape[0], 8), x.dtype, buffer=nl.sbuf)
+
+        def body(_):
+            next(makers)(made, tile)
+
+        nl.fori_loop(0, 2, body)
+        return x
+
+    with pytest.raises(IllegalInstruction, match="tensor_copy in a later turn"):
+        trnsim.run(kernel, np.ones((4, 8), np.float32))
+
+
+@pytest.mark.filterwarnings("ignore:nl.dynamic_range")
+def test_a_loop_in_a_dynamic_range_moves_with_its_turns(random):
+    @nki.jit
+    def kernel(x):
+        out, tile = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm), nl.load(x)
+
+        for i in nl.dynamic_range(0, x.shape[1] // 8):
+
+            def body(_):
+                part = tile[:, nl.ds(i * 8, 8)]  # noqa: B023
+                nisa.tensor_scalar(part, part, op0=nl.multiply, operand0=2.0)
+
+            nl.fori_loop(0, 2, body)
+        nl.store(out, tile)
+        return out
+
+    x = random((4, 24))
+    np.testing.assert_array_equal(trnsim.run(kernel, x, nki="0.6").outputs, 4 * x)
+
+
+def test_an_instruction_that_only_the_last_turn_has_is_refused():
+    @nki.jit
+    def kernel(x):
+        tile, turns = nl.load(x), []
+
+        def body(_):
+            turns.append(1)
+            for _ in range(2 if len(turns) == 3 else 1):
+                nisa.tensor_scalar(tile, tile, op0=nl.multiply, operand0=2.0)
+
+        nl.fori_loop(0, 3, body)
+        return x
+
+    with pytest.raises(IllegalInstruction, match="tensor_scalar in a later turn"):
+        trnsim.run(kernel, np.ones((4, 6), np.float32))
 
 
 def test_tensors_of_the_body_are_new_in_each_turn():

@@ -81,7 +81,8 @@ def _parts(value: object, nesting: Nesting) -> object:
         serial = value.storage.root_serial
         is_fixed = running_turns() == len(nesting.turns)
         part = value.pattern if is_fixed else value.shape
-        return (serial if serial < nesting.since else None, part, value.dtype)
+        index = value.index and (value.index.__class__, _parts(value.index.source, nesting))
+        return (serial if serial < nesting.since else None, part, value.dtype, index)
     if isinstance(value, tuple):
         return tuple(_parts(part, nesting) for part in value)
     if isinstance(value, VirtualRegister | Scalar):
