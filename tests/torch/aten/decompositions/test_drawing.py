@@ -28,6 +28,9 @@ DRAWN = {
     "randn": lambda x: torch.randn(4, 6, device=x.device),
     "rand": lambda x: torch.rand(4, 6, device=x.device),
     "randint": lambda x: torch.randint(3, 9, (4, 6), device=x.device),
+    "rand_like": torch.rand_like,
+    "randn_like": torch.randn_like,
+    "randint_like": lambda x: torch.randint_like(x, 3, 9),
     "random_": lambda x: x.random_(),
     "exponential_": lambda x: x.exponential_(2.0),
 }
