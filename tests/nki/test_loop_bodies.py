@@ -342,6 +342,41 @@ def test_an_inner_loop_may_first_turn_in_a_later_turn_of_the_outer(random):
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
+def nested(x, kind):
+    """Doubles in a device loop whose Python chooses the loop inside it."""
+    tile = nl.load(x)
+    turns = []
+
+    def double(_):
+        nisa.tensor_scalar(tile, tile, op0=nl.multiply, operand0=2.0)
+
+    def body(_):
+        turns.append(1)
+        if kind == "bound":
+            nl.fori_loop(0, len(turns), double)
+        elif kind == "step":
+            nl.fori_loop(0, 4, double, step=len(turns))
+        else:
+            nl.fori_loop(0, 2, double)
+        if kind == "more" and len(turns) > 1:
+            nl.fori_loop(0, 2, double)
+
+    nl.fori_loop(0, 3, body)
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(out, tile)
+    return out
+
+
+@pytest.mark.parametrize("kind", ["bound", "step", "more"])
+def test_a_turn_with_another_loop_inside_is_refused(kind):
+    x = np.ones((4, 4), np.float32)
+    with pytest.raises(IllegalInstruction, match=r"nl\.fori_loop in a later turn") as caught:
+        trnsim.run(nki.jit(nested), x, kind)
+    assert caught.value.line.file == __file__
+    nki.simulate(nki.jit(nested))(x, kind)
+    np.testing.assert_array_equal(trnsim.run(nki.jit(nested), x, "same").outputs, 64 * x)
+
+
 @pytest.mark.parametrize("is_loaded", [False, True])
 def test_a_scalar_of_a_turn_ends_with_it(is_loaded):
     @nki.jit

@@ -13,7 +13,7 @@ infers it. Where the first turn would overwrite and a later one add, no document
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, overload
 
 from trnsim.errors import IllegalInstruction, Unspecified
 from trnsim.isa import Instruction, NcMatmul, NcMatmulMx, Scalar, VirtualRegister
@@ -52,6 +52,27 @@ def check_turn(instruction: Instruction) -> None:
         _check_sum(instruction)
 
 
+def check_loop(loop: str, *bounds: object) -> None:
+    """Refuse a device loop in another's body that earlier turns have not had there.
+
+    Bounds that are numbers are those of Python, and compared; registers and scalars may differ.
+
+    Args:
+        loop: name of the function, such as "nl.fori_loop".
+        bounds: first value, end and step, if it has them.
+
+    Raises:
+        IllegalInstruction: for such a loop.
+    """
+    if is_simulator() or not running_turns():
+        return
+    nesting = current_core().nesting
+    is_fixed = running_turns() == len(nesting.turns)
+    note = (loop, tuple(bound if is_fixed else None for bound in _parts(bounds, nesting)))
+    if nesting.earlier(_ISSUED, note) != note:
+        _refuse(f"{loop} in a later turn of a device loop, where earlier turns")
+
+
 def check_end_of_turn() -> None:
     """Refuse a turn of a device loop with fewer instructions than those before it.
 
@@ -71,6 +92,10 @@ def _refuse(what: str) -> None:
     )
 
 
+@overload
+def _parts(value: tuple[object, ...], nesting: Nesting) -> tuple[object, ...]: ...
+@overload
+def _parts(value: object, nesting: Nesting) -> object: ...
 def _parts(value: object, nesting: Nesting) -> object:
     """The properties of an operand that must not change from turn to turn.
 

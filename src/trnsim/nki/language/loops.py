@@ -30,7 +30,7 @@ from trnsim.isa import Scalar, VirtualRegister
 from trnsim.isa.control import register
 from trnsim.nki.arguments import documented, documented_class, integers
 from trnsim.nki.dialect import follows, running_version
-from trnsim.nki.loop_bodies import check_end_of_turn
+from trnsim.nki.loop_bodies import check_end_of_turn, check_loop
 from trnsim.nki.registers import warn_of_removal
 from trnsim.nki.scalars import NkiScalar, in_turn, require_in_turn
 from trnsim.program import current_core, has_current_core
@@ -194,6 +194,7 @@ def while_loop(init: VirtualRegister, body_fun: Callable[[VirtualRegister], obje
     _refuse_reordering("a device loop")
     _check_body("while_loop", body_fun)
     condition = _condition(init)
+    _check_loop("nl.while_loop")
     with _body("nl.while_loop") as begin_turn:
         for _ in range(register.LONGEST_LOOP):
             if not condition.is_true():
@@ -250,6 +251,7 @@ def _turns(loop: str, first: object, last: object, step: Any) -> range:
             fix="check what was loaded into the registers of its bounds, or run fewer turns",
             source=source,
         )
+    _check_loop(loop, first, last, step)
     return turns
 
 
@@ -299,6 +301,11 @@ def _body(loop: str) -> Generator[Callable[[], None]]:
     core = current_core()
     with core.memory.loop(loop), core.nesting.loop() as begin_turn:
         yield begin_turn
+
+
+def _check_loop(loop: str, *bounds: object) -> None:
+    if has_current_core():
+        check_loop(loop, *bounds)
 
 
 def _end_turn() -> None:
