@@ -6,6 +6,7 @@ from typing import ClassVar
 import pytest
 
 from trnsim.nki import language as nl
+from trnsim.nki.language.objects import FieldsMisused
 
 
 def test_keywords_become_attributes_and_class_attributes_are_defaults():
@@ -90,6 +91,30 @@ def test_positional_arguments_fill_the_fields_in_their_order():
     assert (made.rows, made.columns) == (1, 2)
     with pytest.raises(TypeError, match="Ordered takes 3 positional arguments but 4 were given"):
         Ordered(1, 2, 3, 4)
+
+
+@pytest.mark.parametrize("decorate", [dataclass, lambda cls: cls])
+def test_a_field_by_position_and_by_name_is_refused(decorate):
+    @decorate
+    class Twice(nl.NKIObject):
+        rows: int
+        columns: int = 4
+
+    with pytest.raises(FieldsMisused, match="Twice with 'rows' by position and by name") as caught:
+        Twice(1, rows=2)
+    assert "legal: rows, columns" in str(caught.value)
+    assert "leave out one of them: rows=2" in caught.value.fix
+    assert caught.value.line.file == __file__
+
+
+def test_arguments_of_a_class_without_fields_are_told_how_to_be_passed():
+    class Bare(nl.NKIObject):
+        pass
+
+    with pytest.raises(FieldsMisused, match="the class annotates no names") as caught:
+        Bare(1)
+    assert "pass them by name" in caught.value.fix
+    assert caught.value.line.file == __file__
 
 
 def test_post_init_is_called_on_every_way_in():

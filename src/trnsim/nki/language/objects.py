@@ -13,8 +13,16 @@ import dataclasses
 import inspect
 from typing import Any
 
+from trnsim.errors import IllegalInstruction
+
+_SOURCE = "nki-language-guide.rst, Class Support"
+
 _DATACLASS_CODE_FILE = "<string>"
 """The file name in the code of an `__init__` that @dataclass generates."""
+
+
+class FieldsMisused(IllegalInstruction, TypeError):
+    """Arguments that are no fields of a class, or fields that are given twice."""
 
 
 class ObjectType(type):
@@ -24,7 +32,7 @@ class ObjectType(type):
         """An instance: by __init__ if someone wrote one or a generated one accepts the arguments.
 
         Raises:
-            TypeError: for more positional arguments than fields.
+            FieldsMisused: for more positional arguments than fields, or a field given twice.
         """
         init = getattr(cls, "__init__")  # noqa: B009  mypy takes cls.__init__ for an instance's
         is_ours = init is NKIObject.__init__
@@ -67,10 +75,22 @@ def _accepts(init: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 def _attributes(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Attributes by name: fields' defaults, replaced by positional arguments and keywords."""
     defaults = _defaults(cls)
+    name = cls.__name__
+    fields = f"legal: {', '.join(defaults) or 'none, as the class annotates no names'}"
     if len(args) > len(defaults):
-        raise TypeError(
-            f"{cls.__name__} takes {len(defaults)} positional arguments but {len(args)} were given"
+        raise FieldsMisused(
+            f"{name} takes {len(defaults)} positional arguments but {len(args)} were given; "
+            f"{fields}",
+            fix=f"annotate further fields in the class, or pass them by name: {name}(depth=3)",
+            source=_SOURCE,
         )
+    for field in list(defaults)[: len(args)]:
+        if field in kwargs:
+            raise FieldsMisused(
+                f"{name} with {field!r} by position and by name; each field once, {fields}",
+                fix=f"leave out one of them: {field}={kwargs[field]!r}, or the argument before it",
+                source=_SOURCE,
+            )
     return defaults | dict(zip(defaults, args, strict=False)) | kwargs
 
 
