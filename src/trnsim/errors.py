@@ -119,11 +119,16 @@ def is_program_file(file: str) -> bool:
 
 def is_users_file(file: str) -> bool:
     """True for a file of neither trnsim nor Python's standard library; installed packages count."""
-    if file.endswith(_WRAPPER_FILES) or file.startswith(_PACKAGE):
+    if file.endswith(_WRAPPER_FILES) or is_of_trnsim(file):
         return file.startswith(_EXAMPLES)
     if file.startswith(_STANDARD_LIBRARY):
         return file.removeprefix(_STANDARD_LIBRARY).startswith(_INSTALLED)
     return not file.startswith("<") or file.startswith(_CELLS)
+
+
+def is_of_trnsim(file: str) -> bool:
+    """True for a file of trnsim, its examples included."""
+    return file.startswith(_PACKAGE)
 
 
 class _Requester(threading.local):

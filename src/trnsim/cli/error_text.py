@@ -7,16 +7,14 @@ from pathlib import Path
 from traceback import FrameSummary, StackSummary, TracebackException, format_exception
 from typing import Final
 
-import trnsim
 from trnsim.cli.terminal import complain
-from trnsim.errors import EmulatorError, SourceLine
+from trnsim.errors import EmulatorError, SourceLine, is_of_trnsim
 from trnsim.foreign_text import terminal_text
 from trnsim.user_traceback import keeps_all_frames
 
 INTERRUPTED: Final = 130
 """The exit status of a program that Ctrl-C ended, as shells count it."""
 _INSTALLS_BY_MODULE: Final = {"torch": "pip install 'trnsim[torch]'"}
-_PACKAGE: Final = Path(trnsim.__file__).parent
 _PARSER_PACKAGES: Final = frozenset({"typer", "click"})
 """Recent releases of typer carry click inside them; older ones need it as a package."""
 
@@ -88,8 +86,3 @@ def _is_machinery(file: str) -> bool:
         or path == Path(sys.argv[0])
         or not _PARSER_PACKAGES.isdisjoint(parent.name for parent in path.parents)
     )
-
-
-def is_of_trnsim(file: str) -> bool:
-    """True if a file is part of trnsim."""
-    return Path(file).is_relative_to(_PACKAGE)

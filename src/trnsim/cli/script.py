@@ -18,9 +18,8 @@ from typing import Final
 from trnsim import arch, files
 from trnsim.arch.environment import TARGET_VARIABLE
 from trnsim.cli import array_files
-from trnsim.cli.error_text import is_of_trnsim
 from trnsim.demo import examples
-from trnsim.errors import BadInput, SourceLine
+from trnsim.errors import BadInput, SourceLine, is_of_trnsim
 from trnsim.gate.kernel_file import kernel_named, module_of
 from trnsim.runner import run_of_call
 from trnsim.runs import Run, collecting

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-import trnsim
 from trnsim.arch import Target
-from trnsim.errors import BadInput, EmulatorError, SourceLine, is_users_file
+from trnsim.errors import BadInput, EmulatorError, SourceLine, is_of_trnsim, is_users_file
 from trnsim.gate.baselines import Baselines, Key
 from trnsim.gate.difference import KernelTimeDifference, difference
 from trnsim.gate.kernel_file import Arguments, KernelCase
@@ -28,7 +27,6 @@ from trnsim.runs import Launchable, Run, collecting
 from trnsim.user_traceback import FULL_TRACEBACK, keeps_all_frames, users_stack
 
 _US: Final = 1e-6
-_PACKAGE: Final = Path(trnsim.__file__).parent
 _MOST_LINES: Final = 3
 """Lines that a message names."""
 _MAIN_SHARE: Final = 0.5
@@ -182,7 +180,7 @@ def _assertion(error: AssertionError) -> GateFinding:
         AssertionError: it is trnsim's own.
     """
     frame = traceback.extract_tb(error.__traceback__)[-1]
-    if Path(frame.filename).is_relative_to(_PACKAGE):
+    if is_of_trnsim(frame.filename):
         raise error
     line = SourceLine(frame.filename, frame.lineno or 0)
     return GateFinding(

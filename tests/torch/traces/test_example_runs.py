@@ -1,9 +1,11 @@
 import logging
+from pathlib import Path
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
+from trnsim import errors
 from trnsim.errors import BadInput
 from trnsim.torch.traces.example_runs import example_run
 from trnsim.torch.traces.tracing import trace_function
@@ -62,8 +64,15 @@ def test_errors_of_trnsim_are_as_they_are():
 
 
 def test_an_error_within_trnsim_itself_has_all_its_frames(monkeypatch):
-    monkeypatch.setattr("trnsim.torch.traces.example_runs._PACKAGE", __file__)
+    monkeypatch.setattr("trnsim.errors._PACKAGE", __file__)
     with pytest.raises(KeyError) as raised, example_run("f", X):
         {}["a"]
     assert not hasattr(raised.value, "__notes__")
     assert traceback_lines(raised.value) is None
+
+
+def test_an_error_of_a_package_whose_name_begins_with_trnsim_has_the_note():
+    code = compile("{}['a']", f"{Path(errors.__file__).parent}_models/model.py", "exec")
+    with pytest.raises(KeyError) as raised, example_run("f", X):
+        exec(code)  # noqa: S102  our own text
+    assert "f raised it for the example inputs float32[2, 3]" in raised.value.__notes__[0]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Generator
 from contextlib import contextmanager
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
@@ -13,10 +12,9 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from trnsim.device.program_line import program_line
-from trnsim.errors import EmulatorError, SourceLine, is_program_file
+from trnsim.errors import EmulatorError, SourceLine, is_of_trnsim, is_program_file
 from trnsim.user_traceback import explain
 
-_PACKAGE: Final = str(Path(__file__).parents[2])
 _log: Final = logging.getLogger("torch._subclasses.fake_tensor")
 _MOST_SHOWN: Final = 8
 _MOST_CHARACTERS: Final = 80
@@ -36,7 +34,7 @@ def example_run(title: str, example_inputs: Any) -> Generator[None]:
         raise
     except Exception as error:
         frames = _frames(error.__traceback__)
-        if not frames[-1].file.startswith(_PACKAGE):
+        if not is_of_trnsim(frames[-1].file):
             explain(error, "\n  ".join(_note(title, example_inputs, frames)))
         raise
     finally:
