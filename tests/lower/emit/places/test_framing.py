@@ -53,6 +53,107 @@ def test_what_is_repeated_covers_nothing():
     assert has_no_repeats(one.repeated((1, 3), (1,)))
 
 
+IMAGE = (3, 40, 5, 7)
+BY_CHANNELS = Frame(IMAGE, (1,), (0, 2, 3))
+BY_IMAGES = Frame(IMAGE, (0, 1), (2, 3))
+
+
+def stored(*shape):
+    return in_hbm(Stored(*shape), shape)
+
+
+def frame_of_reader(read, leaf=None, shape=IMAGE, dtype="float32"):
+    """The frame of ``x + 1``, or of x in FP32, which `read` combines with other values."""
+    g = Graph()
+    x = g.input(shape, dtype)
+    y = (
+        g.elementwise("add", x, 1.0)
+        if dtype == "float32"
+        else g.elementwise("convert", x, dtype="float32")
+    )
+    g.outputs = [read(g, y)]
+    emission = Emission(g, ProgramInputs(frozenset(), None), 1 << 16)
+    return choose_frame(emission, y, [leaf or stored(*shape)], {x.number})
+
+
+def less_vector(dims, lengths):
+    """What subtracts a vector repeated along `dims` of the value."""
+
+    def read(g, y):
+        vector = g.input(lengths, "float32")
+        return g.elementwise("subtract", y, g.broadcast_in_dim(vector, y.shape, dims))
+
+    return read
+
+
+less_channels = less_vector((1,), (40,))
+
+
+def test_what_is_combined_with_a_vector_of_channels_lies_by_channels():
+    assert frame_of_reader(less_channels) == BY_CHANNELS
+    assert frame_of_reader(less_vector((0, 1, 2, 3), (1, 40, 1, 1))) == BY_CHANNELS
+
+
+def test_a_reader_of_a_reader_counts_too():
+    assert frame_of_reader(lambda g, y: less_channels(g, g.elementwise("tanh", y))) == BY_CHANNELS
+
+
+@pytest.mark.parametrize(
+    ("shape", "dims", "lengths"),
+    [
+        (IMAGE, (0, 1), (3, 40)),  # a number for each image's channel
+        (IMAGE, (3,), (7,)),  # a row's
+        (IMAGE, (2,), (5,)),
+        ((3, 40, 1, 7), (1,), (40,)),  # rows alone are no images
+        ((300, 40), (1,), (40,)),
+        (IMAGE, (0, 1, 2, 3), (1, 1, 1, 1)),
+    ],
+)
+def test_no_other_repeated_value_decides(shape, dims, lengths):
+    frame = frame_of_reader(less_vector(dims, lengths), shape=shape)
+    assert frame == frame_of_reader(lambda g, y: g.elementwise("tanh", y), shape=shape)
+    assert frame.p_dims != (1,)
+
+
+def test_a_value_that_each_reader_widens_keeps_its_rows():
+    assert frame_of_reader(less_channels, dtype="bfloat16").p_dims != (1,)
+
+
+def test_a_stored_matrix_of_pixels_keeps_its_rows():
+    pixels = stored(3 * 5 * 7, 40).reshaped((3, 5, 7, 40)).transposed((0, 3, 1, 2))
+    assert frame_of_reader(less_channels, pixels) == Frame(IMAGE, (0, 2, 3), (1,))
+
+
+def frame_of_repeated(lengths, dims, permutation=None, shape=IMAGE):
+    """The frame of a sum of images and of a leaf with `dims`, repeated over the others."""
+    g = Graph()
+    x, v = g.input(shape, "float32"), g.input(lengths, "float32")
+    y = g.elementwise("add", x, g.broadcast_in_dim(v, shape, dims))
+    g.outputs = [y]
+    emission = Emission(g, ProgramInputs(frozenset(), None), 1 << 16)
+    leaf = stored(*lengths)
+    if permutation:
+        leaf = stored(*(lengths[dim] for dim in permutation)).transposed(permutation)
+    leaves = [stored(*shape), leaf.repeated(shape, dims)]
+    return choose_frame(emission, y, leaves, {x.number, v.number})
+
+
+def test_what_repeats_a_number_over_an_image_has_images_as_rows():
+    assert frame_of_repeated((3, 40), (0, 1)) == BY_IMAGES
+    assert frame_of_repeated((3, 40, 1, 1), (0, 1, 2, 3)) == BY_IMAGES
+
+
+def test_numbers_of_images_in_another_order_are_no_rows():
+    assert frame_of_repeated((3, 40), (0, 1), permutation=(1, 0)) == row_major_frame(IMAGE)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "dims"), [((3, 40, 5), (0, 1, 2)), ((5, 7), (2, 3)), ((3, 7), (0, 3))]
+)
+def test_what_repeats_rows_or_whole_images_has_not(lengths, dims):
+    assert frame_of_repeated(lengths, dims) == row_major_frame(IMAGE)
+
+
 def of_normalization(made, g, x):
     """The gradient of batch normalization by its input, as PyTorch's compiler writes it."""
     mean, scale = (made.repeated(made.given(x.shape[1]), x, [1]) for _ in range(2))
