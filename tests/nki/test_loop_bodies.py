@@ -415,3 +415,166 @@ def test_a_while_loop_has_one_body_too():
 
     with pytest.raises(IllegalInstruction, match="tensor_scalar in a later turn"):
         trnsim.run(kernel, np.ones((4, 4), np.float32))
+
+
+@pytest.mark.parametrize("kind", ["number", "tensor", "part", "operator", "more", "fewer"])
+@pytest.mark.parametrize("version", ["0.4", "0.6"])
+@pytest.mark.filterwarnings("ignore:nl.dynamic_range")
+def test_a_dynamic_range_has_one_body_too(kind, version):
+    """The turns of nl.fori_loop, written as those of nl.dynamic_range."""
+
+    @nki.jit
+    def kernel(x, kind):
+        one, other = nl.load(x), nl.load(x)
+        for count, _ in enumerate(nl.dynamic_range(0, 3), 1):
+            if kind == "number":
+                nisa.tensor_scalar(one, one, op0=nl.multiply, operand0=float(count))
+            elif kind == "tensor":
+                nisa.tensor_tensor(one, one, other if count % 2 else one, op=nl.add)
+            elif kind == "part":
+                nisa.tensor_copy(one[:, count - 1 : count], other[:, :1])
+            elif kind == "operator":
+                nisa.tensor_tensor(one, one, other, op=nl.add if count % 2 else nl.subtract)
+            if (kind, count > 1) in (("more", True), ("fewer", False)):
+                nisa.tensor_scalar(one, one, op0=nl.add, operand0=1.0)
+        return x
+
+    x = np.ones((4, 4), np.float32)
+    with pytest.raises(IllegalInstruction, match="the body is traced once") as caught:
+        trnsim.run(kernel, x, kind, nki=version)
+    assert caught.value.line.file == __file__
+    trnsim.run(kernel, x, "same", nki=version)
+
+
+def moved(x, kind):
+    """Doubles x in an nl.dynamic_range, 8 columns a turn, by Python's numbers or by registers."""
+    out, tile = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm), nl.load(x)
+    extra = 0
+    for i in nl.dynamic_range(0, x.shape[1] // 8):
+        if kind == "read":
+            part = tile[:, int(i) * 8 : (int(i) + 1) * 8]
+        elif kind == "counted":
+            part = tile[:, nl.ds(i * 4 + extra, 8)]
+            extra += 4
+        else:
+            part = tile[:, nl.ds((i + 1) * 8 - 8, 8)]
+        nisa.tensor_scalar(part, part, op0=nl.multiply, operand0=2.0)
+    nisa.dma_copy(out, tile)
+    return out
+
+
+@pytest.mark.filterwarnings("ignore:nl.dynamic_range", "ignore:a register")
+def test_numbers_that_python_takes_from_registers_may_change_from_turn_to_turn(random):
+    x = random((4, 24))
+    for kind in ("read", "computed"):
+        found = trnsim.run(nki.jit(moved), x, kind, nki="0.6").outputs
+        np.testing.assert_array_equal(found, 2 * x)
+    with pytest.raises(IllegalInstruction, match="tensor_scalar in a later turn"):
+        trnsim.run(nki.jit(moved), x, "counted", nki="0.6")
+
+
+def by_language(x, kind):
+    """Functions of nl in a device loop whose Python has a state of its own."""
+    tile, other, turns = nl.load(x), nl.load(x), []
+    row, second = nl.load(x[:1]), nl.load(x[1:2])
+
+    def body(_):
+        turns.append(1)
+        is_first = len(turns) == 1
+        if kind == "number":
+            nisa.tensor_copy(tile, nl.multiply(tile, float(len(turns))))
+        elif kind == "tile":
+            nisa.tensor_copy(tile, nl.add(tile, tile if is_first else other))
+        elif kind == "load":
+            nisa.tensor_copy(tile, nl.load(x if is_first else x[::1, ::-1]))
+        elif kind == "operator":
+            nisa.tensor_copy(tile, (nl.exp if is_first else nl.tanh)(tile))
+        elif kind == "fill":
+            nisa.tensor_copy(tile, nl.full(x.shape, len(turns), x.dtype))
+        elif kind == "broadcast":
+            wide = nl.broadcast_to(row if is_first else second, x.shape)
+            nisa.tensor_copy(tile, wide)
+        elif kind == "reduction":
+            nisa.tensor_copy(tile[:, :1], nl.sum(tile[:, : len(turns)], 1, keepdims=True))
+        else:
+            wide = nl.broadcast_to(row, x.shape)
+            nisa.tensor_tensor(tile, tile, wide, op=nl.add)
+            nisa.tensor_tensor(tile, tile, nl.multiply(wide, 2.0), op=nl.add)
+
+    nl.fori_loop(0, 3, body)
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    nl.store(out, tile)
+    return out
+
+
+@pytest.mark.parametrize(
+    "kind", ["number", "tile", "operator", "fill", "broadcast", "reduction", "none"]
+)
+def test_functions_of_the_language_are_compared_too(kind, random):
+    x = random((4, 6))
+    if kind == "none":
+        found = trnsim.run(nki.jit(by_language), x, kind).outputs
+        np.testing.assert_allclose(found, x + 9 * x[:1], rtol=1e-5, atol=1e-5)
+        return
+    with pytest.raises(IllegalInstruction, match="in a later turn of a device loop") as caught:
+        trnsim.run(nki.jit(by_language), x, kind)
+    assert caught.value.line.file == __file__
+
+
+@pytest.mark.parametrize("is_swapped", [False, True])
+def test_a_tile_of_an_earlier_turn_is_another_operand(is_swapped):
+    @nki.jit
+    def kernel(x):
+        tile, kept = nl.load(x), []
+
+        def body(_):
+            made = nl.ndarray(x.shape, x.dtype, buffer=nl.sbuf)
+            nisa.tensor_copy(made, tile)
+            kept.append(made)
+            nisa.tensor_copy(tile, kept[0] if is_swapped else made)
+
+        nl.fori_loop(0, 2, body)
+        return x
+
+    x = np.ones((4, 4), np.float32)
+    if not is_swapped:
+        trnsim.run(kernel, x)
+        return
+    with pytest.raises(IllegalInstruction, match="tensor_copy in a later turn"):
+        trnsim.run(kernel, x)
+
+
+def test_arithmetic_of_scalars_is_compared_too():
+    @nki.jit
+    def kernel(x):
+        tile, turns = nl.ndarray((1, 4), x.dtype, buffer=nl.sbuf), []
+
+        def body(i):
+            turns.append(1)
+            row = i + len(turns)
+            nisa.dma_copy(tile, x.ap([[4, 1], [1, 4]], scalar_offset=row))
+
+        nl.fori_loop(0, 2, body)
+        return x
+
+    with pytest.raises(IllegalInstruction, match="scalar_arithmetic in a later turn"):
+        trnsim.run(kernel, np.ones((8, 4), np.float32))
+
+
+def test_shared_tensors_of_a_body_are_those_of_both_cores(random):
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+        half, core = x.shape[0] // 2, nl.program_id(0)
+        rows = slice(core * half, (core + 1) * half)
+
+        def body(_):
+            passed = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+            nl.store(passed[rows], nl.load(x[rows]))
+            nisa.dma_copy(out[rows], passed[rows])
+
+        nl.fori_loop(0, 3, body)
+        return out
+
+    x = random((8, 4))
+    np.testing.assert_array_equal(trnsim.run(kernel[2], x, target="trn2").outputs, x)

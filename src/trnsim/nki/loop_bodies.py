@@ -2,10 +2,10 @@
 
 AWS traces the body once, and the device runs that copy in each turn (nki-dynamic-loops.rst,
 Hardware Lowering). Here Python runs the body in each turn, so a body whose Python has a state of
-its own would issue other instructions in later turns. That of nl.fori_loop and nl.while_loop is
-refused, for instructions of nki.isa: those of nki.language depend on where its functions have left
-their results, and are not compared. In loops of nl.dynamic_range numbers may come from the
-register, as in nl.ds(i * 64, 64), so that turns cannot be compared.
+its own would issue other instructions in later turns, and is refused. Functions of nki.language are
+compared by the instructions that they issue, before broadcasts that were left in PSUM take the
+place of tiles (`settling`). Once Python has read a register, as before NKI 0.7 in int(i),
+turns may differ with its value, and no more turns of the outermost loop are compared.
 
 A matmul has one flag for all turns: to overwrite or to add. With accumulate=None the compiler
 infers it. Where the first turn would overwrite and a later one add, no document says which it is.
@@ -13,15 +13,13 @@ infers it. Where the first turn would overwrite and a later one add, no document
 
 from __future__ import annotations
 
-from typing import Final, overload
+from typing import Final
 
 from trnsim.errors import IllegalInstruction, Unspecified
 from trnsim.isa import Instruction, NcMatmul, NcMatmulMx, Scalar, VirtualRegister
 from trnsim.isa.tensor.tensor_engine import is_fresh, is_started
 from trnsim.memory import Memory, Tile
 from trnsim.nki.notices import is_simulator
-from trnsim.nki.scalars import running_turns
-from trnsim.nki.tensor import NkiTensor
 from trnsim.program import current_core
 from trnsim.program.edges import Nesting
 
@@ -43,34 +41,30 @@ def check_turn(instruction: Instruction) -> None:
     """
     if is_simulator():
         return
-    if running_turns():
-        nesting = current_core().nesting
-        note = _parts(tuple(instruction.__dict__.values()), nesting)
-        if nesting.earlier(_ISSUED, (instruction.__class__, note)) != (instruction.__class__, note):
-            _refuse(f"{instruction.opcode} in a later turn of a device loop, where earlier turns")
+    check_call(instruction.opcode, *instruction.__dict__.values())
     if isinstance(instruction, NcMatmul | NcMatmulMx):
         _check_sum(instruction)
 
 
-def check_loop(loop: str, *bounds: object) -> None:
-    """Refuse a device loop in another's body that earlier turns have not had there.
+def check_call(name: str, *operands: object) -> None:
+    """Refuse a call in a device loop's body that earlier turns have not had there.
 
-    Bounds that are numbers are those of Python, and compared; registers and scalars may differ.
+    Operands that are numbers or tensors are those of Python, and compared; values of registers and
+    scalars may differ.
 
     Args:
-        loop: name of the function, such as "nl.fori_loop".
-        bounds: first value, end and step, if it has them.
+        name: name of the instruction or the function, such as "nl.fori_loop".
+        operands: its operands.
 
     Raises:
-        IllegalInstruction: for such a loop.
+        IllegalInstruction: for such a call.
     """
-    if is_simulator() or not running_turns():
-        return
     nesting = current_core().nesting
-    is_fixed = running_turns() == len(nesting.turns)
-    note = (loop, tuple(bound if is_fixed else None for bound in _parts(bounds, nesting)))
+    if not nesting.turns or nesting.is_read or is_simulator():
+        return
+    note = (name, _parts(operands, nesting))
     if nesting.earlier(_ISSUED, note) != note:
-        _refuse(f"{loop} in a later turn of a device loop, where earlier turns")
+        _refuse(f"{name} in a later turn of a device loop, where earlier turns")
 
 
 def check_end_of_turn() -> None:
@@ -79,7 +73,8 @@ def check_end_of_turn() -> None:
     Raises:
         IllegalInstruction: for such a turn.
     """
-    if not is_simulator() and not current_core().nesting.ends_alike(_ISSUED):
+    nesting = current_core().nesting
+    if not nesting.is_read and not is_simulator() and not nesting.ends_alike(_ISSUED):
         _refuse("a turn of a device loop that ends where earlier turns")
 
 
@@ -92,25 +87,27 @@ def _refuse(what: str) -> None:
     )
 
 
-@overload
-def _parts(value: tuple[object, ...], nesting: Nesting) -> tuple[object, ...]: ...
-@overload
-def _parts(value: object, nesting: Nesting) -> object: ...
 def _parts(value: object, nesting: Nesting) -> object:
     """The properties of an operand that must not change from turn to turn.
 
-    The number of a register, or of a tensor that the body allocates, may change. In a loop of
-    nl.dynamic_range the access pattern may change too, and only its shape is compared.
+    A tensor that the body allocates is known by the turns in which it was allocated, as its number
+    changes; so a tensor of an earlier turn differs. One that several cores share is not compared by
+    number, as another core may have allocated it.
     """
     if isinstance(value, Tile):
-        serial = value.storage.root_serial
-        is_fixed = running_turns() == len(nesting.turns)
-        part = value.pattern if is_fixed else value.shape
+        storage, serial = value.storage, value.storage.root_serial
+        which: object = serial
+        if storage.is_shared and not storage.is_argument:
+            which = None
+        elif serial > nesting.since:
+            which = "turn", nesting.depth(serial)
         index = value.index and (value.index.__class__, _parts(value.index.source, nesting))
-        return (serial if serial < nesting.since else None, part, value.dtype, index)
+        return (which, value.pattern, value.dtype, index)
     if isinstance(value, tuple):
         return tuple(_parts(part, nesting) for part in value)
-    if isinstance(value, VirtualRegister | Scalar):
+    if isinstance(value, VirtualRegister):
+        return (value.__class__, value.formula)
+    if isinstance(value, Scalar):
         return value.__class__
     return (value.__class__, repr(value) if isinstance(value, float) else value)
 
@@ -119,7 +116,7 @@ def _check_sum(matmul: NcMatmul | NcMatmulMx) -> None:
     core, dst = current_core(), matmul.dst
     if matmul.accumulate is not None or not core.has_values:
         return
-    is_psum = isinstance(dst, NkiTensor) and dst.memory is Memory.PSUM and dst.index is None
+    is_psum = isinstance(dst, Tile) and dst.memory is Memory.PSUM and dst.index is None
     if not is_psum or getattr(matmul, "is_transpose", False):
         return
     state = is_fresh(dst), is_started(dst)

@@ -14,7 +14,7 @@ from trnsim.isa import UnsupportedOperator, VirtualRegister
 from trnsim.isa.control.register import AS_CONDITION
 from trnsim.nki.dialect import running_version
 from trnsim.nki.notices import DynamicLoopWarning
-from trnsim.program import has_current_core
+from trnsim.program import current_core, has_current_core
 from trnsim.user_warnings import warn
 
 __all__ = ["VirtualRegister", "read_by_python", "warn_of_removal"]
@@ -31,7 +31,9 @@ def read_by_python(use: str) -> None:
     Raises:
         UnsupportedOperator: from NKI 0.7 on; it is an IllegalInstruction and a TypeError.
     """
-    if not has_current_core() and asked_version() is None:
+    if has_current_core():
+        current_core().nesting.is_read = True
+    elif asked_version() is None:
         return
     version = running_version()
     if not version.follows(REGISTER_HAS_VALUE):

@@ -21,6 +21,7 @@ import numpy as np
 from trnsim.dtypes import INT32, Dtype
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import (
+    Instruction,
     Scalar,
     ScalarArithmetic,
     ScalarLoad,
@@ -30,6 +31,7 @@ from trnsim.isa import (
 )
 from trnsim.isa.control.scalar import ARITHMETIC, COMPARISONS, SCALAR_DTYPES, SCALAR_SOURCE
 from trnsim.memory import Tile
+from trnsim.nki.loop_bodies import check_turn
 from trnsim.program import current_core
 
 _OPERATORS = {"add": "add", "sub": "subtract", "mul": "multiply"}
@@ -94,11 +96,6 @@ def in_turn() -> Generator[Turn]:
     finally:
         _running.reset(token)
         turn.is_over = True
-
-
-def running_turns() -> int:
-    """The number of bodies of nl.fori_loop and nl.while_loop that run, one in another."""
-    return len(_running.get())
 
 
 class NkiScalar(Scalar):
@@ -205,7 +202,7 @@ def scalar_load(src: Tile) -> NkiScalar:
     """
     dtype: Dtype = getattr(src, "dtype", INT32)
     scalar = NkiScalar.of_dtype(dtype if dtype in SCALAR_DTYPES else INT32)
-    current_core().issue(ScalarLoad(src, dst=scalar))
+    _issue(ScalarLoad(src, dst=scalar))
     return scalar
 
 
@@ -219,7 +216,7 @@ def scalar_store(dst: Tile, value: NkiScalar) -> None:
     Source: nki.isa.scalar_store.
     """
     require_in_turn(value)
-    current_core().issue(ScalarStore(dst, value))
+    _issue(ScalarStore(dst, value))
 
 
 def require_in_turn(scalar: object) -> None:
@@ -243,8 +240,15 @@ def _recorded(op: str, x: Any, y: Any) -> NkiScalar:
     operands = [_operand(op, operand) for operand in (x, y)]
     dtype = next(operand.dtype for operand in operands if isinstance(operand, Scalar))
     scalar = NkiScalar.of_dtype(dtype, is_comparison=op in COMPARISONS)
-    current_core().issue(ScalarArithmetic(op, *operands, dst=scalar))
+    _issue(ScalarArithmetic(op, *operands, dst=scalar))
     return scalar
+
+
+def _issue(instruction: Instruction) -> None:
+    core = current_core()
+    if core.nesting.turns:
+        check_turn(instruction)
+    core.issue(instruction)
 
 
 def _operand(op: str, operand: Any) -> Scalar | int:

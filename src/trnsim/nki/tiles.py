@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from math import prod
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -14,6 +15,7 @@ from trnsim.errors import IllegalInstruction, NotModelled
 from trnsim.isa import Engine, Instruction, NcMatmul
 from trnsim.isa.language.fields import is_too_large, tensor_fix
 from trnsim.memory import Memory
+from trnsim.nki.loop_bodies import check_call, check_turn
 from trnsim.nki.notices import refuse_or_warn
 from trnsim.nki.precision import stored_dtype
 from trnsim.nki.sentinels import with_sentinels
@@ -27,6 +29,8 @@ _QUADRANT_PARTITIONS = 32  # nki.isa.nc_stream_shuffle: it moves data within 32 
 _ones_by_core: Final[WeakKeyDictionary[CoreContext, dict[tuple[int, Dtype], NkiTensor]]] = (
     WeakKeyDictionary()
 )
+_is_broadcast: Final = ContextVar("trnsim_nki_is_broadcast", default=False)
+"""True in a broadcast over partitions, whose instructions depend on what was written and issued."""
 _BROADCAST_SOURCE = "release notes of NKI 0.4, Known issues: binary operations and broadcasting"
 
 
@@ -53,8 +57,10 @@ def issue(opcode: str, *operands: Any, **options: Any) -> None:
             fix="express the kernel with the emulated instructions of nki.isa",
             source=f"nki.isa.{opcode}",
         )
-    plain = [plain_number(operand) for operand in operands]
-    core, issued = current_core(), settle(instruction(*plain, **options))
+    core, issued = current_core(), instruction(*map(plain_number, operands), **options)
+    if core.nesting.turns and not _is_broadcast.get():
+        check_turn(issued)
+    issued = settle(issued)
     if not core.issue_next(issued):
         core.issue(issued)
 
@@ -154,6 +160,16 @@ def _broadcast_partitions(tile: NkiTensor, partitions: int) -> NkiTensor:
         aligned = new_tile(tile.shape, tile.dtype)
         issue("dma_copy", aligned, tile)
         tile = aligned
+    check_call("a broadcast over partitions", tile, partitions)
+    token = _is_broadcast.set(True)
+    try:
+        return _copied_to_partitions(tile, partitions)
+    finally:
+        _is_broadcast.reset(token)
+
+
+def _copied_to_partitions(tile: NkiTensor, partitions: int) -> NkiTensor:
+    """A tile of one partition, in a legal first partition, copied to `partitions`."""
     copies = new_tile((partitions, *tile.shape[1:]), tile.dtype)
     if _is_factor(tile):
         _multiply_by_ones(copies, tile)

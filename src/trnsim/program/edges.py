@@ -266,11 +266,15 @@ class Nesting:
     Attributes:
         turns: the loops and their turns.
         since: below the serial numbers of the storages allocated in the outermost loop.
+        is_read: true once Python has read a register in the outermost loop, so that its turns may
+            differ.
     """
 
     def __init__(self) -> None:
         self.turns: Turns = ()
         self.since = 0
+        self.is_read = False
+        self._starts: list[int] = []  # below the serial numbers of each loop's running turn
         self._begun: dict[Turns, int] = {}
         self._noted: dict[Turns, dict[str, int]] = {}
         self._notes: dict[tuple[tuple[int, ...], str, int], object] = {}
@@ -294,6 +298,10 @@ class Nesting:
         count = self._noted.get(self.turns, {}).get(kind, 0)
         return self._lengths.setdefault(loops_of(self.turns), count) == count
 
+    def depth(self, serial: int) -> int:
+        """How many of the running turns a storage was allocated in: 0 for an earlier turn's."""
+        return sum(serial > start for start in self._starts)
+
     @contextmanager
     def loop(self) -> Generator[Callable[[], None]]:
         """A running device loop; its value is called at the start of each turn."""
@@ -301,12 +309,14 @@ class Nesting:
         number = self._begun[outside] = self._begun.get(outside, -1) + 1
         turn = -1
         if not outside:
-            self.since = next_serial()
+            self.since, self.is_read = next_serial(), False
+        starts = self._starts
 
         def begin() -> None:
             nonlocal turn
             if turn >= 0:
                 self._noted.pop(self.turns, None)
+            starts[len(outside) :] = [next_serial()]
             turn += 1
             self.turns = (*outside, (number, turn))
 
@@ -315,6 +325,7 @@ class Nesting:
         finally:
             if turn >= 0:
                 self._noted.pop(self.turns, None)
+            del starts[len(outside) :]
             self.turns = outside
 
 

@@ -209,7 +209,7 @@ def test_an_output_is_allocated_before_the_loop():
 
         def body(_):
             made.append(nl.ndarray((1, 1), x.dtype, buffer=nl.shared_hbm))
-            nisa.dma_copy(dst=made[0], src=x)
+            nisa.dma_copy(dst=made[-1], src=x)
 
         nl.fori_loop(0, 2, body)
         return made[0]

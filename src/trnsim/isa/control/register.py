@@ -53,6 +53,8 @@ class VirtualRegister:
 
     Attributes:
         origins: the instructions that its value comes from (see `memory.index.Register`).
+        formula: a number that stands for the arithmetic that made it, whatever the values; 0 for a
+            register that an instruction or a loop sets.
         is_offset: whether it may address tensors.
         when_python_reads: called with the use where Python itself reads a register, as a condition
             or as a number; the front end may refuse it there.
@@ -71,6 +73,7 @@ class VirtualRegister:
         self._tell: Callable[[], None] | None = None
         self._turns_true = 0  # times in succession that it was true as a condition
         self.origins: tuple[tuple[int, int], ...] = ()
+        self.formula = 0
 
     def __deepcopy__(self, memo: object) -> VirtualRegister:
         """The register itself: a copied object that refers to it must refer to the same one."""
@@ -130,6 +133,7 @@ class VirtualRegister:
         copy = VirtualRegister(self._unreported_value())
         copy._tell = self._tell
         copy.origins, copy.is_offset = self.origins, self.is_offset
+        copy.formula = self.formula
         return copy
 
     def forget(self) -> None:
@@ -196,6 +200,8 @@ def _operator(name: str) -> Callable[[VirtualRegister, Any], VirtualRegister]:
             ) from None
         result.origins = self.origins + getattr(other, "origins", ())
         result.is_offset = self.is_offset and getattr(other, "is_offset", True)
+        operand = ("register", other.formula) if isinstance(other, VirtualRegister) else other
+        result.formula = hash((name, self.formula, operand))
         return result
 
     return apply

@@ -13,6 +13,7 @@ from trnsim.nki.arguments import label_of
 from trnsim.nki.collectives.replica_group import groups_of
 from trnsim.nki.dialect import follows, require
 from trnsim.nki.instruction import NkiInstruction
+from trnsim.nki.loop_bodies import check_turn
 from trnsim.nki.settling import settle
 from trnsim.program import current_core
 
@@ -89,6 +90,8 @@ def issue_of_version(instruction: Instruction, name: str | None) -> NkiInstructi
 def issue_instruction(instruction: Instruction, name: str | None) -> NkiInstruction:
     """Issue `instruction`, labelled `name`, to the current core, and return its handle."""
     core = current_core()
+    if core.nesting.turns:
+        check_turn(instruction)
     core.issue(settle(instruction))
     return NkiInstruction(core, name)
 

@@ -30,7 +30,7 @@ from trnsim.isa import Scalar, VirtualRegister
 from trnsim.isa.control import register
 from trnsim.nki.arguments import documented, documented_class, integers
 from trnsim.nki.dialect import follows, running_version
-from trnsim.nki.loop_bodies import check_end_of_turn, check_loop
+from trnsim.nki.loop_bodies import check_call, check_end_of_turn
 from trnsim.nki.registers import warn_of_removal
 from trnsim.nki.scalars import NkiScalar, in_turn, require_in_turn
 from trnsim.program import current_core, has_current_core
@@ -305,7 +305,7 @@ def _body(loop: str) -> Generator[Callable[[], None]]:
 
 def _check_loop(loop: str, *bounds: object) -> None:
     if has_current_core():
-        check_loop(loop, *bounds)
+        check_call(loop, *bounds)
 
 
 def _end_turn() -> None:
@@ -370,6 +370,7 @@ def _registers(turns: range, *, is_offset: bool) -> Generator[VirtualRegister]:
         for turn in turns:
             begin()
             yield VirtualRegister(turn, frozen=True, is_offset=is_offset)
+            _end_turn()
 
 
 class _LoopVariable(VirtualRegister):
