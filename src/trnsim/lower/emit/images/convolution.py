@@ -18,8 +18,8 @@ from trnsim.lower.emit.emission import Emission
 from trnsim.lower.emit.images.gaps import Gaps
 from trnsim.lower.emit.images.image import Band, Image, WindowBox, WindowGrid, window_boxes
 from trnsim.lower.emit.images.kernels import Kernels, kernels_of, taps_together
+from trnsim.lower.emit.images.panels import KernelPanels
 from trnsim.lower.emit.places.tensor_place import PendingResult, TensorPlace
-from trnsim.lower.emit.places.transposing import load_in_frame
 from trnsim.lower.emit.places.walk import Frame, TileSpan
 from trnsim.lower.kernels.tiles import BANK, P, Tensor, new
 from trnsim.lower.rules import emitter
@@ -108,7 +108,7 @@ class PendingConvolution(PendingResult):
         self.kernels = self._pack_kernels(kernels) if is_packed else kernels
         self._bands: list[Band] = []
         self._panels: dict[int, Tensor] = {}
-        self._turned: Tensor | None = None
+        self._kernel_panels = KernelPanels(emission, self.kernel)
 
     def place(self) -> TensorPlace:
         """The place of the result: pending in this object."""
@@ -227,9 +227,8 @@ class PendingConvolution(PendingResult):
         kernels, first = self.kernels, span.block * self.block
         if self._weight() is None:
             last = len(kernels.taps.boxes) - 1
-            place = last - number if kernels.is_reversed else number
-            at = place * kernels.columns + first
-            return self._kernel_columns(at, span.partitions)[:rows, block]
+            tap = last - number if kernels.is_reversed else number
+            return self._kernel_panels.columns(tap, first, span.partitions)[:rows, block]
         panel = self._panel(span.block, first, span.partitions)
         return panel[:rows, number * kernels.channel_blocks + block]
 
@@ -249,23 +248,3 @@ class PendingConvolution(PendingResult):
             nisa.dma_copy(dst=tile, src=source)
             self._panels[block] = tile
         return self._panels[block]
-
-    def _kernel_columns(self, at: int, count: int) -> Tensor:
-        """Columns of kernels that are no weights: channels along the partitions, taps beside.
-
-        All are transposed at once where SBUF holds them, else some at a time.
-        """
-        shape = self.kernel.shape
-        frame = Frame(shape, (1,), (*range(2, len(shape)), 0))
-        column_bytes = frame.blocks * ITEM_BYTES[self.kernel.dtype]
-        if frame.columns * column_bytes > self.emission.residents.most_bytes:
-            if at not in self._panels:
-                if len(self._panels) * count * column_bytes >= _PANELS_BYTES:
-                    self._panels.clear()
-                columns = load_in_frame(self.emission, self.kernel, frame, at, count)
-                self._panels[at] = columns.storage.tile
-            return self._panels[at]
-        kernels = self._turned
-        if kernels is None:
-            kernels = self._turned = load_in_frame(self.emission, self.kernel, frame).storage.tile
-        return kernels[:, :, at : at + count]
