@@ -46,7 +46,6 @@ class Provenance:
     """Evidence and source of a fact.
 
     Attributes:
-        kind: kind of evidence.
         source: the document, or the method.
         own_spread: relative standard deviation, where the source shows another than the kind's.
     """

@@ -69,7 +69,6 @@ class Redaction:
     """A text without what may be its author's.
 
     Attributes:
-        text: the text with marks.
         left_out: how many of each of `KINDS` were left out.
     """
 

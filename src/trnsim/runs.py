@@ -170,11 +170,7 @@ class RunObserver(Protocol):
 
 
 class RunObservers:
-    """The observers of the runs of this process.
-
-    Attributes:
-        present: the observers, in the order of their calls.
-    """
+    """The observers of the runs of this process."""
 
     def __init__(self) -> None:
         self.present: list[RunObserver] = []

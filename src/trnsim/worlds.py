@@ -55,8 +55,6 @@ class LinkUse:
     """Traffic of a link, an HBM, the DMA engines of a rank or an EFA adapter in collectives.
 
     Attributes:
-        name: name of the resource.
-        nbytes: bytes that passed.
         busy_s: seconds that they take at its bandwidth.
     """
 

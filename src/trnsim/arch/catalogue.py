@@ -82,7 +82,6 @@ class Accelerator:
         name: the key of its row ("trainium2", "h200").
         cores: NeuronCores, or 0 where the notion does not apply.
         memory_bytes: capacity of HBM (of DRAM on Inferentia1).
-        memory_bytes_per_s: bandwidth of that memory.
         peak_flop_per_s: published dense peak of each dtype.
         peak_sparse_flop_per_s: published peak of each dtype with structured sparsity.
         link_bytes_per_s: chip-to-chip bandwidth as published, all links together.
@@ -95,7 +94,6 @@ class Accelerator:
         year: the year of its first instances, where a source states one.
         clock_peak_flop_per_s: dense peak of a dtype as array times clock, where the clock is known.
         other_peak_flop_per_s: peaks that other pages publish, by dtype and page.
-        memory_kind: kind of its memory, in words.
         note: further remarks of the source.
     """
 

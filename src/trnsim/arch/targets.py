@@ -346,7 +346,6 @@ class Target:
     Attributes:
         name: the platform name that Neuron uses ("trn2").
         chip: the chip's catalogue key ("trainium2").
-        core: the NeuronCore that it is made of.
         validated: whether published measurements of the chip exist to compare with.
         generation_name: the name of the core's generation ("gen3"), if that name selects this chip.
         instance: the instance or UltraServer (catalogue name) that plans use for this chip.

@@ -36,7 +36,6 @@ class Behaviour:
         rule: the behaviour as a clause, without a full stop.
         otherwise: the behaviour of the other versions, as a clause.
         instead: what to write so that a program runs in all versions.
-        source: the document.
         effect: the consequence where it does not hold.
     """
 

@@ -26,7 +26,6 @@ class VersionChoice(NamedTuple):
     """A version and the reason for it.
 
     Attributes:
-        version: the version.
         reason: the option or variable that names it ("--nki"), or a form of the file and its line.
         is_chosen: false if it was derived from the forms of a file, or is the default.
         is_simulated: true if AWS's simulator of that version is emulated, not its compiler.

@@ -36,8 +36,6 @@ class Group:
     """The rows of a family on a chip, before and after.
 
     Attributes:
-        chip: the chip.
-        family: the family.
         rows: rows that were fitted.
         ratio: median of measured over estimated time.
         old_error: median of |estimated / measured - 1| before.
@@ -65,9 +63,7 @@ class LogFile:
     """A log that was read.
 
     Attributes:
-        file: its name.
         format: its kind.
-        rows: rows that it gave.
     """
 
     file: str
@@ -82,9 +78,6 @@ class Calibration:
     Attributes:
         written: its day.
         fitted: the model.
-        groups: its groups.
-        left_out: rows that are left out.
-        logs: the logs.
         unasked: rows beyond the most questions that are asked.
     """
 

@@ -46,12 +46,7 @@ _NEAR_UNIT: Final = math.log(4.0)
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A row that is left out.
-
-    Attributes:
-        row: the row.
-        reason: why, in words.
-    """
+    """A row that is left out."""
 
     row: Row
     reason: str

@@ -21,7 +21,6 @@ class CauseTime:
         family: the family of times, as `trnsim.estimate.site` names them.
         cause: "weights", "exchanges" and so on; "" for seconds that only the factor of their family
             scales.
-        time_s: seconds.
     """
 
     family: str
@@ -34,7 +33,6 @@ class EstimatedFigure:
     """The estimate of one figure, split into what a calibration scales and what it does not.
 
     Attributes:
-        chip: the chip.
         family: the family of times whose factor the figure helps to fit.
         time_s: seconds, which `fixed_s` and `parts` add up to.
         parts: seconds that fitted factors scale.
@@ -79,12 +77,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Row:
-    """A measurement beside its estimate.
-
-    Attributes:
-        measurement: the measurement.
-        estimated: the estimate.
-    """
+    """A measurement beside its estimate."""
 
     measurement: Measurement
     estimated: EstimatedFigure

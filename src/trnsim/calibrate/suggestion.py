@@ -50,9 +50,7 @@ class Experiment:
 
     Attributes:
         question: the command whose time is measured.
-        instance: the instance type.
         instances: how many of them.
-        hours: hours.
         usd: cost; None without a public price.
         price: the price in words; None without one.
         width: (P90 - P10) / P50 of the answer afterwards.
@@ -72,9 +70,6 @@ class Suggestion:
     """Experiments for a question, the best first.
 
     Attributes:
-        question: the question.
-        chip: its chip.
-        family: its family.
         width: (P90 - P10) / P50 of its answer now.
         experiments: those that narrow it, the best first, without those that a cheaper one equals.
     """

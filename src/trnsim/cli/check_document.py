@@ -43,7 +43,6 @@ class CheckedFiles:
 
     Attributes:
         files: the files whose kernels were checked.
-        chips: the chips that the kernels were checked for.
         limits: the limits that the checks had to keep.
         checks: the check of each kernel on each chip.
         unchecked: kernels for which no inputs are declared, as FILE: NAME.

@@ -110,10 +110,6 @@ class CommandsOfFiles(CommandGroup):
     """Commands in modules: each is the function of its name in the module of that name.
 
     A module is imported when its command is called, or its help is printed.
-
-    Attributes:
-        room: the package of the modules.
-        names: names of the commands.
     """
 
     room: ClassVar[str]

@@ -75,7 +75,6 @@ class PrintedAnswer:
     """A document, and what a command prints or writes with it.
 
     Attributes:
-        document: the document.
         json: the JSON to print instead of the document's own; "" for the document's.
         files: files that the command wrote, which are named below the text.
         status: exit status of the command.

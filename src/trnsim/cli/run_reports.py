@@ -44,7 +44,6 @@ class Reports:
         reason: why the runs are for their chips.
         tell: function that shows which report is being written.
         is_verbose: True if the answer is in full.
-        parts: the parts of the answer.
         errors: the errors of files that could not be written.
         note: a note on reports that need a missing library; "" for none.
         step_page: the page of the training step that the kernels are a part of; "" for none.

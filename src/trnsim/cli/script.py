@@ -67,8 +67,6 @@ class ScriptProgram:
     """A script that runs as a program with arguments, or of which one kernel runs on arrays.
 
     Attributes:
-        path: the script.
-        arguments: the program's arguments.
         inputs: files of arrays, one for each argument of the kernel; () to run the program.
         kernel: name of the kernel; None where the script has only one.
     """

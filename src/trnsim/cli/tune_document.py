@@ -36,7 +36,6 @@ class TunedKernel:
     """A kernel and the best of its settings.
 
     Attributes:
-        tuning: the search.
         best: the best trial whose values are right.
         check: the check of its values; None without a reference.
         wrong: (trial, failure) of each faster trial whose values are wrong.

@@ -19,12 +19,10 @@ class CompiledProgram:
     """A graph as a program.
 
     Attributes:
-        target: the chip.
         lnc: physical cores of a logical one.
         flags: the flags of neuronx-cc with which it was compiled.
         device_time_s: time from the first instruction to the last result.
         launch_s: the fixed cost of starting it.
-        instructions: number of instructions.
         programs: number of programs into which branches, loops and kernels split it.
         layers: number of equal layers of which a few were compiled; 0 if all operations were.
         compiled_layers: number of those layers that were compiled.

@@ -192,8 +192,6 @@ class _Cut:
     """Neighbouring layers of a run that are removed.
 
     Attributes:
-        run: the run.
-        first_layer: the first layer that is removed.
         count: number of layers removed.
         stack: the number of the run's stack.
         sign: sign of the run's tie.

@@ -110,10 +110,8 @@ class RankLinks:
     """The links that the exchanges of a rank's program use.
 
     Attributes:
-        chip: the chip.
         lnc: NeuronCores of a rank.
         cores: number of those NeuronCores that run the program; two exchange a half each at once.
-        instance: the instance type on which the ranks are.
     """
 
     chip: str

@@ -57,7 +57,6 @@ class ProgramFigures:
     Attributes:
         device_time_s: time from the first instruction to the last result.
         launch_s: the fixed cost of starting it.
-        instructions: number of instructions.
         work: work of each operation, by its name and its index in the graph.
         notes: sentences for the user on parts that are kernels one after another.
         compiled_layers: number of layers of each stack that were compiled; empty if all were.
@@ -120,7 +119,6 @@ class TimedGraph:
     Attributes:
         graph: operations that have instructions; the work names them by their index in it.
         weights: the inputs that do not change from call to call, by their values' numbers.
-        figures: figures of the program.
         stacks: stacks of equal layers of which only some were compiled.
         cores: number of cores that run the program.
     """

@@ -33,7 +33,6 @@ class CompileOptions:
     """Options of a compilation.
 
     Attributes:
-        target: the chip.
         cores: number of cores that run the program.
         level: the optimization level, 1 to 3.
         tell: receives messages on the progress of the search.

@@ -45,12 +45,9 @@ class StandIn:
     """The content of a file in place of a NEFF.
 
     Attributes:
-        target: the chip.
         lnc: physical cores of a logical one.
         flags: the compiler's flags, in order.
-        compiler: the compiler's version.
         graph_format: the format of the graph: hlo, stablehlo, or a framework's own.
-        graph: its bytes.
         report: the estimate, as `trnsim compile --json` has it.
     """
 

@@ -66,7 +66,6 @@ class AssessmentOptions:
         on: instance types, chips or families to consider; () for all candidates.
         kind: purchase kind of all prices; "" for today's kind of each workload.
         as_of: day of the prices; None for today.
-        seed: seed of all draws.
         draws: number of Monte Carlo draws of the uncertain inputs.
         is_mixed: True if the price of another public kind may be used for an instance that is not
             on sale at the requested kind.

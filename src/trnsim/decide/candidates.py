@@ -66,7 +66,6 @@ class WorkloadPlacement:
     A group is the set of instances of one training job or one deployment (`Speed.group`).
 
     Attributes:
-        instance: instance type.
         chip: name of its chip in the catalogue.
         is_neuron: True if its chips are AWS's.
         is_open: True if a move to it may be recommended: its chip is one of AWS's that still get

@@ -75,7 +75,6 @@ class WorkloadComparison:
     """Comparison of a workload's candidate placements with today's.
 
     Attributes:
-        workload: workload of the inventory.
         here: placement of today.
         draws: Monte Carlo draws of the uncertain inputs.
         limit_months: months within which a move must pay back.

@@ -67,7 +67,6 @@ class Ruling:
     Attributes:
         group: "ideal", "considerations", "not-recommended" or "inferentia".
         applies: True if the rule holds; None if the inventory does not say.
-        effect: consequence for the decision.
         evidence: figures on which the outcome rests.
     """
 
@@ -113,7 +112,6 @@ class Today:
     Attributes:
         count: number of instances; None if the inventory does not state it.
         kind: purchase kind of the bill.
-        usd_per_month: the bill.
         hours: instance-hours a month that the model predicts, as it does for candidates.
         paid_hours: hours that are paid for, at P50.
         price: price of this kind, from the catalogue or the bill; None if neither has it.
@@ -135,7 +133,6 @@ class Candidate:
     """A workload on another instance, or on today's as the choice to stay.
 
     Attributes:
-        instance: instance type.
         is_neuron: True if its chips are AWS's.
         instances: instances in use at one time.
         kind: purchase kind of `price`; "" without a price.
@@ -188,7 +185,6 @@ class Swing:
     """Net saving at P10 and at P90 of one input, the other inputs at their medians.
 
     Attributes:
-        input: name of the input.
         low: share of the bills at P10 of the input, net of the cost of the migration.
         high: share of the bills at P90 of the input, net of the cost of the migration.
     """
@@ -237,7 +233,6 @@ class WorkloadDecision:
     """The decision about one workload.
 
     Attributes:
-        model: name of the model.
         volume: work of a month, in `volume_unit`.
         is_close_call: True if the share of draws that pay back is too near a threshold to tell the
             side, or if the move pays back at the medians of all inputs but not in most draws.
@@ -246,7 +241,6 @@ class WorkloadDecision:
         migration: cost of a move to AWS's chips, or from one of them to another.
         tornado: net saving of a move to `best` by input, the widest range first.
         split: operators in the programs that AWS's chips do not run.
-        assumptions: assumptions about this workload.
     """
 
     name: str
@@ -277,12 +271,8 @@ class Decision:
     """All decisions about an inventory.
 
     Attributes:
-        version: version of trnsim.
         as_of: day of the prices, YYYY-MM-DD.
-        seed: seed of all draws.
-        draws: number of draws.
         kind: purchase kind of all prices; "" for today's kind of each workload.
-        inventory: path of the inventory.
         assumptions: numbers of the model that no user stated.
         caveats: warnings about all decisions, such as old prices.
         format: version of the file.
@@ -344,10 +334,6 @@ def read(path: Path | str) -> Decision:
 
 def check_decision(decision: Decision, place: SourcePlace) -> None:
     """Refuse a decision from a file, if figures cannot follow from its values.
-
-    Args:
-        decision: the decision.
-        place: its place in the file.
 
     Raises:
         BadInput: a value is not legal; named.

@@ -35,13 +35,7 @@ _SIGMAS_OF_QUANTILE: Final = {"p10": -P90_SIGMAS, "p90": P90_SIGMAS}
 
 
 class Draws:
-    """Draws for one workload.
-
-    Args:
-        name: name of the workload.
-        seed: seed of all draws.
-        count: number of draws.
-    """
+    """Draws for one workload."""
 
     def __init__(self, name: str, seed: int = 0, count: int = DRAWS) -> None:
         self.count = count

@@ -21,7 +21,6 @@ class KernelShow:
     """The run of the example kernel, and the error of its values.
 
     Attributes:
-        run: the run.
         largest_error: largest difference from float64 over its largest value, both absolute.
         advice: the recommendation with the largest gain, or None.
     """

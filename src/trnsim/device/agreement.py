@@ -48,7 +48,6 @@ class CallArguments:
         root: the rank that all must name; -1 for none.
         send_counts: number of elements for each rank of the group, where these may differ.
         receive_counts: number of elements from each rank of the group.
-        line: line of the program.
         elements: number of elements of a message; -1 for a collective.
         programs: programs with collectives that the rank has run since the group's last call.
     """
@@ -89,7 +88,6 @@ class CallFailure(NamedTuple):
 
     Attributes:
         reason: the reason in words, with ranks, lines and their arguments.
-        fix: a remedy.
         ended_ranks: the ranks that have ended; () where all are alive.
     """
 
@@ -103,9 +101,7 @@ class PendingCall(NamedTuple):
 
     Attributes:
         group: name of the group, or of a pair of ranks of which the first sends.
-        ranks: ranks of the group.
         number: index of the call among those of the group.
-        arguments: arguments of the rank.
     """
 
     group: str

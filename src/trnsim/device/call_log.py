@@ -32,7 +32,6 @@ class Scope:
 
     Attributes:
         module: the module that it belongs to ("encoder.layers.0"), or "".
-        phase: the part of the step.
     """
 
     module: str
@@ -50,7 +49,6 @@ class CallEvent:
     Attributes:
         call: the operator, graph or kernel, and its shapes.
         module: the module that it belongs to ("encoder.layers.0"), or "".
-        phase: the part of the step.
         live_bytes: the HBM in use on core 0 when it returned.
         core: the logical core that it was on.
     """
@@ -81,9 +79,6 @@ class Recording:
 
     Attributes:
         events: the calls, without the first `forgotten` ones.
-        from_host_bytes: bytes copied from the host.
-        to_host_bytes: bytes copied to the host.
-        collectives: all collectives.
         spans: when each collective began and was waited for.
         forgotten: number of calls that were dropped.
     """

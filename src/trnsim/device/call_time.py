@@ -13,12 +13,7 @@ if TYPE_CHECKING:  # a program of NKI kernels alone loads neither
 
 
 class TensorSpec:
-    """A framework's tensor without its values; hashable. Each framework has a subclass.
-
-    Attributes:
-        shape: lengths of its dimensions.
-        dtype: the framework's dtype.
-    """
+    """A framework's tensor without its values; hashable. Each framework has a subclass."""
 
     __slots__ = ()
 

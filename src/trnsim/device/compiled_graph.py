@@ -32,11 +32,9 @@ class CompiledGraph:
     Attributes:
         name: "forward-0", "backward-0" ...
         inputs: shapes and dtypes that it was compiled for.
-        graph: its operations.
         plan: placement of its tensors in HBM over time.
         operators: operators of the framework's graph, in order.
         missing: operators without a lowering, which the host computes, each with the reason.
-        reason: reason for the compilation.
         flags: AWS's flags of the compilation.
         weights: numbers of the graph's inputs that do not change from call to call.
         own_constant_bytes: bytes of its constant arrays, except those of called kernels.

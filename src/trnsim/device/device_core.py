@@ -44,7 +44,6 @@ class DeviceCore:
     """The NeuronCores that make up one device on a chip.
 
     Attributes:
-        chip: the chip.
         physical_cores: number of NeuronCores, 1 or 2.
         hbm_bytes: their part of the chip's HBM.
         peak_flop_per_s: the peak of all of them, in bfloat16.

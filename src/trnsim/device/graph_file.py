@@ -39,7 +39,6 @@ class GraphFile:
     """A stored graph, as `trnsim.device.model_report.FrameworkGraph` has it.
 
     Attributes:
-        graph: the graph.
         weights: the numbers of its inputs that are the same at every step.
         names: the names of its inputs, by number.
         operators: the operators of the framework's program, in order.

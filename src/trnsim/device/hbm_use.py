@@ -38,8 +38,6 @@ class _Running:
     """A running kernel.
 
     Attributes:
-        team: its cores.
-        title: its name.
         number: its number among the programs of the process.
     """
 

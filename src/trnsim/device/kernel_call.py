@@ -43,7 +43,6 @@ class ResultSpec:
     """A tensor that a kernel returns, without its values.
 
     Attributes:
-        shape: the lengths of its dimensions.
         dtype: its dtype's name in NKI.
     """
 

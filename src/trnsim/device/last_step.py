@@ -27,8 +27,6 @@ class LastStep:
     """The last step of a program on its slowest core.
 
     Attributes:
-        events: its calls.
-        core: the core.
         cores: number of cores that have calls in this step.
         program: name of the repeated program; "" where an optimizer or nothing ends the steps.
         runs: number of runs of the program on that core.

@@ -96,8 +96,6 @@ class Subject:
     """A model to report on, independent of the chip.
 
     Attributes:
-        title: title of the model.
-        model_graph: its graph.
         items: name and number of the items of a step, such as 8 tokens; ("", 0) if unknown.
         ask: a function from a machine, and whether products are cast, to the question to plans on
             the same pass; None for a graph that plans do not cover.
@@ -116,8 +114,6 @@ class ModelReport:
     """The report on a model's graph on a chip.
 
     Attributes:
-        subject: the model.
-        program: its program, for one rank.
         exchanges: exchanges between ranks, and the time of each.
         links_s: minimum time of their bytes over the links.
         plan: placement of tensors in HBM over time.

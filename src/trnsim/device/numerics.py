@@ -46,7 +46,6 @@ class _Mode:
 
     Attributes:
         is_stochastic: true if `fast` rounds stochastically.
-        kind: the mode.
         on_host: number of operations that the host computed in `exact`, by reason.
     """
 

@@ -22,7 +22,6 @@ class HostCall:
 
     Attributes:
         call: the operator, graph or kernel.
-        core: the core that it ran on.
         called_ns: the host's clock when it was called.
         launcher: the framework's event of the call, or None where events were not recorded.
     """
@@ -38,8 +37,6 @@ class PlacedKernel:
     """A kernel on the device's time axis.
 
     Attributes:
-        name: the kernel's name.
-        core: the core that it ran on.
         start_ns: its start, on the host's clock.
         end_ns: its end, on the host's clock.
         launcher: the framework's event of its call, or None.

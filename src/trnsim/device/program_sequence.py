@@ -45,8 +45,6 @@ class CutOfProgram(NamedTuple):
 
     Attributes:
         number: its number among the programs of this process.
-        kind: the kind of the cut.
-        line: the line of the cut.
         collectives: the collectives among those ranks, each with its line, in order.
         exchanges: a digest of these collectives without their lines.
         digest: the digest of the whole program.

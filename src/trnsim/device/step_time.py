@@ -28,8 +28,6 @@ class StepTime:
     """The time of some calls, such as those of a step, on a chip.
 
     Attributes:
-        target: the chip.
-        times: time of each distinct call.
         events: the calls, in order.
     """
 

@@ -83,7 +83,6 @@ class Note:
     """A paragraph.
 
     Attributes:
-        words: its text.
         indent: columns before its first line in a text.
         hanging: further columns before its other lines.
         kind: its CSS class on a page.
@@ -182,7 +181,6 @@ class Section:
 
     Attributes:
         heading: its title; "" for none.
-        blocks: its content.
         anchor: the name by which links lead to it.
         is_column: whether it stands beside its neighbours on a wide page.
         place: the outputs that show the section.
@@ -204,7 +202,6 @@ class Document:
     Attributes:
         title: its heading on the page; the text begins with the first section.
         values: the answer as plain values, by `document.values.plain`.
-        sections: its arrangement for people.
         subtitle: beside the title.
         rows: the table for spreadsheets; None for the first table of the sections.
         schema: the name and version of the schema of `values`, as plan-train/1.

@@ -47,8 +47,6 @@ class Lane:
     """A row of spans, in order of start, of a core, rank or engine.
 
     Attributes:
-        name: its name.
-        spans: its spans.
         words: text beside the name.
         lower: spans of the row's lower half; if there are any, `spans` take the upper half.
     """
@@ -64,7 +62,6 @@ class CurveLane:
     """A quantity that changes in steps, drawn to the scale of its largest value.
 
     Attributes:
-        name: its name.
         points: pairs of a time in seconds and the value from that time on.
         words: text beside the name.
     """

@@ -39,10 +39,7 @@ class Cell:
     """Published rows of a kind of model in a phase on a chip.
 
     Attributes:
-        kind: the kind of model.
-        phase: the phase.
         chip: the chip's name in the catalogue.
-        rows: number of rows.
         median: median of the absolute relative errors of their estimates.
         p90: P90 of these errors.
         batch: minimum and maximum number of sequences or images at once, or of a micro batch.

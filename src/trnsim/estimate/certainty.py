@@ -114,13 +114,10 @@ class QuestionCell:
     """A pass as a cell of published rows.
 
     Attributes:
-        kind: kind of model.
-        phase: its phase.
         chip: the chip's name in the catalogue.
         family: rows that share its constants.
         batch: sequences or images at once.
         length: tokens that a query attends to; 0 for graphs.
-        ranks: tensor ranks.
         is_ported: True for a port that is not tuned.
     """
 

@@ -61,7 +61,6 @@ class MeasuredFirst:
     """A user's measured times where the table has a layer, and modelled ones elsewhere.
 
     Attributes:
-        modelled: times of every layer.
         measured: the user's table, or None.
     """
 
@@ -111,7 +110,6 @@ class ScaledTimes:
 
     Attributes:
         modelled: times by the constants.
-        factor: the fitted factor.
         source: the constants and the rows behind the factor, in words.
     """
 

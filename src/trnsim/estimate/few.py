@@ -55,7 +55,6 @@ class FewConstants:
         cache_passes: how often keys and values of each query head cross HBM in a step.
         fixed_s: fixed seconds of a layer of two halves.
         spread: one sigma of the logarithm of (true / estimate), exchanges included.
-        source: source of the constants.
         sequence_s: seconds of half a layer for each sequence.
         score_s: seconds of a score of a query and a key.
         element_s: seconds of an element that passes the Vector Engine.

@@ -120,7 +120,6 @@ class GpuTimes:
         launch_s: fixed seconds of an operator.
         eager_s: the same in training, whose operators a host launches one by one.
         spread: one sigma of the logarithm of (true / estimate) in training.
-        source: source of the constants.
         is_fused: whether attention is one kernel.
     """
 

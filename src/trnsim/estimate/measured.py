@@ -67,7 +67,6 @@ class MeasuredTimes:
 
     Attributes:
         file: the file that states them.
-        rows: the rows of the file.
         curves: the times as curves, by pass ("forward", "backward"), phase, part and layer.
     """
 

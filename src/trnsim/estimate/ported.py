@@ -83,12 +83,10 @@ class PortedTimes:
     """Times of layers of a port that is not tuned.
 
     Attributes:
-        tuned: times of the tuned form.
         experts: experts to choose from, on a rank.
         bytes_per_s: bytes per second that are reached with a rank's HBM.
         hidden: elements of a hidden state.
         bits: bits of such an element.
-        constants: the fitted constants.
     """
 
     tuned: LayerTimes

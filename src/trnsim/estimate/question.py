@@ -33,9 +33,7 @@ class Question:
     """A pass of a model on one rank.
 
     Attributes:
-        model: the model.
         model_pass: phase, batch and tokens of the pass.
-        machine: the machine.
         split: ranks of a layer.
         dtype: the dtype of products.
         measured: a user's times of layers, which take precedence.

@@ -29,8 +29,6 @@ class Rank:
     """A rank of those that share a model's layers.
 
     Attributes:
-        machine: the machine.
-        layers: times of layers.
         split: ranks of a layer.
         call_s: fixed seconds of a call of the program.
         more_spread: one sigma that is added to each layer's, in squares.
@@ -94,12 +92,7 @@ class Rank:
 
 
 class _PartSum:
-    """The time of parts on a rank, one after another.
-
-    Attributes:
-        rank: the rank.
-        model_pass: the pass through the parts.
-    """
+    """The time of parts on a rank, one after another."""
 
     def __init__(self, rank: Rank, model_pass: Pass) -> None:
         self.rank = rank

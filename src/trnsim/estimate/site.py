@@ -41,7 +41,6 @@ class SiteTimes:
 
     Attributes:
         modelled: times without them.
-        chip: the chip.
         kind: the family; "" for that of the phase of each pass.
         site: the corrections; None for none.
     """

@@ -24,7 +24,6 @@ class LayerPasses:
     """The times of a layer in training, without exchanges.
 
     Attributes:
-        forward: the forward pass.
         backward: both gradients.
         recomputed: the part of the layer that backward recomputes.
         recomputed_s: seconds of the recomputation.

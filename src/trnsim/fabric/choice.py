@@ -38,7 +38,6 @@ class AlgorithmChoice:
 
     Attributes:
         algorithm: its name; "" where there is nothing to do.
-        plan: the transfers.
         time_s: seconds in closed form, the start included.
         others_s: seconds of the other algorithms, by name.
     """

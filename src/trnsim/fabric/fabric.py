@@ -55,8 +55,6 @@ class Fabric:
     """Equal instances and the ranks on them, which fill one instance after the other.
 
     Attributes:
-        instance: the instance type.
-        nodes: number of instances.
         lnc: NeuronCores of a rank.
         ranks_per_node: ranks on each instance; all its logical cores by default.
         first: the first logical core that ranks use.

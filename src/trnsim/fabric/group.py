@@ -13,7 +13,6 @@ class RankGroup:
     """Ranks that take part in a collective, in their order.
 
     Attributes:
-        fabric: their fabric.
         ranks: their numbers among all ranks of the fabric.
     """
 

@@ -30,7 +30,6 @@ class PublishedRow(NamedTuple):
 
     Attributes:
         id: its name in bench/collectives.json.
-        kind: kind of the collective.
         ranks: ranks that take part.
         nbytes: bytes of the message.
         is_first: whether it is taken to be of the first generation.

@@ -38,7 +38,6 @@ class ChipLink:
 
     Attributes:
         name: source and target, such as "chip 0 to chip 1".
-        bytes_per_s: its bandwidth.
     """
 
     name: str
@@ -260,7 +259,6 @@ class Racks:
 
     Attributes:
         racks: racks of the UltraServer.
-        servers: servers in a rack.
         per_server: chips in a server.
         server_rate: bytes per second of a chip to the switch of its server, one direction.
         rack_rate: the same to the switch of its rack.

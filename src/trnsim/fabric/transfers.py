@@ -28,13 +28,10 @@ class TransferPhase:
 
     Attributes:
         sources: the rank that sends, of each transfer.
-        targets: the rank that receives.
-        nbytes: bytes of each.
         channels: the ring or route of each; a rank's channels do not wait for each other.
         reads: bytes read from the HBM of the sender's chip for each byte sent: 2 where a received
             chunk is reduced with the rank's own.
         copies: bytes written to the HBM of the sender's chip beside each byte sent.
-        repeat: number of repetitions of the phase.
     """
 
     sources: Ranks

@@ -44,7 +44,6 @@ class Key(NamedTuple):
     Attributes:
         owner: the test that calls the kernel, or the kernel's file.
         kernel: the kernel; the second call of it in a test is numbered: softmax#2.
-        chip: the chip.
     """
 
     owner: str
@@ -102,7 +101,6 @@ class Baselines:
     """The baselines of a file.
 
     Attributes:
-        path: the file.
         times: the time of each kernel by its key.
     """
 

@@ -41,7 +41,6 @@ class GateFinding:
         kind: "illegal", "race", "values", "memory", "time", "slower", "faster", "upgrade",
             "baseline" or "inputs".
         is_failure: whether the check fails by it.
-        text: the finding in words.
         fix: what to do; "" for nothing.
         line: the user's line, if any.
         source: the document of the rule, or "".

@@ -78,13 +78,10 @@ class KernelTimeDifference:
     """A kernel's time beside its earlier one.
 
     Attributes:
-        before: the earlier time.
-        after: the present time.
         total: all of the difference.
         kernel: the kernel's part.
         upgrade: the part of another version of trnsim.
         is_same_source: whether the kernel's source and the shapes of its inputs are equal.
-        constants: the constants of the model that changed.
         lines: the changes of lines, those first whose additional work costs most.
     """
 

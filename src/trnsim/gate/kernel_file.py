@@ -57,9 +57,6 @@ class KernelCase:
 
     Attributes:
         file: the file as the user named it.
-        name: the kernel's name in the file.
-        kernel: the kernel.
-        arguments: the arguments of its call.
         reference: a function of the same arguments; None where the file has none.
         tolerance: largest relative error; None for the default.
         parameters: keyword -> values that may be tried; empty where the file declares none.

@@ -41,8 +41,6 @@ class KernelLineTime:
     """A line's part of a kernel's time.
 
     Attributes:
-        file: the name of its file.
-        line: its number.
         text: its text without indentation, at most 120 characters.
         critical_us: its part of the critical path.
         busy_us: the busy time of its engines.
@@ -76,12 +74,10 @@ class KernelTime:
     """The time of a kernel on a chip, with the model, source and inputs that it depends on.
 
     Attributes:
-        chip: the chip.
         model: the version of trnsim and a digest of the sources that decide a time.
         constants: the constants of the core that vary.
         source: the digest of the kernel's source and of its inputs' shapes.
         inputs: its arguments in words.
-        time_us: the estimate.
         draws_us: the time in each draw of the constants.
         lines: its lines, longest first.
     """

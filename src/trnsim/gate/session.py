@@ -226,7 +226,6 @@ class TrnMark:
 
     Attributes:
         max_us: longest time that passes; None for any.
-        chips: the chips.
         has_baseline: whether a time is compared with its baseline.
     """
 

@@ -22,7 +22,6 @@ class ResultError:
         result: its name: "" for the only one, else its number or key.
         error: max |value - reference| / max |reference|; infinite if they cannot be compared.
         tolerance: the largest legal error; 0 for whole numbers and truth values.
-        at: the index of the largest error.
         why: the reason for an infinite error.
     """
 

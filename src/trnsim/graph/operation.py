@@ -44,8 +44,6 @@ class Example:
     """An operation with operands, on which the reference is compared with the lowered kernel.
 
     Attributes:
-        operation: the operation with its attributes.
-        operands: types of the operands.
         values: contents of each operand: "edges" (of the element type), "small" (around 0),
             "places" (indices from 0 to below `limit`), "distinct" (no two equal).
         limit: upper bound of indices, exclusive.

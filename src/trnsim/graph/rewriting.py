@@ -41,7 +41,6 @@ class Pattern:
     """A rule that replaces some operations by others.
 
     Attributes:
-        name: name of the pattern.
         meaning: its effect, in a line.
         before: the form of the operations, from the last one.
         after: a function that adds the replacement to the new graph and returns its results, of

@@ -54,7 +54,6 @@ class LoopWatcher:
 
     Attributes:
         dependences: a message for each pair of lines that depend on each other.
-        running: the loops that run.
     """
 
     def __init__(self) -> None:

@@ -58,8 +58,6 @@ class SetRule:
     """The rule of an instance for the sets of devices that a job may hold.
 
     Attributes:
-        instance: its type.
-        devices: its devices.
         groups: sizes of the groups that AWS draws; () where every run of devices is a set.
         within: devices of the part of the instance that groups lie in, apart from the whole.
         provenance: the document that states the rule, or the basis of the assumption.

@@ -42,9 +42,6 @@ class InstanceDevice:
     """A Neuron device: a chip of the instance.
 
     Attributes:
-        index: its number.
-        cores: its logical NeuronCores.
-        memory_bytes: its memory.
         bdf: its PCI address, with its domain.
         numa_node: its NUMA node; -1 where the host has one.
         cpu_affinity: the processors of that node, as ranges.
@@ -78,7 +75,6 @@ class InstanceModel:
         chip: the catalogue key of its chip.
         generation: the generation of its NeuronCores, from 1.
         lnc: physical NeuronCores in a logical one.
-        devices: its devices.
         vcpus: processors of its host.
         host_bytes: memory of its host; 0 where no source states it.
         efa_adapters: EFA adapters; 0 where none is stated.

@@ -56,7 +56,6 @@ class DeviceProgram:
     Attributes:
         code: the module as JAX sent it.
         options: the compile options as JAX sent them.
-        name: the name of its module.
         replicas: number of copies that run, each with data of its own.
         partitions: number of devices over which each copy is split.
         numbers: the numbers of its devices among those of all processes, replica by replica.

@@ -72,7 +72,6 @@ class UntimedProgram:
     """A program without a graph, and so without a time.
 
     Attributes:
-        name: the name of the program.
         reason: why it has no time.
     """
 
@@ -97,7 +96,6 @@ class LoweredProgram:
     """The graphs of a program, one per device: they differ where it reads the device's number.
 
     Attributes:
-        name: the name of the program.
         devices: number of devices that run it together.
     """
 

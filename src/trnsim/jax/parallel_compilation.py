@@ -38,7 +38,6 @@ class Outcome:
     """The compilation of a graph.
 
     Attributes:
-        graph: its file.
         is_compiled: True if its program is in the cache now.
         retries: number of attempts after the first.
         reason: why it failed; "" if it did not.

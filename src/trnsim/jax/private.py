@@ -83,8 +83,6 @@ class Meeting:
 
     Attributes:
         index: the number of this process.
-        count: the number of processes.
-        client: the client of the service.
     """
 
     def __init__(self, index: int, count: int) -> None:

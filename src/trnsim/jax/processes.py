@@ -30,7 +30,6 @@ class Processes:
 
     Attributes:
         index: the number of this process.
-        count: the number of processes.
     """
 
     index: int

@@ -18,7 +18,6 @@ class FieldFault(NamedTuple):
             "missing-field", "field-type", "misspelled-value", "unknown-value" or
             "misspelled-resource"; or a rule of `pod_faults` or `value_limits`.
         reason: the value, and the legal values.
-        fix: what to change.
         source: document that describes the field; "" if it is the source of the rule.
         document: "document" for the job's own, "request" for a SubmitJob request.
     """

@@ -31,7 +31,6 @@ class Violation(NamedTuple):
     Attributes:
         field: path of the field in the job, such as "roles.0.efa", whose line is named.
         reason: the stated value, and the legal values.
-        fix: what to change.
         source: the document that states it, where that is not the rule's.
     """
 
@@ -66,12 +65,9 @@ class Finding(NamedTuple):
     """A violation with its place.
 
     Attributes:
-        rule: name of the rule.
         severity: "error", "warning" or "note".
-        place: file and line.
         reason: the stated value, and the legal values.
         source: the document that states the rule.
-        fix: what to change.
     """
 
     rule: str

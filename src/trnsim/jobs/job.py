@@ -52,7 +52,6 @@ class Role:
     """Equal replicas: whole instances, or pods and containers on a part of one.
 
     Attributes:
-        name: name of the role.
         replicas: number of replicas; the largest one of a role that scales.
         least_replicas: the smallest number of replicas of a role that scales; None for others.
         instance: EC2 type, such as "trn2.48xlarge".
@@ -70,7 +69,6 @@ class Role:
         capabilities: Linux capabilities that are added, without "CAP_".
         is_memlock_unlimited: whether the limit of locked memory (`ulimit -l`) is lifted.
         is_privileged: whether the container has all capabilities and devices.
-        image: container image.
         environment: names and values of variables, in the spec's order.
         command: words of the program and its arguments.
         entry_words: the first words of `command` that stand for the image's entry point; 0 where
@@ -119,9 +117,7 @@ class Job:
     """A job of a scheduler or a service.
 
     Attributes:
-        name: name of the job.
         kind: use of its instances.
-        roles: its roles, the one with the head of the job first.
         region: AWS region, such as "us-east-2".
         purchase: kind of purchase, such as "spot" or "capacity_block".
         time_limit_s: seconds after which the scheduler ends it.

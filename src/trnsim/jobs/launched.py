@@ -79,7 +79,6 @@ class LaunchedTime:
 
     Attributes:
         steps: steps of the run that is priced.
-        launched_steps: steps that the launch ran.
         usd_per_hour: price of the instances; None if it is not known.
         terms: the parts of both times, which add up to them.
     """

@@ -48,8 +48,6 @@ class JobPrice:
     """The time of a job and its bill.
 
     Attributes:
-        job: the job.
-        roles: instances of each role.
         basis: source of the time.
         training: the plan of a training job; None if there is none.
         serving: the plan of a server; None if there is none.

@@ -26,11 +26,8 @@ class RolePrice:
     """The instances of a role and their price.
 
     Attributes:
-        role: the role.
-        instance: their type.
         instances: number of instances; None if the spec does not state the replicas.
         least_instances: number of instances for the smallest number of replicas; None without one.
-        quote: price of one of them.
         is_of_sagemaker: whether SageMaker runs the role's instances.
     """
 

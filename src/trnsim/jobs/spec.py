@@ -39,7 +39,6 @@ class TemplateValue(NamedTuple):
     Attributes:
         field: path of the field in the job.
         text: the text in the file, such as "${NUM_NODES}".
-        place: file and line.
     """
 
     field: str
@@ -53,7 +52,6 @@ class JobSpec:
 
     Attributes:
         format: name of the format, one of `trnsim.jobs.formats.FORMATS`.
-        job: the job.
         start: file and first line of the job.
         lines: file and line of the job's fields, by path such as "roles.0.environment.FI_PROVIDER";
             a missing field has the line of the mapping around it.

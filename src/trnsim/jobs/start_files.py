@@ -44,13 +44,6 @@ def start_file(
 ) -> str:
     """The file of a kind that starts the layout.
 
-    Args:
-        kind: one of `KINDS`.
-        machine: the instances.
-        layout: the layout of their ranks.
-        words: further words of the command.
-        model: name of the model.
-
     Raises:
         BadInput: the kind is unknown, or cannot express the job.
     """

@@ -51,7 +51,6 @@ class _Pulse:
 
     Attributes:
         place: the rank in messages.
-        beat: its last beat.
         stopped_s: time since which its process is stopped; None if it is not.
         absent: its beat when others began to wait for it; None if none waits.
         message_s: time of the last message about it.

@@ -31,7 +31,6 @@ class LaunchJob:
     """A program and its world of ranks.
 
     Attributes:
-        command: program and arguments.
         fabric: instances, and the places of the ranks on them.
         target: name of their chip, such as "trn2".
         folder: folder of the report; logs lie in `logs` below.

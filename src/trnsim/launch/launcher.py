@@ -57,9 +57,6 @@ class RankProcess:
     """Process of a rank.
 
     Attributes:
-        rank: number of the rank.
-        node: number of its node.
-        local_rank: number of the rank on its node.
         connection: the connection to its supervisor; None once it is closed.
         host: name of its node; "" where all nodes are this machine.
         status: its exit status, or minus the signal that ended it; None while it runs.
@@ -113,7 +110,6 @@ class JobEnd:
 
     Attributes:
         status: exit status: 0, that of the lost rank, or 128 plus the number of a signal.
-        restarts: number of restarts of all ranks.
         lost: the lost ranks in order, each in a sentence.
     """
 

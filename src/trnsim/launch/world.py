@@ -35,10 +35,7 @@ class WorldCollective:
     """A collective of groups that work at the same time.
 
     Attributes:
-        kind: name in the framework.
         nbytes: bytes of the whole message.
-        groups: ranks of each group.
-        calls: number of calls of each group.
         choice: algorithm and transfers; None for a kind that the fabric does not know.
         floor: as a program that the host starts, or inside a program.
         floors: its time by floor; None as above.
@@ -74,11 +71,8 @@ class RankFigures:
     """Figures of a rank and its last step.
 
     Attributes:
-        rank: number of the rank.
         place: instance, chip and logical core.
-        steps: number of steps.
         device_time_s: time of its kernels.
-        step: last step with its exchanges.
         missing: number of calls without a time.
     """
 
@@ -96,11 +90,8 @@ class WorldFigures:
 
     Attributes:
         fabric: instances and links of the ranks.
-        ranks: figures of the ranks that wrote them.
-        collectives: collectives of the program.
         link_bytes: bytes that passed each resource of the fabric.
         lost: lost ranks, each in a sentence.
-        restarts: number of restarts of all ranks.
     """
 
     fabric: Fabric

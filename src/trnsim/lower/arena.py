@@ -46,7 +46,6 @@ class Arena:
 
     Attributes:
         offsets_bytes: the offset of each block, in the order of the blocks.
-        nbytes: the size of the arena.
         least_bytes: the maximum of the bytes that live at once; no arena is smaller.
     """
 

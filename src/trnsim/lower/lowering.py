@@ -41,7 +41,6 @@ class Cost:
         name: the operations in words.
         device_time_s: time from its first instruction to its last result, without the launch.
         launch_s: the fixed time to start it.
-        instructions: the count of its instructions.
         flop: multiplications and additions of its matrix products.
         hbm_bytes: bytes of its inputs and outputs in HBM.
         busy_s: seconds in which each engine works, by the name of the engine; idle engines are

@@ -55,7 +55,6 @@ class MemoryPlan:
     """The tensors of a graph in HBM, by lifetime.
 
     Attributes:
-        lifetimes: the lifetimes of all tensors.
         kernels: the names of the graph's kernels, in order.
     """
 

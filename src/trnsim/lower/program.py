@@ -49,7 +49,6 @@ class WeightPanel:
         number: number of the weight's value among the graph's inputs.
         frame: the matrix that the weight's dimensions form.
         start: the first column.
-        columns: the count of columns.
     """
 
     number: int
@@ -100,8 +99,6 @@ class TracedProgram:
     """A program that was traced.
 
     Attributes:
-        run: the outputs and the timeline.
-        names: the named stretches of its instructions.
         inputs: numbers of the graph's inputs by the serial of their storage; a weight has a storage
             for each of its layouts.
         outputs: serials of its outputs' storage.

@@ -52,9 +52,7 @@ class FileCheck:
     """Marks and times of a file, from one check.
 
     Attributes:
-        marks: marks at its lines.
         hints: times beside its lines.
-        lines: the lines that were checked.
     """
 
     marks: Sequence[LineMark] = ()
@@ -70,7 +68,6 @@ class OpenFile:
         is_checking: whether a check of it runs.
         is_stale: whether it was saved since that began.
         bounds: the bounds of that check, by which it is ended; None while nothing runs.
-        last: the last check that ended.
     """
 
     is_checking: bool = False

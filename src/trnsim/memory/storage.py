@@ -48,8 +48,6 @@ class Storage:
     """One allocation; its address is left to the compiler.
 
     Attributes:
-        memory: the memory that holds it.
-        nbytes: its size.
         pitch_bytes: bytes from one row (on chip: partition) to the next.
         data: its bytes, or None in shape-only mode.
         name: the user's name for it, or "".

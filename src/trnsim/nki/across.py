@@ -46,8 +46,6 @@ class VersionEnd:
     """The outcome of a program under a version.
 
     Attributes:
-        version: the version.
-        end: the outcome.
         error: the exception that ended the program; None if it ran to its end.
         causes: the rows of the table of behaviours that explain other values or an error.
     """

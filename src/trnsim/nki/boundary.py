@@ -39,7 +39,6 @@ class _Copy:
     """The copy of an argument on which the kernel works.
 
     Attributes:
-        name: the argument's name.
         argument: the array, or the tensor on a device.
         dense: the copy, which is contiguous.
         changed: the bytes of the copy that instructions wrote.

@@ -43,7 +43,6 @@ class Use(NamedTuple):
     Attributes:
         form: its name as in the table of behaviours.
         line: line number, from 1.
-        node: the node of the syntax tree.
     """
 
     form: str
@@ -85,7 +84,6 @@ class Reader:
     """The walk of a file's syntax tree.
 
     Attributes:
-        tree: the tree.
         names: imported name in the file -> full dotted name, such as "nki.language.load".
     """
 

@@ -45,7 +45,6 @@ class NkiInstruction:
     """An issued instruction, which calls of `nki.isa` return.
 
     Attributes:
-        core: the context of the core that issued it.
         index: its place in the core's program.
         name: the label that the call gave (`name=`), or None.
         turns: the device loops that enclose it, each with the number of its pass.

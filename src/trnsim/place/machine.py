@@ -26,16 +26,11 @@ class Machine:
 
     Attributes:
         name: the name that it was requested by: a short name, or the type's.
-        instance: type of the instances.
         chip: chip or GPU of that type.
-        count: number of instances.
         lnc: NeuronCores of a rank; 0 for a GPU.
         is_neuron: whether its chips are AWS's.
         note: a caveat for readers of a plan, or "".
         ranks_per_chip: logical NeuronCores of a chip; 1 for a GPU.
-        ranks_per_instance: ranks of one instance.
-        ranks: ranks of all instances.
-        chips: chips of all instances.
         rank_name: the kind of a rank in words.
         memory_bytes: HBM of one rank: on Trainium2 a bank, which two NeuronCores share.
     """

@@ -71,7 +71,6 @@ class AffineWindow(NamedTuple):
     """A run of instructions that may be executed level by level.
 
     Attributes:
-        first: its first instruction.
         end: the one after its last.
         steps: its instructions in the order of execution, those of one step together.
     """
@@ -86,7 +85,6 @@ class TensorFamily:
     """Tensors of equal size that lie in one buffer, at equal distances.
 
     Attributes:
-        storage: the buffer.
         members: the tensors in order.
         distance_bytes: the bytes from one to the next.
     """
@@ -100,7 +98,6 @@ class AffineStep(NamedTuple):
     """Instructions of a core that are executed together.
 
     Attributes:
-        members: their numbers.
         instruction: an instruction on the tiles of all members; None for a single member.
         plan: the plan that executes it.
     """

@@ -59,7 +59,6 @@ class Peer:
 
     Attributes:
         rank: the core's number, `nl.program_id(0)`.
-        cores: number of cores.
         link: barriers and exchanges with the other cores.
         hand_over: called after each instruction, to let the other cores run.
         before: called with values, before an instruction writes these tiles in shared HBM.
@@ -81,8 +80,6 @@ class CoreContext:
     """One emulated NeuronCore while it runs a kernel.
 
     Attributes:
-        core: its hardware description.
-        memory: its memories.
         program: the instructions issued so far.
         has_values: False in shape-only mode.
         peer: its view of the other cores of a logical core, or None on one core.

@@ -44,7 +44,6 @@ class Edge(NamedTuple):
     """An order between two instructions of a program.
 
     Attributes:
-        consumer: the later instruction.
         producer: the earlier one.
         waits: true for a semaphore, false for an order of issue.
         form: the kernel's way to ask for it: "depends_on" or "with_schedule".
@@ -264,7 +263,6 @@ class Nesting:
     """The device loops that run around the next instruction.
 
     Attributes:
-        turns: the loops and their turns.
         since: below the serial numbers of the storages allocated in the outermost loop.
         is_read: true once Python has read a register in the outermost loop, so that its turns may
             differ.

@@ -48,10 +48,8 @@ class CoreSteps(NamedTuple):
     """The captured instructions of a core.
 
     Attributes:
-        program: its program.
         places: by instruction, its index in the program.
         steps: the functions that execute them.
-        instructions: the instructions.
         numbers: by step, the number of its instruction; the first one's if it executes several.
         meets: whether an instruction waits for other cores.
     """

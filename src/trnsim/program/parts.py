@@ -116,7 +116,6 @@ class TensorPart(NamedTuple):
 
     Attributes:
         serial: the tensor's storage.
-        first_byte: its first byte on a partition.
         row_bytes: its length on a partition.
         rows: the number of partitions.
     """
@@ -147,8 +146,6 @@ class Access(NamedTuple):
     """An instruction's access to a part.
 
     Attributes:
-        part: its number.
-        kind: the kind of access.
         next_use: the next instruction that needs the data; `NEVER` if they are dead afterwards.
     """
 
@@ -161,7 +158,6 @@ class Division:
     """The parts of a program's tensors in a memory on chip.
 
     Attributes:
-        parts: all parts.
         accesses: for each instruction, its accesses, at most one per part.
     """
 

@@ -70,7 +70,6 @@ class PlainTile(NamedTuple):
         field: the instruction's field with the tile; for a vector of indices, the field whose tile
             it addresses.
         number: the number of its storage in the record.
-        layout: its layout.
         shape: its shape if a vector of indices addresses it; else None.
         is_source: true if the tile is itself a vector of indices.
     """
@@ -90,9 +89,7 @@ class PlainStep:
     names without accessing it.
 
     Attributes:
-        info: the properties of its signature.
         origin: the place that issued it.
-        kind: the class of its instruction.
         constants: the values of the fields without tiles.
         pick: a function from the fields of an instruction to the values of the same fields.
         tiles: its tiles, in the order of a step's `touches`.

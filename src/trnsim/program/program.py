@@ -32,7 +32,6 @@ class Checked:
     Attributes:
         instruction: the instruction; its operands have no bytes, but suffice to price it again.
         dims: its axis lengths.
-        engine: the engine that executes it.
         cost: its price on the core that it was checked for.
         is_spill: true if it is no instruction of the kernel, but moves data that exceed SBUF.
     """
@@ -59,15 +58,12 @@ class StorageUse:
     """The live range of a storage in the program, and its traffic.
 
     Attributes:
-        memory: the memory that holds it.
         row_bytes: bytes of a partition on chip, of a row in HBM.
-        nbytes: its size.
         name: the user's name for it, or "".
         line: the line that allocated it.
         first_write: the instruction that wrote it first, or -1 if it was read before that.
         last_use: the last instruction that accessed it.
         reads: number of instructions that read it (HBM only; not counted on chip).
-        read_bytes: bytes that these read.
         written_bytes: bytes that instructions wrote to it (HBM only).
         is_spill: true if it holds data that exceed SBUF (HBM only).
     """

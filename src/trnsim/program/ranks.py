@@ -44,8 +44,6 @@ class Ranks:
     """Runs a function per rank, and brings together the ranks that exchange.
 
     Attributes:
-        fabric: the fabric of their chips.
-        count: the number of ranks.
         order: the order in which they take turns.
         differs: true if ranks of a class may differ after all.
     """
@@ -218,7 +216,6 @@ class Member:
     """A rank's membership in the world.
 
     Attributes:
-        rank: its number.
         joined: called when both cores of the rank have come to a joint collective.
         inside: the waits of its cores outside collectives.
     """

@@ -50,7 +50,6 @@ class Step(NamedTuple):
     """An instruction of a record.
 
     Attributes:
-        info: the properties of its signature.
         line: the user's line that issued it.
         touches: the tiles that it reads (indices included), then those that it writes, then those
             that it names without accessing them.
@@ -73,9 +72,7 @@ class KernelRecord:
     """The instructions of a run of a kernel, in order.
 
     Attributes:
-        program: its program.
         signatures: signature -> properties of the instructions with it.
-        steps: its instructions.
         storages: its storages, without bytes: inputs first, then by first use.
         descriptions: properties of each storage that a program or an error message shows.
         inputs: number of storages that are inputs.
@@ -183,7 +180,6 @@ class Follower:
     """Compares a run with a record while it issues instructions.
 
     Attributes:
-        record: the record to compare with.
         position: number of instructions that have agreed so far.
     """
 

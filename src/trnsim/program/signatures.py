@@ -20,7 +20,6 @@ class SignatureInfo:
     """The properties common to all instructions of a signature.
 
     Attributes:
-        signature: the common signature.
         number: its number among the program's distinct signatures.
         checked: the program's entry for these instructions.
         has_index: true if an operand's address is computed when the instruction runs.

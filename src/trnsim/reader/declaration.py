@@ -116,7 +116,6 @@ class DeclaredField(NamedTuple):
 
     Attributes:
         names: its name and its aliases.
-        hint: its type.
         rule: `ANY` where it was not `declared`.
         default: MISSING where a file must state it.
     """

@@ -70,8 +70,6 @@ class SiteCorrections:
     """The corrections of a site.
 
     Attributes:
-        file: their file.
-        written: the day of the calibration.
         rows: all measured rows.
         corrections: the corrections, by chip and family.
     """

@@ -27,7 +27,6 @@ class Holding:
     """The smallest number of equal instances that hold a model.
 
     Attributes:
-        instances: number of instances.
         tensor: ranks that divide a layer among them.
         pipeline: pipeline stages.
         needed_bytes: bytes that the fullest rank needs.

@@ -24,7 +24,6 @@ class Policy:
     """How far instructions may overtake others of their engine.
 
     Attributes:
-        name: its name.
         ahead: the number of next instructions, in the order of issue, that a compute engine chooses
             from; 1 for no choice.
     """

@@ -60,7 +60,6 @@ class UnseenError(NamedTuple):
     Attributes:
         words: the class as text.
         below_s: upper limit of the size, launch included.
-        rows: number of published times.
         median_percent: median of |estimate - published| / published.
         p90_percent: ninetieth percentile of the same, where it is known.
     """

@@ -107,7 +107,6 @@ class _Queue:
     """The instructions of an engine that have not started.
 
     Attributes:
-        engine: the engine.
         free_s: the time from which it is idle.
         window: the number of next instructions that it chooses from.
         members: all its instructions, in the order of issue.

@@ -39,12 +39,9 @@ class Span:
     Attributes:
         index: its place in the program.
         opcode: its name in nki.isa.
-        engine: the engine that executed it.
-        start_s: the time when it started.
         busy_until_s: the time when its engine was free again.
         end_s: the time when its result could be read.
         line: the user's line that issued it.
-        operands: its operands as text.
         waited_for: the last instruction that it waited for, or None.
     """
 

@@ -38,7 +38,6 @@ class Process:
     """A process that has devices open.
 
     Attributes:
-        devices: indices of its devices.
         version: the version of the runtime; "NA" for a tool.
     """
 

@@ -40,8 +40,6 @@ class RecordedExchange(NamedTuple):
         arguments: its arguments by name.
         reduction: the name of its reduction; "" if it has none, or if it was called from C++, where
             the name is not seen.
-        ranks: the ranks of its group.
-        group_name: the name of the group.
         pair: sender and receiver of a message; () for a collective.
         is_root: True if this rank is the one that receives a reduction or a gather.
     """

@@ -26,7 +26,6 @@ class TrainingResult:
 
     Attributes:
         model: the model, its data and its optimizer, in words.
-        steps: number of optimizer steps.
         first_loss: the loss before the first step, on the device.
         last_loss: the loss before the last step, on the device.
         largest_difference_from_cpu: the largest absolute difference of a step's losses.

@@ -33,7 +33,6 @@ class Parameter:
 
     Attributes:
         name: its keyword.
-        values: its values in their order.
         default: the index of the value that a call without it has.
     """
 
@@ -50,12 +49,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class SettingSpace:
-    """The settings of a kernel.
-
-    Attributes:
-        case: the kernel and its arguments.
-        parameters: its parameters.
-    """
+    """The settings of a kernel."""
 
     case: KernelCase
     parameters: tuple[Parameter, ...]

@@ -26,11 +26,7 @@ _DECIMALS: Final = 4
 
 
 class _BeyondLimitError(Exception):
-    """The bound of a setting's time exceeds the limit.
-
-    Attributes:
-        bound_us: the bound.
-    """
+    """The bound of a setting's time exceeds the limit."""
 
     def __init__(self, bound_us: float) -> None:
         super().__init__(bound_us)

@@ -108,8 +108,6 @@ class Tuning:
     """A search and its trials.
 
     Attributes:
-        space: the settings.
-        chip: the chip.
         trials: the trials by setting, in order.
         is_interrupted: whether Ctrl-C ended it.
     """

@@ -77,7 +77,6 @@ class Attention:
         heads: query heads.
         kv_heads: heads of keys and values, each of which serves ``heads / kv_heads`` query heads.
         head_dim: elements of a query and of a key.
-        value_dim: elements of a value.
         window: maximum tokens that a query attends to, its own included; 0 for all.
         is_causal: whether a query attends to no later token.
         is_cross: whether keys and values are those of another tower's output.
@@ -127,7 +126,6 @@ class LatentAttention:
         kv_rank: elements of the latent vector of keys and values.
         plain_dim: elements of a query without rotation.
         rotary_dim: elements of a query with rotation; its key is shared by all heads.
-        value_dim: elements of a value.
         norms: elements of the weights of its norms.
         norm: norm of the latent vectors.
         rotary: rotary position embedding of the last elements of queries, and of the shared key.
@@ -189,7 +187,6 @@ class Routing:
         is_corrected: whether a correction for each expert is added to the scores for the choice
             alone; else a bias of the router is part of its scores.
         groups: groups of experts, of which each token uses some.
-        groups_per_token: groups that a token uses.
         scores_per_group: number of a group's best scores whose sum ranks it.
 
     Source: of groups, DeepSeek-V3 (arXiv:2412.19437), section 2.1.2.
@@ -211,9 +208,7 @@ class Experts:
     Attributes:
         count: experts to choose from.
         per_token: experts that a token takes.
-        expert: sizes of one expert.
         shared: the shared experts as one MLP; None for none.
-        shared_gate: parameters of the gate of the shared experts.
         router_biases: elements of the router's bias.
         routing: the rule of choice and weights.
     """
@@ -241,7 +236,6 @@ class Wiring:
         norm: the norm of its layers and ends.
         norm_position: position of norms: "before" a half of a layer (attention or MLP), "after" it,
             "around" it (both), or "sum": after the sum of its output and input.
-        embedding_factor: factor of the embeddings.
         residual_factor: factor of the output of a half of a layer.
         score_factor: factor of the logits.
         cap: bound of the logits, by a tanh; 0 for none.

@@ -38,7 +38,6 @@ class CapturedModel:
     """A model whose parts come from its graph.
 
     Attributes:
-        name: name of the file.
         model_type: its architecture, or its class in diffusers.
         text: its configuration as JSON.
         file: the file that errors name.

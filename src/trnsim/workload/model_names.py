@@ -66,9 +66,6 @@ class ShippedModel(FileRecord):
     Attributes:
         name: short name, and name of its file.
         id: id on Hugging Face.
-        family: models of one architecture.
-        parameters: published number of parameters.
-        where: source of the number.
         also: names of other weights of the same shape.
     """
 

@@ -47,7 +47,6 @@ class Pass:
     """A pass through a model: phase, sequences and tokens.
 
     Attributes:
-        phase: its purpose.
         batch: sequences.
         tokens: new tokens of each sequence.
         past: earlier tokens, whose keys and values are cached.

@@ -36,11 +36,7 @@ class ExpertChoice:
 
 
 class ExpertRows:
-    """The rows that experts take, and their weights.
-
-    Attributes:
-        choice: the expert of each row.
-    """
+    """The rows that experts take, and their weights."""
 
     def __init__(
         self, rank_graph: RankGraph, mlp: Experts, scores: Value, *, is_wired: bool, is_whole: bool

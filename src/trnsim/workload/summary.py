@@ -68,9 +68,7 @@ class PartSummary:
     Attributes:
         name: "layer", "embedding", "head".
         times: number of layers.
-        products: matrix products of one layer.
         elementwise: other operators.
-        exchanges: collectives.
         cache: keys and values that it reads and writes.
         resident_bytes: bytes of parameters that a rank holds for one layer, all experts included;
             of weights that layers share, each layer's share.

@@ -29,7 +29,6 @@ class WholeGraph:
     """A graph, with the roles of its inputs.
 
     Attributes:
-        graph: the graph.
         weights: the numbers of its inputs that are the same at every step.
         names: the names of its inputs, by number.
         operators: its operators, in order.

@@ -26,7 +26,6 @@ class Sharding:
 
     Attributes:
         rank: this rank among those that share.
-        world_size: their number.
         groups: the ranks of each group; None for one group of all ranks.
         compute_dtype: dtype of gathered parameters.
         is_float32_reduced: True if gradients are reduced in float32.

@@ -40,7 +40,6 @@ class Training:
     """A training run.
 
     Attributes:
-        steps: steps in the order of their numbers.
         sequences: sequences of a step, or None if the log does not say.
     """
 
@@ -90,7 +89,6 @@ class RunLog:
     """A log of a run.
 
     Attributes:
-        path: path of the log, for messages.
         format: format of the log, by the program that writes it.
         model: name of the model in the log, or None.
     """

@@ -29,13 +29,7 @@ _TABLES: Final = (".csv", ".yaml", ".yml", ".toml", ".json", ".jsonl")
 
 @dataclass(frozen=True)
 class MeasuredLog:
-    """A log with its measurements.
-
-    Attributes:
-        file: the log.
-        format: its kind.
-        measurements: its times and rates.
-    """
+    """A log with its measurements."""
 
     file: str
     format: str

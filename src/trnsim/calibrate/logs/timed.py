@@ -69,13 +69,7 @@ class TimedValue:
 
 @dataclass(frozen=True)
 class TimedLog:
-    """A log of a tool.
-
-    Attributes:
-        path: the log.
-        format: its kind.
-        values: its times.
-    """
+    """A log of a tool."""
 
     path: str
     format: str

@@ -102,7 +102,6 @@ class ApiAccess:
     """The address of an API, and the files that open it.
 
     Attributes:
-        server: its URL.
         token_file: the file of a bearer token; None without one.
         ca_file: certificates of the authorities that its server has one of; None for the system's.
     """

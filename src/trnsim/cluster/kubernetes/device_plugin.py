@@ -52,7 +52,6 @@ class Settings:
     """Devices that a plugin offers, and its places.
 
     Attributes:
-        devices: the devices of the node.
         resources: names of the resources that it offers.
         folder: kubelet's folder of device plugins.
         state: the folder of the instance's state, whose faults make devices unhealthy.

@@ -45,9 +45,6 @@ class ContainerHolding:
     """Devices or cores that a container of a pod holds, by kubelet.
 
     Attributes:
-        namespace: the pod's.
-        pod: the pod's name.
-        container: the container's name.
         resource: one of `RESOURCES`.
         ids: kubelet's ids of what it holds.
     """

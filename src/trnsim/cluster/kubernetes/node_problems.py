@@ -65,8 +65,6 @@ class ReportedNode:
     """A node whose faults are reported.
 
     Attributes:
-        name: its name in the cluster.
-        devices: its devices.
         state: the folder of the instance's state.
         holdings: returns what containers hold now, as kubelet says.
     """

@@ -26,7 +26,6 @@ class NeuronNode:
     """A node with Neuron devices.
 
     Attributes:
-        name: its name.
         instance: its type.
         devices: devices that its plugin advertises, numbered from 0.
         cores_per_device: logical cores of a device.

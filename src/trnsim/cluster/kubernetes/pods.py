@@ -46,7 +46,6 @@ class ContainerDemand:
     """The devices or cores that one container requests.
 
     Attributes:
-        container: its name.
         count: number of devices or cores.
         is_of_cores: True for cores.
         is_initial: True for a container that ends before the others start, whose devices they get.

@@ -33,9 +33,6 @@ class Reservation:
 
     Attributes:
         scheduled_at: the time when the pod was bound, as the API writes it.
-        namespace: the pod's namespace.
-        pod: the pod's name.
-        container: the container's name.
         cores: numbers of its cores, ascending.
         is_of_cores: True where it requests cores, not devices.
     """

@@ -66,7 +66,6 @@ class SchedulerExtension:
     """The extension of one cluster.
 
     Attributes:
-        api: the API of the cluster.
         log: prints a line of the log.
         held: bound pods with Neuron devices that have not ended, by node and by their uid.
         nodes: nodes by name.

@@ -37,7 +37,6 @@ class NodeType:
     """Nodes of one instance type.
 
     Attributes:
-        model: the instance.
         hosts: their names, as Slurm lists them.
     """
 

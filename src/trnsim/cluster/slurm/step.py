@@ -25,10 +25,7 @@ class SlurmStep:
     """A step, and a task of it.
 
     Attributes:
-        job: number of the job.
-        step: number of the step in the job.
         hosts: its nodes, in the order of their numbers.
-        tasks_per_node: number of tasks on each.
         node: number of the task's node.
         task: number of the task.
         local_task: number of the task on its node.

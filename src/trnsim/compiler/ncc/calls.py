@@ -45,7 +45,6 @@ class FrameworkCall:
         operator: its full name ("aten::topk").
         name: its name without namespace, overload and the underscore of in-place forms ("topk").
         arguments: arguments by name, tensors as `CallTensor`.
-        results: the tensors that it returns.
         line: line of the user's program, where it is known.
         reason: why it has no lowering; "" if it has one.
     """

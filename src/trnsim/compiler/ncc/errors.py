@@ -18,8 +18,6 @@ class NccError:
 
     Attributes:
         code: its code, as neuronx-cc prints it ("NCC_EVRF001").
-        rule: the rule that is broken.
-        fix: a remedy.
         reading: how an ambiguity of AWS's page is read here.
         is_final: True if there is no fallback, so that it is an error under either policy.
     """

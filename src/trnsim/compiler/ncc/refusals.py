@@ -39,7 +39,6 @@ class Refusal:
 
     Attributes:
         code: its code, as neuronx-cc prints it ("NCC_EVRF013").
-        subject: the operator and its operands.
         line: the line of the user's program that called it, where that is known.
     """
 

@@ -35,7 +35,6 @@ class PatternUse:
     """The use of a pattern in a graph.
 
     Attributes:
-        pattern: the pattern.
         times: number of matches in the graph, of each of equal layers.
         without: the program that is compiled without the pattern; None if the chip has no
             instructions for the operations that it replaces.

@@ -39,7 +39,6 @@ class HalvedGraph:
         graph: the core's operations.
         weights: numbers of its inputs that do not change from call to call.
         inputs: for each input, the number of the whole graph's input and its split.
-        outputs: the split of each output.
         repeated: names of operations that take time and that both cores repeat, the longest first.
     """
 

@@ -22,7 +22,6 @@ class SplitRule:
 
     Attributes:
         operands: the split of each operand that is a tensor.
-        results: the split of each result.
     """
 
     operands: tuple[Split, ...]

@@ -27,7 +27,6 @@ class RetainedCapacity:
 
     Attributes:
         stage: one of `STAGES`.
-        instances: number of instances that are kept.
         usd_per_month: cost of the kept instances, as their share of today's bill.
         saving: share of today's bill that is still saved; None if the new instance has no price.
     """

@@ -26,8 +26,6 @@ class Limits:
     """Predicted figures that a moved workload must keep.
 
     Attributes:
-        workload: decision about the workload.
-        candidate: candidate to which it moves.
         unit: "tokens" or "items"; None if the inventory states accelerator-hours.
         rate: units a second of one instance, at P50; None without a unit or a time.
         slowest_rate: units a second of one instance, with hours at P90.

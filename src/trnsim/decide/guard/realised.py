@@ -62,7 +62,6 @@ class Month:
 
     Attributes:
         month: YYYY-MM.
-        usd: cost on the bill.
         volume: work of the month in the unit of the inventory; None if the bill does not say.
         expected_usd: cost of the same work on the old instances.
         total_usd: expected less billed cost, summed over all months up to this one.
@@ -88,7 +87,6 @@ class RealisedSaving:
     """Costs of a workload in all months.
 
     Attributes:
-        workload: decision about the workload.
         months: months of the bill, in order.
         missing: months between the first and the last that the bill lacks, YYYY-MM.
         paid_back_in: month in which the migration was paid back; None if it is not yet.

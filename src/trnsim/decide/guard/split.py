@@ -32,7 +32,6 @@ class WorkloadSplit:
     """A workload on two kinds of chips.
 
     Attributes:
-        operators: operators on the GPU.
         bytes_per_token: traffic between the two, both ways.
         step_s: time added to each step, in seconds; an upper bound.
         gpu_instances: GPU instances beside the new one, of today's type.

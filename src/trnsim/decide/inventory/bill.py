@@ -79,7 +79,6 @@ class Usage:
 
     Attributes:
         month: YYYY-MM.
-        instance: instance type.
         kind: purchase kind, one of `trnsim.price.quotes.KINDS`.
         region: code of the AWS region; None if the report does not state it.
         hours: instance-hours.
@@ -106,7 +105,6 @@ class Bill:
 
     Attributes:
         usage: usage of instances in the catalogue, in the order of months and instances.
-        last_day: last day with such usage.
         unknown: instance types that the catalogue lacks although it has their family, each with its
             cost in USD.
     """

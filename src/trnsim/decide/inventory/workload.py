@@ -38,7 +38,6 @@ class CurrentDeployment:
         instance: instance type, a name of the catalogue.
         count: number of instances, or None if not stated.
         kind: kind of purchase, one of `trnsim.price.quotes.KINDS`.
-        usd_per_month: bill of the workload.
         region: code of the AWS region, or None if not stated.
     """
 

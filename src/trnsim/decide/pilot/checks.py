@@ -12,7 +12,6 @@ class Log:
     """Figures of a run's log.
 
     Attributes:
-        path: path of the log.
         side: "today" or "there", the instances of the candidate.
         format: format of the log, one of `trnsim.calibrate.logs.FORMATS`.
         count: steps, requests or passes in the log.
@@ -34,7 +33,6 @@ class RateMeasurement:
 
     Attributes:
         side: "today" or "there".
-        instance: instance type of the side.
         predicted_per_s: tokens or items a second, at P50.
         measured_per_s: geometric mean of the rates in the side's logs.
         factor: measured time over predicted time.
@@ -79,7 +77,6 @@ class PilotResult:
     """Result of a finished pilot.
 
     Attributes:
-        logs: figures of all logs.
         today: measured rate of today's instances.
         there: measured rate of the candidate's instances.
         checks: thresholds beside their figures.

@@ -38,7 +38,6 @@ class Logs:
     """Figures from the logs of both sides.
 
     Attributes:
-        logs: figures of each log.
         runs: contents of the logs, by side.
         rates: tokens or items a second, by side: geometric mean over the logs.
         sigmas: one sigma of the logarithm of the rate, by side.

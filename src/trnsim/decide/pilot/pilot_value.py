@@ -31,7 +31,6 @@ class Stake:
         bill: today's bill in USD a month.
         ratio: predicted cost of the candidate / predicted cost of today's instance.
         sigma: one sigma of the logarithm of `ratio`, from performance alone.
-        migration_usd: cost of the move.
         limit_months: months within which the move must pay back.
     """
 
@@ -96,13 +95,11 @@ class PilotValue:
     """Value and cost of a pilot of a workload.
 
     Attributes:
-        workload: name of the workload.
         instance: instance type to which the workload may move.
         value_usd: value of knowing its times before the decision.
         wrong_probability: probability that the decision by expected values is wrong.
         run_usd: cost of both sides' runs; None if a side has no public price.
         delay_usd: saving lost while they run.
-        hours: hours of the longer side.
         refused: reason why there can be no pilot, or None; with a reason the figures are 0.
     """
 

@@ -36,7 +36,6 @@ class Pilot:
     """Plan of a pilot, with its result once it has run.
 
     Attributes:
-        version: version of trnsim.
         inventory: path of the inventory, relative to the pilot's folder if possible.
         prices: path of the user's own prices, relative to the pilot's folder if possible; None
             without them.

@@ -94,7 +94,6 @@ class Side:
 
     Attributes:
         name: "today" or "there".
-        instance: instance type.
         instances: instances that work together.
         ranks: ranks of all instances; a log's rate "of one accelerator" is that of a rank.
         layout: parallel layout or deployment.
@@ -122,8 +121,6 @@ class Host:
     """Instance type of a side, with its speed and price.
 
     Attributes:
-        instance: instance type.
-        speed: speed as predicted for the decision.
         price: price of an hour; None without a public price.
     """
 

@@ -72,7 +72,6 @@ class Money:
 
     Attributes:
         bill: today's bill in USD a month.
-        migration_usd: cost of the move.
         limit_months: months within which the move must pay back.
         ratio: predicted cost of the candidate / predicted cost of today's instance.
     """

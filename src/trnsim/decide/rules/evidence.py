@@ -13,7 +13,6 @@ class WorkloadEvidence:
     """A workload, with figures and findings about it.
 
     Attributes:
-        workload: workload of the inventory.
         migration: cost of a move to AWS's chips, or from one of them to another.
         limit_months: months within which a move must pay back.
         best: cheapest candidate with AWS's chips at today's purchase kind; without a price of that

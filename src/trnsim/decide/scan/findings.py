@@ -26,10 +26,7 @@ class ScanFinding:
     Attributes:
         file: path relative to the root of the scan.
         line: line number from 1.
-        kind: kind of finding.
         what: name in the code ("flash_attn", "torch.linalg.svd"), or the reason of "unreadable".
-        effort: effort of the remedy.
-        advice: remedy.
     """
 
     file: str
@@ -49,7 +46,6 @@ class ScanFindings:
 
     Attributes:
         places: findings in the order of files and lines.
-        files: number of files read.
         lowered: number of calls of PyTorch's operators that the compiler lowers.
         unlowered: number of calls of operators that it does not lower.
         unknown: PyTorch functions about which `trnsim.decide.scan.operators` knows nothing.

@@ -15,8 +15,6 @@ class Remedy(NamedTuple):
     """Replacement of a package or function on AWS's chips.
 
     Attributes:
-        kind: kind of the finding.
-        effort: effort of the replacement.
         advice: the replacement, in words.
     """
 

@@ -23,7 +23,6 @@ class RowFamily:
     """A family of published times: rows of the table of accuracy that share constants.
 
     Attributes:
-        name: name in the table.
         median: median of the absolute relative errors of held-out rows.
         p90: P90 of these errors.
     """

@@ -25,7 +25,6 @@ class Speed:
         is_met: True if the latency SLO is met; None without an SLO.
         layout: layout or deployment that the planner chose.
         ms: milliseconds by cause, of a step, a token or a batch.
-        notes: notes for readers.
     """
 
     units_per_s: float

@@ -72,8 +72,6 @@ class TimeDifference:
     """Difference between a time of the first answer and the same time of the second.
 
     Attributes:
-        old: time of the first answer.
-        new: time of the second answer.
         terms: the largest change first; the changes add up to the change of the median.
         sources: changed sources of terms.
         conditions: conditions of the old time alone, and of the new time alone.

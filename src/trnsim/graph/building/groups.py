@@ -22,7 +22,6 @@ class _Blocks:
     """Blocks of rows.
 
     Attributes:
-        count: number of blocks.
         size: rows of a block.
         groups: the group of each block, int32 [count].
         rows: the source row of each row of the blocks, int32 [count * size]; padding has the

@@ -22,7 +22,6 @@ class Windows:
     """Windows over the last dimensions.
 
     Attributes:
-        kernel: size of a window.
         stride: distance between windows.
         padding: distance by which the first window begins before the input.
         dilation: distance between taps.

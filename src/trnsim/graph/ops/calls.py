@@ -14,7 +14,6 @@ class CustomCall(Operation, kind=Kind.CALL):
 
     Attributes:
         call: the kernel with its arguments, which computes values and time.
-        results: types of its results.
     """
 
     operands = ("*inputs",)

@@ -238,7 +238,6 @@ class Pad(Operation, kind=Kind.KERNEL):
         low: numbers before each dimension; negative ones remove elements.
         high: numbers after it, likewise.
         interior: numbers between two elements.
-        number: the number.
     """
 
     operands = ("operand",)

@@ -15,7 +15,6 @@ class Leaf(Operation, kind=Kind.LEAF, abstract=True):
     """A tensor without operands, which each reader makes for itself.
 
     Attributes:
-        shape: shape of the result.
         dtype: element type of the result.
     """
 

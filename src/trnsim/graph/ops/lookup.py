@@ -29,7 +29,6 @@ class Gather(Operation, kind=Kind.KERNEL):
         start_index_map: the dimension of the operand for each index of a vector.
         index_vector_dim: the dimension of the indices that is the vector; their rank if each index
             is a vector of one.
-        slice_sizes: lengths of a slice.
         is_in_bounds: whether the program promises that no index is out of bounds; else a slice is
             moved inside.
     """

@@ -37,7 +37,6 @@ class FaultKind:
 
     Attributes:
         status: the runtime's status with its number, or "" where programs go on.
-        message: the runtime's message.
         log_name: the name after NEURON_HW_ERR= in the driver's log.
         counter: the counter of neuron-monitor's hardware group that it adds to, or "".
         execution: the status under which neuron-monitor counts an execution that it ends, or "".
@@ -94,7 +93,6 @@ class StoredFault:
 
     Attributes:
         kind: one of `KINDS`.
-        device: the device's number.
         core: the logical core within the device; None for all of them.
         at: the time of its beginning, in seconds since 1970.
         for_s: its duration in seconds; None until it is cleared, 0 for a single event.

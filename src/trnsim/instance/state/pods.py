@@ -33,8 +33,6 @@ class PodUse:
     """The pod that holds a core or a device.
 
     Attributes:
-        pod_name: the pod's name.
-        namespace: its namespace.
         container_name: names of its containers that hold it.
     """
 

@@ -48,7 +48,6 @@ class LoadedModel:
 
     Attributes:
         number: its number among those that the process has loaded, from 1.
-        name: its name.
         core: number of the logical core, on the instance.
         constant_bytes: arrays that are part of it.
         is_running: whether it runs now, as far as that is known.
@@ -66,12 +65,9 @@ class ProcessRecord:
     """The state of a process.
 
     Attributes:
-        pid: its number.
         start_time: its start time (`identity.start_time`).
-        command: its command line.
         tool: the kind of program, one of `TOOLS`.
         tag: NEURON_PROCESS_TAG, else the pid.
-        instance: the instance type.
         lnc: physical cores in a logical one.
         cores: numbers of the logical cores that it uses, on the instance.
         updated_at: the host's clock when it was written, seconds since 1970.

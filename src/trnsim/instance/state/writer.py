@@ -34,7 +34,6 @@ class Writer:
     """The file of this process.
 
     Attributes:
-        path: the file.
         problem: the reason why nothing can be written now, or "".
     """
 

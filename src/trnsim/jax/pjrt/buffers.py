@@ -39,12 +39,9 @@ class BufferType:
     """The properties that equal buffers share.
 
     Attributes:
-        memory: their memory.
-        shape: their sides.
         dtype: the dtype of their elements, or None for a token.
         nbytes: the bytes of each in that memory.
         hbm: the HBM that counts their bytes; None in the host's memory.
-        memory_address: the handle of that memory.
         device_address: the handle of the device that reaches it.
     """
 
@@ -82,7 +79,6 @@ class Buffer:
     """An array in a memory of a device; until `free` it counts in HBM if it lies there.
 
     Attributes:
-        address: its handle.
         type: the properties that it shares with equal buffers.
         elements: an array of the private client; None once it is deleted, donated or dead.
         line: the line of the program that made it; None for a small one.

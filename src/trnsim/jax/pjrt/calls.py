@@ -49,10 +49,6 @@ class PlainCall:
     Attributes:
         execute: the computation of its operands, by the private client.
         handlers: the makers of the arrays of its results.
-        argument_count: number of its arguments.
-        result_types: the types of its results.
-        result_bytes: the bytes of its results in HBM.
-        hbm: the HBM of its device.
         donors: the arguments whose memory it may take.
     """
 

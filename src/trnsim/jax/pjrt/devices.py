@@ -39,12 +39,10 @@ class PjrtDevice(Handle):
 
     Attributes:
         number: its id in JAX, among all processes.
-        process: the number of its process.
         core: its index among the devices of its process.
         is_local: True if its process is this one.
         kind: the kind of its core ("NC_v3").
         text: its name.
-        memory: its HBM.
         host_memory: the host's memory that it reaches.
         memories: the handles of both, as C reads them.
         owners: its own handle, as C reads it.

@@ -27,7 +27,6 @@ class PjrtMemory(Handle):
     """A memory of a device.
 
     Attributes:
-        owner: the device that reaches it.
         core: its device's index among the devices of its process.
         number: its id in JAX, among all memories of all processes.
         kind_number: the index of its kind in `KINDS`.

@@ -239,10 +239,8 @@ class _BlockGraph:
     """A block as a graph of its own.
 
     Attributes:
-        scope: the scope of the block, with the graph.
         carried_inputs: the graph's inputs for the values carried from trip to trip.
         outside_inputs: the graph's inputs for the values outside that the block reads.
-        results: the values that the block returns.
     """
 
     def __init__(self, outside: Scope, block: Block, carried: Sequence[Value]) -> None:

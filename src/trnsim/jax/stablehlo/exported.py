@@ -33,13 +33,11 @@ class ProgramGraph:
     """A program of JAX as a model's graph (see `trnsim.device.model_report.FrameworkGraph`).
 
     Attributes:
-        graph: the graph.
         weights: the value numbers of its constants, and of the arguments named as weights.
         names: the names of its inputs, by value number.
         operators: StableHLO's operations, in order.
         origins: the primitive and the line that a value came from, by value number.
         missing: always empty: an operation without a lowering is refused.
-        calls: always empty.
     """
 
     graph: Graph = field(repr=False)

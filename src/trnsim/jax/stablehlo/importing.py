@@ -59,7 +59,6 @@ class ImportedModule:
 
     Attributes:
         graph: its inputs are those of the module's main function, in order, then its constants.
-        inputs: the inputs of the main function.
         outputs: the results of the main function, in order.
         constants: numbers of the program that are inputs of the graph, by the value's number.
         names: the names of the inputs, by the value's number.

@@ -15,7 +15,6 @@ class RefusedOperation:
     """The refusal of an operation that is not imported.
 
     Attributes:
-        why: the reason.
         fix: a way around it.
         is_on_host: True if XLA computes it on the host, so that a program has values, but no time.
         source: the document that states the reason.

@@ -22,7 +22,6 @@ class Part:
     Attributes:
         entry: a tensor of the graph, or a constant.
         start: its first index.
-        length: its length.
     """
 
     entry: Any
@@ -39,7 +38,6 @@ class Stack:
     """A tensor as parts that follow one another along a dimension.
 
     Attributes:
-        type: the type of the whole tensor.
         dim: the dimension along which the parts lie.
         parts: the parts in order.
         origin: the origin of the operation that made it.

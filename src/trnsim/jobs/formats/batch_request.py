@@ -62,10 +62,6 @@ def is_request(value: Any) -> bool:
 def submitted(specs: Sequence[JobSpec], path: Path | str) -> list[JobSpec]:
     """The specs with what a request changes in the definition that it names.
 
-    Args:
-        specs: the specs.
-        path: file of the request.
-
     Raises:
         BadInput: the file is no request, a value in it is not legal, or no spec is its definition.
     """

@@ -51,9 +51,6 @@ class KubeflowKind:
     """A kind of job.
 
     Attributes:
-        format: name of the format.
-        kind: kind of the manifest.
-        version: its API version.
         specs: name of the mapping of roles.
         head: name of the role with a single pod.
         workers: name of the role with one pod or more.

@@ -21,7 +21,6 @@ class UnsupportedField(NamedTuple):
 
     Attributes:
         why: the reason, which names the format.
-        fix: what to do.
     """
 
     why: str

@@ -37,7 +37,6 @@ class SbatchLaunch:
 
     Attributes:
         rank: 2 for a launcher of parallel programs, 1 for Python or a script.
-        line: line of the script.
         words: words of the command, with constant variables replaced by their values.
         is_option: for each word, whether it stands for a variable that holds options alone.
         variables: names and values of the variables that are set for this command alone.

@@ -55,7 +55,6 @@ class ScriptContent:
     """A script as a mapping.
 
     Attributes:
-        content: the mapping.
         lines: line of each of its values that has one, by keys.
         branch: the block in which the command stands, in words; "" for none.
         uncertain: text and line of variables that are exported with an unknown value, or under a

@@ -93,7 +93,6 @@ class ScriptCommand:
     """A simple command.
 
     Attributes:
-        words: its words.
         before: the operator that precedes it; "" for none.
         branches: the parts of blocks around it, the outermost first.
     """
@@ -108,8 +107,6 @@ class Statement:
     """A list of commands up to the end of the line or a semicolon, or a whole block.
 
     Attributes:
-        line: its first line.
-        text: its source.
         commands: commands in order.
         is_block: whether it is an if, a loop, a function or a group, which may not run.
         start: index of its first character in the script.

@@ -51,7 +51,6 @@ class TrainingConfigKeys:
     """The keys of a kind of configuration.
 
     Attributes:
-        name: name of the format.
         counts: keys of whole numbers, by field of `Parallelism`.
         booleans: keys of truth values, by field of `Parallelism`.
         choices: for the fields of `Parallelism` that one name sets: its keys, and the fields'

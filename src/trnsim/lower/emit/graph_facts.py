@@ -23,7 +23,6 @@ class GraphFacts:
     """Facts about the values of a graph; values are keyed by number.
 
     Attributes:
-        graph: the graph.
         producers: the node that produces each value.
         order: the position of that node in the graph.
         uses: the count of nodes that read each value, looking through views.

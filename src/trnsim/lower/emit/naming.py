@@ -15,7 +15,6 @@ class NamedStretch(NamedTuple):
     """A stretch of instructions, from one instruction to the next stretch, and its name.
 
     Attributes:
-        first_instruction: the number of its first instruction.
         name: the operations, in words; "" for none.
         node: the node that stands for it: the first product of a chain, else the last node.
     """

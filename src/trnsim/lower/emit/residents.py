@@ -27,7 +27,6 @@ class Residents:
     """The results of a program in SBUF, and the room for them.
 
     Attributes:
-        facts: the facts of the graph.
         places: the places of each value, by its number.
         dense: a function that returns a value in HBM in row-major order, written there if needed.
         most_bytes: maximum bytes of a partition for all results.

@@ -35,12 +35,7 @@ _DMA_INDEX_DTYPES: Final = ("int32", "uint32")
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """A tensor as a table, and slices of equal size as lists of its rows.
-
-    Attributes:
-        shape: the tensor's shape.
-        sizes: the shape of a slice.
-    """
+    """A tensor as a table, and slices of equal size as lists of its rows."""
 
     shape: Shape
     sizes: Shape

@@ -33,9 +33,7 @@ class _Prepared:
     """A prepared exchange.
 
     Attributes:
-        handle: the result of the call that prepared it.
-        instruction: its preparation.
-        line: the user's line of that call.
+        line: the user's line of the call that prepared it.
         triggered_at: the user's line of the trigger; None before the trigger.
         is_triggered: whether the trigger was called.
     """

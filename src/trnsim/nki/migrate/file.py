@@ -57,8 +57,6 @@ class SourceFile:
     """The text of a file with its syntax tree.
 
     Attributes:
-        text: the text.
-        tree: its syntax tree.
         reader: the names of NKI in it.
     """
 

@@ -23,8 +23,6 @@ class KernelVersion:
     """The version for which a kernel is written.
 
     Attributes:
-        name: the kernel's name.
-        line: the line of its definition.
         version: the newest version that has all that it uses, or the chosen one.
         oldest: the oldest such version.
         reason: the form, option or line of the file that determines it.
@@ -88,11 +86,7 @@ class Report:
     """The migration of a file.
 
     Attributes:
-        path: the file.
-        file: its text and tree.
-        target: the version to which it migrates.
         kernels: its kernels, in the order of their lines.
-        statements: its statements, in the order of the file.
     """
 
     path: str

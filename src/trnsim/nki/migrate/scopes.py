@@ -27,7 +27,6 @@ class NameUse(NamedTuple):
     """A read or a binding of a name.
 
     Attributes:
-        name: the name.
         is_bound: true for a binding, false for a read.
         is_sure: false if the use may be skipped, as in the block of an `if`.
     """

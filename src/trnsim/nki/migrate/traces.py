@@ -46,8 +46,6 @@ class Trace(NamedTuple):
     """A place that relies on a row.
 
     Attributes:
-        row: the row of the table of behaviours.
-        node: the node of the syntax tree.
         is_certain: false if the text leaves open whether the place relies on the row.
     """
 

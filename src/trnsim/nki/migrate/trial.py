@@ -36,7 +36,6 @@ class Trial:
     """The outcome of running a kernel from the old file and from the new one.
 
     Attributes:
-        kernel: its name.
         end: the outcome, one of `EQUAL`, `OTHER`, `REFUSED` and `NOT_RUN`.
         says: the details in words, such as an error; "" if there are none.
         inputs: its arrays by parameter, as "128x512:float32".

@@ -32,8 +32,6 @@ class Rewritten:
     """A file for a later version.
 
     Attributes:
-        text: its text.
-        rewritten: number of places that were rewritten.
         commented: statements that became comments; their lines are those before the comments.
     """
 

@@ -34,7 +34,6 @@ class Spread:
     """The ranks of one group of an axis.
 
     Attributes:
-        size: ranks of the group.
         stride: ranks from one member to the next.
     """
 
@@ -64,9 +63,7 @@ class ExchangeRequest(NamedTuple):
 
     Attributes:
         chip: the chip of NeuronCores; "" for a GPU.
-        kind: kind of the collective.
         nbytes: bytes of the whole message.
-        size: ranks of a group.
         nodes: instances that they are on.
     """
 
@@ -83,8 +80,6 @@ class ExchangeTime:
 
     Attributes:
         fixed_s: seconds of its latencies.
-        bytes_s: seconds of its bytes.
-        algorithm: name of the algorithm.
         level: the farthest link on its way: "chip", "instance", "EFA", "building".
         request: the exchange, for the time of one that the host starts; None for a single rank.
     """

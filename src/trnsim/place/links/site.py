@@ -13,7 +13,6 @@ class Site:
     """Buildings with equal instances.
 
     Attributes:
-        instances_per_building: number of instances in each.
         between_bytes_per_s: bytes per second of one instance to other buildings, in each direction.
         between_hop_s: seconds of a message to another building, in addition to those of EFA.
     """

@@ -38,11 +38,9 @@ class Advice:
 
     Attributes:
         finding: the flaw, with figures.
-        action: the change to make.
         line: the source line with the largest part of the flaw's cost, or None.
         gain_s: estimated shortening of the device time.
         source: the document that states the rule.
-        rule: the rule's name.
     """
 
     finding: str

@@ -25,7 +25,6 @@ class Gain:
     """The gain of one hypothetical change.
 
     Attributes:
-        change: the change in words.
         line: the line that would cost nothing, or None for an engine.
         gain_s: estimated shortening of the device time.
     """

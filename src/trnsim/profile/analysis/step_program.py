@@ -46,11 +46,9 @@ class StepKernel:
     """A kernel of a step; kernels that are equal take the same time.
 
     Attributes:
-        name: the kernel's name.
         operation: the operator or graph of the framework that it belongs to.
         module: the module of the program, or "".
         phase: "forward", "backward" or "optimizer".
-        time_s: its time on the device.
         launch_s: the host's time to start it; 0 within a compiled graph.
     """
 
@@ -75,7 +73,6 @@ class StepProgram:
     """The kernels of a step in order, and the HBM in use.
 
     Attributes:
-        kernels: the distinct kernels.
         order: indices in `kernels` of the kernels that run, in order.
         hbm: (number of kernels that have run, bytes in use from then on) for each change.
         hbm_bytes: capacity of HBM.

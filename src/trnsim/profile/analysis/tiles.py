@@ -30,9 +30,7 @@ class Merger:
 
     Attributes:
         placement: the schedule entry of the merged matmul.
-        factor: number of matmuls that become one.
         inputs: the growth of its stationary and of its moving tile.
-        product: the growth of its product.
     """
 
     INPUTS: ClassVar = ("stationary", "moving")

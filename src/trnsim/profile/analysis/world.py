@@ -77,9 +77,7 @@ class CollectiveTimesByRank:
         opcode: name in nki.collectives.
         line: the user's line; None if it is unknown.
         algorithm: the algorithm of the exchange; "" for a single rank.
-        dtype: the dtype of its first tensor.
         nbytes: bytes of a rank's whole message.
-        groups: the ranks of each group.
         time_s: seconds of the first collective.
         count: number of collectives, by rank.
         hidden_s: seconds in which a compute engine worked meanwhile, by rank.

@@ -55,9 +55,7 @@ class PerfettoTrack(NamedTuple):
     """A track that slices are drawn on.
 
     Attributes:
-        uuid: the track's number.
         flow_offset: number that is added to an instruction's index for its flow number.
-        descriptor: the packet that declares the track.
     """
 
     uuid: int

@@ -29,7 +29,6 @@ class StoredAnswer:
     """A stored answer of a command.
 
     Attributes:
-        path: its file.
         kind: the command's name in its schema, such as "plan-train".
         overviews: the overview of each answer in the file.
     """

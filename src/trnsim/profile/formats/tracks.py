@@ -30,10 +30,8 @@ class TrackSlice(NamedTuple):
     Attributes:
         instruction: the instruction's index in the program.
         opcode: its name in nki.isa.
-        start_ns: the time at which it starts.
         end_ns: the time at which its engine is free again.
         readable_ns: the time from which its result can be read.
-        operands: its operands as text.
         line: the user's line, or None.
         source: the text of the line, or "".
         cause: index of the last instruction on another track that it waited for, or -1.

@@ -34,7 +34,6 @@ class CollectiveTimes(NamedTuple):
         work: start and end of each stretch in which a compute engine works, [2, N].
         exchanges: start and end of each stretch in which a collective runs, [2, N].
         exposed: start and end of the parts of `exchanges` in which no compute engine works, [2, N].
-        total_s: seconds in collectives.
         exposed_s: seconds of the exposed parts.
     """
 
@@ -55,8 +54,6 @@ class TimedCollective:
     """One collective of a core.
 
     Attributes:
-        index: its index in the program.
-        instruction: the collective.
         start_s: when its last member was ready.
         end_s: when it was over.
         waited_s: how long this core waited for others before.
@@ -99,7 +96,6 @@ class MeetingMember(NamedTuple):
     """A core that takes part in a meeting of ranks.
 
     Attributes:
-        rank: number of its rank.
         core: number of the core within the rank.
         instruction: index of the collective in the core's program.
     """

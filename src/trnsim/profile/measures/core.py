@@ -23,12 +23,7 @@ _RANK_SHIFT: Final = 40
 
 @dataclass(frozen=True)
 class Core:
-    """One physical core of a run.
-
-    Attributes:
-        timeline: its timeline.
-        rank: its number within the logical core.
-    """
+    """One physical core of a run."""
 
     timeline: Timeline
     rank: int

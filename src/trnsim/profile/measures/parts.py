@@ -30,7 +30,6 @@ class PartCost:
     """Time and traffic of a part of a program; costs of several parts or programs add up.
 
     Attributes:
-        instructions: number of instructions.
         busy_s: busy time by engine ("tensor").
         critical_s: time of its steps of the critical path, by the engine that was busy in them, or
             `WAITING`.

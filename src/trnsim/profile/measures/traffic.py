@@ -29,14 +29,7 @@ class Traffic:
     """Bytes and FLOPs of one instruction.
 
     Attributes:
-        hbm_read_bytes: bytes read from HBM.
-        hbm_write_bytes: bytes written to HBM.
-        sbuf_read_bytes: bytes read from SBUF.
-        sbuf_write_bytes: bytes written to SBUF.
-        psum_read_bytes: bytes read from PSUM.
-        psum_write_bytes: bytes written to PSUM.
         flops: FLOPs of the Tensor Engine, transposes included.
-        transpose_flops: FLOPs of transposes.
         bf16_weight: number of BF16 FLOPs that take as long as one FLOP of the instruction.
     """
 

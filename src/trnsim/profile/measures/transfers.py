@@ -47,7 +47,6 @@ class Transfers:
         index: the index of the DMA instruction.
         start_s: the time at which it begins to move bytes.
         end_s: the time at which it has moved them.
-        read_bytes: bytes read at its source.
         write_bytes: bytes written at its destination.
         packets: number of DMA engines that share it.
         queue_type: index of its type in `QUEUE_TYPES`.

@@ -38,7 +38,6 @@ class Citation:
     """The source of one input.
 
     Attributes:
-        kind: the kind of the input.
         row: key of the catalogue's row, such as ``chips/trainium2``; "" where it is in none.
         day: the day on which the input was read or was valid, as the source writes it; "" if the
             source states none.

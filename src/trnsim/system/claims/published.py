@@ -29,9 +29,7 @@ class PublishedFigure:
     """A figure that a document states.
 
     Attributes:
-        value: the figure as it is stated.
         day: the day on which the document was written, or on which the event in it happened.
-        source: the document.
         kind: grade of the evidence: measured, or merely stated.
         is_unconfirmed: whether only an interested party or an unnamed person states it, so that
             it counts as a stand-in.

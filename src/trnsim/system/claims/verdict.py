@@ -94,10 +94,8 @@ class ClaimPart:
     """One claimed quantity: a number (``low == high``), a range, or a text.
 
     Attributes:
-        quantity: the quantity in words.
         low: the claimed number or text, or the lower end of the claimed range.
         high: the upper end of the range; `low` otherwise.
-        unit: the unit of the claimed number.
         bases: our values; values of prices nearest to the documents' day first.
         missing: names of unknown inputs.
         is_varied: whether direct figures are of different workloads or quantities.
@@ -153,11 +151,9 @@ class Claim:
     """A claim of one or more documents.
 
     Attributes:
-        id: the id of the claim.
         documents: which of the four documents make it.
         quote: a short quotation, in the language of the first document that makes it.
         says: the claim in our words.
-        parts: the claimed quantities.
         besides: further figures, which are not judged.
         notes: further remarks.
     """

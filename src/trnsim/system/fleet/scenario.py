@@ -64,8 +64,6 @@ class Service:
     """A model that is served within an SLO.
 
     Attributes:
-        name: name of the service in the scenario.
-        replica_chips: chips of one replica.
         requests_per_s: rate of a replica within the SLO.
         drain_s: seconds in which a replica without new requests finishes its running ones.
         start_s: seconds in which a new replica loads weights, and programs from the compile cache.
@@ -90,7 +88,6 @@ class Level:
 
     Attributes:
         chips: number of chips; 0 while it waits.
-        blocks: number of blocks.
         tokens_per_s: tokens a second without failures, slowed by the slowest instance.
         kept: fraction of the tokens that failures, checkpoints and recovery leave.
     """
@@ -111,13 +108,10 @@ class TrainingJobKind:
     """Equal training jobs.
 
     Attributes:
-        name: name of the kind in the scenario.
-        count: number of jobs.
         is_in_building: whether each must stay within one building.
         levels: widths, from waiting (0) to the largest.
         save_s: seconds to write a checkpoint before the width changes.
         restore_s: seconds to load the checkpoint, and the programs of the new width.
-        usd_per_token: worth of a trained token.
         basis: source of the tokens a second.
     """
 
@@ -136,10 +130,8 @@ class Scenario:
     """A fleet, its work, and a period of time.
 
     Attributes:
-        name: name of the scenario.
         start: its first hour, with the time zone of its clocks.
         days: number of days, each of 24 hours even when clocks change.
-        fleet: the chips.
         services: the services, in the order in which they receive chips if these are too few.
         jobs: the kinds of training jobs, in the order in which they receive chips.
         planning: how plans are made.

@@ -22,12 +22,9 @@ class Setting:
     """The fleet, the period of time, and the folder of the files.
 
     Attributes:
-        fleet: the chips.
-        instance: their instance type.
         folder: the folder of the scenario, to which the files that it names are relative.
         zone: the zone of local times.
         start: the first hour.
-        days: number of days.
         tell: called with a line on what is computed.
     """
 

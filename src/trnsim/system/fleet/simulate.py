@@ -31,11 +31,9 @@ class FleetOutcome:
         missed: requests to each service outside its SLO ``[services, draws, hours]``.
         tokens: tokens that were trained and kept ``[jobs, draws, hours]``.
         useful_chip_hours: chip-hours of serving and of training that is kept ``[draws]``.
-        chip_hours: chip-hours of all chips.
         usd: chips, energy and missed requests, less the worth of tokens ``[draws]``.
         cost_usd: chips, energy and missed requests ``[draws]``.
         energy_kwh: energy of all chips; None if watts are unknown.
-        days: number of days.
     """
 
     requests: Array

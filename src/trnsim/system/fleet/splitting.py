@@ -16,13 +16,7 @@ _JOB_COUNTS: Final = (1, 2, 4, 5, 10, 16, 30, 100)
 
 @dataclass(frozen=True)
 class FleetSplit:
-    """Equal jobs that share a fleet.
-
-    Attributes:
-        jobs: number of jobs.
-        chips: chips of each job.
-        goodput: goodput of each job.
-    """
+    """Equal jobs that share a fleet."""
 
     jobs: int
     chips: int

@@ -44,8 +44,6 @@ class PartTime:
     """Time and memory of one part of an inference.
 
     Attributes:
-        name: name of the part.
-        model: name of the model.
         times: number of runs.
         time_s: median seconds of all runs.
         weight_bytes: bytes of weights on a rank.
@@ -64,18 +62,13 @@ class InferenceEstimate:
 
     Attributes:
         platform: instance type or short name, as the user named it.
-        instance: the instance type.
         item: the unit of throughput.
         batch: items that go through a copy at once.
         cores: number of ranks in use.
-        copies: number of copies of the model.
         rank_name: the hardware of a rank, in words.
         estimate: time of a batch, all parts one after another.
         items_per_s: throughput of the instance.
-        parts: parts of the inference.
         memory_bytes: bytes that a rank needs: weights of all parts, and activations.
-        quote: the price of the instance.
-        notes: caveats.
     """
 
     platform: str

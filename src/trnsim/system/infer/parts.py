@@ -80,7 +80,6 @@ class InferencePart:
     Attributes:
         name: "model", "text encoder", "denoiser", "decoder".
         model: the architecture, or a captured model.
-        model_pass: the pass through it.
         times: number of runs in one inference.
         guided: predictions of each item in a run, which may be on different ranks: 2 with
             classifier-free guidance, otherwise 1.
@@ -98,7 +97,6 @@ class Inference:
     """All parts of an inference.
 
     Attributes:
-        name: name of the model.
         parts: the parts in the order in which they run.
         item: the unit of throughput: "sequence", "image" or "pair".
         left_out: other models of the pipeline, whose time is not counted.

@@ -36,7 +36,6 @@ class CapacityAnswer:
     """A fleet of equal units (see `sizing`) and the load that it serves within its limits.
 
     Attributes:
-        test: the load tests of one unit.
         sizing: the number of units, and the load that it was chosen for.
         capacity: the highest request rate of one unit within the limits.
         unit_per_s: requests a second of `capacity` as an interval: its P10 is the capacity with

@@ -125,7 +125,6 @@ class Capacity:
         limits: the limits: the SLO, or those of the knee.
         binding: the latency that reaches its limit first: ``ttft``, ``tpot`` or ``e2e``.
         error: relative sampling error of `per_s`, one sigma.
-        requests: number of requests in each run.
     """
 
     per_s: float
@@ -142,8 +141,6 @@ class LoadTest:
     with every n-th request; all rates given to the methods are those of the whole deployment.
 
     Attributes:
-        deployment: the whole deployment.
-        pattern: the requests.
         router: the rule that places requests on replicas.
         cells: number of equal parts of the deployment, of which one is run: its replicas, or 1.
         cell: the part that is run: one replica, or the whole deployment.

@@ -52,7 +52,6 @@ class RunOutcome:
         first_s: when its first token was produced.
         end_s: when its last token was produced.
         cached: tokens of its prompt that lay in the cache when its first step began.
-        replicas: the replicas with their counters.
     """
 
     arrival_s: list[float]

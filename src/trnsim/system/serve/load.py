@@ -30,10 +30,7 @@ class Request:
 
     Attributes:
         arrival_s: time of arrival, in seconds from the start; ignored with `after`.
-        input_tokens: tokens of its prompt.
-        output_tokens: tokens of its answer.
         prefix: name of the shared prefix of its prompt; "" for none.
-        prefix_tokens: tokens of that prefix.
         after: index in the load of the request at whose end this one arrives; None in an open load.
     """
 
@@ -142,7 +139,6 @@ class Synthetic:
     Attributes:
         inputs: tokens of prompts, without `prefix_tokens`.
         outputs: tokens of answers.
-        count: number of requests.
         concurrency: clients, each of which sends its next request when the last has ended; 0 for
             an open load.
         ramp_s: seconds over which clients send their first request.
@@ -150,8 +146,6 @@ class Synthetic:
         burstiness: shape of the gamma distribution of the time between two requests: 1 for a
             Poisson process, less for bursts, more for even arrivals.
         prefix_tokens: tokens of the shared prefix of a prompt, in front of `inputs`.
-        prefixes: number of different prefixes.
-        seed: seed of all draws.
     """
 
     inputs: Lengths

@@ -26,9 +26,7 @@ class RankMemory:
     """Use of the device memory of one rank.
 
     Attributes:
-        total_bytes: memory of the rank.
-        utilization: the fraction of it that the server may use.
-        weights_bytes: parameters.
+        utilization: the fraction of the memory that the server may use.
         draft_bytes: parameters of the draft model.
         activations_bytes: inputs and results of the largest matrix product of a step.
         sequence_bytes: keys and values of a sequence of `longest` tokens.

@@ -25,7 +25,6 @@ class MissedLimit:
 
     Attributes:
         name: the latency: ``ttft``, ``tpot`` or ``e2e``.
-        limit_s: the limit.
         least_s: the latency without load, in the nearest layout.
     """
 

@@ -42,10 +42,8 @@ class ServingPlan:
     """A deployment that serves a demand.
 
     Attributes:
-        deployment: the fleet.
         served: figures of the fleet under the demand.
         load: the requests of the run behind `served`; of a drawn load those of one equal part.
-        quote: price of an instance.
         usd_per_million_tokens: USD per million output tokens, the cost of prompts included; None
             without a public price.
         is_met: whether the demand itself is served within the SLO.

@@ -45,7 +45,6 @@ class RankedUnit:
     """A unit with the highest request rate at which it keeps the limits.
 
     Attributes:
-        test: load tests of the unit.
         short_per_s: highest rate in short runs, in requests a second.
         per_s: highest rate in the longest runs of the unit so far, in requests a second.
         requests: number of requests in each of its long runs; 0 if it had none.
@@ -86,7 +85,6 @@ class Ranking:
 
     Attributes:
         tests: the load tests of the units, the highest closed form per instance first.
-        slo: the limits.
     """
 
     def __init__(

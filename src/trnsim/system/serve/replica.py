@@ -32,7 +32,6 @@ class Replica(ABC):
             granule of a dynamic engine.
         sequence_steps: sum of the live sequences of all decode steps.
         prefills: count of prefill steps by (prompts, tokens, past).
-        preempted: count of preemptions.
         cached_tokens: prompt tokens that came from the prefix cache.
     """
 

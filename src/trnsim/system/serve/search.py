@@ -41,7 +41,6 @@ class Trial:
     """A deployment with the results of its trial run.
 
     Attributes:
-        deployment: the deployment.
         cost: instance-seconds per output token.
         e2e_s: median time of a request, in seconds.
         is_met: whether the run keeps the SLO.
@@ -83,12 +82,8 @@ class Search:
     """The deployments that options allow, compared by trial runs at median times of steps.
 
     Attributes:
-        model: the architecture.
-        machine: the instance type.
         options: the user's settings; those that are None are searched.
-        demand: the demand.
         requests: the requests of the demand; None for a saturating demand or an open rate.
-        slo: the limits.
         times: times of layers; None for the project's own.
     """
 

@@ -12,7 +12,6 @@ class Sequence:
 
     Attributes:
         index: index of the request in the load.
-        request: the request.
         prompt_tokens: tokens of its prompt, cached ones included; after a preemption also those of
             its answer so far.
         decode_steps: decode steps that it needs in all; valid until it runs, then `end_step` is.
@@ -49,11 +48,7 @@ class Sequence:
 
 
 class PrefixCache:
-    """Cache of the keys and values of shared prefixes, evicted least recently used first.
-
-    Attributes:
-        tokens: tokens in the cache.
-    """
+    """Cache of the keys and values of shared prefixes, evicted least recently used first."""
 
     def __init__(self, block_tokens: int) -> None:
         self._block_size = block_tokens

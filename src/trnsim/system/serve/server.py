@@ -50,13 +50,11 @@ class Deployment:
 
     Attributes:
         model: the architecture, quantized as it is served.
-        machine: the instance type.
         options: the user's settings, with the values that the search chose.
         engine: scheduling rules of a replica; `engines` gives those of each role.
         steps: estimates of a replica's steps.
         memory: use of a rank's device memory.
         replicas: number of replicas, prefill replicas included.
-        instances: number of instances.
     """
 
     model: Architecture

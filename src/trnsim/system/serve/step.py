@@ -55,11 +55,8 @@ class ReplicaSteps:
 
     Attributes:
         model: the architecture, quantized as it is served.
-        machine: the instance type.
         split: tensor and expert parallel sizes.
         pipeline: number of pipeline stages.
-        times: times of layers.
-        host: host times.
         speculation: number and source of drafted tokens.
         imbalance: tokens of the busiest expert rank over the mean; 0 for that of even routing.
     """

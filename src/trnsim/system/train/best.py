@@ -58,7 +58,6 @@ class BestLayout:
     """Result of a search.
 
     Attributes:
-        machine: the instances.
         step: the shortest step.
         machine_steps: for each number of instances that was tried, `machine` included, the
             instances and their shortest step.

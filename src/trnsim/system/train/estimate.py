@@ -50,7 +50,6 @@ class Size:
     """A training run on a given number of instances.
 
     Attributes:
-        machine: the instances.
         step: the shortest step on them.
         steps: optimizer steps of the run: ``tokens / (global_batch x sequence)``.
         goodput: the goodput of a job on all their chips.
@@ -71,11 +70,9 @@ class TrainingEstimate(Size):
     """Training on one platform: the requested run, its price, its sources, and runs on other sizes.
 
     Attributes:
-        model: the architecture that is trained.
         platform: instance type or target, as the user named it.
         best: result of the search of layouts.
         tokens: tokens of the whole run.
-        quote: the price of an instance.
         basis: provenance of the inputs.
         assumed: assumed inputs, and effects that the estimate leaves out, in words.
         sizes: the run on every number of instances that was tried, the fewest first.

@@ -15,7 +15,6 @@ class Exchanges:
     """Times of collectives among equal groups of ranks of one machine.
 
     Attributes:
-        instance: instance type.
         lnc: NeuronCores of a rank; 0 for a GPU.
         factor: factor on all times, from the user's own measurements.
     """

@@ -13,9 +13,7 @@ class Optimizer:
     Attributes:
         name: its name in options.
         master_bytes: bytes of a float32 copy of the parameter; 0 if bfloat16 is updated in place.
-        moment_bytes: bytes of its moments.
         flop: multiplications and additions of an update.
-        source: source of the numbers.
     """
 
     name: str

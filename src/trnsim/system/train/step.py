@@ -55,8 +55,6 @@ class TrainingStep:
     """A training step of a layout.
 
     Attributes:
-        layout: the layout.
-        step_s: seconds of the step.
         estimate: time of the step by part: causes of compute, collectives of an axis ("tensor",
             "context", "expert", and "data" as far as it is exposed), "bubble", "optimizer" and
             "host".
@@ -87,7 +85,6 @@ class _Sync:
 
     Attributes:
         reduce_s: seconds of the reduction of gradients.
-        gather_s: seconds of the gathering of weights.
         hidden_s: seconds of both that compute hides.
     """
 

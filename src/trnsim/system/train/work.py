@@ -69,7 +69,6 @@ class Passes:
     """The work of a micro batch on one layer, or on `count` equal layers.
 
     Attributes:
-        forward: the work of the forward pass.
         backward: the work of recomputation and of both gradients.
         weights_s: seconds of weight gradients, a part of `backward`.
         forward_layer: time of the forward pass of one layer, without collectives.

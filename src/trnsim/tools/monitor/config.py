@@ -44,7 +44,6 @@ class ProgramRule:
 
     Attributes:
         tag_filter: pattern that is searched for in a program's tag.
-        groups: the groups of metrics.
     """
 
     tag_filter: re.Pattern[str]

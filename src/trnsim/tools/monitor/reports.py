@@ -34,7 +34,6 @@ class _Sample:
         measured_s: the clock's time of the measurement.
         due_s: the clock's time of the next measurement.
         counts: the counts that it was computed from; None if the next one does not need them.
-        fields: its fields in a report.
     """
 
     measured_s: float

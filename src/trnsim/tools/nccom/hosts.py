@@ -39,12 +39,10 @@ class NodeOptions:
 
     Attributes:
         nnodes: number of instances.
-        hosts: hosts of MPI.
         hosts_file: file of hosts, one per line.
         slurm_mode: whether srun would run the benchmark.
         slurm_vcpus_per_node: vCPUs of each node; None for the fewest that a node has.
         slurm_setup_script: script for each node, or "default"; "" for none.
-        slurm_job_id: the allocation.
         slurm_use_head_node_neuron_bench: whether the head node's binary is copied.
     """
 
@@ -62,7 +60,6 @@ class JobNodes(NamedTuple):
     """The nodes of a job of Slurm.
 
     Attributes:
-        nodes: number of nodes.
         names: names of the nodes, as Slurm lists them.
         state: state of the job; "" inside the job, whose variables do not state it.
     """
@@ -74,10 +71,6 @@ class JobNodes(NamedTuple):
 
 def node_notes(options: NodeOptions, vcpus: int) -> list[str]:
     """Notes about the nodes, a line each.
-
-    Args:
-        options: the options.
-        vcpus: processors of the instance.
 
     Raises:
         BadInput: options that do not go together, or other numbers of nodes than ``--nnodes``.

@@ -19,7 +19,6 @@ class NccomOperation(NamedTuple):
     """An operation.
 
     Attributes:
-        name: its long name.
         kind: name of the collective in `trnsim.fabric`.
         passes: how often each chunk crosses a rank's links.
         is_split: whether a rank has a part of the message, and sends the others theirs: the

@@ -42,11 +42,7 @@ class SizeTime(NamedTuple):
     """A size with its time.
 
     Attributes:
-        nbytes: bytes of the message.
         dtype: data type of its elements.
-        ranks: ranks of a group.
-        operation: the operation.
-        time: its time on the fabric.
         factor: the time over that on the fabric, by measurements of the user; 1 without any.
         interval: P10, P50 and P90 of its seconds, as these correct them.
         measurements_text: these measurements in words; "" without any.
@@ -99,11 +95,7 @@ class PlannedOperation:
     """An operation that is checked against its ranks.
 
     Attributes:
-        options: its options.
-        operation: the operation.
         fabric: the fabric of all ranks.
-        sizes: bytes of its messages.
-        groups: the ranks of each group.
         pairs: source and target of each message of sendrecv and permute.
         metadata: the counts of variable operations.
     """

@@ -65,11 +65,6 @@ class CheckedValues(NamedTuple):
 def check(planned: PlannedOperation, nbytes: int, seed: int) -> CheckedValues:
     """Compute an operation, and compare each rank's output with the golden one.
 
-    Args:
-        planned: the operation.
-        nbytes: bytes of the message.
-        seed: the seed of random inputs.
-
     Raises:
         BadInput: a sum has no value of the data type.
         InternalError: an output differs.

@@ -34,13 +34,11 @@ class CompileArguments:
 
     Attributes:
         model: the file of the graph.
-        target: the chip.
         family: the family of instances, as --target names it.
         flags: flags of the compiler's stages, as words.
         output: path of the file that is written instead of neuronx-cc's NEFF.
         logfile: the file of the report's text.
         workdir: the folder of the whole report; None for none.
-        level: the level of messages.
         ignored: for each flag without an effect, a sentence.
     """
 

@@ -34,7 +34,6 @@ class Compilation:
     """A compiled graph.
 
     Attributes:
-        report: the report on its program.
         files: the kind and path of each file that was written.
     """
 

@@ -31,10 +31,8 @@ class ReportInstance:
     """The instance of a report.
 
     Attributes:
-        name: its type.
         number: its instance id at EC2.
         core_version: "v3d".
-        devices: number of devices.
         cores_per_device: logical cores of a device.
     """
 

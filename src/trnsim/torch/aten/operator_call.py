@@ -39,7 +39,6 @@ class OperatorCall:
         name: the operator's full name ("aten::add.Tensor").
         args: its arguments by position, tensors as specs, lists as tuples.
         kwargs: its arguments by name.
-        results: the specs of its results.
     """
 
     name: str

@@ -37,8 +37,6 @@ class Spec(TensorSpec):
     """A PyTorch tensor without its values.
 
     Attributes:
-        shape: its lengths.
-        dtype: its dtype.
         order: its dimensions, from the largest stride to the smallest.
         repeated: its broadcast dimensions (stride 0).
     """

@@ -45,7 +45,6 @@ class Imported:
     """An imported FX graph.
 
     Attributes:
-        graph: the trnsim graph.
         inputs: its input tensors, in order.
         names: the names of the trnsim graph's inputs, by the value's number.
         operators: the operators of the FX graph, in order.
@@ -261,11 +260,7 @@ def _reads_indices(node: fx.Node) -> bool:
 
 
 class KernelTarget:
-    """The target of a node that is a kernel's call, whose results include what it writes.
-
-    Attributes:
-        call: the call.
-    """
+    """The target of a node that is a kernel's call, whose results include what it writes."""
 
     def __init__(self, call: KernelCall) -> None:
         self.call = call

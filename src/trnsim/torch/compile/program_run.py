@@ -54,8 +54,6 @@ class ProgramRun:
     """A compiled graph that computes its values by its program.
 
     Attributes:
-        compiled_graph: the graph, with its time.
-        module: the FX graph that it came from.
         imported: the import, which describes inputs and results.
     """
 

@@ -35,7 +35,6 @@ class ModelGraph:
     """A graph with the names and roles of its inputs.
 
     Attributes:
-        graph: the graph.
         weights: numbers of its inputs that are weights or tables, the same at every step.
         names: names of its inputs, by number.
         operators: operators of the framework's program, in order.

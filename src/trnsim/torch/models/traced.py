@@ -29,7 +29,6 @@ class TracedModule:
     """A module as a graph of PyTorch's.
 
     Attributes:
-        module: the graph.
         names: names of its inputs by those in the graph: weights by their names in the module,
             tensors of the arguments by their positions.
         weights: names of parameters, buffers, and other tensors that the module keeps.

@@ -34,7 +34,6 @@ class Launch:
     Attributes:
         number: the number of its mark.
         call: the operator, graph or kernel.
-        core: the core that it ran on.
         host_ns: the time of its return, on the host's clock.
     """
 

@@ -46,7 +46,6 @@ class LoadedProgram:
     """A loaded program.
 
     Attributes:
-        program: the stored program.
         owner: the bytes of the program in the module that runs it; None until there is one.
     """
 

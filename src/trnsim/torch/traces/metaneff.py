@@ -42,9 +42,6 @@ class MetaTensor:
     """A tensor of a program.
 
     Attributes:
-        name: its name.
-        type: its kind.
-        shape: its lengths.
         data_type: the number of its dtype, which `get_torch_dtype` translates.
         checkpoint_key: the name of a weight or a state in the model's state_dict; b"" for others.
         user_input_key: the name of an input's parameter; b"" for others.
@@ -65,7 +62,6 @@ class MetaNeff:
     Attributes:
         name: the name of the traced function or class.
         input_tensors: inputs of a call, then states and weights, as the program takes them.
-        output_tensors: its results.
         output_aliases_to: for each result that is a new state, the place of the state.
         constants: tensors that the program needs and no state_dict has, by name.
         serialized_graph_def: the traced program.

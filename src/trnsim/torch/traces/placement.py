@@ -26,11 +26,7 @@ class CoresRefused(BadInput, ValueError):
 
 @dataclass
 class Placement:
-    """The cores of a loaded program, which it uses in turn.
-
-    Attributes:
-        cores: indices of the cores.
-    """
+    """The cores of a loaded program, which it uses in turn."""
 
     cores: tuple[int, ...]
     _calls: count[int] = field(default_factory=count, repr=False)

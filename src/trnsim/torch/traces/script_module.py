@@ -19,7 +19,6 @@ class NeuronProgram(nn.Module):
     TorchScript compiles this class from its text, so it uses TorchScript's forms alone.
 
     Attributes:
-        program: the stored program.
         weights: its weights, in the program's order.
         is_lazy: True if it is loaded when it first runs.
         is_async: True if it is loaded in the background.

@@ -42,7 +42,6 @@ class StoredTensor:
     """A tensor without values.
 
     Attributes:
-        shape: its lengths.
         stride: its strides, in elements.
         dtype: its dtype, without "torch.".
         offset: its first element's place in its storage.
@@ -114,7 +113,6 @@ class StoredProgram:
         traced_at: the line of the program that traced it, or "".
         target: the chip that it was compiled for.
         cores: NeuronCores of the chip that it runs on together.
-        flags: the compiler's flags.
         weights: tensors that do not change from call to call, by name.
         inputs: tensors of a call, by name.
         calls: operators, in order; each value has a number: weights, inputs, then these.

@@ -29,7 +29,6 @@ class NestedValue:
     Attributes:
         kind: "tensor", "list", "tuple", "dict", or "constant" for a number, a text or None.
         parts: its parts; of a dictionary those of its keys, in order.
-        keys: keys of a dictionary.
         content: the number of a tensor, or a constant.
     """
 

@@ -47,13 +47,10 @@ class TracedFunction:
     Attributes:
         title: its name, or that of its class.
         line: the line of the program that traced it.
-        module: the graph.
         values: its nodes of `weights`, then those of `inputs`.
         weights: tensors that the function keeps, by name.
         inputs: tensors of the example, by name.
         parameters: names of the function's parameters, as TorchScript has them.
-        arguments: the nesting of each argument.
-        results: the nesting of the results.
         traced: the graph as it was traced, with its names.
         originals: the tensors that `weights` are copies of.
         result_forms: each tensor of the results, without values.
@@ -210,8 +207,6 @@ class _Results:
     """A hook that records how a module's results are nested, and returns their tensors.
 
     Attributes:
-        nesting: the nesting.
-        count: the number of the tensors.
         replaced: names of buffers in whose place the module sets others, whose values follow.
     """
 

@@ -257,7 +257,6 @@ class _Behind:
     """The head behind the layers.
 
     Attributes:
-        matrices: its projections.
         small: parameters of norms and biases.
         outputs: size of the vocabulary of its logits.
         is_two: whether it has several branches, each with a result of its own.

@@ -65,7 +65,6 @@ class ImageEncoder:
     """A family of towers of images.
 
     Attributes:
-        defaults: default sizes.
         tokens: number of tokens beside the patches: a class token, a teacher token.
         extra_positions: rows of learned positions beyond the patches.
         mask_vectors: learned vectors that stand in for masked patches.

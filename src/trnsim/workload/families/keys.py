@@ -30,8 +30,6 @@ class ConfigKeys:
     """A configuration, and the file that errors name.
 
     Attributes:
-        config: the mapping.
-        file: name of the file.
         inside: the key under which a nested configuration lies, with a dot.
     """
 

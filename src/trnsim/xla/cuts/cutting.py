@@ -45,7 +45,6 @@ class Cuts:
     """Cuts of the program's calls, from `begin` on.
 
     Attributes:
-        ledger: the programs and their counts.
         recorder: the values that are not computed.
     """
 

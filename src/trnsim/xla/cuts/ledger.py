@@ -43,13 +43,9 @@ class ProgramRecord:
 
     Attributes:
         number: its number, in the order of compilations.
-        digest: the digest of the program.
-        calls: number of its calls.
         place: the line of the cut that first had it.
-        kind: the kind of that cut.
         cause: the first difference from the nearest earlier program; None for the first program.
         compiled: its calls on the device.
-        executions: number of its executions.
         exchanges: the data that ranks compare, by the ranks of a group; None before its first
             execution.
     """
@@ -97,8 +93,6 @@ class Samples:
     """The samples of a metric.
 
     Attributes:
-        count: number of all samples.
-        total: their sum.
         recent: the latest samples, as pairs of a Unix time in seconds and the value.
     """
 

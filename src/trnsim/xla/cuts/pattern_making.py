@@ -67,15 +67,11 @@ class _Making:
     """A pattern in construction.
 
     Attributes:
-        pattern: the pattern.
         memory: the recording.
         calls: the calls of the tree, with their results.
         is_call: True if one of them is the operator itself, and not a view that the host reads.
-        main: that one.
-        results: its results.
         operands: the values of the tensors that it reads.
         tensors: the pattern's tensors.
-        storages: their storages.
         earlier: of storages that are written: the value before; None if the whole is written.
     """
 

@@ -101,7 +101,6 @@ class FrameLine:
         depth: the distance from `Recorder.called` to the last of the frames of trnsim above it.
         codes: the code of each frame from there to the line's, or to the first one of the thread.
         instruction: the instruction in that frame; None for a call in a backward pass.
-        thread: the thread.
     """
 
     __slots__ = ("codes", "depth", "instruction", "thread")
@@ -134,8 +133,6 @@ class View(NamedTuple):
 
     Attributes:
         tensor: the index of its tensor among the pattern's.
-        geometry: its geometry.
-        value: its value.
     """
 
     tensor: int
@@ -162,7 +159,6 @@ class CallPattern:
 
     Attributes:
         name: the operator's full name.
-        line: the line of the program.
         place: file and line of the program; None in a backward pass.
         last: the last call of the tree that was recorded for the operator.
         counts: numbers of its arguments by position, and by name.
@@ -172,15 +168,12 @@ class CallPattern:
         check: compares the geometries of the tensors.
         offsets: of each tensor the offset in its storage, in bytes; () if all are 0.
         roots: the values of the storages of the tensors that it reads; these tensors come first.
-        data: the data that it reads.
-        views: the views that it reads.
         new_views: the views that it reads and that are recorded as calls with it.
         numbers: of each number that is an input: its position or name, the number, and True if
             PyTorch passes it as a tensor of the host.
         constants: of each other argument: its position or name, its value, and True if PyTorch
             passes it as a tensor of the host.
         replaced: for tensors whose earlier value it does not read, the geometry of their storages.
-        writes: the values that it writes.
         seeds: the seed that it reads, and the next one; () if it draws no numbers.
     """
 

@@ -37,7 +37,6 @@ class CutProgram:
         nodes: its calls, each after those that it reads.
         operands: for each call the references of its operands.
         inputs: the geometry of each input that is a tensor, and the number for each other input.
-        outputs: the results.
         is_read: True if the results go to the host alone, and stay lazy: torch_xla compiles such
             a program apart from one whose results are kept.
         donated: inputs whose memory results overwrite.

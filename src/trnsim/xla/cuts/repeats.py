@@ -31,7 +31,6 @@ class RepeatedCall:
 
     Attributes:
         node: the call.
-        values: its results.
         following: the calls that followed it, the latest one last.
         pattern: the pattern that recognises its repetition by the tensors of a call; None before
             its first repetition, and for calls without a pattern.

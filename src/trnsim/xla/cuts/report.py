@@ -25,12 +25,7 @@ _CAUSE_COLUMNS: Final = (Column("recompiled at"), Column("change"), Column("chan
 
 
 class CutReport:
-    """The part of a step's report on the cuts of a ledger.
-
-    Attributes:
-        heading: the heading of its blocks.
-        ledger: the ledger.
-    """
+    """The part of a step's report on the cuts of a ledger."""
 
     heading = "Cuts and compilations"
 

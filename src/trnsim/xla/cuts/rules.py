@@ -96,7 +96,6 @@ class RecordingRule:
 
     Attributes:
         name: the operator's full name.
-        plain: its plain name.
         inputs: names of arguments whose numbers are inputs.
         arguments: the names of all arguments, by position.
         ignored: arguments without influence on values.

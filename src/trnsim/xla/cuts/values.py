@@ -58,7 +58,6 @@ class Signature:
         name: its plain name, by which programs are compared.
         arguments: its arguments, with `Operand` for values.
         keywords: its arguments by name.
-        results: geometries of the results.
         positions: indices of the tensors among all results; () if all results are tensors.
         kernel: the call of an NKI kernel; None for an operator.
         digest: bytes that equal signatures share, in every process.
@@ -190,7 +189,6 @@ class TensorStorage:
 
     Attributes:
         value: the value that the memory holds.
-        address: its address.
         origin: the data that it held before it was written, which the program may overwrite.
         views: values of views of the present value, by their geometry.
         holders: weak references to tensors of views, by their geometry.

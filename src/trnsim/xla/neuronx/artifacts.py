@@ -38,9 +38,6 @@ class Flattener(NamedTuple):
 
     Attributes:
         title: the name of the module's class.
-        parameters: names of its parameters.
-        arguments: the nesting of each.
-        returned: the nesting of its result.
     """
 
     title: str
@@ -59,11 +56,7 @@ class HloArtifacts(SimpleNamespace):
 
 @dataclass
 class NeffArtifacts:
-    """A compiled program.
-
-    Attributes:
-        neff_filename: its file.
-    """
+    """A compiled program."""
 
     neff_filename: str
 

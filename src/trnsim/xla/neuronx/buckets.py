@@ -198,7 +198,6 @@ class Buckets(NamedTuple):
 
     Attributes:
         title: the name of the module's class.
-        programs: the program of each bucket.
         weights: the weights of each, in the order of the program.
     """
 

@@ -44,10 +44,7 @@ class AllCloseSummary:
 
     Attributes:
         allclose: True if they agree.
-        max_abs_error: the largest difference.
-        max_rel_error: the same, relative to the largest finite expected number.
-        rtol: the relative tolerance.
-        atol: the absolute tolerance.
+        max_rel_error: the largest difference, relative to the largest finite expected number.
     """
 
     allclose: bool

@@ -60,11 +60,7 @@ def xla_hlo_call(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class HloTensor:
-    """A tensor as a function that writes HLO sees it.
-
-    Attributes:
-        value: the tensor.
-    """
+    """A tensor as a function that writes HLO sees it."""
 
     def __init__(self, value: Tensor) -> None:
         self.value = value

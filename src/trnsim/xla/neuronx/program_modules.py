@@ -23,8 +23,7 @@ class HloModuleProto:
     """A traced program.
 
     Attributes:
-        entry_computation_id: the number of its one computation.
-        computations: that computation, which shows no instructions.
+        computations: one computation, which shows no instructions.
         frontend_attributes: marks of the caller, which change nothing.
     """
 

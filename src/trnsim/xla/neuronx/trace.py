@@ -45,8 +45,6 @@ class CompiledTrace:
     """A function that was traced and compiled.
 
     Attributes:
-        function: the function, traced.
-        program: its program, as stored.
         report: the report of `trnsim compile`.
     """
 

@@ -55,7 +55,6 @@ class _HeadGroup:
     """Heads side by side, with operands as columns [width, rows] and as rows.
 
     Attributes:
-        heads: the indices of the heads.
         query: for each head a tile for each 128 elements of E: [elements, L].
         key: for each head a tile for each 128 elements of E: [elements, S].
         value: for each head a tile for each 128 elements of V: [elements, S].

@@ -39,10 +39,8 @@ class _Member:
     """A group of heads that share keys, and their rows among all queries.
 
     Attributes:
-        heads: the indices of the heads.
         start: the first row.
-        rows: the count of rows.
-        queries: [E, all rows], zero outside these rows.
+        queries: [E, all rows], zero outside those of the group.
     """
 
     heads: list[Head]

@@ -57,7 +57,6 @@ class KeyStretch:
     """The keys and values of a stretch, as tiles on chip.
 
     Attributes:
-        start: number of the first key.
         length: number of keys.
         keys: a tile for each 128 elements of E: [elements, keys].
         values: a tile for each 128 keys: [keys, V].

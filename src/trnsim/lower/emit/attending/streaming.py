@@ -33,8 +33,6 @@ class _Step:
     """Up to 128 queries and a stretch of keys.
 
     Attributes:
-        rows: the queries.
-        keys: the stretch.
         columns: the keys of the stretch up to the last that is not masked.
         is_last: whether it is the last stretch of these queries.
         scores: the scores of each bank, in PSUM.

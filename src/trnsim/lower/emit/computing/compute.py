@@ -40,7 +40,6 @@ class ScaledOperation:
     """``data <op> other``, where `other` is a number or has one number for each partition.
 
     Attributes:
-        data: the tensor.
         op: the operator of `nki.language`.
         other: the number, or the value with a number for each partition.
         is_reversed: True for ``other <op> data``.

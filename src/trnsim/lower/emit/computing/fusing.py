@@ -32,11 +32,7 @@ from trnsim.nki import language as nl
 
 
 class FusedComputation(Leaves):
-    """A computation whose operations are fused into instructions as engines allow.
-
-    Attributes:
-        value: the value that is computed.
-    """
+    """A computation whose operations are fused into instructions as engines allow."""
 
     value: Value
     _memo: dict[tuple[int, Path], Tensor]

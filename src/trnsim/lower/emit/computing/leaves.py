@@ -44,7 +44,6 @@ class Leaves:
     """The leaves of a fused computation: values that are read, not computed.
 
     Attributes:
-        emission: the program.
         leaves: the place of each leaf in the shape that is computed, by its number and its path.
     """
 

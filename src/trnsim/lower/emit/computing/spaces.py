@@ -33,7 +33,6 @@ class MatrixPart:
     """A part of an iteration space as a matrix.
 
     Attributes:
-        frame: the frame of the matrix.
         places: the place of each tensor, in the matrix's shape.
     """
 

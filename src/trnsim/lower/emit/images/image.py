@@ -39,8 +39,6 @@ class WindowGrid:
     """The windows over images, as of a convolution or a pooling; pairs are (rows, columns).
 
     Attributes:
-        images: the count of images.
-        channels: the channels of an image.
         image_size: the rows and columns of an image.
         window_counts: how many rows and columns of windows there are.
         kernel: the size of a window, in taps.
@@ -102,13 +100,8 @@ class Band:
 
     Attributes:
         tile: [copies * channels, blocks of channels, images * rows * width and the last shift].
-        first_image: the first image.
-        images: the count of images.
         first_row: the first row of the padded image.
-        rows: the count of rows.
         width: columns of a row.
-        first_window_row: the first row of windows that the band serves.
-        window_rows: the count of rows of windows.
     """
 
     tile: Tensor
@@ -399,7 +392,6 @@ class _CopiedElements:
         first: the position of the first element in the range.
         step: positions from one element to the next.
         source: the row or column of which the first element is a copy.
-        count: the count of elements.
     """
 
     first: int

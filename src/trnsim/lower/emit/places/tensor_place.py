@@ -48,7 +48,6 @@ class PendingResult:
         block: partitions of a block.
         is_replicated: whether every partition holds the same row.
         frame: the matrix that its dimensions form.
-        name: the operation's name.
         banks: number of PSUM banks that its reader leaves for sums of the next spans.
     """
 
@@ -113,7 +112,6 @@ class TensorPlace:
 
     Attributes:
         storage: an `SbufMatrix`, a tensor in HBM, a `PendingResult` or a `TileSource`.
-        shape: the tensor's shape.
         steps: the stride of each dimension; a stride of zeros repeats.
         offset: the position of element (0, ..., 0).
     """

@@ -20,7 +20,6 @@ class Frame:
     """A tensor's dimensions as a matrix: those along partitions and those along columns.
 
     Attributes:
-        shape: the tensor's shape.
         p_dims: dimensions along the partitions, the outermost first.
         f_dims: dimensions along the free dimension, the outermost first.
         block: partitions of a block.

@@ -99,7 +99,6 @@ class CollectivesConfig:
     NxD makes this object in every program, with or without ring attention.
 
     Attributes:
-        replica_groups: the ranks of each group.
         rank_src_tgt_pairs: for each rank its group's ring, as pairs [source rank, target rank].
             Assumed: the ring follows the group's order. Only the closed kernel reads it.
     """

@@ -48,11 +48,7 @@ _FIX: Final = "do not trust the file; or trace the model again"
 
 
 class SavedKernel(Kernel):
-    """A kernel that issues the instructions of its stored form, `StoredKernel`.
-
-    Attributes:
-        stored: its stored form.
-    """
+    """A kernel that issues the instructions of its stored form, `StoredKernel`."""
 
     def __init__(self, stored: StoredKernel) -> None:
         self.stored = stored

@@ -65,11 +65,8 @@ class KernelRecorder:
     """A kernel that keeps its stored form as it is launched (`trnsim.runs.Launchable`).
 
     Attributes:
-        title: the kernel's name.
-        cores: its number of cores.
         records: none: it is launched once.
         may_spill: False if an exceeded SBUF or PSUM is an error.
-        kernel: its stored form.
         arguments: for each argument, the tensor of the call that it is, by its number.
     """
 
@@ -115,11 +112,7 @@ class KernelRecorder:
 
 
 class _Lines:
-    """The lines of a kernel's program, each kept once.
-
-    Attributes:
-        kept: the lines.
-    """
+    """The lines of a kernel's program, each kept once."""
 
     def __init__(self) -> None:
         self.kept: list[StoredLine] = []
@@ -223,7 +216,6 @@ class _RecordedCore(CoreContext):
     """A core that keeps the instructions that are issued to it.
 
     Attributes:
-        instructions: the instructions.
         tensors: its memories.
     """
 

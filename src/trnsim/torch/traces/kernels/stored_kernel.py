@@ -43,8 +43,6 @@ class KernelTensor:
     """A tensor of a kernel, without values.
 
     Attributes:
-        place: its place.
-        shape: its lengths.
         dtype: its dtype's name in NKI.
         name: its name in messages, or "".
         address: first partition and byte within the partitions, where the kernel fixed them.
@@ -66,8 +64,6 @@ class StoredTile:
     """A tile: the elements of a tensor that an instruction accesses.
 
     Attributes:
-        tensor: the number of the tensor.
-        dtype: the dtype's name.
         shape: lengths in elements.
         strides_bytes: a step for each dimension.
         offset_bytes: the place of the first element.
@@ -104,7 +100,6 @@ class StoredInstruction:
     """An instruction.
 
     Attributes:
-        opcode: its name.
         operands: the values of its fields; tiles and registers in their stored forms.
         line: the index of the line that issued it.
     """
@@ -128,12 +123,7 @@ class StoredEdge:
 
 @dataclass(frozen=True, slots=True)
 class KernelResult:
-    """A tensor that the kernel returns.
-
-    Attributes:
-        tile: its elements.
-        region: the region of memory in which it lies.
-    """
+    """A tensor that the kernel returns."""
 
     tile: StoredTile
     region: MemoryRegion
@@ -161,12 +151,9 @@ class StoredKernel:
     """A kernel.
 
     Attributes:
-        title: its name.
         version: the version of NKI whose rules it follows.
         may_spill: False if it refuses to be spilled.
         line: the index of the line of its definition.
-        lines: the lines of its program.
-        arguments: its arguments.
         cores: what each core that runs it issues.
         results: the tensors that it returns, of the first core.
     """

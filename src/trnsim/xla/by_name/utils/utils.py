@@ -19,12 +19,7 @@ __path__: Final[list[str]] = []  # as in xla_model
 
 
 class SampleGenerator:
-    """An iterable that gives the same batch `sample_count` times: a loader of synthetic data.
-
-    Args:
-        data: the batch.
-        sample_count: number of batches.
-    """
+    """An iterable that gives the same batch `sample_count` times: a loader of synthetic data."""
 
     def __init__(self, data: Any, sample_count: int) -> None:
         self._data = data
