@@ -84,6 +84,7 @@ ASKED = {
     "divmod on the right": (lambda tile: divmod(2, tile), "with `divmod()`", "nl.floor and nl.mod"),
     "math.floor": (math.floor, "with `math.floor()`", "nl.floor"),
     "math.trunc": (math.trunc, "as a number", "nisa.register_load"),
+    "format": (lambda tile: f"{tile:.3f}", "as a number, of the format '.3f'", "nl.device_print"),
 }
 
 
@@ -106,6 +107,20 @@ def test_what_needs_elements_is_refused_at_its_line(what, where):
     assert fix in error.fix
     assert error.source == "nki-language-guide.rst, Tensor Values"
     assert error.line.file == __file__
+
+
+@pytest.mark.parametrize("where", ["sbuf", "hbm"])
+def test_elements_are_not_deleted(where):
+    @nki.jit
+    def kernel(a):
+        del {"sbuf": nl.load(a), "hbm": a}[where][:, 0]
+        return a
+
+    with pytest.raises(IllegalInstruction, match=r"del of elements of .* float32; legal") as caught:
+        trnsim.run(kernel, A)
+    assert isinstance(caught.value, TypeError)
+    assert "tensor[:, start:end]" in caught.value.fix
+    assert caught.value.line.file == __file__
 
 
 def test_the_line_is_the_conditions_own():

@@ -176,6 +176,29 @@ class Valueless(Tile):
         fix = f"write nl.{name} in place of numpy's" if is_in_nki else _BY_NUMPY[2]
         return _refuse(self, f"by numpy.{ufunc.__name__}", _BY_NUMPY[1], fix)
 
+    def __delitem__(self, key: object) -> NoReturn:
+        """Refuse `del tensor[...]`.
+
+        Raises:
+            UnsupportedOperator: always; it is an IllegalInstruction and a TypeError.
+        """
+        raise UnsupportedOperator(
+            f"del of elements of {self}; legal: views of a part of a tensor, whose shape is fixed",
+            fix="select what remains, tensor[:, start:end]; or write elements with nisa.memset",
+            source="nki.language.NkiTensor",
+        )
+
+    def __format__(self, spec: str) -> str:
+        """The tensor in words, in an f-string.
+
+        Raises:
+            UnsupportedOperator: for a format of numbers.
+        """
+        try:
+            return format(str(self), spec)
+        except ValueError:
+            _refuse(self, f"as a number, of the format {spec!r}", _BY_NUMPY[1], _BY_NUMPY[2])
+
     def absent(self, name: str) -> Any:
         """Refuse an attribute that tensors lack; the error names NKI's replacement.
 

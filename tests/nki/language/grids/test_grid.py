@@ -305,6 +305,8 @@ def test_instructions_ask_for_the_tensor_of_a_grid(matrix):
         assert caught.value.fix == "pass the tensor of the grid: grid[i, j].data"
     with pytest.raises(TypeError, match="is assigned to, with the index"):
         grid[0, 0] = tile
+    with pytest.raises(TypeError, match="is deleted from, with the index"):
+        del grid[0, 0]
 
 
 def test_a_name_that_grids_lack_is_explained(matrix):

@@ -238,6 +238,10 @@ class NkiGrid:
             f"assigned to, with the index {key!r}", "nisa.dma_copy(dst=grid[i, j].data, src=tensor)"
         )
 
+    def __delitem__(self, key: Any) -> None:
+        """Refuse deletion: a grid is a view, whose shape is fixed."""
+        raise self._misuse(f"deleted from, with the index {key!r}", "grid[start:end]")
+
     def __iter__(self) -> NoReturn:
         """Refuse loops, of which AWS's public pages say nothing."""
         raise self._misuse("looped over", "for i in range(grid.shape[0]): grid[i]")
