@@ -212,3 +212,15 @@ def test_the_end_of_a_long_error_begins_with_a_whole_line(tmp_path):
     path.write_bytes(b"first\nlast\n")
     with path.open("rb") as file:
         assert report_bug._tail(file) == "first\nlast\n"
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\n\n"])
+def test_of_an_error_in_one_long_line_the_beginning_is_kept(tmp_path, end):
+    path = tmp_path / "stderr"
+    line = b"error: shapes " + b"1234567 " * report_bug._TAIL_BYTES
+    path.write_bytes(b"first\n" + line + end)
+    with path.open("rb") as file:
+        kept = report_bug._tail(file)
+    assert kept.startswith("error: shapes 1234567 ")
+    assert kept.endswith(" 1234567 ...")
+    assert len(kept) <= report_bug._TAIL_BYTES + 4

@@ -158,11 +158,24 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _tail(stderr_file: IO[bytes]) -> str:
+    """The last whole lines; if the last line is too long, its beginning, up to a whole word."""
     size = stderr_file.seek(0, os.SEEK_END)
     stderr_file.seek(max(size - _TAIL_BYTES, 0))
     text = stderr_file.read().decode("utf-8", "replace")
+    if size <= _TAIL_BYTES:
+        return text
     # Without the start of a line, the rest of a long number or quotation would not be known as one.
-    return text.partition("\n")[2] if size > _TAIL_BYTES else text
+    lines = text.partition("\n")[2]
+    return lines if lines.strip() else _start_of_last_line(stderr_file)
+
+
+def _start_of_last_line(stderr_file: IO[bytes]) -> str:
+    stderr_file.seek(0)
+    last = b""
+    for line in stderr_file:
+        last = line if line.strip() else last
+    text = last[:_TAIL_BYTES].decode("utf-8", "replace")
+    return f"{text.rpartition(' ')[0]} ..."
 
 
 def source_digest() -> str:
