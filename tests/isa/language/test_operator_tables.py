@@ -253,3 +253,14 @@ def test_zero_has_a_root_but_no_logarithm_and_no_reciprocal():
 
 def test_the_sine_is_legal_outside_its_range_where_aws_says_what_it_gives():
     assert ACTIVATIONS["sin"].is_legal(np.array([9.0, -100.0], np.float32))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.int32, np.uint32])
+@pytest.mark.parametrize("name", ["left_shift", "right_shift"])
+def test_shifts_beyond_the_word_give_zeros(name, dtype):
+    """As docs/limits.md says."""
+    bits = np.dtype(dtype).itemsize * 8
+    x = np.array([1, 3, 100], dtype)
+    for places in (bits, bits + 1, 2 * bits):
+        found = ALU[name].apply(x, np.full(3, places).astype(dtype))
+        np.testing.assert_array_equal(found, 0)
