@@ -132,6 +132,17 @@ IS_OF_NONE: Final = Behaviour(
     instead="write == or !=",
     source=f"{_GUIDE}, Replace is / is not with == / !=",
 )
+EQUAL_OBJECTS: Final = Behaviour(
+    name="equal-objects",
+    until="0.7",
+    rule="`==` of instances of an nl.NKIObject class compares their attributes",
+    otherwise="`==` of instances of an nl.NKIObject class is Python's: identity, unless the class "
+    "has an __eq__, as a dataclass has",
+    instead="decorate the class with @dataclass, or compare the attributes",
+    source="nki-language-guide.rst, Enumerations (Equality in NKI is structural); release notes of "
+    "NKI 0.7",
+    effect=Effect.values,
+)
 FUNCTIONS_OF_TILES: Final = Behaviour(
     name="functions-of-tiles",
     since="0.3",

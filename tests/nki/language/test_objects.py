@@ -3,8 +3,11 @@
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+import numpy as np
 import pytest
 
+import trnsim
+from trnsim import nki
 from trnsim.nki import language as nl
 from trnsim.nki.language.objects import FieldsMisused
 
@@ -173,3 +176,31 @@ def test_a_class_that_makes_its_own_instances_does_so():
 
     first = Shared(8)
     assert (Shared(depth=2) is first, vars(first)) == (True, {"width": 4, "depth": 2})
+
+
+class Tiling(nl.NKIObject):
+    rows: int = 1
+    columns: int = 1
+
+
+class OtherTiling(Tiling):
+    pass
+
+
+@pytest.mark.parametrize("version", ["0.2", "0.6", "0.7"])
+def test_equality_is_structural_in_kernels_before_07(version):
+    found = []
+
+    @nki.jit
+    def kernel(x):
+        one = Tiling(2, 3)
+        others = (one, Tiling(2, 3), Tiling(2, 4), OtherTiling(2, 3), 2)
+        found.append([one == other for other in others])
+        found.append([one != other for other in others])
+        found.append([hash(one) == hash(one), len({one, one})])
+        return x
+
+    trnsim.run(kernel, np.ones((2, 2), np.float32), nki=version)
+    equal = [True, version != "0.7", False, False, False]
+    assert found == [equal, [not is_equal for is_equal in equal], [True, 1]]
+    assert Tiling(2, 3) != Tiling(2, 3)

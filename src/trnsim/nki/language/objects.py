@@ -2,9 +2,10 @@
 
 The annotated names of a class are its fields, with or without @dataclass: a call takes them by
 position or by keyword, and one that is neither given nor has a default is None. AWS's base class
-turns every other keyword into an attribute too, on which public subclasses rely.
+turns every other keyword into an attribute too, on which public subclasses rely. Before NKI 0.7
+instances of a class are equal in a kernel if their attributes are.
 
-Source: nki.language.NKIObject; nki-language-guide.rst, Class Support.
+Source: nki.language.NKIObject; nki-language-guide.rst, Class Support and Enumerations.
 """
 
 from __future__ import annotations
@@ -13,7 +14,11 @@ import dataclasses
 import inspect
 from typing import Any
 
+from trnsim.behaviours.language import EQUAL_OBJECTS
 from trnsim.errors import IllegalInstruction
+from trnsim.nki.dialect import follows
+from trnsim.nki.notices import is_simulator
+from trnsim.program import has_current_core
 
 _SOURCE = "nki-language-guide.rst, Class Support"
 
@@ -56,6 +61,14 @@ class NKIObject(metaclass=ObjectType):
         post_init = getattr(self, "__post_init__", None)
         if post_init is not None:
             post_init()
+
+    def __eq__(self, other: object) -> bool:
+        is_structural = has_current_core() and not is_simulator() and follows(EQUAL_OBJECTS)
+        if self is not other and is_structural and type(self) is type(other):
+            return vars(self) == vars(other)
+        return self is other or NotImplemented
+
+    __hash__ = object.__hash__
 
 
 def _is_generated(init: Any) -> bool:
