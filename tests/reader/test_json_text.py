@@ -9,8 +9,12 @@ TEXT = """{
   "a": {"b": [1,
     {"c \\" [": null}]},
 
-  "d":
-    2}"""
+  "d" :
+    2, "d": 2, "e\\n": [
+ ], "f":
+ [ [], {},
+ -1.5e3 , "]"
+ , 7 ]}"""
 
 
 @pytest.mark.parametrize(
@@ -23,6 +27,15 @@ TEXT = """{
         (("a", "b", 1, "missing"), 3),
         (("d",), 5),
         (("missing", "b"), 1),
+        (("d", "missing"), 5),
+        (("e\n",), 6),
+        (("e\n", 0), 6),
+        (("f", 1), 8),
+        (("f", 1, "missing"), 8),
+        (("f", 2), 9),
+        (("f", 3), 9),
+        (("f", 4), 10),
+        (("f", 5), 7),
     ],
 )
 def test_a_value_has_the_line_of_its_name_or_of_what_lacks_it(keys, line):
@@ -49,6 +62,9 @@ def test_json_lines_are_values_with_lines():
         ("[1,\n\n" + "9" * 5000 + "]", 3, "not JSON: Exceeds the limit"),
         ("\n" + "[" * 100_000, 2, "not JSON: maximum recursion depth"),
         ('{"a": 1,\n"b": {"a": 1},\n"a": 2}', 3, "a is given twice, with two values"),
+        (r'{"\u0061": 1,' + '\n"b": "a",\n"c": {"a":0},\n"a": 2}', 4, "a is given twice"),
+        ("[{},\n{}]\n]", 3, "not JSON: Extra data"),
+        ("[123456789012345678901.5, true,\n1e-5, 1E400]", 2, "not JSON: 1E400 is beyond"),
     ],
 )
 def test_what_is_no_json_is_named_with_its_line(text, line, why):

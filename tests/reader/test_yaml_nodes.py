@@ -4,6 +4,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from trnsim.reader import yaml_nodes
+from trnsim.reader.parsed import Malformed
 from trnsim.reader.yaml_nodes import composed
 
 ROOT = Path(__file__).parents[2]
@@ -131,3 +133,13 @@ def values(nodes):
         (*node[:2], *(values(part) if isinstance(part, list) else part for part in node[3:]))
         for node in nodes
     ]
+
+
+@pytest.mark.parametrize("text", ["a: 1\nb:\n- 2\n- 3\n", 'a: 1\nb:\n- "\t"\n- 3\n'])
+def test_names_and_values_are_counted_by_both_composers(monkeypatch, text):
+    monkeypatch.setattr(yaml_nodes, "_MOST_NODES", 7)
+    assert composed(text)
+    monkeypatch.setattr(yaml_nodes, "_MOST_NODES", 6)
+    with pytest.raises(Malformed, match="more than 6 names and values") as refused:
+        composed(text)
+    assert refused.value.line in (4, 5)  # PyYAML reads a line ahead

@@ -49,6 +49,10 @@ def test_anchors_that_multiply_are_refused():
         parse_yaml("\n".join(lines))
 
 
+def test_a_text_without_anchors_may_have_more_values():
+    assert len(parse_yaml(f"[{'1,' * 50_001}]").content) == 50_001
+
+
 def test_documents_are_typed_as_json_is():
     text = (
         "a: 1\nb: '1'\nc: true\nd: yes\ne: -2.5e3\nf: ~\ng: 0x10\n"

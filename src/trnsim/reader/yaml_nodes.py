@@ -15,6 +15,8 @@ from typing import Any, Final
 
 import yaml
 
+from trnsim.reader.parsed import Malformed
+
 __all__ = ["composed"]
 
 _TAGS: Final[dict[type[yaml.Node], str]] = {
@@ -28,6 +30,8 @@ _TAGS: Final[dict[type[yaml.Node], str]] = {
 """The tags that PyYAML's BaseLoader gives to nodes without one."""
 _DEEPEST: Final = 500
 """Levels of a list in brackets; PyYAML refuses more, by Python's default limit of recursion."""
+_MOST_NODES: Final = 1_000_000
+"""Names and values of a text: libyaml's take some ten seconds, and 400 MB."""
 
 
 def composed(text: str, *, is_single: bool = False) -> list[yaml.Node]:
@@ -40,19 +44,52 @@ def composed(text: str, *, is_single: bool = False) -> list[yaml.Node]:
     Raises:
         yaml.YAMLError: the text is no YAML, or holds several documents where one is legal.
         RecursionError: it is nested too deeply.
+        Malformed: it has more than 1,000,000 names and values.
     """
     loader = getattr(yaml, "CBaseLoader", None)
     if loader is not None and "\t" not in text and "\ufeff" not in text[1:]:
         try:
-            nodes = list(_documents(yaml.parse(text, Loader=loader)))
+            nodes = list(_documents(_counted(yaml.parse(text, Loader=loader))))
         except (yaml.YAMLError, ValueError):
             nodes = []  # PyYAML says why, in the same words on every machine
         if nodes and not (is_single and len(nodes) > 1):
             return nodes
     if is_single:
-        node = yaml.compose(text, Loader=yaml.BaseLoader)
+        node = yaml.compose(text, Loader=_CountingLoader)
         return [] if node is None else [node]
-    return list(yaml.compose_all(text, Loader=yaml.BaseLoader))
+    return list(yaml.compose_all(text, Loader=_CountingLoader))
+
+
+class _CountingLoader(yaml.BaseLoader):
+    """PyYAML's loader of text, which refuses more than `_MOST_NODES` nodes."""
+
+    count = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        self.count += 1
+        if self.count > _MOST_NODES:
+            raise _too_many(self.get_mark())
+        return super().compose_node(parent, index)
+
+
+def _counted(events: Iterable[Any]) -> Iterator[Any]:
+    """The events.
+
+    Raises:
+        Malformed: they are of more than `_MOST_NODES` nodes.
+    """
+    count = 0
+    for event in events:
+        count += isinstance(event, yaml.NodeEvent)
+        if count > _MOST_NODES:
+            raise _too_many(event.start_mark)
+        yield event
+
+
+def _too_many(mark: Any) -> Malformed:
+    """The error of a text with more than `_MOST_NODES` nodes; `mark` is where it was given up."""
+    why = f"more than {_MOST_NODES:,} names and values"
+    return Malformed(mark.line + 1, why, "divide the file, or write it as JSON")
 
 
 def _documents(events: Iterable[yaml.Event]) -> Iterator[yaml.Node]:

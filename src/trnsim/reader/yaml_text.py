@@ -25,8 +25,9 @@ _BOOLEANS: Final = {
 """Plain scalars that are truth values to PyYAML and to Kubernetes. Source: YAML 1.1, bool."""
 _WHOLE: Final = re.compile(r"[-+]?\d{1,30}")
 _FRACTION: Final = re.compile(r"[-+]?(\.\d+|\d+(\.\d*)?)([eE][-+]?\d+)?")
-_MOST_VALUES: Final = 50_000
-"""More than any file that a user writes; an anchor that is repeated counts each time."""
+_LEAST_VALUES: Final = 50_000
+"""Values that every text may have, each alias counted with all that it repeats. A longer text may
+have as many as its characters, which without aliases it cannot exceed."""
 _TABS_FIX: Final = "indent with spaces"
 _INDENT_FIX: Final = "begin the line below the lines of its block, or quote the text before it"
 _MARKS_FIX: Final = "close what is open, and put a text with : # , [ ] { or } in quotes"
@@ -41,7 +42,7 @@ def parse_yaml(text: str) -> ParsedText:
     nodes = _composed(text, is_single=True)
     if not nodes:
         raise Malformed(1, "the file is empty")
-    return _parsed(nodes[0], _Nodes())
+    return _parsed(nodes[0], _Nodes(text))
 
 
 def parse_yaml_documents(text: str) -> list[ParsedText]:
@@ -54,7 +55,7 @@ def parse_yaml_documents(text: str) -> list[ParsedText]:
     Raises:
         Malformed: it is no YAML, holds too many values, or names a key twice.
     """
-    return [_parsed(node, _TypedNodes()) for node in _composed(text) if not _is_blank(node)]
+    return [_parsed(node, _TypedNodes(text)) for node in _composed(text) if not _is_blank(node)]
 
 
 def _composed(text: str, *, is_single: bool = False) -> list[yaml.Node]:
@@ -94,15 +95,17 @@ def _is_blank(node: yaml.Node) -> bool:
 
 
 class _Nodes:
-    """The nodes of one file as values, of which there are not more than `_MOST_VALUES`."""
+    """The nodes of one document as values, whose number the length of the text limits."""
 
-    count = 0
+    def __init__(self, text: str) -> None:
+        self.count = 0
+        self.most_values = max(_LEAST_VALUES, len(text))
 
     def value(self, node: yaml.Node) -> Any:
         """The value of a node."""
         self.count += 1
-        if self.count > _MOST_VALUES:
-            why = f"more than {_MOST_VALUES:,} values; anchors that name anchors multiply"
+        if self.count > self.most_values:
+            why = f"more than {self.most_values:,} values; anchors that name anchors multiply"
             raise Malformed(node.start_mark.line + 1, why)
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node)
