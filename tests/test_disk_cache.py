@@ -30,7 +30,7 @@ def test_a_kernels_time_with_other_fields_is_measured_again(folder, changes):
     (group,) = fusion_groups(graph)
     measured = lowering._cost(group, "trn2", False)
     spoil(folder, changes)
-    lowering._cost_of.clear()
+    lowering._group_costs.clear()
     assert lowering._cost(group, "trn2", False) == measured
 
 

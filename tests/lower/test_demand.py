@@ -92,6 +92,18 @@ def test_one_query_of_attention_sees_its_keys(mask):
     check(graph, put=3.0)
 
 
+def test_logarithms_of_other_rows_need_no_values():
+    graph = Graph()
+    inputs = [graph.input((5, width), "float32") for width in (4, 4, 3)]
+    attended = graph.apply_to_all(Attention(0.5, is_causal=True), inputs)
+    graph.outputs = [
+        graph.slice(attended[0], (0, 0), (1, 3)),
+        graph.slice(attended[1], (1,), (4,)),
+    ]
+    check(graph, put=3.0, is_exact=False)
+    assert needed(graph, inputs[2]).any(1).tolist() == [True, False, False, False, False]
+
+
 def test_a_softmax_needs_its_whole_rows():
     graph = Graph()
     x = graph.input((3, 4), "float32")

@@ -20,7 +20,7 @@ def test_a_softmax_is_one_kernel():
     g.outputs = [softmax(g, g.input((4, 8), "float32"))]
     (group,) = fusion_groups(g)
     assert group.name == "reduce+subtract+exponential+divide"
-    assert (group.shape, group.columns) == ((4, 8), 1)
+    assert (group.shape, group.column_dims) == ((4, 8), 1)
 
 
 def test_a_product_stands_alone_and_what_follows_is_another_kernel():

@@ -3,8 +3,8 @@
 A demand is a box: a mask of the needed indices along each dimension. An element of a product needs
 a row of one operand and a column of the other; an element of attention needs a query and the keys
 that it sees. If the needed elements are no box, the demand is a box within them, so it is never too
-large. Where needed indices depend on values they are not known, and as many leading indices stand
-for them; indices that follow from tokens are those of representative tokens (`lookup_indices`).
+large. Where the needed indices depend on values, the same number of leading indices stands for
+them; indices that follow from tokens are those of representative tokens (`lookup_indices`).
 """
 
 from __future__ import annotations
@@ -45,12 +45,16 @@ _MOST_MASK_ELEMENTS: Final = 1 << 26
 """Maximum number of elements of a reshape whose masks are combined element by element."""
 
 
-def demands(graph: Graph, wanted: Sequence[Box | None] | None = None) -> dict[int, Box]:
+def demands(graph: Graph, output_boxes: Sequence[Box | None] | None = None) -> dict[int, Box]:
     """The needed box of each value, by its number; values that are not needed have no entry.
 
-    `wanted` is the needed box of each output; None if all elements of all outputs are needed.
+    `output_boxes` are the needed boxes of the outputs; None if all of their elements are needed.
     """
-    boxes = [whole_box(value.shape) for value in graph.outputs] if wanted is None else wanted
+    boxes = (
+        [whole_box(value.shape) for value in graph.outputs]
+        if output_boxes is None
+        else output_boxes
+    )
     boxes_by_number = dict[int, Box]()
 
     def add(value: Value, box: Box) -> None:
@@ -115,14 +119,15 @@ def _operand_boxes(
 
 
 def _share_of(node: Node, boxes: list[Box | None]) -> Fraction:
+    """The largest fraction of a result's elements that is needed, of all results."""
     pairs = zip(boxes, node.results, strict=True)
     return max(fraction_of(box, value.shape) for box, value in pairs)
 
 
 def _leading_box(shape: Sequence[int], part: Fraction) -> Box:
-    """A box of at most a fraction of a value's elements, for a reader of unknown elements.
+    """A box of at most the fraction `part` of a value's elements, at the first indices.
 
-    It lies at the first indices, as only its size matters.
+    It stands for needed elements that are not known, as only their number matters.
     """
     box: list[Mask] = []
     for length in shape:
@@ -220,7 +225,11 @@ def _of_attention(node: Node, boxes: list[Box | None]) -> list[Box | None]:
     starts, ends = operation.visible_keys(query[-2], key[-2])
     visible = interval_counts(starts[rows], ends[rows], key[-2]) > 0
     width = np.ones(query[-1], np.bool_)
-    values = (*batch, visible, result[-1]) if result else None
+    values = None
+    if result:
+        *value_batch, value_rows, columns = result
+        read = interval_counts(starts[value_rows], ends[value_rows], key[-2]) > 0
+        values = (*value_batch, read, columns)
     bias: list[Box | None] = [(*batch, rows, visible)] * (len(node.values) - 3)
     return [(*batch, rows, width), (*batch, visible, width), values, *bias]
 
@@ -258,7 +267,16 @@ def _of_convolution(node: Node, box: Box) -> list[Box | None]:
 
 @dataclass(frozen=True, slots=True)
 class _Windows:
-    """Windows along a dimension of `length`, with `gap` zeros between its elements."""
+    """Windows along a dimension.
+
+    Attributes:
+        length: elements of the dimension.
+        taps: elements that a window reads.
+        stride: the distance between the starts of neighbouring windows.
+        low: positions of padding before the first element.
+        dilation: the distance between neighbouring taps.
+        gap: zeros between neighbouring elements of the dimension.
+    """
 
     length: int
     taps: int
@@ -281,9 +299,9 @@ def _indices_under(windows: _Windows, needed: Mask) -> Mask:
 
 
 def _of_lookup(node: Node, box: Box, indices: Mapping[int, Array]) -> list[Box | None]:
-    """The needed rows of a lookup; as many leading rows if the indices depend on values.
+    """The rows that a lookup reads; the same number of leading rows if their indices are unknown.
 
-    `indices` are those that are known, by the number of their value.
+    `indices` are the known ones, by the number of their value.
     """
     part = fraction_of(box, node.result.shape)
     first, *others = node.values
@@ -324,7 +342,7 @@ def _of_gather(node: Node, box: Box, starts: list[Array]) -> Box | None:
 
 
 def _of_dynamic_slice(node: Node, box: Box, starts: list[Array]) -> Box:
-    """A window that begins at known indices."""
+    """The elements of a dynamic slice that is needed at `box` and begins at known indices."""
     read = whole_box(node.values[0].shape)
     for mask, needed, start in zip(read, box, starts, strict=True):
         first = min(max(int(start), 0), len(mask) - len(needed))
@@ -336,9 +354,9 @@ def _of_dynamic_slice(node: Node, box: Box, starts: list[Array]) -> Box:
 def _of_windows(node: Node, box: Box) -> list[Box | None]:
     """The elements under windows of needed elements; the initial number is ignored."""
     operation: Any = node.operation
-    apart = operation.dilations or (1,) * len(box)
+    dilations = operation.dilations or (1,) * len(box)
     shape = node.values[0].shape
-    sides = zip(shape, operation.lengths, operation.strides, operation.low, apart, strict=True)
+    sides = zip(shape, operation.lengths, operation.strides, operation.low, dilations, strict=True)
     return [
         tuple(
             _indices_under(_Windows(*side), needed) for needed, side in zip(box, sides, strict=True)

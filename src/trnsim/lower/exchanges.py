@@ -48,18 +48,18 @@ def without_exchanges(graph: Graph) -> tuple[Graph, tuple[GraphExchange, ...]]:
     The operand of each is an output of the graph, its result an input.
     """
     nodes = [node for node in graph.nodes if node.kind is not Kind.COLLECTIVE]
-    apart = [node for node in graph.nodes if node.kind is Kind.COLLECTIVE]
-    if not apart:
+    exchange_nodes = [node for node in graph.nodes if node.kind is Kind.COLLECTIVE]
+    if not exchange_nodes:
         return graph, ()
-    sent = [value for node in apart for value in node.values]
-    received = [value for node in apart for value in node.results]
+    sent = [value for node in exchange_nodes for value in node.values]
+    received = [value for node in exchange_nodes for value in node.results]
     inside = {value.number for value in graph.inputs} | {
         value.number for node in nodes for value in node.results
     }
-    passed_on = {value.number: value for value in (*graph.outputs, *sent)}
-    outputs: list[Value] = [value for value in passed_on.values() if value.number in inside]
-    alone = Graph([*graph.inputs, *received], nodes, outputs)
-    return alone, tuple(exchange(node) for node in apart)
+    returned = {value.number: value for value in (*graph.outputs, *sent)}
+    outputs: list[Value] = [value for value in returned.values() if value.number in inside]
+    rank_graph = Graph([*graph.inputs, *received], nodes, outputs)
+    return rank_graph, tuple(exchange(node) for node in exchange_nodes)
 
 
 def between_exchanges(graph: Graph) -> tuple[Graph, ...]:
@@ -74,12 +74,12 @@ def between_exchanges(graph: Graph) -> tuple[Graph, ...]:
         else:
             parts[-1].append(node)
     readers: defaultdict[int, set[int]] = defaultdict(set)
-    place = 0
+    part_index = 0
     for node in graph.nodes:
         is_exchange = node.kind is Kind.COLLECTIVE
         for value in node.values:
-            readers[value.number].add(_OUTSIDE_PARTS if is_exchange else place)
-        place += is_exchange
+            readers[value.number].add(_OUTSIDE_PARTS if is_exchange else part_index)
+        part_index += is_exchange
     for value in graph.outputs:
         readers[value.number].add(_OUTSIDE_PARTS)
     return tuple(_part(nodes, n, readers) for n, nodes in enumerate(parts))
@@ -89,12 +89,12 @@ _OUTSIDE_PARTS: Final = -1
 """The part number of readers outside all parts: exchanges, and the caller."""
 
 
-def _part(nodes: list[Node], place: int, readers: Mapping[int, set[int]]) -> Graph:
-    """Nodes as a graph, whose inputs are values of other parts, and outputs what others read."""
+def _part(nodes: list[Node], part_index: int, readers: Mapping[int, set[int]]) -> Graph:
+    """Nodes as a graph: its inputs are values of other parts, its outputs are read by others."""
     results = {value.number: value for node in nodes for value in node.results}
     read = {value.number: value for node in nodes for value in node.values}
     inputs = [value for number, value in read.items() if number not in results]
-    outputs = [value for number, value in results.items() if readers[number] - {place}]
+    outputs = [value for number, value in results.items() if readers[number] - {part_index}]
     return Graph(inputs, nodes, outputs)
 
 

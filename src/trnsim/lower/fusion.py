@@ -26,14 +26,14 @@ class FusionGroup:
     Attributes:
         nodes: the nodes, each after its operands.
         shape: lengths of the iteration space of a fused kernel; empty if it is not fused.
-        columns: number of the space's last dimensions over which its reductions run; 0 for none.
+        column_dims: count of the space's last dimensions, over which reductions run; 0 for none.
         outputs: the values that other groups or the caller read.
         is_fused: True if further nodes can join; False for an operation with a kernel of its own.
     """
 
     nodes: list[Node]
     shape: Shape = ()
-    columns: int = 0
+    column_dims: int = 0
     outputs: list[Value] = field(default_factory=list[Value])
     is_fused: bool = False
 
@@ -63,8 +63,8 @@ def fusion_groups(graph: Graph) -> list[FusionGroup]:
     running them in order is always right. Reshapes move nothing and belong to no group, and so do
     nodes whose results have no elements.
     """
-    fused: list[FusionGroup] = []
-    group_numbers: dict[int, int] = {}
+    groups: list[FusionGroup] = []
+    earliest_readers: dict[int, int] = {}  # index of the first group that may read a value
     leaves: dict[int, Node] = {}
     returned = {value.number for value in graph.outputs}
     for node in graph.nodes:
@@ -74,25 +74,27 @@ def fusion_groups(graph: Graph) -> list[FusionGroup]:
             leaves[node.result.number] = node
             # A slice reads HBM, so the group of its operand must have ended.
             ended = max(
-                (group_numbers.get(value.number, -1) + 1 for value in node.values), default=-1
+                (earliest_readers.get(value.number, -1) + 1 for value in node.values), default=-1
             )
-            group_numbers[node.result.number] = ended
+            earliest_readers[node.result.number] = ended
             continue
         for value in _values_needed_in_hbm(node, leaves):
-            group_numbers[value.number] = len(fused)
-            fused.append(single_node_group(leaves.pop(value.number)))
-        latest = max((group_numbers.get(value.number, -1) for value in node.values), default=-1)
+            earliest_readers[value.number] = len(groups)
+            groups.append(single_node_group(leaves.pop(value.number)))
+        earliest = max(
+            (earliest_readers.get(value.number, -1) for value in node.values), default=-1
+        )
         if node.kind is Kind.ALIAS:
             # Its readers read HBM, so its group must have ended.
-            group_numbers[node.result.number] = latest + 1
+            earliest_readers[node.result.number] = earliest + 1
             continue
-        place = _group_number(node, fused, latest)
-        if place == len(fused):
-            fused.append(single_node_group(node))
-        group_numbers.update({value.number: place for value in node.results})
-        _add_leaves(leaves, node, fused[place])
-    _mark_outputs(graph, fused)
-    return fused
+        index = _group_index(node, groups, earliest)
+        if index == len(groups):
+            groups.append(single_node_group(node))
+        earliest_readers.update({value.number: index for value in node.results})
+        _add_leaves(leaves, node, groups[index])
+    _mark_outputs(graph, groups)
+    return groups
 
 
 def _is_recomputed(node: Node, leaves: dict[int, Node]) -> bool:
@@ -117,16 +119,16 @@ def _values_needed_in_hbm(node: Node, leaves: dict[int, Node]) -> list[Value]:
     ]
 
 
-def _group_number(node: Node, fused: list[FusionGroup], latest: int) -> int:
+def _group_index(node: Node, groups: list[FusionGroup], earliest: int) -> int:
     """The index of the group that `node` joins: the newest, its operands' group, or a new one.
 
     A broadcast joins only the newest group: an older one would write all copies to HBM.
     """
-    newest = len(fused) - 1
-    for place in dict.fromkeys((newest, newest if _is_broadcast(node) else latest)):
-        if max(latest, 0) <= place < len(fused) and _try_join(node, fused[place]):
-            return place
-    return len(fused)
+    newest = len(groups) - 1
+    for index in dict.fromkeys((newest, newest if _is_broadcast(node) else earliest)):
+        if max(earliest, 0) <= index < len(groups) and _try_join(node, groups[index]):
+            return index
+    return len(groups)
 
 
 def _add_leaves(leaves: dict[int, Node], node: Node, group: FusionGroup) -> None:
@@ -164,17 +166,20 @@ def _try_join(node: Node, group: FusionGroup) -> bool:
     """Add `node` to a fused group if its shape suits the group's space; True if it was added."""
     if not group.is_fused or len(group.nodes) >= _MOST_FUSED_NODES:
         return False
-    rows = group.shape[: len(group.shape) - group.columns]
+    rows = group.shape[: len(group.shape) - group.column_dims]
     if node.kind is Kind.REDUCTION:
         columns = _trailing_dims(node)
-        suits = node.values[0].shape == group.shape and columns and group.columns in (0, columns)
+        suits = (
+            node.values[0].shape == group.shape and columns and group.column_dims in (0, columns)
+        )
         if suits:
-            group.columns = columns
+            group.column_dims = columns
     elif _is_broadcast(node):
         suits = node.result.shape == group.shape and _is_column(node, group, rows)
     else:
         suits = node.kind is Kind.ELEMENTWISE and (
-            node.result.shape == group.shape or (group.columns > 0 and node.result.shape == rows)
+            node.result.shape == group.shape
+            or (group.column_dims > 0 and node.result.shape == rows)
         )
     if suits:
         group.nodes.append(node)
@@ -190,7 +195,7 @@ def _is_column(node: Node, group: FusionGroup, rows: Shape) -> bool:
     return source.shape == rows and all(stays)
 
 
-def _mark_outputs(graph: Graph, fused: list[FusionGroup]) -> None:
+def _mark_outputs(graph: Graph, groups: list[FusionGroup]) -> None:
     """Set the outputs of each group, looking through reshapes."""
     origin: dict[int, int] = {}
     for node in graph.nodes:
@@ -199,9 +204,9 @@ def _mark_outputs(graph: Graph, fused: list[FusionGroup]) -> None:
             origin[node.result.number] = origin.get(source, source)
     # A reshape of a group's own result is read from HBM like any other tensor.
     read = {value.number for value in graph.outputs}
-    read |= {value.number for group in fused for value in group.inputs}
+    read |= {value.number for group in groups for value in group.inputs}
     read = {origin.get(number, number) for number in read}
-    for group in fused:
+    for group in groups:
         # A kernel with several results returns them all, read or not.
         group.outputs = [
             value

@@ -58,7 +58,7 @@ def known_indices(graph: Graph) -> dict[int, Array]:
 
 
 def _nodes_above(graph: Graph, wanted: set[int]) -> list[Node]:
-    """The nodes that compute values, and those above them, in order."""
+    """The nodes from which the wanted values are computed, in order."""
     needed, nodes = set(wanted), list[Node]()
     for node in reversed(graph.nodes):
         if any(value.number in needed for value in node.results):
@@ -74,7 +74,7 @@ def _is_simple(node: Node) -> bool:
 
 
 def _compared_numbers(nodes: list[Node]) -> dict[int, float]:
-    """The number that a tensor is compared with, by the tensor's number."""
+    """The number with which tensors are compared for equality, by the number of the tensor."""
     return {
         node.values[0].number: float(number)
         for node in nodes
@@ -84,13 +84,13 @@ def _compared_numbers(nodes: list[Node]) -> dict[int, float]:
     }
 
 
-def _tokens(wanted: TensorType, last: float | None) -> Array:
+def _tokens(token_type: TensorType, last: float | None) -> Array:
     """Integers that count up, and end with `last` if the type holds it; ones for truth values."""
-    if wanted.dtype == BOOL:
-        return np.ones(wanted.shape, np.bool_)
-    counts: Any = np.arange(wanted.elements) % (np.iinfo(wanted.dtype).max + 1)
-    tokens: Array = counts.reshape(wanted.shape).astype(wanted.dtype)
-    limits = np.iinfo(wanted.dtype)
-    if last is not None and wanted.shape and limits.min <= last <= limits.max:
+    if token_type.dtype == BOOL:
+        return np.ones(token_type.shape, np.bool_)
+    counts: Any = np.arange(token_type.elements) % (np.iinfo(token_type.dtype).max + 1)
+    tokens: Array = counts.reshape(token_type.shape).astype(token_type.dtype)
+    limits = np.iinfo(token_type.dtype)
+    if last is not None and token_type.shape and limits.min <= last <= limits.max:
         tokens[..., -1:] = last
     return tokens

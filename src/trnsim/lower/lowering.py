@@ -132,22 +132,24 @@ def costs(graph: Graph, target: str = "trn2", *, is_mirrored: bool = False) -> t
         NotModelled: for an operation without a kernel, by name, or a loop of unknown length.
     """
     key = (graph.key(), target, is_mirrored)
-    kernels = _costs.get(key)
+    kernels = _graph_costs.get(key)
     if kernels is None:
-        if len(_costs) >= _MOST_CACHED_COSTS:  # its keys hold numbers, such as a learning rate
-            _costs.clear()
+        if (
+            len(_graph_costs) >= _MOST_CACHED_COSTS
+        ):  # its keys hold numbers, such as a learning rate
+            _graph_costs.clear()
         verify(graph)
         kernels = tuple(
             _cost(group, target, is_mirrored) for group in fusion_groups(legalize(graph))
         )
-        _costs[key] = kernels
+        _graph_costs[key] = kernels
     return kernels
 
 
 _MOST_CACHED_COSTS: Final = 1 << 14
 """Maximum number of graphs whose costs are kept."""
-_costs: dict[Hashable, tuple[Cost, ...]] = {}
-_cost_of: dict[Hashable, Cost] = {}
+_graph_costs: dict[Hashable, tuple[Cost, ...]] = {}
+_group_costs: dict[Hashable, Cost] = {}
 
 
 def _cost(group: FusionGroup, target: str, is_mirrored: bool) -> Cost:
@@ -159,12 +161,12 @@ def _cost(group: FusionGroup, target: str, is_mirrored: bool) -> Cost:
     if operation.kind is Kind.CONTROL:
         return _control_cost(group, target)
     key = (_structural_key(group), target, is_mirrored)
-    if key not in _cost_of:
+    if key not in _group_costs:
         stored = disk_cache.read(key, lambda values: Cost(**values))
-        _cost_of[key] = stored or _measure(group, target, is_mirrored=is_mirrored)
+        _group_costs[key] = stored or _measure(group, target, is_mirrored=is_mirrored)
         if stored is None:
-            disk_cache.write(key, asdict(_cost_of[key]))
-    return _cost_of[key]
+            disk_cache.write(key, asdict(_group_costs[key]))
+    return _group_costs[key]
 
 
 def _control_cost(group: FusionGroup, target: str) -> Cost:

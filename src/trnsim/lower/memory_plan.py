@@ -79,9 +79,11 @@ class MemoryPlan:
     def peak_tensors(self) -> list[TensorLifetime]:
         """The tensors in use during the first kernel with most bytes in use, the largest first."""
         use = self.in_use_bytes
-        place = use.index(max(use)) if use else 0
+        peak_index = use.index(max(use)) if use else 0
         alive = [
-            life for life in self.lifetimes if life.first <= place <= life.last or not self.kernels
+            life
+            for life in self.lifetimes
+            if life.first <= peak_index <= life.last or not self.kernels
         ]
         return sorted(alive, key=lambda life: -life.type.nbytes)
 
@@ -149,24 +151,24 @@ def memory_plan(graph: Graph, names: Mapping[int, str] | None = None) -> MemoryP
 
     end = len(kernels) - 1
     last: dict[int, int] = {}
-    for place, group in enumerate(kernels):
-        last |= {origin(value.number): place for value in group.inputs}
+    for index, group in enumerate(kernels):
+        last |= {origin(value.number): index for value in group.inputs}
     last |= {origin(value.number): end for value in graph.outputs}
     returned = {origin(value.number) for value in graph.outputs}
     named = names or {}
     lifetimes = [
-        TensorLifetime(named.get(value.number, f"input {place}"), value.type, -1, end)
-        for place, value in enumerate(graph.inputs)
+        TensorLifetime(named.get(value.number, f"input {index}"), value.type, -1, end)
+        for index, value in enumerate(graph.inputs)
     ]
-    for place, group in enumerate(kernels):
+    for index, group in enumerate(kernels):
         for value in group.outputs:
             number = origin(value.number)
-            died = last.get(number, place)
+            last_reader = last.get(number, index)
             lifetimes.append(
-                TensorLifetime(group.name, value.type, place, died, number in returned)
+                TensorLifetime(group.name, value.type, index, last_reader, number in returned)
             )
         lifetimes += [
-            TensorLifetime(f"inside {group.name}", TensorType((nbytes,), "uint8"), place, place)
+            TensorLifetime(f"inside {group.name}", TensorType((nbytes,), "uint8"), index, index)
             for node in group.nodes
             for nbytes in (_inner_graph_bytes(node),)
             if nbytes

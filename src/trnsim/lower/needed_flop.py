@@ -67,7 +67,7 @@ def _pairs(operation: AttentionBase, queries: int, keys: int) -> tuple[Array, Ar
 
 
 def _of_convolution(node: Node, boxes: list[Box | None]) -> float:
-    """For each needed element the taps of its window that meet no gap."""
+    """FLOP of the needed windows: of each the taps that meet no gap."""
     operation: Any = node.operation
     box = boxes[0] or ()
     taps = node.values[1].shape[2:]

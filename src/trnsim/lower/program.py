@@ -104,7 +104,7 @@ class TracedProgram:
         outputs: serials of its outputs' storage.
         spilled: serials of results that are in HBM because SBUF had no room.
         shortages: the shortages of SBUF that another schedule may remove: `ROOM`, `RING`.
-        wanted_bytes: the peak of the bytes of a partition for all unread results.
+        wanted_bytes: the most bytes of a partition that all results still to be read would take.
     """
 
     run: Run

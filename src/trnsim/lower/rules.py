@@ -97,18 +97,18 @@ def legal(
     unless: Callable[[Node], bool] = lambda _: False,
     name: str = "",
 ) -> Callable[[Rule], Rule]:
-    """Declare the legal form of operations without a kernel; `unless` is true where a node has one.
+    """Declare the legal form of operations; `unless` is true of their nodes that have a kernel.
 
     The pattern is named `name`, or after the operation if that is empty.
     """
 
-    def has_none(match: Match) -> bool:
+    def has_no_kernel(match: Match) -> bool:
         return not unless(match.node) and not match.facts(match.node)
 
     def declare(rule: Rule) -> Rule:
         for operation in operations:
             LEGAL[operation] = legal_pattern(
-                name or operation.name, form_of(operation), rule, has_none
+                name or operation.name, form_of(operation), rule, has_no_kernel
             )
         return rule
 

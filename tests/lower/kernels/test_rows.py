@@ -34,6 +34,17 @@ def test_the_places_of_the_largest_come_in_order_and_of_equal_ones_the_first(sha
     np.testing.assert_array_equal(evaluate(g, [x])[0], expected)
 
 
+@pytest.mark.slow
+def test_indices_that_float32_would_round_are_exact():
+    shape = (1, 2**24 + 40)
+    x = np.zeros(shape, np.float32)
+    places = [2**24 + 17, 2**24 + 1, 5, 2**24 - 1]
+    x[0, places] = [4, 3, 2, 1]
+    g = Graph()
+    g.outputs = [g.top_k(g.input(shape, "float32"), 4)]
+    np.testing.assert_array_equal(evaluate(g, [x])[0], [places])
+
+
 def test_more_than_a_search_can_read_together_is_refused():
     g = Graph()
     g.outputs = [g.top_k(g.input((2, 40_000), "float32"), 9_000)]

@@ -24,7 +24,7 @@ Alternative = tuple[tuple[Engine, float], ...]
 """One list of instructions for some work: the engine and the seconds of each."""
 
 _LOADS: ContextVar[dict[Engine, float] | None] = ContextVar("loads", default=None)
-_SHORT_BYTES: Final = 2
+_FAST_BYTES: Final = 2
 """Bytes of the formats that have faster modes on the Vector Engine."""
 
 
@@ -81,18 +81,18 @@ def scalar_operand_times_s(tile: Tensor, *others: Tensor) -> dict[Engine, float]
     A scalar is a number, or a column: one element a partition.
     """
     core = current_core().core
-    fast = core.vector_16bit_copy_speedup if _are_short(tile, *others) else 1.0
+    speedup = core.vector_16bit_copy_speedup if _are_16_bit(tile, *others) else 1.0
     if _uses_psum(tile, *others):
-        fast = min(fast, core.vector_16bit_strided_speedup)
+        speedup = min(speedup, core.vector_16bit_strided_speedup)
     return {
-        Engine.vector: seconds(Engine.vector, tile, 1 / fast),
+        Engine.vector: seconds(Engine.vector, tile, 1 / speedup),
         Engine.scalar: seconds(Engine.scalar, tile, 1.0),
     }
 
 
 def tensor_operand_times_s(tile: Tensor, *others: Tensor) -> dict[Engine, float]:
     """Seconds of an operation of two tiles, on each engine that has it; GpSimd cannot use PSUM."""
-    cycles = 1.0 if _are_short(tile, *others) else 2.0
+    cycles = 1.0 if _are_16_bit(tile, *others) else 2.0
     costs = {Engine.vector: seconds(Engine.vector, tile, cycles)}
     if gpsimd_has_own_port() and not _uses_psum(tile, *others):
         costs[Engine.gpsimd] = seconds(Engine.gpsimd, tile, 2.0)
@@ -111,28 +111,28 @@ def scalar_blocks(tile: Tensor) -> int:
         return blocks // 2
     if not gpsimd_has_own_port():
         return blocks if core.scalar_clock_hz > core.vector_clock_hz else 0
-    alternatives = [_copies(tile, many) for many in range(blocks + 1)]
-    many = lightest_alternative(*alternatives)
-    record_alternative(alternatives[many])
-    return many
+    alternatives = [_copies(tile, scalar_count) for scalar_count in range(blocks + 1)]
+    scalar_count = lightest_alternative(*alternatives)
+    record_alternative(alternatives[scalar_count])
+    return scalar_count
 
 
-def _copies(tile: Tensor, many: int) -> Alternative:
-    """Copies of a tile in PSUM: the first `many` blocks by the Scalar Engine, then the others."""
-    core, is_short = current_core().core, _are_short(tile)
+def _copies(tile: Tensor, scalar_count: int) -> Alternative:
+    """Copies of a tile in PSUM: `scalar_count` blocks by the Scalar Engine, then the others."""
+    core, is_16_bit = current_core().core, _are_16_bit(tile)
     parts = (
-        (Engine.scalar, tile[:, :many], core.scalar_16bit_copy_speedup),
-        (Engine.vector, tile[:, many:], core.vector_16bit_strided_speedup),
+        (Engine.scalar, tile[:, :scalar_count], core.scalar_16bit_copy_speedup),
+        (Engine.vector, tile[:, scalar_count:], core.vector_16bit_strided_speedup),
     )
     return tuple(
-        (engine, seconds(engine, part, 1 / speedup if is_short else 1.0))
+        (engine, seconds(engine, part, 1 / speedup if is_16_bit else 1.0))
         for engine, part, speedup in parts
         if part.shape[1]
     )
 
 
 def choose_engine(costs: dict[Engine, float]) -> Engine:
-    """The engine for one instruction; unknown, so that the default applies, outside `balanced`."""
+    """The engine for an instruction; outside `balanced` unknown, so that the default applies."""
     if _LOADS.get() is None:
         return Engine.unknown
     alternatives: list[Alternative] = [((engine, seconds),) for engine, seconds in costs.items()]
@@ -150,5 +150,5 @@ def _uses_psum(*tiles: Any) -> bool:
     return any(tile.buffer is nl.psum for tile in tiles)
 
 
-def _are_short(*tiles: Any) -> bool:
-    return all(tile.dtype.itemsize == _SHORT_BYTES for tile in tiles)
+def _are_16_bit(*tiles: Any) -> bool:
+    return all(tile.dtype.itemsize == _FAST_BYTES for tile in tiles)

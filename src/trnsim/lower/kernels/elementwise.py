@@ -211,10 +211,10 @@ def _exponential_minus_one(node: Node, into: Into, tile: Tensor) -> Tensor:
     power = _activation(nl.exp, tile)
     power_less_1 = alu(nl.subtract, power, 1.0)
     is_near = alu(nl.less, _activation(nl.abs, tile), 0.5, _new_mask)
-    legal = new(tile.shape)
-    nisa.memset(dst=legal, value=1.0)
-    nisa.tensor_copy_predicated(dst=legal, src=power, predicate=is_near)
-    log = _activation(nl.log, legal)
+    log_operand = new(tile.shape)
+    nisa.memset(dst=log_operand, value=1.0)
+    nisa.tensor_copy_predicated(dst=log_operand, src=power, predicate=is_near)
+    log = _activation(nl.log, log_operand)
     ratio = alu(nl.multiply, power_less_1, alu(nl.multiply, tile, _inverse(log)))
     return _for_small_x(tile, power_less_1, ratio, power)
 
@@ -293,11 +293,11 @@ def _clamp(node: Node, into: Into, low: Operand, tile: Tensor, high: Operand) ->
 
 @on_tiles(rounding.RoundNearestAfz)
 def _round_away(node: Node, into: Into, tile: Tensor) -> Tensor:
-    """``trunc(x)``, and 1 further from zero where the rest is at least a half."""
+    """``trunc(x)``, and 1 further from zero where the fraction is at least a half."""
     del node
     integer = nl.trunc(_float32(tile))
-    rest = _activation(nl.abs, alu(nl.subtract, tile, integer))
-    is_far = alu(nl.greater_equal, rest, 0.5)
+    fraction = _activation(nl.abs, alu(nl.subtract, tile, integer))
+    is_far = alu(nl.greater_equal, fraction, 0.5)
     return alu(nl.add, integer, alu(nl.multiply, is_far, _activation(nl.sign, tile)), into)
 
 
@@ -390,11 +390,11 @@ def _halves(value: Operand) -> tuple[Operand, Operand]:
 def _remainder(node: Node, into: Into, left: Operand, right: Operand) -> Tensor:
     """``left - right * trunc(left / right)``, of the sign of `left`."""
     del node, into
-    rest = _signed_remainder(left, right)
+    remainder = _signed_remainder(left, right)
     sign = math.copysign(1.0, left) if is_number(left) else _activation(nl.sign, left)
     size = abs(right) if is_number(right) else _activation(nl.abs, right)
     step = sign * size if is_number(left) and is_number(right) else alu(nl.multiply, sign, size)
-    return _without_sign_change(rest, left, step)
+    return _without_sign_change(remainder, left, step)
 
 
 @on_tiles(arithmetic.FloorRemainder)
@@ -404,12 +404,12 @@ def _floor_remainder(node: Node, into: Into, left: Operand, right: Operand) -> T
     return _without_sign_change(_signed_remainder(left, right), right, right)
 
 
-def _without_sign_change(rest: Tensor, signed: Operand, step: Operand) -> Tensor:
-    """`rest`, plus `step` where the signs of `rest` and `signed` differ."""
-    is_opposite = alu(nl.less, alu(nl.multiply, rest, signed), 0.0, _new_mask)
-    further = alu(nl.add, rest, step)
-    nisa.tensor_copy_predicated(dst=rest, src=further, predicate=is_opposite)
-    return rest
+def _without_sign_change(remainder: Tensor, signed: Operand, step: Operand) -> Tensor:
+    """`remainder`, plus `step` where the signs of `remainder` and `signed` differ."""
+    is_opposite = alu(nl.less, alu(nl.multiply, remainder, signed), 0.0, _new_mask)
+    further = alu(nl.add, remainder, step)
+    nisa.tensor_copy_predicated(dst=remainder, src=further, predicate=is_opposite)
+    return remainder
 
 
 @on_tiles(arithmetic.Square)

@@ -39,7 +39,7 @@ def gather(op: Gather, node: Node, operand: Tensor, indices: Tensor) -> Tensor:
 def _gather_rows(node: Node, table: Tensor, indices: Tensor) -> Tensor:
     """Rows of a table [V, *D] by indices [*I]: ``[*I, *D]``."""
     out = tiles.output(node.result.shape, node.result.dtype)
-    count, width = node.values[1].type.elements, _row(node.values[0].shape)
+    count, width = node.values[1].type.elements, _row_elements(node.values[0].shape)
     item_bytes = table.dtype.itemsize
     rows_of_table = tiles.flat(table, node.values[0].shape[0], width)
     for start, rows in tiles.pieces(count, P):
@@ -74,14 +74,14 @@ _TILES_OF_A_SUM: Final = 3
 def _gather_in_rows(node: Node, data: Tensor, indices: Tensor) -> Tensor:
     """Elements of each row by indices of its own, by the GpSimd Engine within its partition."""
     out = tiles.output(node.result.shape, node.result.dtype)
-    length, wanted = node.values[0].shape[-1], node.result.shape[-1]
+    length, result_length = node.values[0].shape[-1], node.result.shape[-1]
     index_bytes, item_bytes = nl.uint32.itemsize, data.dtype.itemsize
-    accessed_bytes = length * item_bytes + wanted * (index_bytes + item_bytes)
-    for start, rows in tiles.pieces(node.result.type.elements // wanted, P):
+    accessed_bytes = length * item_bytes + result_length * (index_bytes + item_bytes)
+    for start, rows in tiles.pieces(node.result.type.elements // result_length, P):
         view = tiles.strided(data, [(length, rows), (1, length)], start * length)
         row = tiles.load(view)
-        for column, columns in _row_parts(wanted, index_bytes, accessed_bytes):
-            pattern, place = [(wanted, rows), (1, columns)], start * wanted + column
+        for column, columns in _row_parts(result_length, index_bytes, accessed_bytes):
+            pattern, place = [(result_length, rows), (1, columns)], start * result_length + column
             indices_tile = tiles.load(tiles.strided(indices, pattern, place), nl.uint32)
             elements = new((rows, columns), data.dtype)
             nisa.nc_n_gather(dst=elements, data=row, indices=indices_tile)
@@ -104,11 +104,11 @@ def scatter(
             f"a scatter into {node.result.type} by {operation}: there is a kernel for whole rows",
             fix="scatter rows of a reshaped tensor",
         )
-    width, count = _row(shape), node.values[1].type.elements
+    width, count = _row_elements(shape), node.values[1].type.elements
     is_assigned = op == "assign"
     op = _TRUTH_OPERATORS.get(op, op) if dtype == BOOL else op
-    kind = tiles.dtype_of(dtype) if is_assigned else _COMBINING_DTYPES.get(dtype, nl.float32)
-    table = nl.ndarray((shape[0], width), dtype=kind, buffer=nl.shared_hbm)
+    table_dtype = tiles.dtype_of(dtype) if is_assigned else _COMBINING_DTYPES.get(dtype, nl.float32)
+    table = nl.ndarray((shape[0], width), dtype=table_dtype, buffer=nl.shared_hbm)
     _initialise(table, operands, shape[0] * width)
     item_bytes = table.dtype.itemsize
     accessed_bytes = (1 if is_assigned else _TILES_OF_A_SUM) * width * item_bytes
@@ -117,22 +117,24 @@ def scatter(
         for column, columns in _row_parts(width, item_bytes, accessed_bytes):
             part = table[:, column : column + columns]
             pattern = [(width, rows), (1, columns)]
-            rows_tile = tiles.load(tiles.strided(updates, pattern, start * width + column), kind)
+            rows_tile = tiles.load(
+                tiles.strided(updates, pattern, start * width + column), table_dtype
+            )
             if not is_assigned:
                 equal = _equal(index, rows, is_long=shape[0] > _MOST_EXACT_ROWS)
                 total = _combine(equal, rows_tile, rows, columns, op)
                 before = _rows_at(part, index, rows, columns)
-                rows_tile = new((rows, columns), kind)
+                rows_tile = new((rows, columns), table_dtype)
                 nisa.tensor_tensor(dst=rows_tile, data1=total, data2=before, op=getattr(nl, op))
             _write_rows(part, index, rows_tile, rows)
-    if kind == tiles.dtype_of(dtype):
+    if table_dtype == tiles.dtype_of(dtype):
         return table.reshape(shape)
     return _narrow(table, shape, dtype)
 
 
 def _narrow(table: Tensor, shape: Shape, dtype: str) -> Tensor:
     """A table in a shorter type: floating point rounded, of integers the low bytes."""
-    out, width, item_bytes = tiles.output(shape, dtype), _row(shape), table.dtype.itemsize
+    out, width, item_bytes = tiles.output(shape, dtype), _row_elements(shape), table.dtype.itemsize
     for start, rows in tiles.pieces(shape[0], P):
         for column, columns in _row_parts(width, item_bytes, _TILES_OF_A_SUM * width * item_bytes):
             tile = tiles.load(table[start : start + rows, column : column + columns])
@@ -160,7 +162,8 @@ def _combine(equal: Tensor, updates: Tensor, rows: int, width: int, op: str) -> 
     return _extreme_by_row(equal, updates, rows, width, op)
 
 
-def _row(shape: Shape) -> int:
+def _row_elements(shape: Shape) -> int:
+    """Elements of a row of a table."""
     return prod(shape[1:])
 
 
@@ -174,14 +177,14 @@ def _initialise(table: Tensor, operands: Sequence[Tensor], elements: int) -> Non
 
 def _equal(index: Tensor, rows: int, *, is_long: bool) -> Tensor:
     """[rows, rows]: 1 where two indices are equal; those of a long table GpSimd compares."""
-    kind = nl.int32 if is_long else nl.float32
-    column = new((rows, 1), kind)
+    dtype = nl.int32 if is_long else nl.float32
+    column = new((rows, 1), dtype)
     nisa.tensor_copy(dst=column, src=index.view(nl.int32) if is_long else index)
-    index_rows = new((rows, rows), kind)
+    index_rows = new((rows, rows), dtype)
     nisa.tensor_copy(dst=index_rows, src=column.broadcast(1, rows))
     equal = new((rows, rows))
     if is_long:
-        exact = new((rows, rows), kind)  # a result of another type is compared in float32
+        exact = new((rows, rows), dtype)  # a result of another type is compared in float32
         nisa.tensor_tensor(dst=exact, data1=transposed(index_rows), data2=index_rows, op=nl.equal)
         nisa.tensor_copy(dst=equal, src=exact)
     else:
@@ -221,7 +224,7 @@ def _integers_by_row(equal: Tensor, updates: Tensor, rows: int, width: int, op: 
     """Row i: all integer updates whose index is that of row i, combined modulo 2**32.
 
     GpSimd combines two integers exactly, so the first half of the updates is combined with the
-    second until one is left.
+    second until one column remains.
     """
     is_unlike = new((rows, rows), nl.uint8)
     nisa.tensor_scalar(dst=is_unlike, data=equal, op0=nl.equal, operand0=0.0)
@@ -232,16 +235,16 @@ def _integers_by_row(equal: Tensor, updates: Tensor, rows: int, width: int, op: 
     for column in range(width):
         column_tile = new((rows, rows), updates.dtype)
         nisa.tensor_copy(dst=column_tile, src=updates[:, column : column + 1].broadcast(1, rows))
-        left = transposed(column_tile)
-        nisa.tensor_copy_predicated(dst=left, src=filler, predicate=is_unlike)
-        while left.shape[1] > 1:
-            left = _fold(left, getattr(nl, op))
-        nisa.tensor_copy(dst=total[:, column : column + 1], src=left)
+        combined = transposed(column_tile)
+        nisa.tensor_copy_predicated(dst=combined, src=filler, predicate=is_unlike)
+        while combined.shape[1] > 1:
+            combined = _fold(combined, getattr(nl, op))
+        nisa.tensor_copy(dst=total[:, column : column + 1], src=combined)
     return total
 
 
 def _fold(tile: Tensor, op: Any) -> Tensor:
-    """The first half of the columns combined with the second; of an odd number one is left."""
+    """The first half of the columns combined with the second; an odd last column stays."""
     rows, count = tile.shape
     half = count // 2
     result = new((rows, count - half), tile.dtype)
@@ -254,7 +257,7 @@ def _fold(tile: Tensor, op: Any) -> Tensor:
 
 
 def _rows_at(table: Tensor, index: Tensor, rows: int, width: int) -> Tensor:
-    """Rows of `table` by index; one by one where no descriptors are made on the chip."""
+    """Rows of `table` by index; row by row where the chip makes no descriptors."""
     tile = new((rows, width), table.dtype)
     if current_core().core.features.indirect_dma:
         nisa.dma_copy(dst=tile, src=table.vector_select(0, index))
@@ -267,6 +270,7 @@ def _rows_at(table: Tensor, index: Tensor, rows: int, width: int) -> Tensor:
 
 
 def _write_rows(table: Tensor, index: Tensor, tile: Tensor, rows: int) -> None:
+    """Write the rows of a tile to rows of `table` by index."""
     if current_core().core.features.indirect_dma:
         nisa.dma_copy(dst=table.vector_select(0, index), src=tile)
         return

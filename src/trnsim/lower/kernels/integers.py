@@ -150,6 +150,7 @@ def _binary(op: Any) -> Rule:
 
 
 def _like(tile: Tensor, number: int) -> Tensor:
+    """A tile of one number, with the shape and the format of another tile."""
     return filled(number, tile.shape, tile.dtype)
 
 
@@ -277,13 +278,16 @@ def _floor_remainder(operation: Operation, left: Tensor, right: Tensor) -> Tenso
 
 
 def _power(operation: Operation, base: Tensor, exponent: Tensor) -> Tensor:
-    """By squares: one for each bit of the exponent."""
+    """Powers by repeated squares, one for each bit of the exponent."""
     del operation
-    result, square, left = _like(base, 1), base, exponent
+    result, square, remaining_bits = _like(base, 1), base, exponent
     for _ in range(32):
-        is_odd = _bits(nl.bitwise_and, left, 1)
+        is_odd = _bits(nl.bitwise_and, remaining_bits, 1)
         result = _select(is_odd, _alu(nl.multiply, result, square), result)
-        square, left = _alu(nl.multiply, square, square), _bits(nl.right_shift, left, 1)
+        square, remaining_bits = (
+            _alu(nl.multiply, square, square),
+            _bits(nl.right_shift, remaining_bits, 1),
+        )
     if base.dtype == nl.uint32:
         return result
     is_unit = _alu(nl.equal, base, _like(base, 1))
@@ -297,7 +301,7 @@ def _shift_left(operation: Operation, tile: Tensor, places: Tensor) -> Tensor:
 
 
 def _shift_right_logical(operation: Operation, tile: Tensor, places: Tensor) -> Tensor:
-    """Of the type's own bits: a shorter one has come with its sign before it."""
+    """A shift of the type's own bits: a shorter integer was extended to 32 bits by its sign."""
     own = _bits(nl.bitwise_and, tile, _in_dtype_of(2 ** _size(operation) - 1, tile))
     return _shift(operation, nl.right_shift, own, places)
 
@@ -311,7 +315,7 @@ def _shift_right_arithmetic(operation: Operation, tile: Tensor, places: Tensor) 
 
 
 def _shift(operation: Operation, op: Any, tile: Tensor, places: Tensor) -> Tensor:
-    """A shift by places of the type, else 0."""
+    """A shift; 0 where the number of places is negative or not below the bits of the type."""
     is_in = _alu(nl.less, places, _like(places, _size(operation)))
     if places.dtype == nl.int32:
         is_in = _alu(nl.multiply, is_in, _alu(nl.greater_equal, places, _like(places, 0)))
@@ -319,6 +323,7 @@ def _shift(operation: Operation, op: Any, tile: Tensor, places: Tensor) -> Tenso
 
 
 def _size(operation: Operation) -> int:
+    """The bits of the integers that a shift or a count of bits takes."""
     return operation.bits if isinstance(operation, bits.Shift | bits.Popcnt) else 0
 
 

@@ -62,18 +62,18 @@ _SHORT_BYTES: Final = 512
 
 
 def _interleave(parts: list[tuple[Tensor, int]], out: Tensor, rows: int, total_width: int) -> None:
-    """Join rows on the chip, from and to long runs of HBM."""
+    """Join rows on the chip, loaded and stored as long runs of HBM."""
     for start, count, rows_each in tiles.spread(rows, PIECE_ELEMENTS // total_width):
         joined = tiles.new((count, rows_each, total_width), out.dtype)
         place = 0
         for tensor, width in parts:
-            view = [(rows_each * width, count), (1, rows_each * width)]
-            part = tiles.load(tiles.strided(tensor, view, start * width))
+            pattern = [(rows_each * width, count), (1, rows_each * width)]
+            part = tiles.load(tiles.strided(tensor, pattern, start * width))
             target = joined[:, :, place : place + width]
             nisa.tensor_copy(dst=target, src=part.reshape((count, rows_each, width)))
             place += width
-        view = [(rows_each * total_width, count), (1, rows_each * total_width)]
-        target = tiles.strided(out, view, start * total_width)
+        pattern = [(rows_each * total_width, count), (1, rows_each * total_width)]
+        target = tiles.strided(out, pattern, start * total_width)
         nisa.dma_copy(dst=target, src=joined.reshape((count, rows_each * total_width)))
 
 
@@ -87,10 +87,13 @@ def reverse(op: Reverse, node: Node, source: Tensor) -> Tensor:
         for dim, (step, n) in enumerate(zip(steps, shape, strict=True))
     ] or _ONE_ELEMENT
     for place in product(*(range(shape[dim]) for dim in op.dims)):
-        start = sum(i * steps[dim] for i, dim in zip(place, op.dims, strict=True))
-        goal = sum((shape[d] - 1 - i) * steps[d] for i, d in zip(place, op.dims, strict=True))
+        source_offset = sum(i * steps[dim] for i, dim in zip(place, op.dims, strict=True))
+        target_offset = sum(
+            (shape[d] - 1 - i) * steps[d] for i, d in zip(place, op.dims, strict=True)
+        )
         nisa.dma_copy(
-            dst=tiles.strided(out, pattern, goal), src=tiles.strided(source, pattern, start)
+            dst=tiles.strided(out, pattern, target_offset),
+            src=tiles.strided(source, pattern, source_offset),
         )
     return out
 
@@ -102,21 +105,21 @@ def pad(op: Pad, node: Node, operand: Tensor) -> Tensor:
     is_truth = node.result.dtype == BOOL
     tiles.fill(out, node.result.type.elements, float(op.number != 0) if is_truth else op.number)
     source, own = dense(node.values[0].shape), dense(node.result.shape)
-    view: list[tuple[int, int]] = []
-    target: list[tuple[int, int]] = []
-    start = goal = 0
+    source_pattern: list[tuple[int, int]] = []
+    target_pattern: list[tuple[int, int]] = []
+    source_offset = target_offset = 0
     for dim, length in enumerate(node.values[0].shape):
         low, step = op.low[dim], op.interior[dim] + 1
         first = max(-(low // step), 0)
         end = min(length, -((low - node.result.shape[dim]) // step))
         if end <= first:
             return out
-        view.append((source[dim], end - first))
-        target.append((own[dim] * step, end - first))
-        start += first * source[dim]
-        goal += (low + first * step) * own[dim]
+        source_pattern.append((source[dim], end - first))
+        target_pattern.append((own[dim] * step, end - first))
+        source_offset += first * source[dim]
+        target_offset += (low + first * step) * own[dim]
     nisa.dma_copy(
-        dst=tiles.strided(out, target or _ONE_ELEMENT, goal),
-        src=tiles.strided(operand, view or _ONE_ELEMENT, start),
+        dst=tiles.strided(out, target_pattern or _ONE_ELEMENT, target_offset),
+        src=tiles.strided(operand, source_pattern or _ONE_ELEMENT, source_offset),
     )
     return out

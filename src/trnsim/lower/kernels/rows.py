@@ -24,6 +24,8 @@ _MAX8_ELEMENTS: Final = 16384
 """Maximum number of elements of a partition that max8 reads (nki.isa.max8)."""
 _MAX8_RESULTS: Final = 8
 """Elements that max8 finds at once (nki.isa.max8)."""
+_MOST_EXACT_COLUMNS: Final = 2**24
+"""Columns of a row whose indices float32 represents exactly."""
 _LOWEST_FLOAT32: Final = -3.4028235e38
 """The lowest element that is searched: minus infinity marks those that were found before."""
 
@@ -87,18 +89,25 @@ def top_k(op: TopK, node: Node, source: Tensor) -> Tensor:
             best, best_indices = _find_largest(tile, width)
             part_columns = slice(number * width, number * width + width)
             nisa.tensor_copy(dst=values[:, part_columns], src=best)
-            nisa.tensor_scalar(
-                dst=indices[:, part_columns], data=best_indices, op0=nl.add, operand0=float(column)
-            )
+            _offset_indices(indices[:, part_columns], best_indices, column, columns)
         if len(parts) > 1:
             _, best_indices = _find_largest(values, width)
             chosen = new((rows, width), nl.uint32)
             nisa.nc_n_gather(dst=chosen, data=indices, indices=best_indices)
             indices = chosen
         result = new((rows, k), nl.int32)
-        nisa.tensor_copy(dst=result, src=indices[:, :k])
+        nisa.tensor_copy(dst=result, src=indices.view(nl.int32)[:, :k])  # the same bits
         nisa.dma_copy(dst=tiles.strided(out, [(k, rows), (1, k)], start * k), src=result)
     return out
+
+
+def _offset_indices(dst: Tensor, indices: Tensor, first: int, count: int) -> None:
+    """Indices within `count` columns from `first` on, as indices of the row."""
+    if first + count <= _MOST_EXACT_COLUMNS:
+        nisa.tensor_scalar(dst=dst, data=indices, op0=nl.add, operand0=float(first))
+    else:  # float32 would round them; GpSimd adds two integers exactly
+        offset = integers.filled(first, tuple(indices.shape), indices.dtype)
+        nisa.tensor_tensor(dst=dst, data1=indices, data2=offset, op=nl.add)
 
 
 def _load_row(source: Tensor, view: list[tuple[int, int]], place: int) -> Tensor:

@@ -59,12 +59,17 @@ def spread(length: int, longest: int) -> Iterator[tuple[int, int, int]]:
         start += rows * elements
 
 
-def copy_run(target: Tensor, goal: int, source: Tensor, start: int, elements: int) -> None:
+def copy_run(
+    target: Tensor, target_offset: int, source: Tensor, source_offset: int, elements: int
+) -> None:
     """Copy contiguous elements within HBM, in parts that all DMA engines share."""
     longest = max(-(-elements // _DMA_ENGINES), _LEAST_PART_ELEMENTS)
-    for at, length in pieces(elements, longest):
+    for piece_offset, length in pieces(elements, longest):
         run = [(length, 1), (1, length)]
-        nisa.dma_copy(dst=strided(target, run, goal + at), src=strided(source, run, start + at))
+        nisa.dma_copy(
+            dst=strided(target, run, target_offset + piece_offset),
+            src=strided(source, run, source_offset + piece_offset),
+        )
 
 
 _DMA_ENGINES: Final = 16
@@ -83,13 +88,15 @@ def fill(tensor: Tensor, elements: int, number: float) -> None:
         bits = 8 * tensor.dtype.itemsize
         pattern = (int(number) + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1)
         nisa.memset(dst=tile.view(getattr(nl, f"int{bits}")), value=pattern)
-    rest = elements - elements % widest
-    for start, length in pieces(rest, P * widest):
+    full_rows_end = elements - elements % widest
+    for start, length in pieces(full_rows_end, P * widest):
         rows = length // widest
         nisa.dma_copy(dst=strided(tensor, [(widest, rows), (1, widest)], start), src=tile[:rows])
-    if rest < elements:
-        view = strided(tensor, [(elements - rest, 1), (1, elements - rest)], rest)
-        nisa.dma_copy(dst=view, src=tile[:1, : elements - rest])
+    if full_rows_end < elements:
+        view = strided(
+            tensor, [(elements - full_rows_end, 1), (1, elements - full_rows_end)], full_rows_end
+        )
+        nisa.dma_copy(dst=view, src=tile[:1, : elements - full_rows_end])
 
 
 _FILL_COLUMNS: Final = 2048

@@ -68,8 +68,8 @@ def _usual_form(
     query, *sides = (b.convert(value, operands[0].dtype) for value in operands[:number])
     has_logs = isinstance(op, AttentionBackward)
     logs, bias = operands[number : number + has_logs], operands[number + has_logs :]
-    is_spelled = isinstance(op, Attention) and op.cap and op.is_causal
-    if is_spelled or not _has_plain_mask(op):
+    is_capped_and_causal = isinstance(op, Attention) and op.cap and op.is_causal
+    if is_capped_and_causal or not _has_plain_mask(op):
         bias = (_mask(b, op, query, sides[0], bias),)
         op = replace(op, is_causal=False, first=0, apart=1, window=0)
     if op.scale <= 0:
@@ -102,8 +102,8 @@ def _spell_out(
     """Attention as products, capped scores, a softmax and products."""
     last = len(query.shape) - 1
     scores = b.graph.dot_general(query, key, (last, last), "float32")
-    bent = b.ew("tanh", b.ew("multiply", scores, op.scale / op.cap))
-    scores = b.total((b.ew("multiply", bent, op.cap), *bias), "float32")
+    capped = b.ew("tanh", b.ew("multiply", scores, op.scale / op.cap))
+    scores = b.total((b.ew("multiply", capped, op.cap), *bias), "float32")
     largest = b.reduce("maximum", scores, (last,), keeps_dims=True)
     powers = b.ew("exponential", b.ew("subtract", scores, largest))
     total = b.reduce("add", powers, (last,), keeps_dims=True)

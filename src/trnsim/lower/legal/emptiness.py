@@ -14,7 +14,7 @@ from trnsim.graph.patterns import form_of
 from trnsim.graph.rewriting import ANY, Pattern
 from trnsim.lower.rules import legal_pattern
 
-_WITH_REMAINDER: Final = (
+_MAY_GIVE_ELEMENTS: Final = (
     Concatenate,
     Convolution,
     DotGeneral,
@@ -33,7 +33,7 @@ def gives_nothing(node: Node) -> bool:
 
 
 def _zeros(b: Build, op: Any, *operands: Any) -> tuple[Value, ...]:
-    """Results of zeros, or without elements, of no computation."""
+    """Zeros as results, which have no elements or are gradients of nothing."""
     del op, operands
     return tuple(b.filled(0.0, result) for result in b.result_types)
 
@@ -44,7 +44,7 @@ def _reads_nothing(node: Node) -> bool:
     return any(not value.type.elements for value in read)
 
 
-def _remainder(b: Build, op: Any, *operands: Value) -> Value:
+def _result_without_empty_operands(b: Build, op: Any, *operands: Value) -> Value:
     """The result of an operation that reads an empty operand: its other operands, or a constant."""
     if isinstance(op, Concatenate):
         return b.graph.concatenate(
@@ -65,15 +65,15 @@ EMPTINESS: Final[tuple[Pattern, ...]] = (
     legal_pattern("gives nothing", ANY, _zeros, lambda match: gives_nothing(match.node)),
     legal_pattern(
         "reads nothing",
-        form_of(_WITH_REMAINDER),
-        _remainder,
+        form_of(_MAY_GIVE_ELEMENTS),
+        _result_without_empty_operands,
         lambda match: _reads_nothing(match.node),
     ),
     legal_pattern(  # without values or gradients of results
         "gradients of nothing",
         form_of(AttentionBackward),
         _zeros,
-        lambda match: not all(one.type.elements for one in match.node.values[2:4]),
+        lambda match: not all(value.type.elements for value in match.node.values[2:4]),
     ),
 )
 """Rules for tensors without elements, which come before all other rules."""

@@ -37,11 +37,13 @@ def reduce_window(b: Build, op: ReduceWindow, operand: Value) -> Value:
     dilations = op.dilations or (1,) * rank
     for dim in range(rank):
         length, step = op.lengths[dim], op.strides[dim]
-        reduced = _along(b, op.op, reduced, dim, (length, step, dilations[dim]), wanted.shape[dim])
+        reduced = _reduce_along(
+            b, op.op, reduced, dim, (length, step, dilations[dim]), wanted.shape[dim]
+        )
     return b.convert(reduced, wanted.dtype)
 
 
-def _along(
+def _reduce_along(
     b: Build, op: str, x: Value, dim: int, window: tuple[int, int, int], count: int
 ) -> Value:
     """`count` windows of (length, stride, dilation) along one dimension.
@@ -60,7 +62,7 @@ def _along(
         return reduce(partial(b.ew, op), taps)
     half = length // 2
     further = half * dilation
-    halves = _along(b, op, x, dim, (half, 1, dilation), (count - 1) * stride + further + 1)
+    halves = _reduce_along(b, op, x, dim, (half, 1, dilation), (count - 1) * stride + further + 1)
     both = b.ew(op, view(halves, 0), view(halves, further))
     return b.ew(op, both, view(x, (length - 1) * dilation)) if length % 2 else both
 

@@ -52,12 +52,12 @@ def _lengths(node: Node) -> list[int]:
         parts = min(-(-least_bytes // (2 * PANEL_BYTES)), blocks)
     if parts <= 1:
         return [length]
-    full, rest = divmod(length, -(-blocks // parts) * P)
-    return [-(-blocks // parts) * P] * full + [rest] * bool(rest)
+    full, last = divmod(length, -(-blocks // parts) * P)
+    return [-(-blocks // parts) * P] * full + [last] * bool(last)
 
 
-def _sum(match: Match) -> Value:
-    """The parts' products, one added to the other."""
+def _sum_of_parts(match: Match) -> Value:
+    """The sum of the products of the parts."""
     graph, node = match.graph, match.node
     operation: Any = node.operation
 
@@ -87,5 +87,5 @@ SPLIT_CONTRACTION = Pattern(
     "a contraction that is too long for a panel of SBUF is several, added up",
     before=form_of(DotGeneral),
     when=lambda match: len(_lengths(match.node)) > 1,
-    after=_sum,
+    after=_sum_of_parts,
 )

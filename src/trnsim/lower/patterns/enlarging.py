@@ -1,4 +1,4 @@
-"""Enlarged images: each row and column repeated, as in upsampling to the nearest.
+"""Enlarged images: each row and column repeated, as by nearest-neighbour upsampling.
 
 The nodes stay. Where a convolution or a pooling reads them, the copies are made as the images
 are loaded (`trnsim.lower.emit.images.image`).
@@ -17,7 +17,7 @@ _IMAGE_RANK: Final = 4
 _COPIED_RANK: Final = 6
 """The rank with a dimension of copies after the rows, and after the columns."""
 _IMAGE_DIMS: Final = (0, 1, 2, 4)
-"""The images' own dimensions among these."""
+"""The dimensions of the images among those of the copies."""
 
 
 def repeat_counts(match: Match) -> tuple[int, int]:
