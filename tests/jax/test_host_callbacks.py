@@ -35,6 +35,13 @@ def test_what_a_program_prints_and_calls_is_computed_on_the_host(capfd):
     assert len(seen) == 2
 
 
+@pytest.mark.parametrize("dtype", ["complex64", "float8_e5m2fnuz", "int4"])
+def test_a_callback_may_give_what_a_core_does_not_store(dtype):
+    like = jax.ShapeDtypeStruct((3,), jnp.dtype(dtype))
+    program = jax.jit(lambda x: jax.pure_callback(lambda x: np.asarray(x).astype(dtype), like, x))
+    assert program(jnp.asarray(X)).dtype == like.dtype
+
+
 def test_an_error_of_a_callback_is_raised_where_the_program_is_called():
     def fails(_):
         raise KeyError("of the program")

@@ -62,7 +62,7 @@ class NeuronCluster(_base):  # type: ignore[misc]
         """The number of processes: the variable has one number of devices for each.
 
         Raises:
-            BadInput: for what are no numbers, and a process beyond them.
+            BadInput: for a variable that is no list of numbers, or has none for this process.
         """
         from trnsim.instance.cores import process_cores  # noqa: PLC0415  JAX is being imported
 
@@ -73,9 +73,9 @@ class NeuronCluster(_base):  # type: ignore[misc]
         """The number of this process.
 
         Raises:
-            BadInput: for what is no number.
+            BadInput: for a variable that is no number.
         """
-        from trnsim.instance.cores import process_index  # noqa: PLC0415  likewise
+        from trnsim.instance.cores import process_index  # noqa: PLC0415  JAX is being imported
 
         return process_index()
 

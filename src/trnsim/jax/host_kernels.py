@@ -1,9 +1,9 @@
 """NKI kernels and callbacks in a program of XLA's CPU client, which calls Python for them.
 
 The custom call of a kernel becomes a call of a function of Python, which XLA's client makes where
-the value is wanted, also in loops and branches. No callback
-raises: a device that ended early would leave the others waiting at their next exchange, and XLA
-would end the process. `HostKernels.run` waits for all devices, then raises a kernel's error.
+the value is read, also in loops and branches. No callback raises: a device that ended early would
+leave the others waiting at their next exchange, and XLA would end the process. `HostKernels.run`
+waits for all devices, then raises a kernel's error.
 """
 
 from __future__ import annotations

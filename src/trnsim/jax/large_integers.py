@@ -131,6 +131,8 @@ def _is_product_of_integers(node: Node, makers: Mapping[int, Node]) -> bool:
     """True for a product or convolution of integers, which a program converts to float32."""
     operands = [makers.get(value.number) for value in node.values]
     return isinstance(node.operation, _PRODUCTS) and all(
-        one is not None and isinstance(one.operation, Convert) and one.values[0].dtype in INTEGERS
-        for one in operands
+        maker is not None
+        and isinstance(maker.operation, Convert)
+        and maker.values[0].dtype in INTEGERS
+        for maker in operands
     )

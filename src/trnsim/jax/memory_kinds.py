@@ -27,7 +27,7 @@ def kinds_of(module: Any, arguments: int, results: int) -> tuple[tuple[str, ...]
     Raises:
         BadInput: for an unknown kind.
     """
-    main = _main_function(module)
+    main = main_function(module)
     return _kinds_in(main, "arg_attrs", arguments), _kinds_in(main, "res_attrs", results)
 
 
@@ -45,7 +45,7 @@ def _kinds_in(main: Any, name: str, count: int) -> tuple[str, ...]:
     return tuple(kinds)
 
 
-def _main_function(module: Any) -> Any:
+def main_function(module: Any) -> Any:
     """The main function of a module, or None."""
     for operation in module.body.operations:
         attributes = operation.attributes
@@ -61,7 +61,7 @@ def is_placed(code: bytes) -> bool:
 
 def forget_kinds(module: Any) -> None:
     """Take the kinds out of a module: calls give way to their operands."""
-    main = _main_function(module)
+    main = main_function(module)
     if main is not None:
         for name in ("arg_attrs", "res_attrs"):
             if name in main.attributes:

@@ -23,6 +23,7 @@ from jaxlib import xla_client
 from trnsim.device.loopback import LOOPBACK, free_port
 from trnsim.jax import wire
 from trnsim.jax.host_callbacks import TARGETS, functions
+from trnsim.jax.memory_kinds import main_function
 
 PLATFORM: Final = "neuron"
 FOLDER: Final = str(Path(jax.__file__).parent)
@@ -223,13 +224,27 @@ def callback_number(op: Any) -> int:
 
 def zeros_of(op: Any) -> Callable[[], tuple[Any, ...]]:
     """The function that gives zeros for the results of an operation; None for a token."""
-    from trnsim.jax.stablehlo.mlir import element_type, is_tensor, shape_of  # noqa: PLC0415  slow
+    from trnsim.jax.stablehlo.mlir import is_tensor, shape_of  # noqa: PLC0415  slow to import
 
     specs = [
-        (shape_of(ssa.type), np.dtype(element_type(ssa.type))) if is_tensor(ssa.type) else None
+        (shape_of(ssa.type), _dtype_of(ssa.type)) if is_tensor(ssa.type) else None
         for ssa in op.results
     ]
     return lambda: tuple(None if spec is None else np.zeros(*spec) for spec in specs)
+
+
+def _dtype_of(tensor_type: Any) -> np.dtype[Any]:
+    """The dtype of the elements of a tensor's type, of whatever types JAX has."""
+    from jaxlib.mlir import ir  # noqa: PLC0415  slow to import, and only compiling needs it
+
+    element_type = ir.RankedTensorType(tensor_type).element_type
+    types: dict[np.dtype[Any], Callable[[], Any]] = mlir._dtype_to_ir_type  # noqa: SLF001
+    with tensor_type.context:
+        return next(
+            dtype
+            for dtype, type_of in types.items()
+            if dtype != jax.dtypes.float0 and type_of() == element_type
+        )
 
 
 _TYPED_CALL_VERSION: Final = 4  # XLA's interface of typed custom calls
@@ -367,16 +382,13 @@ _DONATION_ATTRIBUTES: Final = ("tf.aliasing_output", "jax.buffer_donor")
 
 def donors(module: Any) -> frozenset[int]:
     """The arguments of a module's main function whose memory it may take."""
-    for operation in module.body.operations:
-        attributes = operation.attributes
-        if "sym_name" in attributes and attributes["sym_name"].value == "main":
-            if "arg_attrs" not in attributes:
-                break
-            entries = enumerate(attributes["arg_attrs"])
-            return frozenset(
-                at for at, entry in entries if any(name in entry for name in _DONATION_ATTRIBUTES)
-            )
-    return frozenset()
+    main = main_function(module)
+    if main is None or "arg_attrs" not in main.attributes:
+        return frozenset()
+    entries = enumerate(main.attributes["arg_attrs"])
+    return frozenset(
+        index for index, entry in entries if any(name in entry for name in _DONATION_ATTRIBUTES)
+    )
 
 
 def assignment_in(options: Any) -> npt.NDArray[np.int32] | None:

@@ -49,10 +49,10 @@ def ask_snapshot(name: str, device_index: int = 0) -> None:
     for callback in callbacks:
         count = _executions[name, device_index]
         _executions[name, device_index] += 1
-        folder = callback(name, device_index, count)
-        if folder:
+        contents = callback(name, device_index, count)
+        if contents:
             raise NotModelled(
-                f"a snapshot of {folder!r} of {name}, execution {count}: AWS's runtime writes "
+                f"a snapshot of {contents!r} of {name}, execution {count}: AWS's runtime writes "
                 "these files, to run them again on a chip",
                 fix="return '' from the callback; torch.save keeps inputs and outputs",
             )

@@ -88,3 +88,16 @@ def test_the_largest_elements():
     assert places.tolist() == [[3, 4, 1], [2, 4, 5]]
     with pytest.raises(NotModelled, match=r"mhlo\.topk of the smallest elements"):
         graph_of(parsed(text.replace("k = 3 SMALLEST", "k = 3, largest = false")))
+
+
+def test_the_smallest_elements_are_refused_in_a_custom_call_too():
+    text = """func.func public @main(%a: tensor<6xf32>) -> tensor<3xf32> {
+      %0:2 = stablehlo.custom_call @mhlo.topk(%a)
+        {mhlo.attributes = {k = 3 : i64, largest = LARGEST}, mhlo.version = 1 : i64}
+        : (tensor<6xf32>) -> (tensor<3xf32>, tensor<3xi32>)
+      return %0#0 : tensor<3xf32> }"""
+    numbers = np.array([3, 1, 2, 6, 5, 4], np.float32)
+    found = graph_of(parsed(text.replace("LARGEST", "true"))).reference([numbers])
+    np.testing.assert_array_equal(found, [[6, 5, 4]])
+    with pytest.raises(NotModelled, match=r"mhlo\.topk of the smallest elements"):
+        graph_of(parsed(text.replace("LARGEST", "false")))

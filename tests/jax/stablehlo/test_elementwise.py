@@ -55,6 +55,12 @@ def test_bits(dtype):
         agree(getattr(lax, name), given[0])
 
 
+@pytest.mark.parametrize("number", [0xF0000000, 0x70000000])
+def test_a_shift_that_keeps_the_highest_bit_of_one_unsigned_number(number):
+    places = np.array([0, 1, 5, 31, 32], np.uint32)
+    agree(lambda x: lax.shift_right_arithmetic(jnp.full(5, number, jnp.uint32), x), places)
+
+
 def test_logic_of_truth_values():
     given = EDGES > 0, ROUND > 0
     agree(lambda x, y: (x & y, x | y, x ^ y, ~x), *given)

@@ -34,6 +34,12 @@ def test_batch_normalization():
     )
 
 
+def test_a_batch_without_elements_has_no_mean():
+    types = ["tensor<0x5x4xf32>", ROW, ROW]
+    made = text("batch_norm_training", types, [types[0], ROW, ROW])
+    agree_text(made, BLOCK[:0], FEATURES, FEATURES)
+
+
 def test_the_gradient_of_batch_normalization():
     mean, variance = BLOCK.mean((0, 2)), BLOCK.var((0, 2))
     made = text("batch_norm_grad", [TYPE, ROW, ROW, ROW, TYPE], [TYPE, ROW, ROW])

@@ -54,6 +54,17 @@ def test_extremes_with_their_places():
     assert "top_k" in names(found)
 
 
+def test_sums_beside_the_largest_index_are_no_extreme():
+    def both(x, y):
+        return x[0] + y[0], jnp.maximum(x[1], y[1])
+
+    def program(x):
+        numbers = lax.broadcasted_iota(jnp.int32, x.shape, 1)
+        return lax.reduce((x, numbers), (0.0, jnp.int32(-5)), both, (1,))
+
+    agree(program, BLOCK)
+
+
 def test_several_operands_apart():
     text = """func.func public @main(%a: tensor<2x6xf32>, %b: tensor<2x6xf32>)
         -> (tensor<2xf32>, tensor<2xf32>) {

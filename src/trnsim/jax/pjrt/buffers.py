@@ -58,7 +58,7 @@ class BufferType:
 
     @cached_property
     def dims(self) -> Numbers:
-        """Their sides, as C reads them."""
+        """Their shape, as C reads it."""
         return Numbers(ctypes.c_int64, self.shape)
 
     @cached_property
@@ -105,7 +105,7 @@ class Buffer:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its sides."""
+        """Its shape."""
         return self.type.shape
 
     @property
@@ -167,16 +167,20 @@ def new_buffer(
     return buffer.address
 
 
-def _buffer(args: Any) -> Buffer:
-    """The buffer of a call.
+def buffer_at(handle: int) -> Buffer:
+    """The buffer of a handle.
 
     Raises:
         BadInput: if it is dead.
     """
-    buffer = buffers.get(args.buffer)
+    buffer = buffers.get(handle)
     if buffer is None:
         raise BadInput("an array that was freed is used")
     return buffer
+
+
+def _buffer(args: Any) -> Buffer:
+    return buffer_at(args.buffer)
 
 
 def _host_view(
@@ -220,9 +224,7 @@ def _from_host(args: Any) -> None:
 
 @slot("Buffer_ToHostBuffer")
 def _to_host(args: Any) -> None:
-    buffer = buffers.get(args.src)
-    if buffer is None:
-        raise BadInput("an array that was freed is read")
+    buffer = buffer_at(args.src)
     if buffer.dtype is None:
         raise BadInput("a token has no elements")
     nbytes = buffer.dtype.itemsize

@@ -17,7 +17,7 @@ from trnsim.device.steps import steps
 from trnsim.errors import BadInput
 from trnsim.jax.execution import DeviceProgram, PlainRun
 from trnsim.jax.host_client import HostArray, host
-from trnsim.jax.pjrt.buffers import Buffer, buffer_type, new_buffer, require_room
+from trnsim.jax.pjrt.buffers import Buffer, buffer_at, buffer_type, new_buffer, require_room
 from trnsim.jax.pjrt.devices import by_core, devices
 from trnsim.jax.pjrt.events import event_of
 from trnsim.jax.pjrt.executables import PjrtExecutable, executable_of, executables
@@ -160,7 +160,7 @@ def _execute(args: Any) -> None:
     cores = [devices[args.execute_device].core] if args.execute_device else program.cores
     lists = numbers_at(args.argument_lists, args.num_devices, ctypes.c_size_t)
     arguments = [
-        [buffers[handle] for handle in numbers_at(address, args.num_args, ctypes.c_size_t)]
+        [buffer_at(handle) for handle in numbers_at(address, args.num_args, ctypes.c_size_t)]
         for address in lists
     ]
     _require_room(executable, cores, arguments)

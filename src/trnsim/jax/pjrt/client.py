@@ -21,7 +21,7 @@ _XLA_VERSION: Final = 2  # understands serialized StableHLO
 
 
 class Client(Handle):
-    """The client of this process: all devices, and those that the process itself has."""
+    """The client of this process: the devices of all processes, and its own (`local`)."""
 
     __slots__ = ("devices", "local", "memories", "name", "version")
 

@@ -48,7 +48,7 @@ class PjrtExecutable(Handle):
         self.fingerprint = Text(self.identity)
         self.compiled_s = time.monotonic()
         self.is_deleted = False
-        self.outputs = len(program.results)
+        self.output_count = len(program.results)
         self.plain_calls: dict[int, PlainCall | None] = {}
         self.devices = pointers([by_core[core].address for core in program.cores])
         self.output_bytes = sum(
@@ -202,7 +202,7 @@ def _serialize(args: Any) -> None:
 for _slot, _field, _number in (
     ("Executable_NumReplicas", "num_replicas", "program.replicas"),
     ("Executable_NumPartitions", "num_partitions", "program.partitions"),
-    ("Executable_NumOutputs", "num_outputs", "outputs"),
+    ("Executable_NumOutputs", "num_outputs", "output_count"),
 ):
     value_slot(_slot, _field, executable_of, _number)
     quick_number(_slot, executables, "executable", _field, _number)

@@ -54,11 +54,14 @@ def run_body(scope: Scope, block: Block, arguments: Sequence[Array]) -> list[Arr
 
 
 def sample_pairs(dtypes: Sequence[str]) -> tuple[list[Array], list[Array]]:
-    """Arguments of all combinations of sample numbers: those on the left, and on the right."""
+    """The left and the right arguments of a body: all pairs of combinations of sample numbers."""
     indices = [range(len(samples(dtype))) for dtype in dtypes]
-    places = list(product(product(*indices), repeat=2))
+    combinations = list(product(product(*indices), repeat=2))
     sides = [
-        [samples(dtype)[[place[side][at] for place in places]] for at, dtype in enumerate(dtypes)]
+        [
+            samples(dtype)[[combination[side][operand] for combination in combinations]]
+            for operand, dtype in enumerate(dtypes)
+        ]
         for side in (0, 1)
     ]
     return sides[0], sides[1]
@@ -68,7 +71,7 @@ def function_of(scope: Scope, op: Op, allowed: Sequence[str] = tuple(BODIES)) ->
     """The name of the function of two numbers that a body computes, for each of its results.
 
     Raises:
-        NotModelled: it is none of those allowed, or it mixes its operands.
+        NotModelled: the body is no allowed function, or it mixes its operands.
     """
     block = op.regions[0].blocks[0]
     dtypes = _argument_dtypes(block)
@@ -90,6 +93,7 @@ def _argument_dtypes(block: Block) -> list[str]:
 
 
 def _filler(dtype: str, count: int, side: int = 0) -> Array:
+    """A sample number, repeated `count` times; another one for each side."""
     numbers = samples(dtype)
     return np.broadcast_to(numbers[-2 if side == 0 else len(numbers) // 2], (count,)).copy()
 
@@ -97,6 +101,11 @@ def _filler(dtype: str, count: int, side: int = 0) -> Array:
 def _function_name(
     numbers: Array, left: Array, right: Array, allowed: Sequence[str], name: str
 ) -> str:
+    """The allowed function that gives `numbers` for the left and the right arguments.
+
+    Raises:
+        NotModelled: there is none; `name` is the operation.
+    """
     extremes_first = sorted(allowed, key=lambda function: function not in _EXTREMES)
     for function in extremes_first if left.dtype == np.bool_ else allowed:
         with np.errstate(all="ignore"):
@@ -144,31 +153,24 @@ _FUNCTIONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
 }
 
 
-def extreme_of(scope: Scope, op: Op) -> str:
-    """The extreme, "maximum" or "minimum", whose value and index a body keeps.
+def extreme_of(scope: Scope, op: Op) -> str | None:
+    """The extreme, "maximum" or "minimum", whose value and index a body keeps; else None.
 
     A body of argmax or argmin keeps the lower index of equal values, and NaN before all numbers.
-
-    Raises:
-        NotModelled: it does something else.
     """
     block = op.regions[0].blocks[0]
     dtypes = _argument_dtypes(block)
     left, right = sample_pairs([dtypes[0], dtypes[1]])
     results = run_body(scope, block, [*left, *right])
     for name in ("maximum", "minimum"):
-        expected = _extreme_and_place(name, *left, *right)
+        expected = _extreme_and_index(name, *left, *right)
         if all(is_equal(ours, theirs) for ours, theirs in zip(results, expected, strict=True)):
             return name
-    raise NotModelled(
-        f"{op.name} of two operands whose body is neither argmax nor argmin",
-        fix="reduce each by itself",
-        source="aws-neuron-sdk jax-neuronx-known-issues.rst, variadic reductions",
-    )
+    return None
 
 
-def _extreme_and_place(
-    name: str, left: Array, left_place: Array, right: Array, right_place: Array
+def _extreme_and_index(
+    name: str, left: Array, left_index: Array, right: Array, right_index: Array
 ) -> tuple[Array, Array]:
     """The value and the index that argmax or argmin keeps of two pairs."""
     first, second = widen(left), widen(right)
@@ -176,8 +178,8 @@ def _extreme_and_place(
     is_better = first > second if name == "maximum" else first < second
     is_left = is_better | is_nan
     is_equal_number = (first == second) & ~is_nan
-    is_first = is_left | (is_equal_number & (left_place < right_place))
-    return np.where(is_left, left, right), np.where(is_first, left_place, right_place)
+    is_first = is_left | (is_equal_number & (left_index < right_index))
+    return np.where(is_left, left, right), np.where(is_first, left_index, right_index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +201,7 @@ def order_of(scope: Scope, op: Op) -> Order:
     """The order by which a body sorts.
 
     Raises:
-        NotModelled: by something else than its first operands.
+        NotModelled: the body compares something else than its first operands.
     """
     block = op.regions[0].blocks[0]
     dtypes = _argument_dtypes(block)[::2]

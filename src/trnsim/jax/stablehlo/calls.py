@@ -29,7 +29,7 @@ _MHLO_FUNCTIONS: Final = tuple(f"mhlo.{name}" for name in sorted([*FUNCTIONS, "e
 
 
 @rule("sdy.sharding_constraint", "sdy.propagation_barrier", is_folded=False)
-def note(scope: Scope, op: Op) -> Any:
+def placement(scope: Scope, op: Op) -> Any:
     """The operand: the operation only places it."""
     return scope.entry(op.operands[0])
 
@@ -50,7 +50,7 @@ def manual_computation(scope: Scope, op: Op) -> Any:
 
 
 @rule(*_MHLO_FUNCTIONS, is_by_parts=True)
-def function(scope: Scope, op: Op) -> Any:
+def mhlo_function(scope: Scope, op: Op) -> Any:
     """The function of that name."""
     return _apply_function(scope, op, op.name)
 
@@ -66,11 +66,14 @@ def _apply_function(scope: Scope, op: Op, name: str) -> Any:
 
 
 @rule("mhlo.topk", limits="the largest ones")
-def largest(scope: Scope, op: Op) -> Any:
+def mhlo_top_k(scope: Scope, op: Op) -> Any:
     """The largest elements of the last dimension, and their indices."""
-    if "largest" in op.attributes and not mlir.flag(op, "largest"):
+    attributes = op.attributes  # a custom call has those of the operation in one of its own
+    if "mhlo.attributes" in attributes:
+        attributes = attributes["mhlo.attributes"]
+    if "largest" in attributes and not attributes["largest"].value:
         raise NotModelled("mhlo.topk of the smallest elements", fix="negate the operand")
-    return top_k(scope, scope.value(op.operands[0]), mlir.number(op, "k"))
+    return top_k(scope, scope.value(op.operands[0]), mlir.shape_of(op.results[0].type)[-1])
 
 
 @rule("sdy.mesh", is_folded=False)
@@ -97,7 +100,7 @@ def custom_call(scope: Scope, op: Op) -> Any:
         _check_same_shape(op, name)
         return scope.entry(op.operands[0])
     if name == "mhlo.topk":
-        return top_k(scope, scope.value(op.operands[0]), mlir.shape_of(op.results[0].type)[-1])
+        return mhlo_top_k(scope, op)
     if name in _MHLO_FUNCTIONS:
         return _apply_function(scope, op, name)
     if name == TARGET:

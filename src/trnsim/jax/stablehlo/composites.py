@@ -56,13 +56,13 @@ def top_k(scope: Scope, op: Op) -> Entry:
     return largest(scope, scope.value(op.operands[0]), shape[-1])
 
 
-def _infinity_test(test: str) -> Callable[[Scope, Op], Entry]:
+def _infinity_test(sign: str) -> Callable[[Scope, Op], Entry]:
     def build(scope: Scope, op: Op) -> Entry:
         """True for infinite elements."""
         value = scope.value(op.operands[0])
-        number = float("-inf") if test == "neg" else float("inf")
-        sides = scope.graph.elementwise("abs", value, dtype=value.dtype) if not test else value
-        return scope.graph.elementwise("compare", sides, number, dtype=BOOL, direction="EQ")
+        number = float("-inf") if sign == "neg" else float("inf")
+        tested = scope.graph.elementwise("abs", value, dtype=value.dtype) if not sign else value
+        return scope.graph.elementwise("compare", tested, number, dtype=BOOL, direction="EQ")
 
     return build
 

@@ -15,7 +15,7 @@ from trnsim.jax.stablehlo.scope import Device, Entry, Scope, Target
 
 Groups = tuple[tuple[int, ...], ...]
 
-_INSPECTED: Final = 64
+_MOST_INSPECTED: Final = 64
 """Operations up to which the start of a window is followed back to a device's number."""
 
 
@@ -84,8 +84,8 @@ def _only_reader(op: Op) -> Op | None:
 def _value_on(scope: Scope, ssa: Ssa, device: int) -> int | None:
     """The integer that a value is on a device; None if it depends on more than the device."""
     makers = list[Op]()
-    for count, op in enumerate(_producers(ssa, _INSPECTED)):
-        if op is None or count == _INSPECTED:
+    for count, op in enumerate(_producers(ssa, _MOST_INSPECTED)):
+        if op is None or count == _MOST_INSPECTED:
             return None
         if op not in makers:
             makers.append(op)
@@ -96,15 +96,15 @@ def _value_on(scope: Scope, ssa: Ssa, device: int) -> int | None:
     return None if constant is None else int(constant)
 
 
-def _producers(ssa: Ssa, most_deep: int) -> Iterator[Op | None]:
+def _producers(ssa: Ssa, most_depth: int) -> Iterator[Op | None]:
     """The operations that a value depends on, operands first.
 
-    None stands for an argument, and for what lies behind `most_deep` operations one on another.
+    None stands for an argument, and for what lies behind `most_depth` operations one on another.
     """
     maker = getattr(ssa.owner, "operation", ssa.owner)
-    if not most_deep or not hasattr(maker, "operands"):
+    if not most_depth or not hasattr(maker, "operands"):
         yield None
         return
     for operand in maker.operands:
-        yield from _producers(operand, most_deep - 1)
+        yield from _producers(operand, most_depth - 1)
     yield maker

@@ -39,7 +39,10 @@ _NEUTRAL: Final[dict[str, tuple[tuple[float, ...], tuple[float, ...]]]] = {
     "divide": ((), (1.0,)),
     "subtract": ((), (0.0,)),
 }
-"""By operation the left and the right operands that leave the other unchanged, NaN and -0 too."""
+"""For each operation the left operands, and the right ones, that leave the other unchanged.
+
+They leave NaN and -0 unchanged, too.
+"""
 
 
 def apply_elementwise(
@@ -135,8 +138,11 @@ def shift_right_arithmetic(scope: Scope, op: Op) -> Entry:
 
 
 def _as_signed(scope: Scope, operand: Operand, signed_dtype: str) -> Operand:
-    """Integers with the same bits in a type with a sign; a plain number stays."""
-    if not isinstance(operand, Value) or operand.dtype == signed_dtype:
+    """Integers with the same bits in a type with a sign."""
+    if not isinstance(operand, Value):
+        bits_ = 8 * ITEM_BYTES[signed_dtype]
+        return operand - 2**bits_ if operand >= 2 ** (bits_ - 1) else operand
+    if operand.dtype == signed_dtype:
         return operand
     signed: Value = apply_elementwise(
         scope, "bitcast_convert", operand, dtype=signed_dtype, to=signed_dtype

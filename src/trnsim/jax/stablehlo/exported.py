@@ -124,12 +124,12 @@ def module_in(content: bytes, path: str) -> Any:
         content, kind, fix = stablehlo_of_hlo(content, path), "HLO", HLO_FIX
     context, diagnostics = _context(), list[str]()
 
-    def hear(diagnostic: Any) -> bool:
+    def collect(diagnostic: Any) -> bool:
         diagnostics.append(str(diagnostic))
         return True
 
     # Without a handler MLIR prints what it has to say, and the error does not name it.
-    handler = context.attach_diagnostic_handler(hear)
+    handler = context.attach_diagnostic_handler(collect)
     try:
         if _MAGIC in content:
             with context:

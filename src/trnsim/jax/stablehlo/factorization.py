@@ -53,15 +53,15 @@ func.func public @main(%a: {whole}) -> {whole} {{
   return %found#2 : {whole}
 }}
 """
-"""The upper triangle U with ``U.T @ U = a``: row i, without what the rows above it gave, divided
-by the root of its pivot. It reads the upper triangle of a, and rounds as float32."""
+"""The upper triangle U with ``U.T @ U = a``, in float32: row i of a, less the products of the rows
+of U above it, divided by the root of its pivot. It reads the upper triangle of a."""
 
 
 @rule("stablehlo.cholesky", composed="while, sqrt, divide, dot_general, subtract", is_folded=False)
 def cholesky(scope: Scope, op: Op) -> Entry:
     """The triangle whose product with its transpose a matrix is, a row after the other.
 
-    Of a matrix that is not positive definite it is NaN from the first row on that shows it.
+    For a matrix that is not positive definite it is NaN from the first negative pivot on.
     """
     type_ = scope.result(op)
     *batch, n = type_.shape[:-1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import nan, prod
 from typing import Any
 
 from trnsim.graph import Value
@@ -17,7 +18,16 @@ _COMPOSED_OF = "reduce, subtract, multiply, rsqrt, add"
 
 
 class _Normalized:
-    """The operand of a batch normalization, and how features lie in it."""
+    """The operand of a batch normalization, and how features lie in it.
+
+    Attributes:
+        scope: the scope of the import.
+        value: the operand.
+        feature: the dimension of the features.
+        epsilon: the number that is added to variances.
+        other_dims: the dimensions over which a feature is averaged.
+        weight: the weight of an element in an average; NaN where there is no element.
+    """
 
     def __init__(self, scope: Scope, op: Op) -> None:
         self.scope, self.value = scope, scope.value(op.operands[0])
@@ -25,7 +35,8 @@ class _Normalized:
         self.epsilon = float(op.attributes["epsilon"].value)
         rank = len(self.value.shape)
         self.other_dims = [dim for dim in range(rank) if dim != self.feature]
-        self.count = self.value.type.elements // self.value.shape[self.feature]
+        counts = [self.value.shape[dim] for dim in self.other_dims]
+        self.weight = 1.0 / prod(counts) if all(counts) else nan
 
     def ew(self, name: str, *operands: Any) -> Value:
         """An elementwise operation in float32."""
@@ -37,7 +48,7 @@ class _Normalized:
 
     def mean(self, value: Value) -> Value:
         """The mean of each feature."""
-        return self.ew("multiply", self.total(value), 1.0 / self.count)
+        return self.ew("multiply", self.total(value), self.weight)
 
     def total(self, value: Value) -> Value:
         """The sum of each feature."""
@@ -101,7 +112,7 @@ def batch_norm_grad(scope: Scope, op: Op) -> tuple[Entry, ...]:
         norm.ew("multiply", unit, norm.broadcast_features(grad_scale)),
         norm.broadcast_features(grad_offset),
     )
-    corrected = norm.ew("subtract", grad, norm.ew("multiply", correction, 1.0 / norm.count))
+    corrected = norm.ew("subtract", grad, norm.ew("multiply", correction, norm.weight))
     grad_operand = norm.ew(
         "multiply", norm.ew("multiply", corrected, inverse), norm.broadcast_features(scale)
     )

@@ -42,10 +42,10 @@ def reduce(scope: Scope, op: Op) -> Entry:
     count = len(op.operands) // 2
     dims = mlir.ints(op, "dimensions")
     values, starts = op.operands[:count], op.operands[count:]
-    if count == 2 and _is_position_operand(op, dims):  # noqa: PLR2004  values and their places
-        return _extreme_and_position(scope, op, dims)
-    if count == 2 and _has_extreme_body(scope, op):  # noqa: PLR2004  values and numbers of theirs
-        return _extreme_and_number(scope, op, dims)
+    extreme = extreme_of(scope, op) if count == 2 else None  # noqa: PLR2004  values and their numbers
+    if extreme:
+        rule_ = _extreme_and_index if _is_index_operand(op, dims) else _extreme_and_number
+        return rule_(scope, op, extreme, dims)
     names = _body_functions(scope, op)
     if names == [""]:
         return folds.reduce_by_body(scope, op, scope.value(values[0]), starts[0])
@@ -80,7 +80,7 @@ def _is_lowest(name: str, numbers: Any) -> bool:
     )
 
 
-def _is_position_operand(op: Op, dims: Sequence[int]) -> bool:
+def _is_index_operand(op: Op, dims: Sequence[int]) -> bool:
     """True if the second operand has the indices along the one dimension that is reduced."""
     maker = op.operands[1].owner
     name = getattr(maker, "name", "")
@@ -95,13 +95,12 @@ def _is_repeated_iota(op: Op, dims: Sequence[int]) -> bool:
     maker = op.operands[0].owner
     if getattr(maker, "name", "") != "stablehlo.iota":
         return False
-    places = mlir.ints(op, "broadcast_dimensions")
-    return tuple(dims) == (places[mlir.number(maker, "iota_dimension")],)
+    broadcast_dims = mlir.ints(op, "broadcast_dimensions")
+    return tuple(dims) == (broadcast_dims[mlir.number(maker, "iota_dimension")],)
 
 
-def _extreme_and_position(scope: Scope, op: Op, dims: Sequence[int]) -> tuple[Value, Value]:
-    """The largest or smallest element, and the first place of one."""
-    name = extreme_of(scope, op)
+def _extreme_and_index(scope: Scope, op: Op, name: str, dims: Sequence[int]) -> tuple[Value, Value]:
+    """The largest or smallest element, and the lowest index of one."""
     value, (dim,) = scope.value(op.operands[0]), dims
     keys = value
     if name == "minimum" and value.type.is_floating:
@@ -110,23 +109,17 @@ def _extreme_and_position(scope: Scope, op: Op, dims: Sequence[int]) -> tuple[Va
         keys = apply_elementwise(scope, "not", value, dtype=value.dtype)
     if keys.dtype == "bool":
         keys = scope.b.convert(keys, "int32")
-    index = scope.graph.top_k(move_dim(scope.b, keys, dim, -1), 1)
+    indices = scope.graph.top_k(move_dim(scope.b, keys, dim, -1), 1)
     shape = tuple(n for d, n in enumerate(value.shape) if d != dim)
-    place = scope.b.convert(scope.graph.reshape(index, shape), scope.result(op, 1).dtype)
-    return scope.graph.reduce(name, value, dims), place
+    index = scope.b.convert(scope.graph.reshape(indices, shape), scope.result(op, 1).dtype)
+    return scope.graph.reduce(name, value, dims), index
 
 
-def _has_extreme_body(scope: Scope, op: Op) -> bool:
-    """True if a body keeps the larger or the smaller value, and the lowest number of equal ones."""
-    try:
-        return bool(extreme_of(scope, op))
-    except NotModelled:
-        return False
-
-
-def _extreme_and_number(scope: Scope, op: Op, dims: Sequence[int]) -> tuple[Value, Value]:
+def _extreme_and_number(
+    scope: Scope, op: Op, name: str, dims: Sequence[int]
+) -> tuple[Value, Value]:
     """The largest or smallest element, and the smallest of the numbers that belong to it."""
-    name, graph = extreme_of(scope, op), scope.graph
+    graph = scope.graph
     value, number = (scope.value(ssa) for ssa in op.operands[:2])
     extreme = graph.reduce(name, value, dims)
     kept_dims = [dim for dim in range(len(value.shape)) if dim not in dims]
@@ -292,15 +285,15 @@ def sort(scope: Scope, op: Op) -> Entry:
         operation = Sort(dim, order.is_descending, is_stable)
         for key in reversed(range(order.keys)):
             first = in_total_order(scope, values[key]) if order.is_total else values[key]
-            is_operand = first is values[key]
-            operands = [*values[:key], *values[key + 1 :]] if is_operand else values
+            is_own_key = first is values[key]
+            operands = [*values[:key], *values[key + 1 :]] if is_own_key else values
             keys, *values = scope.graph.apply_to_all(operation, [first, *operands])
-            if is_operand:
+            if is_own_key:
                 values.insert(key, keys)
     return values[0] if len(values) == 1 else tuple(values)
 
 
 def top_k(scope: Scope, value: Value, k: int) -> tuple[Value, Value]:
-    """The k largest elements of each last dimension, and their places."""
-    places = scope.graph.top_k(value, k)
-    return scope.graph.gather_in_rows(value, places), places
+    """The k largest elements of each last dimension, and their indices."""
+    indices = scope.graph.top_k(value, k)
+    return scope.graph.gather_in_rows(value, indices), indices

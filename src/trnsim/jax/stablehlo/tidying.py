@@ -30,7 +30,7 @@ def simplified_graph(graph: Graph) -> Graph:
 
 
 def _is_moved_again(match: Match) -> bool:
-    """True if an operation is a move or a view that the graph makes of the same operand before."""
+    """True if an operation repeats an earlier move or view of the same operand."""
     kind, operation = match.node.kind, match.node.operation
     is_move = (kind in _MERGED_KINDS and not isinstance(operation, Rng)) or isinstance(
         operation, _MERGED_OPERATIONS
