@@ -6,11 +6,11 @@ from functools import cached_property
 from math import ceil
 from typing import Final
 
-from trnsim.graph import Graph, Kind, Node, Value
+from trnsim.graph import Graph, Kind, Node, Operation, Value
 from trnsim.graph.ops.contraction import Attention, DotGeneral
 from trnsim.graph.ops.layout import Reshape
 from trnsim.graph.ops.reductions import Reduce
-from trnsim.graph.types import TensorType
+from trnsim.graph.types import Shape, TensorType
 from trnsim.lower.emit.places.framing import channel_vectors
 from trnsim.lower.emit.places.paths import Path, is_view, is_widening
 from trnsim.lower.kernels.tiles import P
@@ -72,13 +72,16 @@ class GraphFacts:
     def follow_path(self, value: Value, path: Path) -> Value:
         """A value seen through a path of views; new nodes are made for views of other values."""
         for node in path:
-            if node.values[0] != value:
-                number = min(0, *self.producers) - 1  # the graph's own are not below 0
-                operand = Value(number, TensorType(node.result.shape, value.dtype))
-                node = Node(node.operation, (value,), (operand,))  # noqa: PLW2901  another operand
-                self.producers[operand.number] = node
-            value = node.result
+            is_own = node.values[0] == value
+            value = node.result if is_own else self.viewed(value, node.operation, node.result.shape)
         return value
+
+    def viewed(self, value: Value, operation: Operation, shape: Shape) -> Value:
+        """A view of a value that the graph does not have: the result of a new node."""
+        number = min(0, *self.producers) - 1  # the graph's own are not below 0
+        result = Value(number, TensorType(shape, value.dtype))
+        self.producers[number] = Node(operation, (value,), (result,))
+        return result
 
     @cached_property
     def row_partition_products(self) -> set[int]:

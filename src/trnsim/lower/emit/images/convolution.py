@@ -17,6 +17,7 @@ from trnsim.graph.types import ITEM_BYTES
 from trnsim.lower.emit.emission import Emission
 from trnsim.lower.emit.images.gaps import Gaps
 from trnsim.lower.emit.images.image import Band, Image, WindowBox, WindowGrid, window_boxes
+from trnsim.lower.emit.images.kernel_gradient import emit_kernel_gradient, is_kernel_gradient
 from trnsim.lower.emit.images.kernels import Kernels, kernels_of, taps_together
 from trnsim.lower.emit.images.panels import KernelPanels
 from trnsim.lower.emit.places.tensor_place import PendingResult, TensorPlace
@@ -59,7 +60,11 @@ def is_emitted(node: Node, weights: frozenset[int]) -> bool:
 
 @emitter(Convolution)
 def convolution(emission: Emission, node: Node) -> None:
-    """Emit a convolution as pending: its reader computes it."""
+    """Emit a convolution as pending: its reader computes it. One of few windows is computed now."""
+    _, kernel = node.values
+    if kernel.number not in emission.inputs.weights and is_kernel_gradient(node):
+        emit_kernel_gradient(emission, node)
+        return
     convolved = PendingConvolution(emission, node)
     convolved.image.materialize()
     emission.places[node.result.number] = [convolved.place()]

@@ -102,12 +102,28 @@ def _swapped_channels(b: Build, weight: Value, groups: int) -> Value:
 def _weight_gradient(
     b: Build, grad: Value, x: Value, weight: Value, windows: Windows, groups: int
 ) -> Value:
-    """The gradient of the weight ``[O, C / groups, *kernel]``."""
+    """The gradient of the weight ``[O, C / groups, *kernel]``.
+
+    Without groups it is a convolution in which images and channels change places: each tap of the
+    weight is a window, and each position of the gradient is a tap.
+    """
     places = grad.shape[2:]
-    taps = windows.taps(b, windows.pad_to_windows(b, x, places), places)
-    rows = _channels_first(b, grad, groups)
-    products = b.graph.dot_general(rows, join_taps(b, taps, groups), (2, 2), "float32")
-    return b.convert(b.graph.reshape(products, weight.shape), weight.dtype)
+    if groups > 1:
+        taps = windows.taps(b, windows.pad_to_windows(b, x, places), places)
+        rows = _channels_first(b, grad, groups)
+        products = b.graph.dot_general(rows, join_taps(b, taps, groups), (2, 2), "float32")
+        return b.convert(b.graph.reshape(products, weight.shape), weight.dtype)
+    swapped = (1, 0, *range(2, len(x.shape)))
+    operation = Convolution(
+        strides=windows.dilation,
+        low=windows.padding,
+        high=windows.overhang(x.shape[2:], places),
+        gaps=(0,) * windows.rank,
+        dilations=windows.stride,
+    )
+    sides = (b.graph.transpose(side, swapped) for side in (x, grad))
+    sums = b.graph.apply(operation, *sides, dtype="float32")
+    return b.convert(b.graph.transpose(sums, swapped), weight.dtype)
 
 
 def convolution(

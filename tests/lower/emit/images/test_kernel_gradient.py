@@ -1,0 +1,115 @@
+"""Gradients of kernels as convolutions of few windows, against float64, and their time."""
+
+import numpy as np
+import pytest
+
+from trnsim import arch
+from trnsim.compiler import compile  # noqa: A004  the compilers' name
+from trnsim.compiler.program import evaluate_program
+from trnsim.graph import Graph
+from trnsim.graph.ops.contraction import Convolution
+from trnsim.lower.emit.images.kernel_gradient import is_kernel_gradient
+
+WITHIN = {"bfloat16": 5e-3, "float32": 1e-5}
+
+
+def counts_of(size, kernel, strides, low, dilations):
+    """How many windows there are along each dimension."""
+    spans = zip(size, kernel, strides, low, dilations, strict=True)
+    return tuple((n + 2 * a - d * (k - 1) - 1) // s + 1 for n, k, s, a, d in spans)
+
+
+def graph_of(image, outputs, kernel, *, strides=(1, 1), low=(0, 0), dilations=(1, 1), dtype=""):
+    """The gradient of kernels [outputs, C, *kernel] of images [N, C, *D]."""
+    graph, counts = Graph(), counts_of(image[2:], kernel, strides, low, dilations)
+    x = graph.input(image, dtype or "bfloat16")
+    slopes = graph.input((image[0], outputs, *counts), x.dtype)
+    spans = zip(image[2:], kernel, counts, strides, low, dilations, strict=True)
+    high = tuple((c - 1) * s + (k - 1) * d + 1 - a - n for n, k, c, s, a, d in spans)
+    operation = Convolution(dilations, low, high, (0,) * len(kernel), strides)
+    order = (1, 0, *range(2, len(image)))
+    sides = (graph.transpose(side, order) for side in (x, slopes))
+    sums = graph.transpose(graph.apply(operation, *sides, dtype="float32"), order)
+    graph.outputs = [graph.elementwise("convert", sums, dtype=x.dtype)]
+    return graph
+
+
+def gradient(x, slopes, kernel, strides, low, dilations):
+    """The sum over images and positions, each tap by itself, in float64."""
+    x, slopes = x.astype(np.float64), slopes.astype(np.float64)
+    counts = slopes.shape[2:]
+    wide = [(a, (c - 1) * s + k * d) for a, c, s, k, d in zip(low, counts, strides, kernel, dilations, strict=True)]  # fmt: skip  # noqa: E501
+    padded = np.pad(x, ((0, 0), (0, 0), *wide))
+    found = np.zeros((slopes.shape[1], x.shape[1], *kernel))
+    for tap in np.ndindex(*kernel):
+        spans = zip(tap, dilations, counts, strides, strict=True)
+        seen = padded[(..., *(slice(i * d, i * d + (c - 1) * s + 1, s) for i, d, c, s in spans))]
+        flat = (one.swapaxes(0, 1).reshape(one.shape[1], -1) for one in (slopes, seen))
+        found[(..., *tap)] = np.matmul(next(flat), next(flat).T)
+    return found
+
+
+CASES = {
+    "few channels": ((4, 3, 8, 8), 5, (3, 3), {"low": (1, 1)}),
+    "one channel": ((2, 1, 9, 8), 1, (2, 2), {}),
+    "many channels": ((4, 130, 6, 5), 140, (3, 3), {"low": (1, 1)}),
+    "strides": ((3, 3, 20, 31), 8, (7, 7), {"strides": (2, 2), "low": (3, 3)}),
+    "wide rows": ((5, 16, 9, 140), 16, (3, 1), {"low": (1, 0)}),
+    "dilations": (
+        (1, 7, 16, 12),
+        9,
+        (3, 5),
+        {"strides": (1, 2), "low": (2, 1), "dilations": (2, 3)},
+    ),
+    "sequences": ((2, 5, 40), 6, (5,), {"strides": (2,), "low": (2,), "dilations": (1,)}),
+    "many kernels": ((3, 200, 3, 3), 600, (3, 3), {"low": (1, 1)}),
+    "one tap": ((33, 4, 5, 7), 6, (1, 1), {"strides": (2, 3)}),
+    "chunks in PSUM": ((8, 40, 28, 28), 20, (3, 3), {"low": (1, 1)}),
+    "chunks in SBUF": ((20, 260, 14, 14), 260, (3, 3), {"low": (1, 1)}),
+}
+SHORT = ("few channels", "one channel", "dilations", "sequences", "one tap")
+
+
+@pytest.mark.parametrize("dtype", WITHIN)
+@pytest.mark.parametrize(
+    "case",
+    [name if name in SHORT else pytest.param(name, marks=pytest.mark.slow) for name in CASES],
+)
+def test_a_gradient_is_the_sum_over_images_and_positions(case, dtype):
+    image, outputs, kernel, given = CASES[case]
+    options = {"strides": (1, 1), "low": (0, 0), "dilations": (1, 1), **given}
+    graph = graph_of(image, outputs, kernel, **options, dtype=dtype)
+    (node,) = [node for node in graph.nodes if isinstance(node.operation, Convolution)]
+    assert is_kernel_gradient(node)
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(v.shape).astype(v.type.numpy_dtype()) for v in graph.inputs]
+    expected = gradient(*arrays, kernel, *options.values())
+    (found,) = evaluate_program(graph, arrays)
+    assert np.abs(found - expected).max() <= WITHIN[dtype] * max(np.abs(expected).max(), 1)
+
+
+def test_a_convolution_of_many_channels_is_no_gradient_of_a_kernel():
+    graph = Graph()
+    x, w = graph.input((4, 128, 8, 8), "bfloat16"), graph.input((64, 128, 3, 3), "bfloat16")
+    pairs = (1, 1), (1, 1), (1, 1), (0, 0), (1, 1)
+    graph.apply(Convolution(*pairs), x, w)
+    assert not is_kernel_gradient(graph.nodes[-1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("image", "kernels", "taps"),
+    [((4, 512, 7, 7), 512, 3), ((4, 64, 56, 56), 64, 3), ((4, 3, 64, 64), 64, 7)],
+)
+def test_a_gradient_takes_little_more_than_its_products_and_bytes(image, kernels, taps):
+    for target in ("trn1", "trn2", "trn3"):
+        graph = graph_of(image, kernels, (taps, taps), low=(taps // 2,) * 2)
+        core = arch.target(target).core
+        columns = image[1] * taps**2
+        blocks = -(-image[0] * image[2] * image[3] // 128)
+        product_s = blocks * columns * -(-kernels // 128) / float(core.tensor_clock_hz)
+        copy_s = blocks * columns / float(core.vector_clock_hz)
+        nbytes = sum(value.type.nbytes for value in (*graph.inputs, *graph.outputs))
+        bytes_s = nbytes / float(core.dma_bytes_per_s)
+        time_s = compile(graph, target=target).device_time_s
+        assert time_s <= 2.5 * (product_s + copy_s + bytes_s) + 40e-6
