@@ -38,6 +38,8 @@ def python(program, **environment):
         ("import torch_neuron, torch; torch.ones(2, device='neuron')", "0"),
         ("import trnsim, sys; assert 'torch' not in sys.modules", "1"),
         ("import torch, sys; assert 'trnsim.fabric.collective_time' not in sys.modules", "1"),
+        ("import torch, sys; assert 'trnsim.document.answer' not in sys.modules", "1"),
+        ("import torch, sys; assert 'trnsim.instance.state' not in sys.modules", "1"),
     ],
 )
 def test_every_way_to_import_it(program, autoload):

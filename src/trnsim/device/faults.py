@@ -14,13 +14,15 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trnsim.errors import BadInput, UndefinedBehavior
 from trnsim.instance.cores import environment_number
-from trnsim.instance.state.hardware import KINDS, StoredFault
+
+if TYPE_CHECKING:
+    from trnsim.instance.state.hardware import FaultKind, StoredFault
 
 FAULTS_VARIABLE: Final = "TRNSIM_FAULTS"
 RESTART_VARIABLE: Final = "TRNSIM_RESTART"
@@ -44,7 +46,7 @@ class LaunchFault:
     """A fault of `trnsim launch --fault`.
 
     Attributes:
-        kind: "rank", "link", or one of `KINDS`.
+        kind: "rank", "link", or one of the kinds of `instance/state/hardware`.
         rank: the rank that it strikes; -1 for a link.
         step: the step before which it strikes; the first is 1.
         link: the name of the link or EFA adapter, as in a report.
@@ -78,7 +80,7 @@ def parse(text: str) -> LaunchFault:
             return LaunchFault(
                 kind, link=value.strip(), factor=_factor(settings.get("factor", "0"))
             )
-        if kind in KINDS and value.startswith("rank:") and settings.keys() == {"step"}:
+        if kind in _kinds() and value.startswith("rank:") and settings.keys() == {"step"}:
             return LaunchFault(
                 kind, _number(value.removeprefix("rank:"), 0), _number(settings["step"], 1)
             )
@@ -87,6 +89,13 @@ def parse(text: str) -> LaunchFault:
     except ValueError as error:
         raise BadInput(f"--fault {text!r}: {error}", fix=_FIX) from None
     raise BadInput(f"--fault {text!r} is no fault", fix=_FIX)
+
+
+def _kinds() -> Mapping[str, FaultKind]:
+    """The kinds of hardware faults, which are loaded when a fault is met."""
+    from trnsim.instance.state.hardware import KINDS  # noqa: PLC0415  most processes meet none
+
+    return KINDS
 
 
 def _number(text: str, least: int) -> int:
@@ -169,7 +178,7 @@ def fail(kind: str, place: str) -> None:
     Raises:
         HardwareFault: the hardware fails.
     """
-    fault_kind = KINDS[kind]
+    fault_kind = _kinds()[kind]
     if fault_kind.status:
         raise HardwareFault(
             f"{fault_kind.status} {place}: {fault_kind.message}",

@@ -53,7 +53,7 @@ def register() -> None:
     attention.register(_aten)
     flash.register(_aten)
     sync_batch_norm.register(_aten)
-    host_kernels.register(_aten)
+    host_kernels.register_when_used(_aten)
     _every_namespace.fallback(host_kernels.fallback, "PrivateUse1")
     for layout in ("Sparse", "SparseCsr"):
         _every_namespace.fallback(host_kernels.refuse_sparse, f"{layout}PrivateUse1")

@@ -6,6 +6,7 @@ the module of the operator whose gradient it computes (`scope_tracker`).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import torch.optim.optimizer as optimizers
 
-from trnsim.device import call_log, rank_figures
+from trnsim.device import call_log
 from trnsim.device.call_log import Recording
 from trnsim.device.faults import pending_faults, strike_fault
 from trnsim.device.numerics import mode
@@ -161,7 +162,10 @@ def record_whole_program() -> None:
     """Begin to record the whole program, and to count its steps, if that is requested."""
     if call_log.record_whole_program():
         scope_tracker.watch()
-    rank_figures.write_at_end()
+    if os.environ.get(call_log.RANK_FIGURES_VARIABLE):
+        from trnsim.device import rank_figures  # noqa: PLC0415  few programs are such ranks
+
+        rank_figures.write_at_end()
     if are_watched():
         optimizers.register_optimizer_step_pre_hook(lambda *_: steps.note_optimizer_step())
 

@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
@@ -125,3 +128,41 @@ def test_every_operator_with_a_cpu_kernel_has_one_here():
     ]
     # Views that PyTorch makes for strided CPU tensors alone: sparse, nested and MKL-DNN ones.
     assert len(missing) < 15, missing
+
+
+FIRST_USES = {
+    "a tensor": "torch.ones(2, device='neuron')",
+    "an operator without tensors": "torch.tril_indices(2, 2, device='neuron')",
+    "a composite of the CPU": "torch.nn.functional.embedding(torch.ones(1, dtype=torch.long, "
+    "device='neuron'), torch.eye(2, device='neuron'))",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("use", FIRST_USES.values(), ids=FIRST_USES)
+def test_the_first_use_of_the_device_registers_kernels(use):
+    program = f"""
+import torch
+from trnsim.torch import pytorch
+from trnsim.torch.api.memory import placement_listeners
+assert not pytorch.has_kernel("aten::tril_indices", "PrivateUse1") and placement_listeners
+assert {use}.device.type == "neuron"
+assert pytorch.has_kernel("aten::tril_indices", "PrivateUse1") and not placement_listeners
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+@pytest.mark.slow
+def test_two_threads_that_use_the_device_first_both_find_its_kernels():
+    program = """
+import threading
+import torch
+values = [None, None]
+def use(index):
+    values[index] = float(torch.linalg.vector_norm(torch.ones(4, device="neuron")))
+threads = [threading.Thread(target=use, args=(index,)) for index in range(2)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+assert values == [2, 2], values
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)

@@ -13,7 +13,6 @@ import torch
 
 from trnsim.device.device_core import logical_config
 from trnsim.device.hbm import device_memory
-from trnsim.device.hbm_use import by_category
 from trnsim.device.program_line import program_line
 from trnsim.torch.api.core_index import Device, core_index
 from trnsim.torch.device_errors import OperatorNotModelled, OutOfDeviceMemory
@@ -51,7 +50,7 @@ def hold(host: Tensor, core: int) -> None:
     nbytes = bytes_on_device(storage.nbytes(), host.dtype)
     memory.require(nbytes, OutOfDeviceMemory)
     memory.hold(storage, nbytes, host.shape, host.dtype)
-    for tell in placement_listeners:
+    for tell in [*placement_listeners]:
         tell(host)
 
 
@@ -113,6 +112,8 @@ def memory_stats(device: Device = None) -> dict[str, int]:
     HBM use beside tensors has neuron-monitor's names: "constants_bytes.all.current",
     "model_code_bytes.all.current" and so on (`trnsim.device.hbm_use`).
     """
+    from trnsim.device.hbm_use import by_category  # noqa: PLC0415  few programs ask
+
     core = core_index(device)
     memory = device_memory(core)
     stats = {"num_alloc_retries": 0, "num_ooms": memory.refusals}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import cache, partial
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -19,7 +20,7 @@ from torch.utils._pytree import tree_leaves
 from trnsim.device.program_line import program_line
 from trnsim.torch import pytorch
 from trnsim.torch.api.core_index import core_index
-from trnsim.torch.api.memory import place
+from trnsim.torch.api.memory import place, placement_listeners
 from trnsim.torch.api.rng import drawing_from, generator_to_draw_from
 from trnsim.torch.call_recording import lazy_recorded_kernel
 from trnsim.torch.device_errors import MixedDevices, OperatorNotModelled
@@ -63,6 +64,25 @@ _EMBEDDINGS: Final = frozenset({"aten::embedding", "aten::embedding_dense_backwa
 _FOREACH_PREFIX: Final = "aten::_foreach_"
 # `_foreach_copy_` stays composed: it copies between devices.
 _COMPOSED_FOREACH: Final = ("aten::_foreach_copy", "aten::_foreach_clone")
+_waiting: Final[list[Library]] = []
+"""The library in which to register the kernels at the first use of the device; [] afterwards."""
+_registering: Final = RLock()
+
+
+def register_when_used(library: Library) -> None:
+    """Register the kernels before the first tensor is on the device: most programs have none."""
+    _waiting.append(library)
+    placement_listeners.append(_register_now)
+
+
+def _register_now(host: Tensor | None = None) -> None:
+    """Register the kernels that wait; a thread that needs them too waits until all are there."""
+    del host
+    with _registering:
+        if _waiting:
+            register(_waiting[0])
+            placement_listeners.remove(_register_now)
+            _waiting.clear()
 
 
 def register(library: Library) -> int:
@@ -119,6 +139,9 @@ def fallback(operator: OpOverload[..., Any], *args: Any, **kwargs: Any) -> Any:
     Raises:
         OperatorNotModelled: if the CPU has no kernel for it either, or if it makes a view.
     """
+    if _waiting:
+        _register_now()
+        return operator(*args, **kwargs)
     return _fallback_kernel(operator)(*args, **kwargs)
 
 
