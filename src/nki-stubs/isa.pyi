@@ -31,7 +31,7 @@ def activation(dst: Any, op: Any, data: Any, bias: Any = None, scale: Any = 1.0,
 
     `scale` and `bias` are numbers or [P, 1] tiles; on v2 `bias` must be a tile. The Scalar Engine
     keeps one float32 sum per lane between instructions: reduce_cmd sets it to zero (reset), adds to
-    it (reduce), does both (reset_reduce) or neither (idle); `reduce_res` [P, 1] receives its value.
+    it (reduce), does both (reset_reduce) or neither (idle). `reduce_res` [P, 1] receives the sum.
 
     Note:
         AWS's pseudo code adds the old sum twice in `reduce`; its prose, followed here, adds it
@@ -53,7 +53,7 @@ def affine_select(dst: Any, pattern: Any, channel_multiplier: Any, on_true_tile:
     """``dst = on_true_tile where cmp_op(value, 0) else on_false_value``, value as in iota.
 
     dst and on_true_tile are [P, F]. Where their dtypes agree, elements are copied bit for bit, else
-    through float32.
+    through float32. `on_false_value` is rounded once to the dtype of dst.
     """
     ...
 def bn_aggr(dst: Any, data: Any, name: Any = None) -> Any:
@@ -69,8 +69,8 @@ def bn_stats(dst: Any, data: Any, name: Any = None) -> Any:
     Computed in float32.
 
     Note:
-        Of no elements (F = 1 has no odd ones) all three are 0, the only values with which bn_aggr's
-        result is right; AWS does not say.
+        With F = 1 there are no odd elements: all three of their values are 0, with which alone
+        bn_aggr's result is right. AWS does not say.
     """
     ...
 def core_barrier(data: Any, cores: Any, engine: Any = ..., name: Any = None) -> Any:
@@ -93,23 +93,24 @@ def dma_compute(dst: Any, srcs: Any, reduce_op: Any, scales: Any = None, unique_
 def dma_copy(dst: Any, src: Any, priority: Any = None, oob_mode: Any = ..., dge_mode: Any = ..., engine: Any = ..., name: Any = None) -> Any:
     """``dst = src`` between HBM and SBUF, through float32 where the dtypes differ.
 
-    A vector index gathers rows of src or scatters to rows of dst; oob_mode=skip leaves the rows
-    whose index is out of bounds as they are.
+    A vector index gathers rows of src or scatters to rows of dst. With oob_mode=skip the rows of
+    dst whose index is out of bounds keep their values.
     """
     ...
 dma_engine = _DmaEngine
 def dma_transpose(dst: Any, src: Any, axes: Any = None, priority: Any = None, dge_mode: Any = ..., oob_mode: Any = ..., name: Any = None) -> Any:
     """``dst = src.transpose(axes)``: (1, 0), (2, 1, 0) or (3, 1, 2, 0), by the rank of src.
 
-    With a vector index the rows of src are gathered first, the indices read column by column;
-    oob_mode=skip leaves the last-axis elements of dst whose index is out of bounds as they are.
+    With a vector index the rows of src are gathered first, by indices that are read column by
+    column. A row of src becomes an element along the last axis of dst; with oob_mode=skip the
+    elements whose index is out of bounds keep their values.
 
     Note:
         AWS's page omits dge_mode none; nki-dge.rst and public kernels have it.
     """
     ...
 def dropout(dst: Any, data: Any, prob: Any, name: Any = None) -> Any:
-    """``dst = 0 with probability prob, else data``; what is kept is not scaled.
+    """``dst = 0 with probability prob, else data``; the other elements are not scaled.
 
     `prob` is a number in [0, 1] or a [P, 1] tile; elements are copied bit for bit.
 
@@ -182,8 +183,8 @@ def nc_find_index8(dst: Any, data: Any, vals: Any, name: Any = None) -> Any:
 def nc_match_replace8(dst: Any, data: Any, vals: Any, imm: Any, dst_idx: Any = None, name: Any = None) -> Any:
     """``dst = data with the first occurrence of each of vals replaced by imm``.
 
-    Values are searched from the last to the first, so of equal ones the last finds the first
-    occurrence. ``dst_idx[:, j]`` is the index where vals[:, j] was found: [P, 8].
+    The columns of vals are searched from the last to the first, so that of equal values the last
+    finds the first occurrence. ``dst_idx[:, j]`` is the index where vals[:, j] was found: [P, 8].
 
     Note:
         The limits on data and vals, and that the index of a missing value is undefined, are from
@@ -335,7 +336,11 @@ def scalar_store(dst: Any, value: Any) -> Any:
     """
     ...
 def scalar_tensor_tensor(dst: Any, data: Any, op0: Any, operand0: Any, op1: Any, operand1: Any, reverse0: Any = False, reverse1: Any = False, name: Any = None) -> Any:
-    """``dst = (data <op0> operand0) <op1> operand1``, operand0 broadcast, operand1 a tile."""
+    """``dst = (data <op0> operand0) <op1> operand1`` with a tile operand1 of the size of data.
+
+    `operand0`, a number or a [P, 1] tile, is broadcast along the free axis; arithmetic is float32.
+    `reverse0` and `reverse1` swap the two sides of an operator.
+    """
     ...
 def select_reduce(dst: Any, predicate: Any, on_true: Any, on_false: Any, reduce_res: Any = None, reduce_cmd: Any = ..., reduce_op: Any = ..., reverse_pred: Any = False, name: Any = None) -> Any:
     """``dst = on_true where predicate != 0 else on_false``; ``reduce_res = max(dst)`` along F.
@@ -363,7 +368,7 @@ def sequence_bounds(dst: Any, segment_ids: Any, name: Any = None) -> Any:
     """
     ...
 def set_rng_seed(src_seeds: Any, name: Any = None) -> Any:
-    """``Vector Engine's generators = seed``; a [1, 1] tile of 32 bits seeds all lanes."""
+    """``Vector Engine's generators of all lanes = seed``, where src_seeds is [1, 1], of 32 bits."""
     ...
 def tensor_copy(dst: Any, src: Any, engine: Any = ..., name: Any = None) -> Any:
     """``dst = src``, bit for bit where the dtypes are equal, else through float32."""
@@ -375,7 +380,7 @@ def tensor_copy_dynamic_src(dst: Any, src: Any, engine: Any = ..., name: Any = N
     """`tensor_copy` of a `src` at a dynamic offset. Source: the stub of nki.isa of v2.27."""
     ...
 def tensor_copy_predicated(dst: Any, src: Any, predicate: Any, reverse_pred: Any = False, name: Any = None) -> Any:
-    """``dst = src where predicate != 0``; elsewhere `dst` keeps what it held.
+    """``dst = src where predicate != 0``; elsewhere `dst` keeps its elements.
 
     `src` is a tile of the dtype of `dst`, copied bit for bit, or a number. `reverse_pred` copies
     where the predicate is 0. Elements that dst keeps need not have been written.
@@ -392,7 +397,7 @@ def tensor_partition_reduce(dst: Any, op: Any, data: Any, name: Any = None) -> A
     """
     ...
 def tensor_reduce(dst: Any, op: Any, data: Any, axis: Any, negate: Any = False, keepdims: Any = False, name: Any = None) -> Any:
-    """``dst = reduce(op, data, axis)`` over the last free axes, optionally negated.
+    """``dst = reduce(op, data, axis)`` over the last free axes; negated with `negate`.
 
     Note:
         The order in which a lane adds is not documented; here it is numpy's.
@@ -424,8 +429,8 @@ def tensor_scalar_cumulative(dst: Any, src: Any, op0: Any, op1: Any, imm0: Any, 
 def tensor_scalar_reduce(dst: Any, data: Any, op0: Any, operand0: Any, reduce_op: Any, reduce_res: Any = None, reverse0: Any = False, reduce_cmd: Any = ..., reduce_init: Any = None, reduce_res_negate: Any = False, name: Any = None) -> Any:
     """``dst = data <op0> operand0; reduce_res = reduce(reduce_op, dst)`` along all free axes.
 
-    The reduction is of the float32 results, before they are rounded to dst. Without `reduce_res` it
-    stays in the Vector Engine's accumulator registers, for a later instruction.
+    The float32 results are reduced before they are rounded to dst. Without `reduce_res` the
+    reduction stays in the Vector Engine's accumulator registers, for a later instruction.
 
     Note:
         That the reduction comes before rounding is inferred from range_select, whose page has -inf

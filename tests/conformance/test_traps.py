@@ -434,7 +434,7 @@ def test_trap_16_a_shifted_copy_onto_itself_is_undefined():
         nisa.tensor_copy(dst=tile[:, 1:8], src=tile[:, 0:7])
         return returned(tile)
 
-    with pytest.raises(UndefinedBehavior, match="AWS does not say which are read before"):
+    with pytest.raises(UndefinedBehavior, match="AWS does not say which of them are read first"):
         outputs(kernel, A)
 
 

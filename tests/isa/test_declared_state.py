@@ -83,7 +83,7 @@ class SpiedScalar(Scalar):
 class Neighbour:
     """The other core of a pair, which sends what it is sent."""
 
-    rank, cores = 0, 2
+    core, cores = 0, 2
 
     def __init__(self, found):
         self._found = found

@@ -299,7 +299,7 @@ def test_an_engine_reads_and_writes_partitions_that_follow_each_other(buffer):
     nisa.tensor_copy(other[0:1], tile[32:33:2])
     for stepped in (tile[::2], tile[0:128:2], tile.slice(0, 0, 128, 2)):
         for dst, src in ((other, stepped), (stepped, other)):
-            with pytest.raises(IllegalInstruction, match="partitions lie 2 apart; legal: one"):
+            with pytest.raises(IllegalInstruction, match="partitions lie 2 apart; legal: 1 apart"):
                 nisa.tensor_copy(dst, src)
 
 

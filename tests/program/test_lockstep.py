@@ -77,7 +77,7 @@ def quiet(_, __):
 
 def barrier(link, *cores):
     """A barrier of some cores."""
-    link.meet(meeting_of(cores, link.rank, f"barrier{cores}"))
+    link.meet(meeting_of(cores, link.core, f"barrier{cores}"))
 
 
 def exchange(link, pipe, to_rank, from_rank, bits):
@@ -117,15 +117,15 @@ def test_barriers_at_one_line_are_no_deadlock_while_they_advance():
     def program(link):
         for _ in range(10):
             barrier(link, 0, 1)
-        return link.rank
+        return link.core
 
     assert run(2, program) == [0, 1]
 
 
 def test_an_exchange_swaps_in_the_order_of_sending():
     def program(link):
-        other = 1 - link.rank
-        return [exchange(link, 0, other, other, [link.rank, turn]) for turn in range(3)]
+        other = 1 - link.core
+        return [exchange(link, 0, other, other, [link.core, turn]) for turn in range(3)]
 
     assert run(2, program) == [[[1 - core, turn] for turn in range(3)] for core in (0, 1)]
 
@@ -135,7 +135,7 @@ def test_a_ring_passes_on_to_each_its_neighbours_bits(step):
     """The step of 4 is an exchange of each core with itself, that of 2 two pairs on one pipe."""
 
     def program(link):
-        return exchange(link, 0, (link.rank + step) % 4, (link.rank - step) % 4, link.rank)
+        return exchange(link, 0, (link.core + step) % 4, (link.core - step) % 4, link.core)
 
     assert run(4, program) == [(core - step) % 4 for core in range(4)]
 
@@ -144,8 +144,8 @@ def test_a_core_that_exchanges_with_one_and_then_another_gets_what_each_sent():
     """The second exchange on the pipe is core 1's second and core 2's first."""
 
     def program(link):
-        others = {0: [1], 1: [0, 2], 2: [1]}[link.rank]
-        return [exchange(link, 0, other, other, 10 * link.rank + other) for other in others]
+        others = {0: [1], 1: [0, 2], 2: [1]}[link.core]
+        return [exchange(link, 0, other, other, 10 * link.core + other) for other in others]
 
     assert run(3, program) == [[10], [1, 21], [12]]
 
@@ -174,7 +174,7 @@ def test_overlapping_groups_follow_each_other():
 
     def program(link):
         for cores in ((0, 1), (1, 2), (0, 1, 2, 3)):
-            if link.rank in cores:
+            if link.core in cores:
                 barrier(link, *cores)
 
     run(4, program, lambda group, _: met.append(sorted(group)))
@@ -183,15 +183,15 @@ def test_overlapping_groups_follow_each_other():
 
 def test_a_group_of_one_waits_for_nobody():
     def program(link):
-        barrier(link, link.rank)
-        return exchange(link, 0, link.rank, link.rank, link.rank)
+        barrier(link, link.core)
+        return exchange(link, 0, link.core, link.core, link.core)
 
     assert run(3, program) == [0, 1, 2]
 
 
 def test_pipes_are_apart():
     def program(link):
-        exchange(link, 7 + link.rank, 1 - link.rank, 1 - link.rank, link.rank)
+        exchange(link, 7 + link.core, 1 - link.core, 1 - link.core, link.core)
 
     with pytest.raises(Deadlock, match="core 0 waits for core 1 in pipe 7 at") as caught:
         run(2, program)
@@ -213,7 +213,7 @@ def test_who_waits_is_listed_by_number_whoever_came_first():
 
 def test_a_barrier_that_the_other_core_never_reaches_is_a_deadlock():
     def program(link):
-        if link.rank == 1:
+        if link.core == 1:
             barrier(link, 0, 1)
 
     message = r"core 1 waits for core 0 in barrier\(0, 1\) at .*; core 0 has ended"
@@ -223,7 +223,7 @@ def test_a_barrier_that_the_other_core_never_reaches_is_a_deadlock():
 
 def test_a_barrier_against_an_exchange_is_a_deadlock():
     def program(link):
-        barrier(link, 0, 1) if link.rank == 0 else exchange(link, 0, 0, 0, 0)
+        barrier(link, 0, 1) if link.core == 0 else exchange(link, 0, 0, 0, 0)
 
     message = r"core 0 waits for core 1 in barrier.*core 1 waits for core 0 in pipe 0"
     with pytest.raises(Deadlock, match=message) as caught:
@@ -240,8 +240,8 @@ def test_who_sends_to_whom_must_be_who_receives_from_whom(to_rank, from_rank):
     """Core 1 sends to core 0 and receives from it; what core 0 does has to match."""
 
     def program(link):
-        neighbours = (0, 0) if link.rank == 1 else (to_rank, from_rank)
-        exchange(link, 0, *neighbours, link.rank)
+        neighbours = (0, 0) if link.core == 1 else (to_rank, from_rank)
+        exchange(link, 0, *neighbours, link.core)
 
     if to_rank == from_rank == 1:
         run(2, program)
@@ -254,8 +254,8 @@ def test_a_deadlock_of_one_group_is_found_when_the_others_have_ended():
     """Core 1 ends early; cores 2 and 3 meet five times more and are no part of it."""
 
     def program(link):
-        if link.rank < 2:
-            barrier(link, 0, 1) if link.rank == 0 else None
+        if link.core < 2:
+            barrier(link, 0, 1) if link.core == 0 else None
         else:
             for _ in range(5):
                 barrier(link, 2, 3)
@@ -270,8 +270,8 @@ def test_a_chain_of_waits_names_the_core_that_each_misses():
     """Core 3 never comes: core 2 waits for it, core 1 for core 2, core 0 for core 1."""
 
     def program(link):
-        if link.rank < 3:
-            barrier(link, link.rank, link.rank + 1)
+        if link.core < 3:
+            barrier(link, link.core, link.core + 1)
 
     with pytest.raises(Deadlock) as caught:
         run(4, program)
@@ -284,7 +284,7 @@ def test_an_exception_on_one_core_ends_the_run_and_unwinds_the_other(failing):
     unwound = []
 
     def program(link):
-        if link.rank == failing:
+        if link.core == failing:
             raise KeyError("kernel")
         try:
             barrier(link, 0, 1)
@@ -300,5 +300,5 @@ def test_an_exception_on_one_core_ends_the_run_and_unwinds_the_other(failing):
 def test_a_mirror_sends_what_it_is_sent():
     sent = np.zeros((2, 3), np.void)
     meeting = meeting_of((0, 1), 0, "core_barrier")
-    assert (Mirror.rank, Mirror.cores) == (0, 2)
+    assert (Mirror.core, Mirror.cores) == (0, 2)
     assert Mirror().meet(meeting, sent) is sent

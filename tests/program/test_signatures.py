@@ -12,7 +12,7 @@ from trnsim.isa import (
     TensorCopy,
     VirtualRegister,
 )
-from trnsim.isa.language.fields import canonical
+from trnsim.isa.language.fields import converted_fields
 from trnsim.memory import ScalarIndex, Tile
 from trnsim.program.program import Checked
 from trnsim.program.signatures import signature_info
@@ -24,7 +24,7 @@ def info_of(work, instruction):
     engine = instruction.chosen_engine(work.core)
     checked = Checked(instruction, dims, engine, instruction.price(work.core, dims))
     signature = instruction.signature()
-    return signature_info(signature, 0, checked, instruction, canonical(instruction))
+    return signature_info(signature, 0, checked, instruction, converted_fields(instruction))
 
 
 def test_plain_operands_are_found_by_name_and_as_the_instruction_gives_them(bench):

@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 from trnsim.arch import NeuronCore
 from trnsim.errors import InternalError, SourceLine, UninitializedRead, user_line
 from trnsim.isa import Engine, Instruction
-from trnsim.isa.language.fields import canonical
+from trnsim.isa.language.fields import converted_fields
 from trnsim.isa.language.machine import CoreLink, Machine, RankLink
 from trnsim.isa.language.overlap import refuse_overlap
 from trnsim.memory import CoreMemory, ScalarIndex, SharedTensors, Storage, Tile
@@ -481,7 +481,7 @@ class CoreContext:
         if info is None:
             if self._follower is not None:
                 self._leave_record()
-            values = canonical(instruction)
+            values = converted_fields(instruction)
             instruction.__dict__.update(values)
             dims = instruction.verify(self.core)
             outline = instruction.outline()
@@ -492,6 +492,6 @@ class CoreContext:
                 signature, len(self.program.checked), checked, instruction, values
             )
             self.program.checked.append(checked)
-        elif info.canonical:
-            instruction.__dict__.update(info.canonical)
+        elif info.converted_fields:
+            instruction.__dict__.update(info.converted_fields)
         return info

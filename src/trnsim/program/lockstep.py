@@ -185,14 +185,14 @@ class Meetings:
 class LockstepLink:
     """A core's view of the other cores (an `isa.machine.CoreLink`)."""
 
-    def __init__(self, meetings: Meetings, rank: int, cores: int) -> None:
-        self.rank = rank
+    def __init__(self, meetings: Meetings, core: int, cores: int) -> None:
+        self.core = core
         self.cores = cores
         self._meetings = meetings
 
     def meet(self, meeting: Meeting, sent: Array = _NOTHING, data: Tile | None = None) -> Array:
         """Wait until the whole group has come; returns the data of the core before this one."""
-        return self._meetings.meet(self.rank, meeting, sent, data)
+        return self._meetings.meet(self.core, meeting, sent, data)
 
 
 class Mirror:
@@ -201,7 +201,7 @@ class Mirror:
     It comes to every meeting together with this core, so no core waits. Its data have no values.
     """
 
-    rank = 0
+    core = 0
     cores = 2
 
     def meet(self, meeting: Meeting, sent: Array = _NOTHING, data: Tile | None = None) -> Array:

@@ -184,7 +184,7 @@ def plain_step(
     if (
         reads is None
         or info.writes_registers
-        or info.canonical
+        or info.converted_fields
         or (info.has_index and not (indexed and info.is_planned))
         or not (info.writes_all or indexed)
         or kind.named

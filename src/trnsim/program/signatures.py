@@ -25,7 +25,7 @@ class SignatureInfo:
         has_index: true if an operand's address is computed when the instruction runs.
         gathered: names of the operands that a vector of indices addresses.
         writes_all: true if every element of every written operand is written.
-        canonical: field -> value in the declared type, for fields passed as another legal type.
+        converted_fields: field -> value in the declared type, if passed in another legal type.
         read: names of the operands that are read, if each is a single tile; else None.
         written: names of the operands that are written; all of them where `read` is not None.
         reads_registers: true if the instructions may read registers.
@@ -43,7 +43,7 @@ class SignatureInfo:
     has_index: bool
     gathered: tuple[str, ...]
     writes_all: bool
-    canonical: dict[str, Any]
+    converted_fields: dict[str, Any]
     read: tuple[str, ...] | None
     written: tuple[str, ...]
     reads_registers: bool
@@ -85,7 +85,7 @@ def signature_info(
         has_index=has_index,
         gathered=tuple(n for n, *_ in tiles if isinstance(operands[n].index, VectorIndex)),
         writes_all=_writes_all(instruction, has_index=has_index),
-        canonical=values,
+        converted_fields=values,
         read=tuple(name for name, looks, _ in tiles if looks) if is_plain else None,
         written=tuple(name for name, _, changes in tiles if changes),
         reads_registers=has_index or "read" in kind.registers.values(),

@@ -33,6 +33,10 @@ def test_a_register_reads_as_an_integer():
     assert register == 7
     with pytest.raises(IllegalInstruction, match="== of two registers"):
         bool(register == VirtualRegister(7))
+    with pytest.raises(IllegalInstruction, match=r"== of a register and 7.0; legal: .* with integ"):
+        bool(register == 7.0)
+    with pytest.raises(IllegalInstruction, match="__divmod__ of a register; legal: "):
+        divmod(register, 2)
     assert repr(register) == "VirtualRegister(7)"
     assert {register: 1}[register] == 1
 

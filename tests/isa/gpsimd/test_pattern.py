@@ -212,3 +212,21 @@ def test_they_cost_150_and_an_element_a_cycle(bench, core, F):
     tile = work.empty((4, F))
     for made in (Iota(tile, ((1, F),)), AffineSelect(tile, ((1, F),), 0, tile, 0.0)):
         assert work.cycles(made, core.gpsimd_clock_hz) == pytest.approx(150 + F)
+
+
+def test_a_step_has_32_bits(bench):
+    work = bench()
+    dst = work.empty((1, 4), INT32)
+    for step in (-(2**31), 2**31 - 1):
+        Iota(dst, [[step, 4]]).verify(work.core)
+    for step in (-(2**31) - 1, 2**31, 2**40, 2**63):
+        with pytest.raises(IllegalInstruction, match="of whole numbers, step of 32 bits, num >= 1"):
+            Iota(dst, [[step, 4]]).verify(work.core)
+
+
+def test_the_value_of_affine_select_is_exact_in_int32(bench):
+    work = bench()
+    data = work.tile(np.zeros((1, 2)), INT32)
+    dst = work.empty((1, 2), INT32)
+    work.issue(AffineSelect(dst, [[1, 2]], 0, data, 2**24 + 1, "less"))
+    assert dst.array.tolist() == [[2**24 + 1] * 2]

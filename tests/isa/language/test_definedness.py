@@ -38,14 +38,14 @@ from trnsim.isa import (
     TensorTensor,
     TensorTensorScan,
 )
-from trnsim.isa.language.definedness import as_it_is, result_flags, transposed_rows
+from trnsim.isa.language.definedness import result_flags, transposed_rows, unchanged
 
 P, F = 32, 16
 
 
 def test_rearrangements_keep_every_element():
     array = np.arange(12).reshape(2, 3, 2)
-    assert as_it_is(array) is array
+    assert unchanged(array) is array
     assert transposed_rows(array).tolist() == array.reshape(2, 6).T.tolist()
 
 

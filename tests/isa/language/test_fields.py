@@ -19,7 +19,7 @@ from trnsim.isa import (
     TensorScalar,
     VirtualRegister,
 )
-from trnsim.isa.language.fields import canonical, wrong_field
+from trnsim.isa.language.fields import converted_fields, wrong_field
 from trnsim.isa.reference.example import examples
 from trnsim.memory import Memory
 from trnsim.program import issuing_to
@@ -41,7 +41,7 @@ def tile(bench):
             ("engine", "7", "one of unknown, tensor, scalar, gpsimd, dma"),
         ),
         (lambda t: TensorReduce(t, "add", t, "x"), ("axis", "'x'", "a whole number or a tuple")),
-        (lambda t: TensorReduce(t, "add", t, (1, 0.5)), ("axis", "(1, 0.5)", "each of it a whole")),
+        (lambda t: TensorReduce(t, "add", t, (1, 0.5)), ("axis", "(1, 0.5)", "each item a whole")),
         (lambda t: TensorReduce(t, 3, t, 1), ("op", "3", "an operator such as nl.add")),
         (lambda t: TensorReduce(t, "add", t, 1, 2), ("negate", "2", "True or False")),
         (lambda t: TensorScalar(t, t, 1.5), ("op0", "1.5", "an operator such as nl.add or None")),
@@ -49,7 +49,7 @@ def tile(bench):
         (lambda t: DmaCopy(t, t, True), ("priority", "True", "a whole number or None")),
         (lambda t: DmaCopy(t, t, np.False_), ("priority", "np.False_", "a whole number or None")),
         (lambda t: TensorReduce(t, "add", t, True), ("axis", "True", "a whole number or a tuple")),
-        (lambda t: DmaTranspose(t, t, 3), ("axes", "3", "a tuple, each of it a whole number")),
+        (lambda t: DmaTranspose(t, t, 3), ("axes", "3", "a tuple, each item a whole number")),
         (
             lambda t: TensorReduce(t, "add", t, np.zeros(3)),
             ("axis", repr(np.zeros(3)), "a whole number or a tuple"),
@@ -116,16 +116,16 @@ def test_a_defect_of_a_rule_is_no_mistake_of_the_kernel(bench, tile, monkeypatch
 
 def test_fields_are_given_their_own_type_where_they_hold_a_legal_value(tile):
     made = TensorReduce(tile, "add", tile, (np.int64(1), 2), 1)
-    assert canonical(made) == {"axis": (1, 2), "negate": True}
-    assert [type(axis) for axis in canonical(made)["axis"]] == [int, int]
-    assert canonical(NcMatmul(tile, tile, tile, accumulate=0)) == {"accumulate": False}
+    assert converted_fields(made) == {"axis": (1, 2), "negate": True}
+    assert [type(axis) for axis in converted_fields(made)["axis"]] == [int, int]
+    assert converted_fields(NcMatmul(tile, tile, tile, accumulate=0)) == {"accumulate": False}
     for plain in (
         TensorReduce(tile, "add", tile, (1,), True),
         TensorReduce(tile, "add", tile, 1.0, 2),
         NcMatmul(tile, tile, tile, accumulate=None),
         Memset(tile, 1),
     ):
-        assert canonical(plain) == {}
+        assert converted_fields(plain) == {}
 
 
 # Values that Python calls equal

@@ -65,9 +65,9 @@ def test_tiles_of_other_partitions_leave_each_others_registers(machine):
 
 def test_a_single_core_has_no_partner(machine):
     with pytest.raises(IllegalInstruction, match=r"sendrecv in a kernel launched on one core"):
-        machine.partner("sendrecv")
+        machine.core_link("sendrecv")
 
 
 def test_a_linked_core_has_one(core_v3):
     link = object()
-    assert Machine(core_v3, link).partner("sendrecv") is link
+    assert Machine(core_v3, link).core_link("sendrecv") is link

@@ -67,7 +67,7 @@ def test_a_shifted_copy_onto_itself_is_undefined(what, numerics):
         trnsim.run(running, A, UNDEFINED[what], target="trn2", numerics=numerics)
     error = caught.value
     assert f"allocated at {__file__}:" in error.reason
-    assert error.reason.endswith("AWS does not say which are read before")
+    assert error.reason.endswith("AWS does not say which of them are read first")
     assert "copy it back, or write in place" in error.fix
     assert error.line.file == __file__
 

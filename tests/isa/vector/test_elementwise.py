@@ -493,3 +493,28 @@ def test_reciprocal_costs_eight_cycles_an_element(bench, core, F, cycles):
     work = bench(core)
     tile = work.empty((4, F))
     assert work.cycles(Reciprocal(tile, tile), core.vector_clock_hz) == pytest.approx(cycles)
+
+
+def test_a_bitvec_operator_without_its_operand_is_refused(bench):
+    work = bench()
+    tile = work.empty((4, 4), INT32)
+    with pytest.raises(IllegalInstruction, match="`operand0` is missing; bitwise_and takes two"):
+        TensorScalar(tile, tile, "bitwise_and", None).verify(work.core)
+    with pytest.raises(IllegalInstruction, match="`operand1` is missing; left_shift takes two"):
+        TensorScalar(tile, tile, "bitwise_and", 1, op1="left_shift").verify(work.core)
+    TensorScalar(tile, tile, "invert").verify(work.core)
+
+
+def test_a_bit_pattern_has_no_more_bits_than_an_element(bench):
+    work = bench()
+    tile = work.empty((4, 4), UINT8)
+    for value in (-128, 0, 255):
+        TensorScalar(tile, tile, "bitwise_or", value).verify(work.core)
+    for value in (-129, 256):  # a shift by 256 would be one by its low 8 bits, 0
+        message = rf"`operand0` is {value} .* on data of uint8; legal: 8 bits, -128 to 255"
+        with pytest.raises(IllegalInstruction, match=message):
+            TensorScalar(tile, tile, "right_shift", value).verify(work.core)
+    wide = work.empty((4, 4), INT32)
+    shifted = TensorScalar(wide, wide, "bitwise_or", 1, op1="bitwise_and", operand1=2**32)
+    with pytest.raises(IllegalInstruction, match="`operand1` is 4294967296 with the bitvec"):
+        shifted.verify(work.core)

@@ -1,4 +1,4 @@
-"""The number of channels of implicit permutes in a group."""
+"""The refusal of channels that a group of ranks does not have, for implicit permutes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trnsim.isa.language.instruction import Instruction
 def check_channels(
     instruction: Instruction, setting: Setting, group: Sequence[int], channels: Sequence[int]
 ) -> None:
-    """Refuse channel numbers beyond the rings that a group's devices form.
+    """Refuse a channel for which a group's devices form no ring.
 
     Args:
         instruction: the instruction, for the error.

@@ -5,11 +5,12 @@ so it overlaps with instructions that do not depend on it. All members of a grou
 when the last one is ready. The time is that of the best algorithm on the network, with all groups
 exchanging at once (`trnsim.fabric.exchange`).
 
-An unwritten element of a source arrives unwritten. A reduction that has one is unwritten.
+An unwritten element of a source arrives unwritten. The reduction of an unwritten element is
+unwritten.
 
-With two cores in a rank (LNC=2) both cores issue the collective. With tensors in shared HBM they
-are one member of the group. With SBUF and private HBM, core 0 exchanges with the cores 0 of other
-ranks and core 1 with the cores 1, at the same time.
+With two cores in a rank (LNC=2) both cores issue the collective. If its tensors are in shared HBM,
+both cores are one member of the group. If they are in SBUF or private HBM, core 0 exchanges with
+the cores 0 of other ranks and core 1 with the cores 1, at the same time.
 
 While a collective runs, its transfers occupy the part `Cost.engine_share` of the core's DMA engines
 (`trnsim.timing.contention`).
@@ -46,13 +47,13 @@ class Collective(Instruction, engines=()):
     """Common base of the collectives.
 
     Attributes:
-        kind: name of the collective in `trnsim.fabric`.
+        kind: the name of the collective in `trnsim.fabric`.
         priority: priority of its DMA transfers, 0 (highest) to 3; None for the default.
         setting: the ranks and their network; the run sets it.
     """
 
     meets_ranks = True
-    kind: ClassVar[str] = ""  # the fabric's name of the collective
+    kind: ClassVar[str] = ""
     priority: int | None = field(default=None, kw_only=True)
     setting: Setting = field(kw_only=True, metadata=HIDDEN)
 
@@ -93,7 +94,7 @@ class Collective(Instruction, engines=()):
         return self.received_arrays(group, flags)
 
     def details(self) -> str:
-        """The parameters besides shapes, dtypes and group on which members must agree, in words."""
+        """The parameters, besides shapes, dtypes and group, on which members must agree: text."""
         return ""
 
     # Common to all collectives
@@ -113,7 +114,7 @@ class Collective(Instruction, engines=()):
         self._check_tensors()
 
     def group_of(self, rank: int) -> tuple[int, ...]:
-        """The group that has `rank`."""
+        """The group that contains `rank`."""
         return next(group for group in self.groups() if rank in group)
 
     def label(self, group: Sequence[int]) -> str:
@@ -126,19 +127,19 @@ class Collective(Instruction, engines=()):
             f"{self._memory_text()} in group [{in_words(group)}]"
         )
 
-    def meeting(self, rank: int) -> Meeting:
-        """The meeting of the group's cores, numbered ``rank * cores of a rank + core``.
+    def meeting(self, core: int) -> Meeting:
+        """The meeting of the group's cores, numbered ``rank * cores per rank + core of the rank``.
 
         Args:
-            rank: the own core in this numbering.
+            core: the waiting core in this numbering.
         """
-        group = self.group_of(rank // self.setting.cores)
-        return meeting_of(self.members(rank), rank, self.label(group))
+        group = self.group_of(core // self.setting.cores)
+        return meeting_of(self.members(core), core, self.label(group))
 
     def members(self, core: int) -> list[int]:
-        """The cores of the meeting of `core`, itself included, numbered as in `meeting`."""
-        own, place = divmod(core, self.setting.cores)
-        return self.setting.members(self.group_of(own), place)
+        """The cores that `core` meets, itself included, numbered as in `meeting`."""
+        rank, core_of_rank = divmod(core, self.setting.cores)
+        return self.setting.members(self.group_of(rank), core_of_rank)
 
     def execute(self, machine: Machine) -> None:
         """Every member offers its sources; each receives what the exchange makes of them."""
@@ -148,12 +149,12 @@ class Collective(Instruction, engines=()):
         if received is None:
             return
         targets = self.targets()
-        for place, tile in enumerate(targets):
-            tile.put(received[place])
+        for index, tile in enumerate(targets):
+            tile.put(received[index])
             if len(received) == len(targets):
                 tile.mark_written()
             else:
-                tile.mark_written_where(received[len(targets) + place])
+                tile.mark_written_where(received[len(targets) + index])
 
     def meet(self, rank: int, machine: Machine) -> Sequence[Array] | None:
         """The arrays that this core receives once its group is complete; None without values."""
@@ -173,7 +174,10 @@ class Collective(Instruction, engines=()):
         return received if has_values else None
 
     def offered(self) -> list[Array]:
-        """The source arrays as stored; then a flag array for each, unless all is written."""
+        """The source arrays as stored; then an array of written flags for each source.
+
+        Without the flags if every element of every source is written.
+        """
         sources = self.all_sources()
         arrays = [tile.bits() for tile in sources]
         if all(tile.is_written() for tile in sources):
@@ -181,54 +185,62 @@ class Collective(Instruction, engines=()):
         return arrays + [tile.written_flags() for tile in sources]
 
     def results(self, group: tuple[int, ...], sent: MemberArrays) -> MemberArrays:
-        """By member, the received arrays; then a flag array for each, unless all is written."""
+        """By member, the received arrays; then an array of written flags for each of them.
+
+        Without the flags if no member offers any.
+        """
         count = len(self.all_sources())
         values = self.received_arrays(group, [arrays[:count] for arrays in sent])
         if all(len(arrays) == count for arrays in sent):
             return values
-        flags = [
+        sent_flags = [
             arrays[count:] or [np.ones(array.shape, np.bool_) for array in arrays]
             for arrays in sent
         ]
-        written = self.received_flags(group, flags)
-        return [[*arrays, *marks] for arrays, marks in zip(values, written, strict=True)]
+        received_flags = self.received_flags(group, sent_flags)
+        return [[*arrays, *flags] for arrays, flags in zip(values, received_flags, strict=True)]
 
     def fully_written_tiles(self) -> Iterable[Tile]:
-        """Empty: the targets' written elements are only known when all members have offered."""
+        """Empty: which elements of targets are written is known once all members have offered."""
         return ()
 
     def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
-        """Empty, as in `fully_written_tiles`; None for a source without any written element."""
+        """Empty, as `fully_written_tiles` is; None for a source without any written element."""
         del tile
         return [] if flags.any() else None
 
-    def coalesced(self) -> int:
-        """Number of tensors that are exchanged together."""
+    def message_tensors(self) -> int:
+        """Number of source tensors that are exchanged together, as one message."""
         return len(self.sources())
 
     def nbytes(self) -> float:
-        """Bytes of the whole message of a rank: the larger of its sources and its targets."""
-        offered, filled = (
+        """Bytes of the message of a rank, all its cores included.
+
+        The message of a core is its sources or its targets, whichever is larger.
+        """
+        source_bytes, target_bytes = (
             sum(tile.nbytes for tile in tiles) for tiles in (self.sources(), self.targets())
         )
-        return float(max(offered, filled)) * (1 if self.setting.is_joint else self.setting.cores)
+        messages = 1 if self.setting.is_joint else self.setting.cores
+        return float(max(source_bytes, target_bytes)) * messages
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """Start, hops and bytes of the best algorithm, with all groups exchanging at once.
+        """The time of the best algorithm: start, hops and bytes, while all groups exchange at once.
 
         The DMA engines are occupied while they copy the bytes that the busiest rank passes on.
         """
         del n
         arguments = self.setting.fabric, self.kind, self.nbytes(), self.rings()
         time_s = exchange(*arguments).time_s
-        copied_s = engine_bytes(*arguments) / (core.dma_bytes_per_s * self.setting.cores)
-        own = [tile.nbytes for tile in (*self.all_sources(), *self.targets()) if tile.memory is HBM]
-        sharing = self.setting.cores if self.setting.is_joint else 1
+        copy_s = engine_bytes(*arguments) / (core.dma_bytes_per_s * self.setting.cores)
+        tiles = (*self.all_sources(), *self.targets())
+        hbm_bytes = sum(tile.nbytes for tile in tiles if tile.memory is HBM)
+        sharing_cores = self.setting.cores if self.setting.is_joint else 1
         return Cost(
             time_s,
             0.0,
-            hbm_bytes=sum(own) // sharing,
-            engine_share=copied_s / time_s if time_s else 0.0,
+            hbm_bytes=hbm_bytes // sharing_cores,
+            engine_share=copy_s / time_s if time_s else 0.0,
         )
 
     def rings(self) -> Groups:
@@ -236,7 +248,7 @@ class Collective(Instruction, engines=()):
         return self.groups()
 
     def _memory_text(self) -> str:
-        """The memory of its tensors, and whether the cores of a rank share them."""
+        """The memory of its tensors in words, and whether the cores of a rank share them."""
         tiles = (*self.all_sources(), *self.targets())
         if any(tile.memory is SBUF for tile in tiles):
             return "SBUF"
@@ -249,13 +261,13 @@ class Collective(Instruction, engines=()):
         groups, ranks = self.groups(), self.setting.ranks
         members = [rank for group in groups for rank in group]
         legal = f"each of the ranks 0 to {ranks - 1} in one group"
-        twice = sorted(rank for rank, times in Counter(members).items() if times > 1)
+        repeated = sorted(rank for rank, count in Counter(members).items() if count > 1)
         beyond = sorted({rank for rank in members if not 0 <= rank < ranks})
         missing = sorted(set(range(ranks)) - set(members))
         if beyond:
             fault = f"name rank {in_words(beyond)}, of {ranks} ranks"
-        elif twice:
-            fault = f"overlap: rank {in_words(twice)} is in several places"
+        elif repeated:
+            fault = f"overlap: rank {in_words(repeated)} is in several places"
         elif missing:
             fault = f"leave out rank {in_words(missing)}"
         elif not all(groups):
@@ -295,7 +307,7 @@ class Collective(Instruction, engines=()):
 
     def _check_on_chip(self, sources: Sequence[Tile], targets: Sequence[Tile]) -> None:
         """Refuse several tensors in SBUF, and tensors in SBUF without two dimensions."""
-        if self.coalesced() > 1:
+        if self.message_tensors() > 1:
             self.refuse(
                 f"{len(sources)} tensors in SBUF; legal: one in SBUF, several in HBM",
                 "issue a collective for each, or copy them to HBM",
@@ -322,10 +334,10 @@ class Collective(Instruction, engines=()):
 
 
 def _no_results(sent: MemberArrays) -> MemberArrays:
-    """The results of a run without values."""
+    """By member, no arrays: the results in a run without values."""
     return [() for _ in sent]
 
 
 def flat(bits: Array) -> Array:
-    """The elements in row-major order, as a copy."""
+    """The elements of `bits` in row-major order, [elements], as a copy."""
     return np.array(bits).reshape(-1)

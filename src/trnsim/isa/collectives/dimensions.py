@@ -1,4 +1,4 @@
-"""Shapes of collectives: the dimension along which tensors are joined or split, and their sizes."""
+"""Checks of collectives: the dimension along which tensors are joined or split, and their sizes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from trnsim.isa.language.instruction import SBUF
 
 
 def check_dimension(instruction: Collective, dim: int, on_chip: tuple[int, ...]) -> None:
-    """Refuse a `collective_dim` other than 0; for tensors in SBUF other than one of `on_chip`."""
+    """Refuse a `collective_dim` other than 0; for tensors in SBUF, one that is not in `on_chip`."""
     memory = instruction.sources()[0].memory
     legal = on_chip if memory is SBUF else (0,)
     if dim not in legal:
@@ -19,19 +19,19 @@ def check_dimension(instruction: Collective, dim: int, on_chip: tuple[int, ...])
 
 
 def check_elements(instruction: Collective, filled: int, offered: int, dim: int = 0) -> None:
-    """Refuse unless each destination has `filled / offered` times the length of its source.
+    """Refuse unless each destination is `filled / offered` times as large as its source.
 
-    In HBM, where the first dimension is the slowest, only the number of elements counts; in SBUF
-    the length of dimension `dim`.
+    In HBM, where the first dimension is the slowest, only the number of elements counts. In SBUF
+    the length of dimension `dim` has that ratio, and the other dimension is equal.
     """
     for source, target in zip(instruction.sources(), instruction.targets(), strict=True):
         if source.memory is SBUF:
             expected = list(source.shape)
             expected[dim] = expected[dim] * filled // offered
-            is_right = tuple(expected) == target.shape and not source.shape[dim] * filled % offered
+            is_legal = tuple(expected) == target.shape and not source.shape[dim] * filled % offered
         else:
-            is_right = source.pattern.elements * filled == target.pattern.elements * offered
-        if not is_right:
+            is_legal = source.pattern.elements * filled == target.pattern.elements * offered
+        if not is_legal:
             instruction.refuse(
                 f"a source is {source} and its destination {target}; legal: a destination "
                 f"{_times(filled, offered)} as the source"
@@ -41,6 +41,7 @@ def check_elements(instruction: Collective, filled: int, offered: int, dim: int 
 
 
 def _times(filled: int, offered: int) -> str:
+    """The ratio of a destination's size to its source's, in words."""
     if filled == offered:
         return "as large"
     if filled > offered:

@@ -1,8 +1,8 @@
 """Implicit permutes: each rank sends to the next rank of a ring that the runtime chooses.
 
 Each channel has a ring of its own: a cycle of links through the group's chips, in one direction. So
-the next rank in a ring need not be the next in the group's list. A kernel gets the rank whose data
-has arrived from collective_permute_implicit_current_processing_rank_id.
+the next rank in a ring need not be the next in the group's list. The instruction
+collective_permute_implicit_current_processing_rank_id tells a kernel whose data has arrived.
 
 Source: nki.collectives.collective_permute_implicit, Channels.
 """
@@ -63,21 +63,21 @@ class ImplicitPermute(Collective, engines=()):
             ring for group in self.groups() for ring in rings(self.setting.fabric, group)[:count]
         )
 
-    def coalesced(self) -> int:
+    def message_tensors(self) -> int:
         """1: each channel exchanges its tensor by itself."""
         return 1
 
     def nbytes(self) -> float:
-        """Bytes of one channel of a rank."""
+        """Bytes of a rank's message on one channel, all its cores included."""
         return super().nbytes() / max(len(self.targets()), 1)
 
-    def passed_on(self, group: tuple[int, ...], arrays: MemberArrays) -> MemberArrays:
+    def of_previous_ranks(self, group: tuple[int, ...], arrays: MemberArrays) -> MemberArrays:
         """For each member and channel, the array of the previous rank in the channel's ring."""
         received: list[list[Array]] = [[] for _ in group]
         for channel, ring in enumerate(rings(self.setting.fabric, group)[: len(self.targets())]):
-            for place, rank in enumerate(group):
+            for member, rank in enumerate(group):
                 previous = group.index(ring[ring.index(rank) - 1])
-                received[place].append(arrays[previous][channel])
+                received[member].append(arrays[previous][channel])
         return received
 
 
@@ -105,7 +105,7 @@ class CollectivePermuteImplicit(
 
     def received_arrays(self, group: tuple[int, ...], sent: MemberArrays) -> MemberArrays:
         """The arrays of the previous rank of each ring, bit for bit."""
-        return self.passed_on(group, [[flat(array) for array in arrays] for arrays in sent])
+        return self.of_previous_ranks(group, [[flat(array) for array in arrays] for arrays in sent])
 
 
 class CollectivePermuteImplicitReduce(
@@ -128,12 +128,12 @@ class CollectivePermuteImplicitReduce(
         super().check(core, n)
         check_operator(self, self.op, self.srcs0_by_channel)
         check_elements(self, 1, 1)
-        firsts, seconds = self.srcs0_by_channel, self.srcs1_by_channel
-        if [(t.dtype, t.shape, t.memory) for t in firsts] != [
-            (t.dtype, t.shape, t.memory) for t in seconds
+        srcs0, srcs1 = self.srcs0_by_channel, self.srcs1_by_channel
+        if [(t.dtype, t.shape, t.memory) for t in srcs0] != [
+            (t.dtype, t.shape, t.memory) for t in srcs1
         ]:
             self.refuse(
-                f"srcs0 are {', '.join(map(str, firsts))} and srcs1 {', '.join(map(str, seconds))}"
+                f"srcs0 are {', '.join(map(str, srcs0))} and srcs1 {', '.join(map(str, srcs1))}"
                 "; legal: equal shapes, dtypes and memories",
                 "reduce tensors of one kind",
             )
@@ -164,7 +164,7 @@ class CollectivePermuteImplicitReduce(
             ]
             for arrays in sent
         ]
-        return self.passed_on(group, reduced)
+        return self.of_previous_ranks(group, reduced)
 
     def received_flags(self, group: tuple[int, ...], flags: MemberArrays) -> MemberArrays:
         """Flags of the elements that the previous rank has written in both operands."""
@@ -172,8 +172,8 @@ class CollectivePermuteImplicitReduce(
         written_in_both = [
             [
                 np.logical_and(*pair)
-                for pair in zip(member[:channels], member[channels:], strict=True)
+                for pair in zip(arrays[:channels], arrays[channels:], strict=True)
             ]
-            for member in flags
+            for arrays in flags
         ]
-        return self.passed_on(group, written_in_both)
+        return self.of_previous_ranks(group, written_in_both)

@@ -41,7 +41,7 @@ class AllGather(
             check_elements(self, len(group), 1, self.collective_dim)
 
     def details(self) -> str:
-        """The dimension."""
+        """The dimension along which arrays are joined."""
         return f"collective_dim={self.collective_dim}"
 
     def received_arrays(self, group: tuple[int, ...], sent: MemberArrays) -> MemberArrays:
@@ -50,8 +50,8 @@ class AllGather(
             joined = [np.concatenate([arrays[0] for arrays in sent], axis=1)]
         else:
             joined = [
-                np.concatenate([flat(arrays[place]) for arrays in sent])
-                for place in range(len(self.srcs))
+                np.concatenate([flat(arrays[tensor]) for arrays in sent])
+                for tensor in range(len(self.srcs))
             ]
         return [joined] * len(group)
 
@@ -62,7 +62,7 @@ class AllToAll(
     source="nki.collectives.all_to_all",
     is_in_nki_isa=False,
 ):
-    """``part s of dst on rank r = part r of src on rank s``, ranks counted within the group."""
+    """``part s of dst on rank r = part r of src on rank s``; r and s are positions in the group."""
 
     kind = "all_to_all"
     srcs: tuple[Tile, ...] = reads_many(HBM)
@@ -77,7 +77,7 @@ class AllToAll(
         check_elements(self, 1, 1)
         for group in self.replica_group:
             for tile in self.srcs:
-                if tile.shape[0] % len(group) and tile.pattern.elements % len(group):
+                if tile.pattern.elements % len(group):
                     self.refuse(
                         f"a source is {tile}, for a group of {len(group)} ranks; legal: as many "
                         "equal parts as ranks",
@@ -90,10 +90,10 @@ class AllToAll(
         parts = [[np.split(flat(array), count) for array in arrays] for arrays in sent]
         return [
             [
-                np.concatenate([member_parts[tensor][place] for member_parts in parts])
+                np.concatenate([parts_of_sender[tensor][receiver] for parts_of_sender in parts])
                 for tensor in range(len(self.srcs))
             ]
-            for place in range(count)
+            for receiver in range(count)
         ]
 
 
@@ -121,10 +121,10 @@ class CollectivePermute(
         """
         super().check(core, n)
         check_elements(self, 1, 1)
-        one_tensor(self, self.srcs, "srcs")
+        check_one_tensor(self, self.srcs, "srcs")
 
     def groups(self) -> Groups:
-        """The rings that the pairs make, each from its lowest rank on."""
+        """The rings that the pairs form, each from its lowest rank on."""
         following = {pair[0]: pair[1] for pair in self.source_target_pairs}
         rings: list[tuple[int, ...]] = []
         remaining = set(following)
@@ -138,7 +138,7 @@ class CollectivePermute(
 
     def received_arrays(self, group: tuple[int, ...], sent: MemberArrays) -> MemberArrays:
         """The arrays of the previous rank in the ring."""
-        return [[flat(sent[place - 1][0])] for place in range(len(group))]
+        return [[flat(sent[member - 1][0])] for member in range(len(group))]
 
     def _check_groups(self) -> None:
         """Refuse pairs that form no rings, or connect chips without a link."""
@@ -174,8 +174,8 @@ class CollectivePermute(
                 )
 
 
-def one_tensor(instruction: Collective, tiles: tuple[Tile, ...], name: str) -> None:
-    """Refuse several tensors for a collective that exchanges only one."""
+def check_one_tensor(instruction: Collective, tiles: tuple[Tile, ...], name: str) -> None:
+    """Refuse several tensors in operand `name` of a collective that exchanges only one."""
     if len(tiles) != 1:
         instruction.refuse(
             f"`{name}` has {len(tiles)} tensors; legal: one",

@@ -1,9 +1,9 @@
 """all_to_all_v and all_gather_v in two steps: a preparation and its trigger.
 
 The preparation reads the metadata, and the trigger the data, so a kernel may prepare an exchange
-while it still fills the sources. The preparation stores the metadata in the slot of its core, here
-a hidden tensor in HBM, from which the trigger reads them. So values are those of the one-step
-collective.
+while it still fills the sources. The preparation stores the metadata in the slot of its core, in
+trnsim a hidden tensor in HBM, from which the trigger reads them. So the values are those of the
+one-step collective.
 
 AWS publishes no times. Assumed: the preparation takes the start-up time of the collective
 (`fabric.constants.start_s`) and the trigger the rest, so that both together take as long as the
@@ -38,12 +38,13 @@ from trnsim.isa.language.modes import Engine
 from trnsim.memory import Tile
 
 SLOT_ROWS: Final = 4
-"""Rows of a slot: send counts, send displacements, receive counts (zeros), their displacements."""
+"""Rows of a slot: send counts, send displacements, receive counts (zeros), receive displacements.
+"""
 
 
-def _hidden(declared: Any) -> dict[str, Any]:
+def _hidden(operand_field: Any) -> dict[str, Any]:
     """Dataclass metadata of an operand that the run sets, not the kernel."""
-    return {**declared.metadata, **HIDDEN}
+    return {**operand_field.metadata, **HIDDEN}
 
 
 def _slot(access: str) -> dict[str, Any]:
@@ -56,7 +57,7 @@ class PreparedBy:
     """The preparation that a trigger names.
 
     Attributes:
-        opcode: its name.
+        opcode: the preparation's opcode.
     """
 
     opcode: str
@@ -88,11 +89,11 @@ class Preparation(Instruction, engines=()):
         """As for the one-step collective; not on instances with NeuronSwitches."""
         fabric = self.setting.fabric
         if isinstance(fabric.topology, Racks):
-            plain = self.opcode.removesuffix("_prepare")
+            one_step = self.opcode.removesuffix("_prepare")
             self.refuse(
-                f"{fabric.instance.name} has NeuronSwitches; legal: instances without, such as "
-                "those of trn2",
-                f"call ncc.{plain}, which exchanges in one step",
+                f"{fabric.instance.name} has NeuronSwitches; legal: instances without them, such "
+                "as those of trn2",
+                f"call ncc.{one_step}, which exchanges in one step",
             )
         self._exchange().check(core, n)
 
@@ -101,7 +102,7 @@ class Preparation(Instruction, engines=()):
         return self._exchange().input_rows(), [self.slot]
 
     def execute(self, machine: Machine) -> None:
-        """Stores the metadata in the slot; chunks to send must lie within the source."""
+        """Store the metadata in the slot; refuse chunks to send that are not within the source."""
         exchange = self._exchange()
         exchange.check_internal()
         metadata = exchange.metadata()
@@ -150,7 +151,7 @@ class Trigger(VariableCollective, engines=()):
         return [self.slot]
 
     def metadata(self) -> Array:
-        """The metadata as they were when the exchange was prepared."""
+        """The metadata, [4, N], as they were when the exchange was prepared."""
         return self.slot.bits().reshape(SLOT_ROWS, -1).astype(np.int64)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:

@@ -1,4 +1,4 @@
-"""Registers with the number of a rank: this rank's, or that of data that comes round a ring."""
+"""Registers with a rank's number: this rank's, or the rank's whose data has come round a ring."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class RankId(
     dst: VirtualRegister = field(kw_only=True, metadata=HIDDEN_REGISTER)
 
     def execute(self, machine: Machine) -> None:
-        """The rank."""
+        """The number of the rank, from 0 on."""
         link = machine.world(self.opcode)
         self.dst.put(link.rank, link.number_was_read)
 

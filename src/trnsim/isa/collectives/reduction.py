@@ -34,22 +34,28 @@ _OPERATORS = ("add", "minimum", "maximum")
 class Reduction(Collective, engines=()):
     """Common base of all_reduce and reduce_scatter."""
 
-    def reduced(self, group: tuple[int, ...], sent: MemberArrays, place: int) -> Array:
-        """The reduction of tensor number `place` of all members, as stored."""
-        dtype = self.sources()[place].dtype
+    def reduced(self, group: tuple[int, ...], sent: MemberArrays, tensor: int) -> Array:
+        """The reduction of source number `tensor` of all members, as stored."""
+        dtype = self.sources()[tensor].dtype
         fabric = self.setting.fabric
         similar = groups_like(fabric, self.groups(), group)
         order = reduction_order(fabric, self.kind, self.nbytes(), similar, group)
-        values = {rank: to_float32(arrays[place]) for rank, arrays in zip(group, sent, strict=True)}
+        arrays = {rank: offered[tensor] for rank, offered in zip(group, sent, strict=True)}
+        values = {rank: to_float32(array) for rank, array in arrays.items()}
         return round_to(ordered(order, values, ALU[self._operator()].apply, dtype), dtype)
 
     def parts_of_totals(self, totals: Sequence[Array], count: int) -> MemberArrays:
-        """The part of the reductions that each of `count` members receives."""
+        """By member, for each of `totals` (the reduction of a source), what the member receives.
+
+        Args:
+            totals: the reduction of each source.
+            count: number of members.
+        """
         raise NotImplementedError
 
     def received_arrays(self, group: tuple[int, ...], sent: MemberArrays) -> MemberArrays:
         """The reductions of all tensors, divided among the members by `parts_of_totals`."""
-        totals = [self.reduced(group, sent, place) for place in range(len(self.sources()))]
+        totals = [self.reduced(group, sent, tensor) for tensor in range(len(self.sources()))]
         return self.parts_of_totals(totals, len(group))
 
     def received_flags(self, group: tuple[int, ...], flags: MemberArrays) -> MemberArrays:
@@ -58,7 +64,7 @@ class Reduction(Collective, engines=()):
         return self.parts_of_totals(totals, len(group))
 
     def details(self) -> str:
-        """The operator."""
+        """The operator, on which all members must agree."""
         return f"op={self._operator()}"
 
     def _operator(self) -> str:
@@ -119,7 +125,7 @@ class ReduceScatter(
     def parts_of_totals(self, totals: Sequence[Array], count: int) -> MemberArrays:
         """Part r of each reduction for member r."""
         parts = [np.split(total.reshape(-1), count) for total in totals]
-        return [[total_parts[place] for total_parts in parts] for place in range(count)]
+        return [[parts_of_total[member] for parts_of_total in parts] for member in range(count)]
 
 
 def ordered(order: Order, values: Mapping[int, Array], apply: Any, dtype: Dtype) -> Array:

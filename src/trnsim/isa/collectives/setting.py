@@ -1,4 +1,4 @@
-"""The ranks and the network of a collective, and text for groups of ranks."""
+"""The ranks and the network of a collective, and groups of ranks in words."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Final
 from trnsim.fabric.fabric import Fabric
 
 Groups = tuple[tuple[int, ...], ...]
+"""The ranks of each group."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,8 @@ class Setting:
 
         They are numbered ``rank * cores + core``.
         """
-        own = range(self.cores) if self.is_joint else (core,)
-        return [rank * self.cores + number for rank in group for number in own]
+        cores_of_rank = range(self.cores) if self.is_joint else (core,)
+        return [rank * self.cores + number for rank in group for number in cores_of_rank]
 
 
 HIDDEN: Final = {"is_hidden": True}
@@ -45,13 +46,14 @@ HIDDEN: Final = {"is_hidden": True}
 
 
 def in_words(ranks: Sequence[int]) -> str:
-    """Ranks in words, with runs of consecutive ones abbreviated: ``0-3, 7``."""
+    """Ranks in words, with runs of consecutive numbers abbreviated: ``0-3, 7``."""
     return ", ".join(
         str(first) if first == last else f"{first}-{last}" for first, last in _runs(ranks)
     )
 
 
 def _runs(ranks: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """The first and the last number of each run of consecutive numbers."""
     first = last = ranks[0]
     for rank in ranks[1:]:
         if rank != last + 1:

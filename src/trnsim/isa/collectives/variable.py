@@ -19,7 +19,7 @@ from trnsim.dtypes import UINT32, Array
 from trnsim.errors import UndefinedBehavior, UninitializedRead
 from trnsim.fabric.topology import Racks
 from trnsim.isa.collectives.collective import Collective, MemberArrays, flat
-from trnsim.isa.collectives.movement import one_tensor
+from trnsim.isa.collectives.movement import check_one_tensor
 from trnsim.isa.collectives.setting import in_words
 from trnsim.isa.language.declaration import reads_many, updates, writes_many
 from trnsim.isa.language.instruction import HBM, SBUF, Dims
@@ -28,8 +28,9 @@ from trnsim.isa.language.modes import Engine
 from trnsim.memory import Tile
 
 _LNC = 2
-_IN_A_CHIP = 4
+_RANKS_OF_CHIP = 4
 _COUNTS, _DISPLACEMENTS, _RECEIVED, _PLACES = range(4)
+"""Rows of the metadata: send counts and displacements, receive counts and displacements."""
 
 
 class VariableCollective(Collective, engines=()):
@@ -41,7 +42,7 @@ class VariableCollective(Collective, engines=()):
         recv_counts_known: true if the kernel knows the receive counts; else the collective writes
             them to their row.
         has_rdispls: true if the fourth row says where chunks go in dst; else the chunk of the n-th
-            of N ranks goes to the n-th of N equal parts.
+            of N ranks goes to the n-th of N equal parts of dst.
     """
 
     srcs: tuple[Tile, ...] = reads_many(HBM)
@@ -59,7 +60,7 @@ class VariableCollective(Collective, engines=()):
         - Counts lie within the buffers; without has_rdispls each chunk fits an N-th of dst.
         """
         super().check(core, n)
-        one_tensor(self, self.srcs, "srcs")
+        check_one_tensor(self, self.srcs, "srcs")
         rows = _PLACES + 1 if self.has_rdispls else _PLACES
         for group in self.replica_group:
             legal = (rows, len(group))
@@ -79,16 +80,19 @@ class VariableCollective(Collective, engines=()):
             )
 
     def accesses(self) -> tuple[list[Tile], list[Tile]]:
-        """The rows that are inputs are read; received counts are written unless they are known."""
+        """Reads the sources and the input rows of the metadata; writes the destinations.
+
+        Also writes the row of receive counts, unless they are known.
+        """
         return [*self.srcs, *self.input_rows()], [*self.dsts, *self.fully_written_tiles()]
 
     def input_rows(self) -> list[Tile]:
-        """The rows of the metadata that are inputs."""
+        """The rows of the metadata that it reads: all but the receive counts."""
         rows = [self._rows(_COUNTS, _RECEIVED)]
         return [*rows, self._rows(_PLACES, _PLACES + 1)] if self.has_rdispls else rows
 
     def fully_written_tiles(self) -> list[Tile]:
-        """The received counts; the written elements of dst depend on their values."""
+        """The row of receive counts, unless they are known; dst is written as they say."""
         return [] if self.recv_counts_known else [self._rows(_RECEIVED, _PLACES)]
 
     def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
@@ -97,7 +101,7 @@ class VariableCollective(Collective, engines=()):
         return [] if any(tile is source for source in self.srcs) else None
 
     def details(self) -> str:
-        """The flags."""
+        """The two flags, on which all members must agree."""
         return f"recv_counts_known={self.recv_counts_known}, has_rdispls={self.has_rdispls}"
 
     def offered(self) -> list[Array]:
@@ -106,10 +110,10 @@ class VariableCollective(Collective, engines=()):
         return [flat(source.bits()), self.metadata(), flat(source.written_flags())]
 
     def metadata(self) -> Array:
-        """The metadata as integers [4, N], with zeros in rows that it does not read."""
+        """The metadata as integers [4, N], with zeros in the rows that are no inputs."""
         inputs = self.input_rows()
         for rows in inputs:
-            if not rows.is_written():  # in shared HBM only the end of the run would tell
+            if not rows.is_written():  # in shared HBM only the run's end would report it
                 raise UninitializedRead(
                     f"{self.opcode} reads {self.metadata_tensor}, some rows of which no "
                     "instruction has written",
@@ -127,7 +131,7 @@ class VariableCollective(Collective, engines=()):
         return self.received_arrays(group, sent)
 
     def execute(self, machine: Machine) -> None:
-        """Moves the chunks; elements of dst that no chunk covers keep their values."""
+        """Move the chunks; elements of dst that no chunk covers keep their values."""
         link = machine.world(self.opcode)
         self.check_internal()
         if self.srcs[0].storage.data is not None:
@@ -135,52 +139,58 @@ class VariableCollective(Collective, engines=()):
         received = self.meet(link.rank, machine)
         if received is None:
             return
-        counts, places, data, chunk_flags = received
+        counts, offsets, data, chunk_flags = received
         target = self.dsts[0]
-        bits, written = flat(target.bits()), flat(target.written_flags())
+        bits, flags = flat(target.bits()), flat(target.written_flags())
         start = 0
-        for count, place in zip(counts.tolist(), places.tolist(), strict=True):
-            bits[place : place + count] = data[start : start + count]
-            written[place : place + count] = chunk_flags[start : start + count]
+        for count, offset in zip(counts.tolist(), offsets.tolist(), strict=True):
+            bits[offset : offset + count] = data[start : start + count]
+            flags[offset : offset + count] = chunk_flags[start : start + count]
             start += count
         target.put(bits)
-        target.mark_written_where(written)
+        target.mark_written_where(flags)
         for row in self.fully_written_tiles():
             row.put(counts.astype(np.uint32))
 
     def received_arrays(self, group: tuple[int, ...], sent: MemberArrays) -> MemberArrays:
-        """For each member the counts, their places in dst, the chunks joined, and their flags."""
-        return [self._received(group, sent, place) for place in range(len(group))]
+        """For each member: counts of its chunks, their offsets in dst, their elements and flags.
 
-    def chunk(self, metadata: Array, place: int) -> tuple[int, int]:
-        """Count and displacement of the chunk that a rank sends to member number `place`."""
-        return int(metadata[_COUNTS][place]), int(metadata[_DISPLACEMENTS][place])
+        The elements of all chunks are joined, and so are their flags.
+        """
+        return [self._received(group, sent, member) for member in range(len(group))]
+
+    def chunk(self, metadata: Array, member: int) -> tuple[int, int]:
+        """Count and displacement of the chunk that a rank sends to member number `member`."""
+        return int(metadata[_COUNTS][member]), int(metadata[_DISPLACEMENTS][member])
 
     def check_sent(self, metadata: Array, rank: int) -> None:
         """Refuse chunks beyond the source of `rank`, or without has_rdispls too large for dst."""
         group = self.group_of(rank)
-        for place, receiver in enumerate(group):
-            chunk = self.chunk(metadata, place)
+        for member, receiver in enumerate(group):
+            chunk = self.chunk(metadata, member)
             self._check_within((rank, receiver), chunk, self.srcs[0].pattern.elements, None)
 
-    def _received(self, group: Sequence[int], sent: MemberArrays, place: int) -> list[Array]:
-        """Counts, places in dst, chunks and flags that member number `place` receives."""
-        slot = self._slot_elements(group)
-        counts, places, chunks, flags = [], [], [], []
-        for number, (source, metadata, source_flags) in enumerate(sent):
-            count, displacement = self.chunk(metadata, place)
-            offset = int(sent[place][1][_PLACES][number]) if self.has_rdispls else slot * number
-            pair = group[number], group[place]
+    def _received(self, group: Sequence[int], sent: MemberArrays, member: int) -> list[Array]:
+        """What member number `member` receives: an item of `received_arrays`."""
+        part_elements = self._part_elements(group)
+        receive_displacements = sent[member][1][_PLACES]
+        counts, offsets, chunks, flags = [], [], [], []
+        for sender, (source, metadata, source_flags) in enumerate(sent):
+            count, displacement = self.chunk(metadata, member)
+            offset = part_elements * sender
+            if self.has_rdispls:
+                offset = int(receive_displacements[sender])
+            pair = group[sender], group[member]
             self._check_within(pair, (count, displacement), len(source), offset)
             counts.append(count)
-            places.append(offset)
+            offsets.append(offset)
             chunks.append(source[displacement : displacement + count])
             flags.append(source_flags[displacement : displacement + count])
-        self._check_disjoint(group, place, counts, places)
-        return [np.array(counts), np.array(places), *map(np.concatenate, (chunks, flags))]
+        self._check_disjoint(group, member, counts, offsets)
+        return [np.array(counts), np.array(offsets), *map(np.concatenate, (chunks, flags))]
 
-    def _slot_elements(self, group: Sequence[int]) -> int:
-        """Elements of the part of dst that each rank's chunk has without has_rdispls."""
+    def _part_elements(self, group: Sequence[int]) -> int:
+        """Elements of the equal parts of dst, one for each rank's chunk without has_rdispls."""
         return self.dsts[0].pattern.elements // len(group)
 
     def _check_within(
@@ -190,13 +200,13 @@ class VariableCollective(Collective, engines=()):
         src_elements: int,
         offset: int | None,
     ) -> None:
-        """Refuse a chunk that reaches beyond its source, or does not fit its place in dst.
+        """Refuse a chunk that reaches beyond its source, or has no room in dst.
 
         Args:
             pair: the ranks that send and receive it.
             chunk: its count and displacement.
             src_elements: elements of the source.
-            offset: its place in dst; None if it is not known.
+            offset: its offset in dst, in elements; None if it is not known.
         """
         count, displacement = chunk
         if displacement + count > src_elements:
@@ -208,9 +218,9 @@ class VariableCollective(Collective, engines=()):
         if self.has_rdispls and offset is None:
             return
         group = self.group_of(pair[0])
-        slot = self._slot_elements(group)
-        offset = slot * group.index(pair[0]) if offset is None else offset
-        room = self.dsts[0].pattern.elements - offset if self.has_rdispls else slot
+        part_elements = self._part_elements(group)
+        offset = part_elements * group.index(pair[0]) if offset is None else offset
+        room = self.dsts[0].pattern.elements - offset if self.has_rdispls else part_elements
         if count > room:
             self._refuse_counts(
                 pair,
@@ -219,17 +229,18 @@ class VariableCollective(Collective, engines=()):
             )
 
     def _check_disjoint(
-        self, group: Sequence[int], place: int, counts: Sequence[int], places: Sequence[int]
+        self, group: Sequence[int], member: int, counts: Sequence[int], offsets: Sequence[int]
     ) -> None:
-        """Refuse chunks that overlap in the dst of member number `place`."""
-        spans = sorted(
-            (start, start + n, rank) for start, n, rank in zip(places, counts, group, strict=True)
+        """Refuse chunks that overlap in the dst of member number `member`."""
+        chunks = sorted(
+            (start, start + count, sender)
+            for start, count, sender in zip(offsets, counts, group, strict=True)
+            if count
         )
-        filled = [span for span in spans if span[0] < span[1]]
-        for (_, end, first), (start, _, second) in pairwise(filled):
+        for (_, end, first), (start, _, second) in pairwise(chunks):
             if start < end:
                 raise UndefinedBehavior(
-                    f"{self.opcode}: what rank {group[place]} receives from ranks {first} and "
+                    f"{self.opcode}: what rank {group[member]} receives from ranks {first} and "
                     f"{second} overlaps at element {start}; legal: chunks apart from each other",
                     fix="let recv_displs leave room for recv_counts",
                     source=self.source,
@@ -241,10 +252,10 @@ class VariableCollective(Collective, engines=()):
         if source.is_written():
             return
         flags = source.written_flags().reshape(-1)
-        for place in range(metadata.shape[1]):
-            count, displacement = self.chunk(metadata, place)
-            chunk = flags[displacement : displacement + count]
-            if chunk.size and not chunk.any():
+        for member in range(metadata.shape[1]):
+            count, displacement = self.chunk(metadata, member)
+            chunk_flags = flags[displacement : displacement + count]
+            if chunk_flags.size and not chunk_flags.any():
                 raise UninitializedRead(
                     f"{self.opcode} on rank {rank} sends elements {displacement} to "
                     f"{displacement + count} of {source}, none of which an instruction has written",
@@ -253,6 +264,7 @@ class VariableCollective(Collective, engines=()):
                 )
 
     def _refuse_counts(self, pair: tuple[int, int], elements: str, limit: str) -> NoReturn:
+        """Refuse a chunk from rank to rank; `elements` and `limit` are in words."""
         sender, receiver = pair
         self.refuse(
             f"rank {sender} sends {elements} to rank {receiver}, and {limit}; legal: counts within "
@@ -260,10 +272,10 @@ class VariableCollective(Collective, engines=()):
             "look at rows 0, 1 and 3 of metadata_tensor of both ranks",
         )
 
-    def _rows(self, first: int, last: int) -> Tile:
-        """Rows `first` to `last` (exclusive) of the metadata."""
+    def _rows(self, first: int, end: int) -> Tile:
+        """Rows `first` to `end` (exclusive) of the metadata."""
         tile = self.metadata_tensor
-        spans = [(first, last, 1, True), (0, tile.shape[-1], 1, True)]
+        spans = [(first, end, 1, True), (0, tile.shape[-1], 1, True)]
         if tile.memory is SBUF:
             spans.insert(0, (0, 1, 1, True))
         return Tile(tile.storage, tile.dtype, tile.pattern.cut(spans), tile.index)
@@ -275,10 +287,10 @@ class AllToAllV(
     source="nki.collectives.all_to_all_v",
     is_in_nki_isa=False,
 ):
-    """``dst[place s:] on rank r = src[displ r : displ r + count r] on rank s``.
+    """``dst[offset s:] on rank r = src[displ r : displ r + count r] on rank s``.
 
-    Counts and displacements are those of rank s. The place is receive displacement s of rank r, or
-    the start of the s-th of N equal parts of dst.
+    Counts and displacements are those of rank s. The offset is receive displacement s of rank r, or
+    without has_rdispls the start of the s-th of N equal parts of dst.
 
     Note:
         On instances without switches AWS's page supports only groups of ranks at the same position
@@ -291,9 +303,10 @@ class AllToAllV(
     def check(self, core: NeuronCore, n: Dims) -> None:
         """On Trn3's switches: LNC=2, more than one device, all ranks of each device, in sequence.
 
-        - On instances without switches, has_rdispls: ranks at the same position of different
+        - On instances without switches, with has_rdispls: ranks at the same position of different
           instances.
-        - There, without has_rdispls, groups inside an instance: dst has N times src's elements.
+        - On instances without switches, without has_rdispls, in groups inside an instance: dst has
+          N times src's elements.
         """
         super().check(core, n)
         fabric = self.setting.fabric
@@ -359,9 +372,10 @@ class AllGatherV(
     source="nki.collectives.all_gather_v",
     is_in_nki_isa=False,
 ):
-    """``dst[place s:] = src[displ : displ + count] on rank s``, on each rank of the group.
+    """``dst[offset s:] = src[displ : displ + count] on rank s``, on each rank of the group.
 
-    Count and displacement are in the first column of the rows 0 and 1.
+    Count and displacement are in the first column of rows 0 and 1; the offset is the start of the
+    s-th of N equal parts of dst.
     """
 
     kind = "all_gather"
@@ -376,14 +390,14 @@ class AllGatherV(
             self.refuse(f"LNC={fabric.lnc}; legal: LNC=2", "launch the kernel as kernel[2]")
         for group in self.replica_group:
             chips = {fabric.place(rank)[:2] for rank in group}
-            if len(group) != _IN_A_CHIP or len(chips) > 1:
+            if len(group) != _RANKS_OF_CHIP or len(chips) > 1:
                 self.refuse(
                     f"the group [{in_words(group)}] has {len(group)} ranks on {len(chips)} chips; "
                     "legal: 4 ranks of one chip",
                     "gather inside chips, and between them with all_gather",
                 )
 
-    def chunk(self, metadata: Array, place: int) -> tuple[int, int]:
+    def chunk(self, metadata: Array, member: int) -> tuple[int, int]:
         """The same chunk for every member, from the first column of the metadata."""
-        del place
+        del member
         return super().chunk(metadata, 0)

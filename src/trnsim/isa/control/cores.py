@@ -18,7 +18,7 @@ from trnsim.memory import Tile
 
 _PAIR = 2
 _GROUP_PARTITIONS = 16
-_GPSIMD_DMA_BYTES_PER_ITEMSIZE = 256
+_GPSIMD_DMA_ELEMENTS = 256
 
 
 class DmaEngine(Enumeration, public="nisa.dma_engine"):
@@ -31,8 +31,8 @@ class DmaEngine(Enumeration, public="nisa.dma_engine"):
 class CoreInstruction(Instruction, engines=()):
     """Common base of core_barrier and sendrecv: checks of the chip and of the launch."""
 
-    def _ranks(self, core: NeuronCore) -> tuple[int, ...]:
-        """The ranks of a logical core.
+    def _core_numbers(self, core: NeuronCore) -> tuple[int, ...]:
+        """The numbers of the NeuronCores of a logical core, from 0 on.
 
         Raises:
             IllegalInstruction: if the chip has no logical cores.
@@ -40,12 +40,12 @@ class CoreInstruction(Instruction, engines=()):
         check_support(self, core, makes_pairs, "launch on one core, or run with target='{target}'")
         return tuple(range(int(core.logical_core_max)))
 
-    def _link(self, machine: Machine, *named: int) -> CoreLink:
-        """The link to the other cores; refuses `named` cores that the launch does not have."""
-        link = machine.partner(self.opcode)
-        if not all(rank < link.cores for rank in named):
+    def _link(self, machine: Machine, *cores: int) -> CoreLink:
+        """The link to the other cores; refuses numbers of `cores` that the launch does not have."""
+        link = machine.core_link(self.opcode)
+        if not all(core < link.cores for core in cores):
             self.refuse(
-                f"core {max(named)} in a kernel launched on {link.cores} cores; legal: 0 to "
+                f"core {max(cores)} in a kernel launched on {link.cores} cores; legal: 0 to "
                 f"{link.cores - 1}",
                 "name cores of the launch",
             )
@@ -75,23 +75,23 @@ class CoreBarrier(
         - `data` is in shared HBM.
         """
         del n
-        ranks, cores = self._ranks(core), tuple(self.cores)
-        is_group = cores == tuple(rank for rank in ranks if rank in cores)
+        numbers, cores = self._core_numbers(core), tuple(self.cores)
+        is_group = cores == tuple(number for number in numbers if number in cores)
         if not is_group or len(cores) < _PAIR:
-            legal = "" if len(ranks) == _PAIR else "two or more, in ascending order, of "
-            self.refuse(f"cores={self.cores}; legal: {legal}{ranks}", "name the cores that wait")
+            legal = "" if len(numbers) == _PAIR else "two or more, in ascending order, of "
+            self.refuse(f"cores={self.cores}; legal: {legal}{numbers}", "name the cores that wait")
 
-    def meeting(self, rank: int) -> Meeting:
-        """All of `cores`, at a barrier of just these."""
+    def meeting(self, core: int) -> Meeting:
+        """The meeting of all of `cores`, at a barrier of these cores alone."""
         cores = tuple(self.cores)
-        return meeting_of(cores, rank, f"core_barrier(cores={cores})")
+        return meeting_of(cores, core, f"core_barrier(cores={cores})")
 
     def execute(self, machine: Machine) -> None:
         """No values change; the cores wait for each other."""
         link = self._link(machine, *self.cores)
-        if link.rank not in self.cores:
+        if link.core not in self.cores:
             self.refuse(
-                f"cores={self.cores} on core {link.rank}; legal: groups with this core",
+                f"cores={self.cores} on core {link.core}; legal: groups with this core",
                 "issue the barrier on the cores that it names alone",
             )
         if not self.data.storage.is_shared:
@@ -99,10 +99,10 @@ class CoreBarrier(
                 f"`data` is {self.data} in private HBM; legal: shared HBM",
                 "allocate it with buffer=nl.shared_hbm; the other core does not see this one",
             )
-        link.meet(self.meeting(link.rank), data=self.data)
+        link.meet(self.meeting(link.core), data=self.data)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """A semaphore to the other cores and one back, once all have come."""
+        """The time of a semaphore to the other cores and one back, once all have arrived."""
         del n
         return Cost(interval_s=core.core_barrier_s, latency_s=0.0)
 
@@ -129,36 +129,36 @@ class Sendrecv(CoreInstruction, engines=(Engine.dma, Engine.gpsimd)):
     def check(self, core: NeuronCore, n: Dims) -> None:
         """From NeuronCore-v3 on, with two cores.
 
-        - Ranks are 0 or 1, the cores of the logical core.
+        - send_to_rank and recv_from_rank are 0 or 1, the cores of the logical core.
         - src and dst have one dtype, and one shape on both cores.
         - With gpsimd_dma at most 256 elements per partition: 1024 bytes of 32-bit elements, 512 of
           16-bit, 256 of 8-bit.
         """
-        ranks = self._ranks(core)
+        numbers = self._core_numbers(core)
         # nki-library 2.29 sends 20 rows through AWS's simulator of NKI 0.3.
         if n.P % _GROUP_PARTITIONS and not core.is_simulated:
             SENDRECV_OF_ANY_PARTITIONS.require(core.nki, f"{self.opcode}: src is {self.src}")
         for name in ("send_to_rank", "recv_from_rank"):
-            if (rank := getattr(self, name)) not in ranks:
-                legal = " or ".join(map(str, ranks))
-                self.refuse(f"{name}={rank}; legal: {legal}", "name one of the cores")
+            if (number := getattr(self, name)) not in numbers:
+                legal = " or ".join(map(str, numbers))
+                self.refuse(f"{name}={number}; legal: {legal}", "name one of the cores")
         if self.src.dtype != self.dst.dtype:
             self.refuse(
                 f"src is {self.src} and dst is {self.dst}; legal: equal dtypes",
                 "allocate dst with src.dtype",
             )
-        limit = _GPSIMD_DMA_BYTES_PER_ITEMSIZE * self.src.dtype.itemsize
+        limit = _GPSIMD_DMA_ELEMENTS * self.src.dtype.itemsize
         row_bytes = n.F * self.src.dtype.itemsize
         if self.dma_engine is DmaEngine.gpsimd_dma and row_bytes > limit:
             self.refuse(
-                f"{row_bytes} bytes a partition by gpsimd_dma; legal for {self.src.dtype}: at most "
-                f"{limit}",
+                f"{row_bytes} bytes per partition by gpsimd_dma; legal for {self.src.dtype}: at "
+                f"most {limit}",
                 "send in parts, or use dma_engine=nisa.dma_engine.dma",
             )
 
-    def meeting(self, rank: int) -> Meeting:
+    def meeting(self, core: int) -> Meeting:
         """The meeting with the cores that it receives from and sends to, on its pipe."""
-        del rank
+        del core
         label = f"sendrecv(pipe_id={self.pipe_id})"
         return Meeting(label, int(self.recv_from_rank), int(self.send_to_rank))
 
@@ -172,7 +172,7 @@ class Sendrecv(CoreInstruction, engines=(Engine.dma, Engine.gpsimd)):
         link = self._link(machine, int(self.send_to_rank), int(self.recv_from_rank))
         has_values = self.src.storage.data is not None
         sent = self.src.bits().copy() if has_values else np.empty(self.src.shape, np.void)
-        received = link.meet(self.meeting(link.rank), sent)
+        received = link.meet(self.meeting(link.core), sent)
         if received.shape != self.dst.shape:
             self.refuse(
                 f"dst is {self.dst} and the other core sends {list(received.shape)}; legal: equal "

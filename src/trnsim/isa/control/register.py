@@ -33,7 +33,7 @@ AS_NUMBER: Final = "as a number (int(), range(), an index, ==)"
 AS_CONDITION: Final = "as a condition (while, if, and, or, not)"
 """How Python itself uses a register, in words for errors."""
 LONGEST_LOOP = 100_000
-"""Maximum emulated turns of a device loop, which take seconds; more count as endless."""
+"""Maximum emulated turns of a device loop, which take seconds; a longer loop counts as endless."""
 
 
 class UnsupportedOperator(IllegalInstruction, TypeError):
@@ -56,8 +56,8 @@ class VirtualRegister:
         formula: a number that stands for the arithmetic that made it, whatever the values; 0 for a
             register that an instruction or a loop sets.
         is_offset: whether it may address tensors.
-        when_python_reads: called with the use where Python itself reads a register, as a condition
-            or as a number; the front end may refuse it there.
+        when_python_reads: function that is called when Python itself reads a register, with
+            AS_NUMBER or AS_CONDITION; the front end may refuse the use there.
     """
 
     when_python_reads: ClassVar[Callable[[str], None]] = staticmethod(_allow)
@@ -70,7 +70,7 @@ class VirtualRegister:
         self._frozen = frozen
         self.is_offset = is_offset
         self._is_unknown = False
-        self._tell: Callable[[], None] | None = None
+        self._on_read: Callable[[], None] | None = None
         self._turns_true = 0  # times in succession that it was true as a condition
         self.origins: tuple[tuple[int, int], ...] = ()
         self.formula = 0
@@ -88,12 +88,12 @@ class VirtualRegister:
             NotModelled: if a run without values loaded it from memory.
         """
         state = self._unreported_value()
-        if self._tell is not None:
-            self._tell()
+        if self._on_read is not None:
+            self._on_read()
         return state
 
     def _unreported_value(self) -> int:
-        """The value, without a call of the `tell` function of `put`."""
+        """The value, without a call of the `on_read` function of `put`."""
         if self._is_unknown:
             raise NotModelled(
                 "a register was loaded from memory in a shape-only run, which has no values",
@@ -112,8 +112,8 @@ class VirtualRegister:
         """A key of all that a rule or a cost may depend on: only that it is a register."""
         return VirtualRegister
 
-    def put(self, value: int, tell: Callable[[], None] | None = None) -> None:
-        """Replace its value; `tell` is called when it is read.
+    def put(self, value: int, on_read: Callable[[], None] | None = None) -> None:
+        """Replace its value; `on_read` is called whenever the value is read.
 
         Raises:
             FrozenRegister: for the induction register of a loop.
@@ -126,12 +126,12 @@ class VirtualRegister:
             )
         self._state = int(value)
         self._is_unknown = False
-        self._tell = tell
+        self._on_read = on_read
 
     def copied(self) -> VirtualRegister:
         """A new register with the same value."""
         copy = VirtualRegister(self._unreported_value())
-        copy._tell = self._tell
+        copy._on_read = self._on_read
         copy.origins, copy.is_offset = self.origins, self.is_offset
         copy.formula = self.formula
         return copy
@@ -170,18 +170,22 @@ class VirtualRegister:
             return self.value == other
         if isinstance(other, VirtualRegister) and other is not self:
             _refuse("== of two registers")
+        if isinstance(other, float):
+            _refuse(f"== of a register and {other}")
         return self is other or NotImplemented
 
     def __hash__(self) -> int:
         return id(self)
 
     def __repr__(self) -> str:
-        if self._tell is not None:
-            self._tell()
+        if self._on_read is not None:
+            self._on_read()
         return f"VirtualRegister({self._state})"
 
 
 def _operator(name: str) -> Callable[[VirtualRegister, Any], VirtualRegister]:
+    """The method `name`, such as ``__radd__``: arithmetic of a register that makes a new one."""
+
     def apply(self: VirtualRegister, other: Any) -> VirtualRegister:
         if not (isinstance(other, VirtualRegister) or is_whole(other)):
             raise IllegalInstruction(
@@ -226,7 +230,7 @@ for _name in ("add", "sub", "mul", "floordiv", "mod"):
 
 
 def integer_of(value: VirtualRegister | int) -> int:
-    """The integer, or that in a register."""
+    """The value of a register, or the number itself as a plain integer."""
     return value.value if isinstance(value, VirtualRegister) else int(value)
 
 
@@ -241,6 +245,7 @@ def refuse_endless(loop: str, condition: VirtualRegister) -> NoReturn:
 
 
 def _refuse(use: str) -> NoReturn:
+    """Refuse a use of a register by Python's operators."""
     raise UnsupportedOperator(
         f"{use}; legal: + - * // % and == with integers, and the register itself as a condition",
         fix="compare tiles, and load the result with nisa.register_load",
@@ -249,6 +254,8 @@ def _refuse(use: str) -> NoReturn:
 
 
 def _refusing(name: str) -> Callable[[VirtualRegister, Any], NoReturn]:
+    """A method that refuses the operator `name`."""
+
     def refuse(self: VirtualRegister, other: Any = None) -> NoReturn:
         del self, other
         _refuse(f"{name} of a register")
@@ -259,6 +266,7 @@ def _refusing(name: str) -> Callable[[VirtualRegister, Any], NoReturn]:
 for _name in (
     *("lt", "le", "gt", "ge", "truediv", "rtruediv", "and", "rand", "or", "ror", "xor", "rxor"),
     *("neg", "pos", "abs", "invert", "lshift", "rlshift", "rshift", "rrshift", "pow", "rpow"),
+    *("divmod", "rdivmod"),
 ):
     setattr(VirtualRegister, f"__{_name}__", _refusing(f"__{_name}__"))
 
@@ -362,7 +370,7 @@ class RegisterLoad(RegisterInstruction, engines=(Engine.sync,)):
             )
 
     def execute(self, machine: Machine) -> None:
-        """The element as an integer; how a fraction is rounded AWS does not say."""
+        """The element as an integer; a fraction is refused, as AWS documents no rounding."""
         del machine
         if self.src.storage.data is None:
             self.dst.forget()
@@ -391,7 +399,7 @@ class RegisterStore(RegisterInstruction, engines=(Engine.sync,)):
         self._check_register("src", self.src)
 
     def execute(self, machine: Machine) -> None:
-        """The integer in the tensor's dtype; all 32 bits where it is an integer of 32 bits."""
+        """The integer in the tensor's dtype; bit for bit where that is an integer of 32 bits."""
         del machine
         dtype = self.dst.dtype.dtype
         if dtype.kind in "iu" and dtype.itemsize == np.dtype(np.uint32).itemsize:

@@ -1,4 +1,6 @@
-"""Scalars of the device: integers of a fixed width; instructions that load, compute, store them.
+"""Scalars of the device: integers of a fixed width, and instructions on them.
+
+The instructions load a scalar, compute with it and store it.
 
 A scalar is a register that is set once. Arithmetic on it is an instruction of the Sync Engine that
 makes a new scalar, and wraps on overflow (two's complement). An instruction that uses a scalar
@@ -38,7 +40,7 @@ COMPARISONS: Final = {
     "equal": "==",
     "not_equal": "!=",
 }
-"""Operators of scalars by name, with Python's signs."""
+"""Operator of scalars -> Python's sign for it, of arithmetic and of comparisons."""
 _SIGNS = ARITHMETIC | COMPARISONS
 _FUNCTIONS: Final[dict[str, Callable[[int, int], int]]] = {
     "add": operator.add,
@@ -54,7 +56,7 @@ _FUNCTIONS: Final[dict[str, Callable[[int, int], int]]] = {
 
 
 class Scalar:
-    """An integer of int32 or int64 on the device, set once.
+    """An integer of 32 or 64 bits on the device, set once.
 
     Attributes:
         dtype: its format, which fixes the width of all that is derived from it.
@@ -154,7 +156,7 @@ class ScalarLoad(ScalarInstruction, engines=(Engine.sync,)):
         self._check_memory("src", self.src)
 
     def execute(self, machine: Machine) -> None:
-        """The element."""
+        """The element as it is stored; unknown in a run without values."""
         del machine
         if self.src.storage.data is not None:
             self.dst.put(int(self.src.bits().reshape(-1)[0]))

@@ -95,12 +95,12 @@ class DmaCompute(Instruction, engines=(Engine.dma,)):
         return (*super().signature(), *self._lie_at_dst())
 
     def _lie_at_dst(self) -> list[bool]:
-        """For each source, True if it has the memory, the dtype and the place of `dst`."""
-        places = [_place(tile) for _, tile in self.tiles()]
-        return [place == places[0] for place in places[1:]]
+        """For each source, True if it has the memory, the dtype and the address of `dst`."""
+        addresses = [_address(tile) for _, tile in self.tiles()]
+        return [address == addresses[0] for address in addresses[1:]]
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """Bytes of each pair of sources at half the copy rate.
+        """Half of all sources' bytes, or dst's if these are more, at half the copy rate.
 
         NeuronCore-v4 adds to a tile in SBUF at the full copy rate, if all tiles are bfloat16 or all
         are float32.
@@ -129,16 +129,18 @@ class DmaCompute(Instruction, engines=(Engine.dma,)):
         )
 
     def _is_indexed(self) -> bool:
+        """True if an operand has a vector_offset."""
         return any(isinstance(tile.index, VectorIndex) for tile in (self.dst, *self.srcs))
 
     def _rows(self) -> Array | None:
-        """One boolean per row: whether it is moved; None for all rows."""
+        """One boolean per row: whether it is added; None for all rows."""
         if self.oob_mode is not OobMode.skip:
             return None
         masks = [tile.legal_rows() for tile in (self.dst, *self.srcs)]
         return next((mask for mask in masks if mask is not None), None)
 
     def _values(self, tile: Tile, rows: Array | None) -> Float32Array:
+        """The values of a source in dst's shape; of `rows` alone unless they are None."""
         shape = self.dst.shape if rows is None else (int(rows.sum()), *self.dst.shape[1:])
         return to_float32(tile.bits(rows)).reshape(shape)
 
@@ -157,6 +159,7 @@ class DmaCompute(Instruction, engines=(Engine.dma,)):
             )
 
     def _check_read_modify_write(self, core: NeuronCore) -> None:
+        """Refuse a vector_offset, unless dst is one of two sources and each index is distinct."""
         if len(self.srcs) != _PAIR or not self.unique_indices:
             self.refuse(
                 f"{len(self.srcs)} srcs, unique_indices={self.unique_indices} with a "
@@ -171,7 +174,10 @@ class DmaCompute(Instruction, engines=(Engine.dma,)):
         self._check_pairing()
 
     def _check_pairing(self) -> None:
-        """One source is dst; of dst and the other source, one is indexed and one is in SBUF."""
+        """Refuse unless one source is dst, and of dst and the other source one is indexed.
+
+        The one that is not indexed must be in SBUF.
+        """
         other_sources = [tile for tile in self.srcs if not _is_same(tile, self.dst)]
         ends = [self.dst, *other_sources]
         indexed = [tile for tile in ends if isinstance(tile.index, VectorIndex)]
@@ -205,8 +211,8 @@ class DmaCompute(Instruction, engines=(Engine.dma,)):
             )
 
 
-def _place(tile: Tile) -> tuple[object, ...]:
-    """Memory, dtype and address of a tile within its storage, as a key to compare."""
+def _address(tile: Tile) -> tuple[object, ...]:
+    """Memory, dtype and address of a tile, as a key to compare."""
     return tile.memory, tile.dtype, tile.storage.start_partition, tile.pattern, type(tile.index)
 
 

@@ -10,7 +10,7 @@ from trnsim.dtypes import INT64, Array, round_to, to_float32
 from trnsim.errors import NotModelled, UndefinedBehavior
 from trnsim.isa.dma.transfer import count_runs, transfer_cost
 from trnsim.isa.language.declaration import reads, writes
-from trnsim.isa.language.definedness import Movement, as_it_is, copying, is_plain_copy
+from trnsim.isa.language.definedness import Movement, copy_src_to_dst, is_plain_copy, unchanged
 from trnsim.isa.language.instruction import HBM, PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import have_one_shape
 from trnsim.isa.language.machine import BatchPlan, Machine, Plan
@@ -28,8 +28,8 @@ _ENGINE_SOURCE = 'nki.isa.dma_copy, engine: "Only valid when dge_mode=nisa.dge_m
 class DmaCopy(Instruction, engines=(Engine.dma,)):
     """``dst = src`` between HBM and SBUF, through float32 where the dtypes differ.
 
-    A vector index gathers rows of src or scatters to rows of dst; oob_mode=skip leaves the rows
-    whose index is out of bounds as they are.
+    A vector index gathers rows of src or scatters to rows of dst. With oob_mode=skip the rows of
+    dst whose index is out of bounds keep their values.
     """
 
     dst: Tile = writes("", SBUF, HBM)
@@ -87,19 +87,19 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
     def plan(self) -> Plan | None:
         """A copy between tiles of the same dtype and shape, or one that gathers rows."""
         is_gather = isinstance(self.src.index, VectorIndex) and self.dst.index is None
-        is_alike = self.src.dtype == self.dst.dtype and self.src.shape == self.dst.shape
-        if is_gather and is_alike and self.oob_mode is OobMode.error:
+        is_same_kind = self.src.dtype == self.dst.dtype and self.src.shape == self.dst.shape
+        if is_gather and is_same_kind and self.oob_mode is OobMode.error:
             return _gather
-        return copying if is_plain_copy(self.dst, self.src) else None
+        return copy_src_to_dst if is_plain_copy(self.dst, self.src) else None
 
     def batch_plan(self, core: NeuronCore) -> BatchPlan | None:
-        """The plan of a single copy, for tiles of one shape or rows at a column of indices."""
+        """The plan of a single copy, for tiles of one shape, or for rows by a column of indices."""
         del core
         plan, index = self.plan(), self.src.index
         if isinstance(index, VectorIndex):
             is_column = index.source.shape == (self.src.shape[0], 1)
-            is_planned = plan is _gather and self.src.storage is not self.dst.storage
-            return BatchPlan(_gather_many, may_refuse=True) if is_column and is_planned else None
+            can_gather = plan is _gather and self.src.storage is not self.dst.storage
+            return BatchPlan(_gather_many, may_refuse=True) if is_column and can_gather else None
         is_raw = self.dge_mode is DgeMode.hwdge and self.src.dtype != self.dst.dtype
         if is_raw or not have_one_shape(self.dst, self.src):
             return None
@@ -107,17 +107,17 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
 
     def movement(self) -> Movement:
         """Element by element."""
-        return Movement(self.src, self.dst, as_it_is)
+        return Movement(self.src, self.dst, unchanged)
 
     def fully_written_tiles(self) -> list[Tile]:
-        """Dst, without the rows that an out-of-bounds index of src left as they were."""
+        """Dst, without the rows that keep their values as an index of src is out of bounds."""
         rows = self._rows() if self.dst.index is None else None
         return [self.dst] if rows is None else rows_of(self.dst, 0, rows)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """The longer of the bytes at the engines' bandwidth and the runs at their rate for runs.
+        """The longer of two times: of the bytes at the engines' bandwidth, and of the runs.
 
-        A run is a contiguous range of bytes.
+        A run is a contiguous range of bytes, which takes an engine a least time.
         """
         del n
         return transfer_cost(
@@ -134,13 +134,13 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
         """One boolean per row: whether it is copied; None for all rows."""
         if self.oob_mode is not OobMode.skip:
             return None
-        first, second = self.src.legal_rows(), self.dst.legal_rows()
-        if first is None or second is None:
-            return second if first is None else first
-        return np.asarray(first & second)
+        src_rows, dst_rows = self.src.legal_rows(), self.dst.legal_rows()
+        if src_rows is None or dst_rows is None:
+            return dst_rows if src_rows is None else src_rows
+        return np.asarray(src_rows & dst_rows)
 
     def _check_dtypes(self, core: NeuronCore) -> None:
-        """Refuse casts by the hardware DGE, of packed dtypes, and of int64."""
+        """Refuse casts by the hardware DGE, and casts from or to packed dtypes and int64."""
         src, dst = self.src.dtype, self.dst.dtype
         if src == dst:
             return
@@ -236,7 +236,7 @@ def check_hardware_dge(instruction: Instruction, core: NeuronCore) -> None:
 
 
 def check_priority(instruction: Instruction, core: NeuronCore, priority: int | None) -> None:
-    """Refuse a priority on a core without quality of service, or other than 0 to 3."""
+    """Refuse a priority other than 0 to 3, and any priority on a core without them."""
     if priority is not None:
         check_support(
             instruction,
@@ -252,7 +252,10 @@ def check_priority(instruction: Instruction, core: NeuronCore, priority: int | N
 def check_vector_index(
     instruction: Instruction, core: NeuronCore, name: str, tile: Tile, mode: DgeMode
 ) -> None:
-    """Refuse a vector index unless it picks rows in HBM by indices in SBUF, with a software DGE."""
+    """Refuse a vector index of operand `name`, unless it picks rows in HBM by indices in SBUF.
+
+    Its descriptors are generated by software: dge_mode `mode` is unknown or swdge.
+    """
     index = tile.index
     if not isinstance(index, VectorIndex):
         return
@@ -281,6 +284,7 @@ def check_vector_index(
 def _check_software_dge(
     instruction: Instruction, core: NeuronCore, name: str, mode: DgeMode
 ) -> None:
+    """Refuse a vector index on a core without it, or with a dge_mode but unknown and swdge."""
     check_support(
         instruction,
         core,
@@ -298,7 +302,7 @@ def _check_software_dge(
 
 
 def check_rows(instruction: Instruction, mode: OobMode, *tiles: Tile) -> None:
-    """Refuse tiles with different numbers of rows where an index may skip rows."""
+    """Refuse tiles with different numbers of rows, if an index may skip rows (oob_mode `mode`)."""
     is_indexed = any(isinstance(tile.index, VectorIndex) for tile in tiles)
     if is_indexed and mode is OobMode.skip and len({tile.shape[0] for tile in tiles}) > 1:
         raise NotModelled(
@@ -310,7 +314,7 @@ def check_rows(instruction: Instruction, mode: OobMode, *tiles: Tile) -> None:
 
 
 def rows_of(tile: Tile, dim: int, mask: Array) -> list[Tile]:
-    """A tile for each run of consecutive indices along `dim` for which `mask` is true."""
+    """A tile for each run of consecutive indices along `dim` at which `mask` is true."""
     edges = np.flatnonzero(np.diff(mask.astype(np.int8), prepend=0, append=0)).tolist()
     return [
         Tile(tile.storage, tile.dtype, tile.pattern.slice(dim, first, end))

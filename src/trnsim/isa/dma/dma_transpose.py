@@ -28,12 +28,14 @@ from trnsim.isa.language.modes import DgeMode, Engine, OobMode
 from trnsim.memory import ScalarIndex, Tile, VectorIndex
 
 _AXES_BY_RANK = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}
+"""Rank of src -> the axes of src in the order of dst."""
 _LEGAL_ITEMSIZES = (2, 4)
 _HARDWARE_ITEMSIZE = 2
 _LAST_AXIS_MAX = 128
+_INDEX_PARTITIONS_MAX = 128
 _HARDWARE_ROWS = (1, 2, 4, 8, 16)
 _BLOCK_ROWS = 16
-_ONE_FREE_AXIS = 2
+_MATRIX_RANK = 2
 _FOUR_AXES = 4
 _DIRECT_SOURCE = "nki.isa.dma_transpose, DMA Direct Transpose Constraints"
 _GATHER_SOURCE = "nki.isa.dma_transpose, DMA Indirect Transpose Constraints"
@@ -42,8 +44,9 @@ _GATHER_SOURCE = "nki.isa.dma_transpose, DMA Indirect Transpose Constraints"
 class DmaTranspose(Instruction, engines=(Engine.dma,)):
     """``dst = src.transpose(axes)``: (1, 0), (2, 1, 0) or (3, 1, 2, 0), by the rank of src.
 
-    With a vector index the rows of src are gathered first, the indices read column by column;
-    oob_mode=skip leaves the last-axis elements of dst whose index is out of bounds as they are.
+    With a vector index the rows of src are gathered first, by indices that are read column by
+    column. A row of src becomes an element along the last axis of dst; with oob_mode=skip the
+    elements whose index is out of bounds keep their values.
 
     Note:
         AWS's page omits dge_mode none; nki-dge.rst and public kernels have it.
@@ -109,11 +112,11 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
         if rows is None:
             self.dst.put(moved.reshape(self.dst.shape))
             return
-        done = 0
-        for part in self.fully_written_tiles():
-            length = part.shape[-1]
-            part.put(moved[..., done : done + length])
-            done += length
+        start = 0
+        for tile in self.fully_written_tiles():
+            end = start + tile.shape[-1]
+            tile.put(moved[..., start:end])
+            start = end
 
     def movement(self) -> Movement:
         """The axes in another order."""
@@ -124,19 +127,22 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
         )
 
     def resolved(self) -> Instruction | None:
-        """The instruction with its indices applied, in oob_mode error: no index is left to skip."""
+        """The instruction with its scalar indices applied; then none is left that could be skipped.
+
+        So its oob_mode is error.
+        """
         result = super().resolved()
         if isinstance(result, DmaTranspose) and result is not self:
             return replace(result, oob_mode=OobMode.error)
         return result
 
     def fully_written_tiles(self) -> list[Tile]:
-        """Dst, without the elements that an out-of-bounds index left as they were."""
+        """Dst, without the elements that keep their values as an index is out of bounds."""
         rows = self._rows()
         return [self.dst] if rows is None else rows_of(self.dst, -1, rows)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """Bytes of whole [128, 16] tiles of dst, at the DMA transpose's share of the copy rate.
+        """The bytes of whole [128, 16] tiles of dst, at the DMA transpose's part of the copy rate.
 
         All 16 engines write one such tile at a time, so that partial tiles cost whole ones.
 
@@ -162,10 +168,11 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
         )
 
     def _permutation(self) -> tuple[int, ...]:
+        """The axes of src in the order of dst."""
         return _AXES_BY_RANK[len(self.src.shape)]
 
     def _rows(self) -> Array | None:
-        """One boolean per row: whether it is moved; None for all rows."""
+        """One boolean per row of src: whether it is moved; None for all rows."""
         return self.src.legal_rows() if self.oob_mode is OobMode.skip else None
 
     def _check_shapes(self, core: NeuronCore) -> None:
@@ -182,8 +189,10 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
         transposed = tuple(shape[axis] for axis in legal)
         if self.dst.shape != transposed:
             is_shorter = len(self.dst.shape) < len(transposed)
-            is_padded = is_shorter and _long(self.dst.shape) == _long(transposed)
-            if is_padded and core.nki.follows(TRANSPOSE_PADS_RANK):
+            differs_by_ones = is_shorter and _without_ones(self.dst.shape) == _without_ones(
+                transposed
+            )
+            if differs_by_ones and core.nki.follows(TRANSPOSE_PADS_RANK):
                 return
             self.refuse(
                 f"dst is {self.dst}; legal: {list(transposed)}, the shape of src transposed",
@@ -192,7 +201,7 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
             )
 
     def _check_direct(self, core: NeuronCore) -> None:
-        """Refuse what a transpose without a vector_offset does not support."""
+        """Refuse a dge_mode, shape or dtype that is illegal without a vector_offset."""
         # The instruction's page omits `none`; nki-dge.rst and public kernels have it.
         if self.dge_mode is DgeMode.swdge:
             self.refuse(
@@ -208,7 +217,7 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
             TRANSPOSE_RELAXED.require(
                 core.nki, f"{self.opcode}: src is {self.src} with dge_mode hwdge"
             )
-        if len(shape) == _ONE_FREE_AXIS:
+        if len(shape) == _MATRIX_RANK:
             is_legal, legal = shape[0] == _BLOCK_ROWS, f"first dimension {_BLOCK_ROWS}"
         else:
             is_legal = shape[0] in _HARDWARE_ROWS and shape[0] * shape[-2] % _BLOCK_ROWS == 0
@@ -220,7 +229,7 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
         self._check_common("dge_mode hwdge", _DIRECT_SOURCE)
 
     def _check_gather(self, indices: Tile) -> None:
-        """Refuse what a transpose with a vector_offset does not support."""
+        """Refuse a src or `indices` that are illegal with a vector_offset."""
         shape, offsets = self.src.shape, f"vector_offset {indices}"
         if len(shape) == _FOUR_AXES:
             legal = "a vector_offset; legal: a second or third dimension of 1"
@@ -231,33 +240,34 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
             _GATHER_SOURCE,
         )
         self._check_common("a vector_offset", _GATHER_SOURCE)
-        is_matrix = len(indices.shape) == _ONE_FREE_AXIS
+        is_matrix = len(indices.shape) == _MATRIX_RANK
         self._require(is_matrix, f"{offsets}; legal: 2 dimensions", _GATHER_SOURCE)
         self._require(indices.dtype == UINT32, f"{offsets}; legal: uint32", _GATHER_SOURCE)
         rows = indices.shape[0]
         self._require(
-            _BLOCK_ROWS <= rows <= _LAST_AXIS_MAX and rows % _BLOCK_ROWS == 0,
+            _BLOCK_ROWS <= rows <= _INDEX_PARTITIONS_MAX and rows % _BLOCK_ROWS == 0,
             f"{offsets}; legal: 16 to 128 partitions, a multiple of 16",
             _GATHER_SOURCE,
         )
         self._require(
-            indices.shape[1] == 1 or rows == _LAST_AXIS_MAX,
+            indices.shape[1] == 1 or rows == _INDEX_PARTITIONS_MAX,
             f"{offsets}; legal: 128 partitions where there are several columns",
             _GATHER_SOURCE,
         )
 
     def _check_common(self, form: str, source: str) -> None:
-        """Refuse a long last axis and dtypes other than 2 bytes; `form` names the case."""
+        """Refuse a last axis beyond 128 and dtypes other than of 2 bytes; `form` names the case."""
         is_legal = self.src.shape[-1] <= _LAST_AXIS_MAX
         self._require(is_legal, f"{form}; legal: a last dimension of at most 128", source)
         is_legal = self.src.dtype.chip_itemsize == _HARDWARE_ITEMSIZE
         self._require(is_legal, f"{form}; legal: dtypes of 2 bytes", source)
 
-    def _require(self, condition: bool, form: str, source: str) -> None:
+    def _require(self, condition: bool, reason: str, source: str) -> None:
+        """Refuse unless `condition` holds; `reason` follows src in the message."""
         if not condition:
-            self.refuse(f"src is {self.src} with {form}", "tile or pad src to that", source)
+            self.refuse(f"src is {self.src} with {reason}", "tile or pad src to that", source)
 
 
-def _long(shape: tuple[int, ...]) -> list[int]:
-    """The lengths of a shape without its ones."""
+def _without_ones(shape: tuple[int, ...]) -> list[int]:
+    """The lengths of a shape that are more than 1."""
     return [length for length in shape if length > 1]

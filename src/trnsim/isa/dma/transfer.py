@@ -25,14 +25,14 @@ def transfer_cost(
     efficiency: float = 1.0,
     mode: DgeMode = DgeMode.unknown,
 ) -> Cost:
-    """Issue by the mode; interval = max(bytes / (bandwidth * efficiency), runs * t / engines).
+    """The cost of a transfer: interval = max(bytes / (bandwidth * efficiency), runs * t / engines).
 
     A contiguous run of bytes occupies its engine for at least the time t (`_run_s`). A long run is
     divided into packets for several engines.
 
     An engine always serves the same 8 partitions, so `tiles` on few partitions use few engines, and
-    so do few packets. The transfer then takes longer by the ratio of engines; the extra time is
-    latency, not interval, as other transfers use the idle engines.
+    so do few packets. The transfer then takes longer, by all engines over the engines used; the
+    extra time is latency, not interval, as other transfers use the idle engines.
 
     Args:
         core: the core.
@@ -40,8 +40,8 @@ def transfer_cost(
         nbytes: bytes to move, padding included.
         runs: number of contiguous runs of bytes on the side that has more.
         hbm_bytes: bytes that cross the HBM interface.
-        efficiency: part of the copy bandwidth that this kind of transfer reaches.
-        mode: generator of the descriptors.
+        efficiency: the part, 0 to 1, of the copy bandwidth that this kind of transfer reaches.
+        mode: the generator of the descriptors, which decides the issue time.
 
     Source: nki-dma-overview.rst, Performance Considerations and Examples 1 and 2; nki-dge.rst;
         compute-comm-overlap.rst, Adjusting Static DMA Priority.
@@ -49,21 +49,22 @@ def transfer_cost(
     engines, bytes_per_s = core.dma_engines, core.dma_bytes_per_s * efficiency
     packets = runs * ceil(nbytes / runs / core.dma_packet_bytes)
     run_s = _run_s(core, nbytes / runs)
-    used = engines_used(core, tiles, packets)
+    used_engines = engines_used(core, tiles, packets)
+    used_bytes_per_s = bytes_per_s * used_engines / engines
     interval_s = larger(nbytes / bytes_per_s, runs * run_s / engines)
-    alone_s = larger(nbytes / (bytes_per_s * used / engines), ceil(runs / used) * run_s)
+    alone_s = larger(nbytes / used_bytes_per_s, ceil(runs / used_engines) * run_s)
     return Cost(
         issue_s=issue_s(core, mode),
         interval_s=interval_s,
-        latency_s=round_trip_s(core, used) + larger(alone_s - interval_s, 0.0),
+        latency_s=round_trip_s(core, used_engines) + larger(alone_s - interval_s, 0.0),
         hbm_bytes=hbm_bytes,
     )
 
 
 def issue_s(core: NeuronCore, mode: DgeMode) -> float:
-    """The time in its queue: a trigger where descriptors wait in HBM, else their generation.
+    """A transfer's time in its queue: to trigger descriptors that wait in HBM, or to generate them.
 
-    Before v3 all descriptors are made by the host, but for dynamic addresses.
+    Before v3 the host makes all descriptors, except those of dynamic addresses.
 
     Source: trainium2_arch.rst, Descriptor Generation Engine.
     """
@@ -72,18 +73,21 @@ def issue_s(core: NeuronCore, mode: DgeMode) -> float:
 
 
 def engines_used(core: NeuronCore, tiles: tuple[Tile, ...], packets: int) -> int:
-    """One engine for each 8 partitions of the tile on chip that has most, or each packet."""
+    """Number of engines: one for each 8 partitions of the longest tile in SBUF, or each packet.
+
+    The smaller of the two numbers; all engines' 128 partitions count if no tile is in SBUF.
+    """
     partitions = max((t.partitions for t in tiles if t.memory is SBUF), default=core.partitions)
     return min(packets, ceil(partitions * core.dma_engines / core.partitions))
 
 
-def round_trip_s(core: NeuronCore, used: int) -> float:
-    """Idle time from the trigger to the first byte, and from the last byte to the reader.
+def round_trip_s(core: NeuronCore, used_engines: int) -> float:
+    """The time from the trigger to the first byte, and from the last byte to the reader.
 
     The engines start one after the other.
     """
-    last_s = core.dma_stagger_s * (used - 1) / (core.dma_engines - 1)
-    return core.dma_start_s + last_s + core.dma_end_s
+    stagger_s = core.dma_stagger_s * (used_engines - 1) / (core.dma_engines - 1)
+    return core.dma_start_s + stagger_s + core.dma_end_s
 
 
 def count_runs(tile: Tile) -> int:
@@ -101,7 +105,7 @@ def count_runs(tile: Tile) -> int:
 
 
 def _run_s(core: NeuronCore, run_bytes: float) -> float:
-    """The least time of a contiguous run on its engine.
+    """The least time, in seconds, of a contiguous run of `run_bytes` on its engine.
 
     On v2 an engine moves runs of up to 1 KiB at two fifths of its bandwidth, and runs of a whole
     packet (4 KiB) at full bandwidth. Published are times for runs of 256 B and 1 KiB (three
@@ -116,6 +120,6 @@ def _run_s(core: NeuronCore, run_bytes: float) -> float:
     moved_bytes: float = min(run_bytes, short_bytes)
     rate: float = core.dma_short_run_bytes_per_s
     if 1 < short_bytes < run_bytes < packet_bytes:
-        part = (run_bytes - short_bytes) / (packet_bytes - short_bytes)
-        moved_bytes, rate = run_bytes, rate + part * (core.dma_bytes_per_s - rate)
+        fraction = (run_bytes - short_bytes) / (packet_bytes - short_bytes)
+        moved_bytes, rate = run_bytes, rate + fraction * (core.dma_bytes_per_s - rate)
     return larger(core.dma_descriptor_s, moved_bytes * core.dma_engines / rate)

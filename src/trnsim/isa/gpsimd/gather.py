@@ -87,34 +87,41 @@ class LocalGather(Instruction, engines=(Engine.gpsimd,)):
     def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
         """The gathered elements that are written; all indices in use must be written."""
         if tile is self.index:
-            written = np.full(self.dst.shape, self._in_use(flags).all())
+            written = np.full(self.dst.shape, self._used_indices(flags).all())
         else:
             written = self._gathered(flags)
         return [(self.dst, written)] if written.any() else None
 
-    def _in_use(self, values: Array) -> Array:
-        """A row per GpSimd core: the elements of its partitions of the index tile, by column."""
+    def _used_indices(self, values: Array) -> Array:
+        """The elements of `values`, an array of index's shape, that are used: [cores, indices].
+
+        A row has those of one GpSimd core's partitions, column by column.
+        """
         by_core = values.reshape(-1, GPSIMD_CORE_PARTITIONS, free_size(self.index))
         return by_core.transpose(0, 2, 1).reshape(len(by_core), -1)[:, : self._count()]
 
     def _gathered(self, values: Array) -> Array:
-        """`values` of src_buffer, gathered in the order of dst."""
+        """The elements of `values`, an array of src_buffer's shape, in the order of dst."""
         source, per_index = self.src_buffer, self.num_elem_per_idx
         cores, limit = source.partitions // GPSIMD_CORE_PARTITIONS, free_size(source)
-        indices = self._in_use(self.index.bits())
+        indices = self._used_indices(self.index.bits())
         if int(indices.max()) + per_index > limit:
             raise UndefinedBehavior(
-                f"local_gather: index {indices.max()} with {per_index} elements an index, of a "
+                f"local_gather: index {indices.max()} with {per_index} elements per index, of a "
                 f"src_buffer with {limit} elements in a partition; legal: 0 to {limit - per_index}",
                 fix="keep the indices within a partition of src_buffer; they count elements",
                 source=self.source,
             )
-        places = indices[:, :, None].astype(np.int64) + np.arange(per_index)
+        elements = indices[:, :, None].astype(np.int64) + np.arange(per_index)
         data = values.reshape(cores, GPSIMD_CORE_PARTITIONS, limit)
-        return np.take_along_axis(data, places.reshape(cores, 1, -1), axis=-1)
+        return np.take_along_axis(data, elements.reshape(cores, 1, -1), axis=-1)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """150 + N / C, C = (28 + 4e) / 4e / min(4 / itemsize, e), as SDK 2.26 gave it."""
+        """150 + N / C cycles, where C = (28 + 4e) / 4e / min(4 / itemsize, e).
+
+        e is `num_elem_per_idx`, N the free size of dst, itemsize that of src_buffer in bytes. The
+        formula is that of SDK 2.26.
+        """
         per_index = self.num_elem_per_idx
         step = core.gpsimd_gather_step_cycles * per_index
         words = min(_WORD_BYTES / self.src_buffer.dtype.itemsize, per_index)
@@ -122,6 +129,7 @@ class LocalGather(Instruction, engines=(Engine.gpsimd,)):
         return lane_cost(core, Engine.gpsimd, core.gpsimd_overhead_cycles + n.N / rate)
 
     def _count(self) -> int:
+        """The number of indices of a GpSimd core."""
         if self.num_valid_indices is not None:
             return self.num_valid_indices
         return GPSIMD_CORE_PARTITIONS * free_size(self.index)
@@ -181,7 +189,7 @@ class NcNGather(Instruction, engines=(Engine.gpsimd,), opcode="nc_n_gather"):
         return [(self.dst, written)] if written.any() else None
 
     def _gathered(self, values: Array) -> Array:
-        """`values` of data, gathered in the order of dst."""
+        """The elements of `values`, an array of data's shape, in the order of dst."""
         limit = free_size(self.data)
         indices: Array = self.indices.bits().reshape(self.data.partitions, -1).astype(np.int64)
         if int(indices.max()) >= limit:
@@ -192,6 +200,9 @@ class NcNGather(Instruction, engines=(Engine.gpsimd,), opcode="nc_n_gather"):
         return np.take_along_axis(values.reshape(self.data.partitions, limit), indices, axis=1)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """I + 150 for each 512 elements: AWS gives the number of groups; the price is assumed."""
+        """I cycles, and 150 for each group of 512 elements; the price of a group is assumed.
+
+        AWS gives the number of groups.
+        """
         groups = -(-n.I // _GROUP_ELEMENTS)
         return lane_cost(core, Engine.gpsimd, groups * core.gpsimd_overhead_cycles + n.I)

@@ -46,7 +46,7 @@ def int32(value: Integer) -> np.int32:
 
 
 def check_int32(instruction: Instruction, *fields: str) -> None:
-    """Refuse fields that are neither a register nor a whole number in the range of int32."""
+    """Refuse a field that is neither a register nor a whole number in the range of int32."""
     for field in fields:
         value: object = getattr(instruction, field)
         if isinstance(value, int) and _INT32.min <= value <= _INT32.max:
@@ -54,7 +54,7 @@ def check_int32(instruction: Instruction, *fields: str) -> None:
         if isinstance(value, Scalar):
             raise NotModelled(
                 f"{instruction.opcode}: `{field}` is a scalar; emulated: numbers and registers, as "
-                "nothing public says that a scalar may stand here",
+                f"nothing public says that `{field}` may be a scalar",
                 fix="put it into a register: nisa.scalar_store(tile, scalar), then "
                 "nisa.register_load(register, tile)",
                 source="nki.isa.NkiScalar",
@@ -76,11 +76,14 @@ def _as_pattern(pattern: Any) -> Any:
 
 
 def _is_pattern(pattern: object) -> bool:
-    """True for one to four pairs of whole numbers, with positive lengths."""
+    """True for one to four pairs of an int32 step and a positive length."""
     if not isinstance(pattern, tuple) or not 1 <= len(pattern) <= _MAX_DIMENSIONS:
         return False
     return all(
-        isinstance(pair, tuple) and [type(x) for x in pair] == [int, int] and pair[1] >= 1
+        isinstance(pair, tuple)
+        and [type(x) for x in pair] == [int, int]
+        and _INT32.min <= pair[0] <= _INT32.max
+        and pair[1] >= 1
         for pair in pattern
     )
 
@@ -97,6 +100,7 @@ class PatternInstruction(Instruction, engines=()):
     def check(self, core: NeuronCore, n: Dims) -> None:
         """A pattern of one to four pairs [step, num], with the elements of a partition of dst.
 
+        - Steps are whole numbers of 32 bits.
         - `offset` and `channel_multiplier` are whole numbers of 32 bits, or registers.
         """
         del core
@@ -104,7 +108,7 @@ class PatternInstruction(Instruction, engines=()):
         if not _is_pattern(pattern):
             self.refuse(
                 f"pattern {pattern}; legal: 1 to {_MAX_DIMENSIONS} pairs [step, num] of whole "
-                "numbers, num >= 1",
+                "numbers, step of 32 bits, num >= 1",
                 "describe the free axis as [[step, num], ...], the fastest dimension last",
             )
         elements = prod(num for _, num in pattern)
@@ -154,7 +158,7 @@ class AffineSelect(PatternInstruction, engines=(Engine.gpsimd,)):
     """``dst = on_true_tile where cmp_op(value, 0) else on_false_value``, value as in iota.
 
     dst and on_true_tile are [P, F]. Where their dtypes agree, elements are copied bit for bit, else
-    through float32.
+    through float32. `on_false_value` is rounded once to the dtype of dst.
     """
 
     channel_multiplier: Integer = reads_register()
@@ -169,6 +173,7 @@ class AffineSelect(PatternInstruction, engines=(Engine.gpsimd,)):
         """As iota: one to four pairs [step, num], with the elements of a partition of dst.
 
         - `cmp_op` is a comparison; `on_false_value` is a number.
+        - Steps are whole numbers of 32 bits.
         - `offset` and `channel_multiplier` are whole numbers of 32 bits, or registers.
         """
         super().check(core, n)
@@ -188,7 +193,7 @@ class AffineSelect(PatternInstruction, engines=(Engine.gpsimd,)):
         source, dtype = self.on_true_tile, self.dst.dtype
         selected = self._selected()
         on_true = source.bits() if source.dtype == dtype else round_to(source.load(), dtype)
-        on_false = round_to(np.asarray([self.on_false_value], np.float32), dtype)
+        on_false = round_to(np.asarray([self.on_false_value], np.float64), dtype)
         self.dst.put(np.where(selected, on_true.reshape(self.dst.shape), on_false))
 
     def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:

@@ -20,7 +20,6 @@ from trnsim.isa.language.modes import Engine
 from trnsim.isa.language.support import check_support
 from trnsim.memory import Tile
 
-_CORE_PARTITIONS: Final = GPSIMD_CORE_PARTITIONS
 _TOPK_N_RANGE: Final = (8, 1 << 16)
 """Range of topk's n: the least legal value and the exclusive end."""
 _TOPK_K_END: Final = 1 << 15
@@ -44,9 +43,9 @@ def _partitions(tile: Tile) -> list[Tile]:
     ]
 
 
-def _first_of_cores(tile: Tile) -> Tile:
-    """The first of each GpSimd core's 16 partitions."""
-    pattern = tile.pattern.slice(0, 0, tile.partitions, _CORE_PARTITIONS)
+def _first_partitions(tile: Tile) -> Tile:
+    """The partitions 0, 16, 32, ... of `tile`: the first of each GpSimd core."""
+    pattern = tile.pattern.slice(0, 0, tile.partitions, GPSIMD_CORE_PARTITIONS)
     return Tile(tile.storage, tile.dtype, pattern, tile.index)
 
 
@@ -76,9 +75,9 @@ class Topk(Instruction, engines=(Engine.gpsimd,)):
         """
         del core
         low, high = _TOPK_N_RANGE
-        if n.P % _CORE_PARTITIONS:
+        if n.P % GPSIMD_CORE_PARTITIONS:
             self.refuse(
-                f"{n.P} partitions; legal: a multiple of {_CORE_PARTITIONS}", "pad the tiles"
+                f"{n.P} partitions; legal: a multiple of {GPSIMD_CORE_PARTITIONS}", "pad the tiles"
             )
         if not low <= self.n < high:
             self.refuse(f"n={self.n}; legal: {low} to {high - 1}", "split the values into parts")
@@ -88,28 +87,27 @@ class Topk(Instruction, engines=(Engine.gpsimd,)):
                 f"{min(self.n, _TOPK_K_END - 1)}",
                 "ask for fewer values",
             )
-        if self.n > n.F * _CORE_PARTITIONS:
+        if self.n > n.F * GPSIMD_CORE_PARTITIONS:
             self.refuse(
                 f"n={self.n} with src of {n.F} columns; legal: at least "
-                f"{-(-self.n // _CORE_PARTITIONS)} columns",
-                "lay the values out 16 to a column, one a partition",
+                f"{-(-self.n // GPSIMD_CORE_PARTITIONS)} columns",
+                "lay the values out 16 to a column, one per partition",
             )
 
     def accesses(self) -> tuple[list[Tile], list[Tile]]:
-        """The columns of `src` beyond the n values are not read."""
-        read_tiles, changed_tiles = super().accesses()
-        if not is_whole(self.n):  # `verify` says so
-            return read_tiles, changed_tiles
-        return [
-            _first_columns(tile, -(-self.n // _CORE_PARTITIONS)) for tile in read_tiles
-        ], changed_tiles
+        """Reads the columns of `src` that hold the n values; writes both results."""
+        read_tiles, written_tiles = super().accesses()
+        if not is_whole(self.n):  # `verify` refuses it
+            return read_tiles, written_tiles
+        columns = -(-self.n // GPSIMD_CORE_PARTITIONS)
+        return [_first_columns(tile, columns) for tile in read_tiles], written_tiles
 
     def execute(self, machine: Machine) -> None:
         """Values are compared as stored; NaN is refused, as its order is not documented."""
         del machine
-        partitions = self.src.partitions
-        snakes = self.src.load().reshape(partitions // _CORE_PARTITIONS, _CORE_PARTITIONS, -1)
-        values = snakes.transpose(0, 2, 1).reshape(len(snakes), -1)[:, : self.n]
+        cores = self.src.partitions // GPSIMD_CORE_PARTITIONS
+        by_core = self.src.load().reshape(cores, GPSIMD_CORE_PARTITIONS, -1)
+        values = by_core.transpose(0, 2, 1).reshape(cores, -1)[:, : self.n]
         if np.isnan(values).any():
             raise Unspecified(
                 "topk of values that hold NaN: AWS does not say where NaN is sorted",
@@ -117,11 +115,11 @@ class Topk(Instruction, engines=(Engine.gpsimd,)):
                 source=self.source,
             )
         k = self.val_dst.pattern.elements // self.val_dst.partitions
-        last = np.argsort(-values, axis=1, kind="stable")[:, :k]
-        order = last[:, ::-1]
-        largest = np.take_along_axis(values, order, axis=1)
-        self.val_dst.store(np.repeat(largest, _CORE_PARTITIONS, axis=0))
-        self.idx_dst.put(np.repeat(order, _CORE_PARTITIONS, axis=0).astype(np.uint32))
+        descending = np.argsort(-values, axis=1, kind="stable")[:, :k]
+        indices = descending[:, ::-1]
+        largest = np.take_along_axis(values, indices, axis=1)
+        self.val_dst.store(np.repeat(largest, GPSIMD_CORE_PARTITIONS, axis=0))
+        self.idx_dst.put(np.repeat(indices, GPSIMD_CORE_PARTITIONS, axis=0).astype(np.uint32))
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """4n + K GpSimd Engine cycles."""
@@ -167,26 +165,26 @@ class NonzeroWithCount(Instruction, engines=(Engine.gpsimd,)):
         Public kernels use only as many of the eight cores as they need; the results of the others
         are not read.
         """
-        if not are_tiles(self.dst, self.src):  # `verify` says so
+        if not are_tiles(self.dst, self.src):  # `verify` refuses them
             return super().accesses()
-        rows = _partitions(_first_of_cores(self.src))
-        used = [row for row in rows if row.written_flags().any()]
-        return used or rows, [_first_of_cores(self.dst)]
+        rows = _partitions(_first_partitions(self.src))
+        written_rows = [row for row in rows if row.written_flags().any()]
+        return written_rows or rows, [_first_partitions(self.dst)]
 
     def fully_written_tiles(self) -> list[Tile]:
         """Every 16th partition of dst."""
-        return [_first_of_cores(self.dst)]
+        return [_first_partitions(self.dst)]
 
     def execute(self, machine: Machine) -> None:
         """Integers; indices wrap around in int32."""
         del machine
-        dst, src = _first_of_cores(self.dst), _first_of_cores(self.src)
+        dst, src = _first_partitions(self.dst), _first_partitions(self.src)
         rows = src.bits().reshape(src.partitions, -1)
         results = np.full((len(rows), rows.shape[1] + 1), int32(self.padding_val), np.int32)
         for row, result in zip(rows, results, strict=True):
-            places = np.flatnonzero(row).astype(np.int32)
-            result[: len(places)] = places + int32(self.index_offset)
-            result[-1] = len(places)
+            indices = np.flatnonzero(row).astype(np.int32)
+            result[: len(indices)] = indices + int32(self.index_offset)
+            result[-1] = len(indices)
         dst.put(results)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:

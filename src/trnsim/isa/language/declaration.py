@@ -29,16 +29,17 @@ class Operand:
     """The declaration of a tile operand.
 
     Attributes:
-        access: "read", "write", "update" (partial write, keeps the rest), "name" (no access, but
-            ordered with other instructions' accesses), or "mention" (no access and no order).
-        axes: letters for the partition axis and the flattened free axis ("P F"), "1" for a length
-            of one; an empty string constrains nothing.
-        memories: where the tile may live.
+        access: "read", "write", "update" (a partial write, which leaves the other elements),
+            "name" (no access, but ordered with other instructions' accesses), or "mention" (no
+            access and no order).
+        axes: a letter each for the partition axis and the flattened free axis, ("P", "F"); "1" for
+            a length of one; empty if any shape is legal.
+        memories: the memories in which the tile may lie.
         dtypes: legal dtypes; empty means any.
         is_immediate: whether a plain number may stand for the tile.
         is_many: whether the operand is a tuple of tiles.
-        formerly: (memory, behaviour): a memory that is legal only in versions of NKI that follow
-            the behaviour.
+        formerly: (memory, behaviour) for each memory that is legal only in the versions of NKI that
+            follow the behaviour.
     """
 
     access: str
@@ -51,7 +52,7 @@ class Operand:
 
     @property
     def memory_fix(self) -> str:
-        """What to do about a tile in another memory: a result is allocated elsewhere."""
+        """The advice for a tile in a memory that is not legal."""
         legal = self.memories[0]
         if self.access == "write":
             return f"allocate it in {_BUFFERS[legal]}, and copy the result on from there"
@@ -59,17 +60,17 @@ class Operand:
 
     @property
     def dtype_fix(self) -> str:
-        """What to do about a tile of another dtype."""
+        """The advice for a tile of a dtype that is not legal."""
         if self.access == "write":
             return "allocate it with a legal dtype, and cast the result with nisa.tensor_copy"
         return "cast it with nisa.tensor_copy into a tile of a legal dtype"
 
 
 class State(Enum):
-    """Hidden state: values beside tiles and registers that instructions leave for later ones.
+    """Hidden state: values, other than tiles and registers, that an instruction leaves for others.
 
-    The first two are private to an engine: instructions that use one keep their order on it.
-    The third is kept with each tensor in PSUM and ordered with it.
+    `accumulators` and `generators` belong to an engine, on which the instructions that use them
+    keep their order. `accumulation` belongs to each tensor in PSUM, and is ordered with it.
     """
 
     accumulators = "the accumulator registers of its engine"
@@ -119,7 +120,7 @@ def writes(
 
 
 def updates(axes: str, *memories: Memory, dtypes: tuple[Dtype, ...] = ()) -> Any:
-    """A tile of which the instruction writes a part; its old contents must have been written."""
+    """A tile of which the instruction writes a part; it must have been written before."""
     return _operand(Operand("update", tuple(axes.split()), memories, dtypes), MISSING)
 
 
@@ -144,7 +145,7 @@ def mentions_many(*memories: Memory) -> Any:
 
 
 def vector_or_number(axes: str, *memories: Memory, default: Any = MISSING) -> Any:
-    """A number, or a tile with one element a partition that is broadcast along the free axis."""
+    """A number, or a tile; ``"P 1"``: one element per partition, broadcast along the free axis."""
     return _operand(Operand("read", tuple(axes.split()), memories, (), is_immediate=True), default)
 
 
@@ -159,7 +160,7 @@ def writes_register() -> Any:
 
 
 HIDDEN_REGISTER: Final = {"register": "write", "is_hidden": True}
-"""Metadata of a new register that the instruction fills and its function returns."""
+"""Metadata of a new register that the instruction fills and that the call in a kernel returns."""
 
 
 def _register(access: str, default: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Written elements of results, where an operand is only partly written."""
+"""The elements of a result that are written, if an operand is only partly written."""
 
 from __future__ import annotations
 
@@ -32,44 +32,45 @@ class Movement:
 
 
 Dependence = Literal["", "same element", "elements so far", "row"]
-"""The elements of an operand on which a result element depends: the one at the same place, this one
-and all before it in the row, or the whole row. "": all, so the operand must be fully written."""
+"""The elements of an operand on which a result element depends: the element at the same position,
+this one and all before it in the row, or the whole row. "": all, so the operand must be fully
+written."""
 
 
 def result_flags(
-    flags: Array, axes: tuple[str, ...], result: tuple[str, ...], dependence: Dependence
+    flags: Array, axes: tuple[str, ...], result_axes: tuple[str, ...], dependence: Dependence
 ) -> Array:
-    """Flags of the result elements that depend only on written elements; broadcasts to [P, F].
+    """One boolean per element of a result: whether it depends on written elements alone.
 
     An axis that only the operand has is reduced: all of its elements must be written. An axis that
-    only the result has is broadcast.
+    only the result has has length 1, to broadcast to the result's shape.
 
     Args:
         flags: one boolean per element of the operand: whether it is written.
         axes: the operand's axis letters.
-        result: the result's axis letters.
+        result_axes: the result's axis letters.
         dependence: the instruction's declared `result_depends_on`.
     """
-    flags_so_far: Array = flags.reshape(len(flags), -1)
+    matrix: Array = flags.reshape(len(flags), -1)
     if dependence == "elements so far":
-        flags_so_far = np.logical_and.accumulate(flags_so_far, axis=1)
+        matrix = np.logical_and.accumulate(matrix, axis=1)
     elif dependence == "row":
-        flags_so_far = flags_so_far & flags_so_far.all(axis=1, keepdims=True)
+        matrix = matrix & matrix.all(axis=1, keepdims=True)
     for dim, axis in enumerate(axes):
-        if axis not in result or axis == "1":
-            flags_so_far = np.asarray(flags_so_far.all(axis=dim, keepdims=True))
-    shared_axes = [axis for axis in axes if axis in result and axis != "1"]
-    order = [axis for axis in result if axis in shared_axes]
-    is_moved = any(result.index(axis) != axes.index(axis) for axis in shared_axes)
-    return flags_so_far.T if is_moved or shared_axes != order else flags_so_far
+        if axis not in result_axes or axis == "1":
+            matrix = np.asarray(matrix.all(axis=dim, keepdims=True))
+    shared_axes = [axis for axis in axes if axis in result_axes and axis != "1"]
+    order = [axis for axis in result_axes if axis in shared_axes]
+    is_moved = any(result_axes.index(axis) != axes.index(axis) for axis in shared_axes)
+    return matrix.T if is_moved or shared_axes != order else matrix
 
 
 def written_results(instruction: Instruction, tile: Tile, flags: Array) -> list[tuple[Tile, Array]]:
-    """The written elements of each result if `tile` is written where `flags` says.
+    """The written elements of each result, if operand `tile` is written only where `flags` holds.
 
     Returns:
-        Each written operand with a boolean per element; empty without a `result_depends_on`, or if
-        an index decides where a result lies.
+        (result tile, a boolean per element) for each; empty without a `result_depends_on`, or if an
+        index decides where a result lies.
     """
     operands = instruction.operands
     values = {name: getattr(instruction, name) for name in operands}
@@ -87,18 +88,18 @@ def written_results(instruction: Instruction, tile: Tile, flags: Array) -> list[
     return results
 
 
-def as_it_is(array: Array) -> Array:
-    """The identity rearrangement."""
+def unchanged(array: Array) -> Array:
+    """The array itself: the `Movement.arrange` of a copy."""
     return array
 
 
 def transposed_rows(array: Array) -> Array:
-    """The transpose of an array whose free axes are flattened."""
+    """The transpose of an array with its free axes flattened: a `Movement.arrange`."""
     return array.reshape(len(array), -1).T
 
 
 def is_plain_copy(dst: Tile, src: Tile) -> bool:
-    """True for tiles of equal dtype and shape at fixed addresses: `copying` copies between them."""
+    """True for tiles of one dtype and shape at fixed addresses, which `copy_src_to_dst` takes."""
     return (
         dst.index is None
         and src.index is None
@@ -107,7 +108,7 @@ def is_plain_copy(dst: Tile, src: Tile) -> bool:
     )
 
 
-def copying(instruction: Any, machine: object) -> None:
-    """``dst = src`` as one copy."""
+def copy_src_to_dst(instruction: Any, machine: object) -> None:
+    """``dst = src`` as one copy of numpy: the plan of a plain copy."""
     del machine
     instruction.dst.array[...] = instruction.src.array

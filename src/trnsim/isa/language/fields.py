@@ -43,20 +43,20 @@ def wrong_field(instruction: Instruction) -> tuple[str, str, str] | None:
     return None
 
 
-def canonical(instruction: Instruction) -> dict[str, Any]:
-    """By field, the values that are converted to the declared type from another legal type.
+def converted_fields(instruction: Instruction) -> dict[str, Any]:
+    """Field -> value converted to the declared type, for values of another legal type.
 
     `check` and `execute` then see only False and True where 0, 1 and numpy's booleans are legal
     too, and only plain integers where numpy's integers are legal too.
     """
-    converted_fields: dict[str, Any] = {}
+    conversions: dict[str, Any] = {}
     for name, hint, plain in _hints(type(instruction)):
         value = getattr(instruction, name)
         if not plain.has(value) and _fits(value, hint):
             converted = _as_its_type(value, hint)
             if converted is not value:
-                converted_fields[name] = converted
-    return converted_fields
+                conversions[name] = converted
+    return conversions
 
 
 def are_tiles(*values: object) -> bool:
@@ -65,7 +65,7 @@ def are_tiles(*values: object) -> bool:
 
 
 def tensor_fix(value: object, default: str) -> str:
-    """The advice for a `value` where a tensor belongs; `default` if nothing more is known."""
+    """The advice for a `value` that should be a tensor; `default` if none is more specific."""
     if hasattr(value, "__array__") and getattr(value, "shape", ()) != ():
         return (
             "pass the array as an argument of the kernel, or make a tensor of it with "
@@ -75,7 +75,7 @@ def tensor_fix(value: object, default: str) -> str:
 
 
 def is_whole(value: object) -> bool:
-    """True for a compile-time integer."""
+    """True for an integer or boolean of Python or numpy: known when the kernel is compiled."""
     return isinstance(value, int | np.bool_ | np.integer)
 
 
@@ -85,7 +85,7 @@ def is_too_large(value: object) -> bool:
 
 
 def _hints(instruction_class: type[Instruction]) -> tuple[_Hint, ...]:
-    """Name, type and plain classes of each field that is no operand."""
+    """Name, type hint and plain values of each field that is no operand."""
     if instruction_class not in _hints_of:
         hints = get_type_hints(instruction_class)
         names = [
@@ -165,7 +165,7 @@ def _as_its_type(value: Any, hint: Any) -> Any:
 def _describe_type(hint: Any) -> str:
     """A type in words."""
     if get_origin(hint) is tuple:
-        return f"a tuple, each of it {_describe_type(get_args(hint)[0])}"
+        return f"a tuple, each item {_describe_type(get_args(hint)[0])}"
     if hint in _TYPE_WORDS:
         return _TYPE_WORDS[hint]
     if isinstance(hint, type):

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 _INDIRECT = "nki.language.NkiTensor.indirect"
 
 
-def check_indirection(instruction: Instruction, core: NeuronCore, written: str, read: str) -> None:
+def check_indirection(
+    instruction: Instruction, core: NeuronCore, scattered: str, gathered: str
+) -> None:
     """Refuse `.indirect()` views before v4, of operands that do not allow them, or misaligned.
 
     The Scalar Engine can scatter only into SBUF.
@@ -27,8 +29,8 @@ def check_indirection(instruction: Instruction, core: NeuronCore, written: str, 
     Args:
         instruction: the instruction whose operands are checked.
         core: the core that runs it.
-        written: the operand that may be scattered, or "".
-        read: the operand that may be gathered, or "".
+        scattered: the name of the operand that may be scattered, or "".
+        gathered: the name of the operand that may be gathered, or "".
     """
     views = {
         name: tile
@@ -37,8 +39,10 @@ def check_indirection(instruction: Instruction, core: NeuronCore, written: str, 
         and isinstance(tile.index, SnakeIndex)
     }
     for name, tile in views.items():
-        if name not in (written, read):
-            legal = f"`{written}` and `{read}`" if written else "no operand of this instruction"
+        if name not in (scattered, gathered):
+            legal = "no operand of this instruction"
+            if scattered:
+                legal = f"`{scattered}` and `{gathered}`"
             instruction.refuse(
                 f"`{name}` is an indirect view; legal: {legal}",
                 "gather it first, with nisa.tensor_copy",
@@ -53,16 +57,15 @@ def check_indirection(instruction: Instruction, core: NeuronCore, written: str, 
         check_offsets(instruction, name, tile)
         check_index_start(instruction, core, name, tile)
     if views:
-        _check_scattered(instruction, core, views.get(written), written)
-        _check_partners(instruction, views, written, read)
+        _check_scattered(instruction, core, views.get(scattered), scattered)
+        _check_partners(instruction, views, scattered, gathered)
 
 
 def check_offsets(instruction: Instruction, name: str, tile: Tile) -> None:
-    """Refuse an index that is not an integer tile in SBUF, or has too few elements.
+    """Refuse an index of `tile` that is not an integer tile in SBUF, or has too few elements.
 
-    Raises:
-        IllegalInstruction: also if the last, shorter group of partitions has offsets for fewer
-            elements than are accessed.
+    A last group of fewer partitions than the others has too few unless it holds an offset for each
+    element that is accessed.
     """
     index = tile.index
     if not isinstance(index, SnakeIndex):
@@ -86,13 +89,13 @@ def check_offsets(instruction: Instruction, name: str, tile: Tile) -> None:
 
 
 def _check_scattered(
-    instruction: Instruction, core: NeuronCore, tile: Tile | None, written: str
+    instruction: Instruction, core: NeuronCore, tile: Tile | None, name: str
 ) -> None:
-    """Refuse a scatter into PSUM on the Scalar Engine."""
+    """Refuse a scatter into PSUM on the Scalar Engine; `tile` is operand `name`, if scattered."""
     is_scalar = instruction.chosen_engine(core) is Engine.scalar
     if is_scalar and tile is not None and tile.memory is Memory.PSUM:
         instruction.refuse(
-            f"`{written}` is an indirect view of {tile} on the Scalar Engine; legal: of SBUF",
+            f"`{name}` is an indirect view of {tile} on the Scalar Engine; legal: of SBUF",
             "scatter into a tile in SBUF, or use another engine",
             f"{instruction.source}, Tensor indirection",
         )
@@ -121,26 +124,28 @@ def check_index_start(
 
 
 def _check_partners(
-    instruction: Instruction, views: dict[str, Tile], written: str, read: str
+    instruction: Instruction, views: dict[str, Tile], scattered: str, gathered: str
 ) -> None:
     """Refuse a gathered tile that starts at another partition than its index.
 
-    Refuse a scatter's index that starts at another partition than the tile that is read.
+    Refuse a scatter's index that starts at another partition than the tile that is read; if that
+    one is in PSUM, than the index by which it is gathered.
     """
-    source: Tile = getattr(instruction, read)
-    gathered, scattered = views.get(read), views.get(written)
-    if gathered is not None:
-        for index in gathered.index_tiles():
-            check_same_start(instruction, f"`{read}`", gathered, f"its index {index}", index)
-    if scattered is None:
+    source: Tile = getattr(instruction, gathered)
+    gathered_view, scattered_view = views.get(gathered), views.get(scattered)
+    if gathered_view is not None:
+        for index in gathered_view.index_tiles():
+            subject = f"`{gathered}`"
+            check_same_start(instruction, subject, gathered_view, f"its index {index}", index)
+    if scattered_view is None:
         return
     partner = source
     if source.memory is Memory.PSUM:
-        if gathered is None:
+        if gathered_view is None:
             return
-        partner = gathered.index_tiles()[0]
-    for index in scattered.index_tiles():
-        check_same_start(instruction, f"the index of `{written}`", index, str(partner), partner)
+        partner = gathered_view.index_tiles()[0]
+    for index in scattered_view.index_tiles():
+        check_same_start(instruction, f"the index of `{scattered}`", index, str(partner), partner)
 
 
 def check_same_start(

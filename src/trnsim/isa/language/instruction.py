@@ -1,9 +1,8 @@
 """The base class of instructions.
 
 An instruction is one class: its operands are fields, its legality is `check`, its meaning is
-`execute`, its price is `cost`. Everything else (argument checks, hazard sets, timing, profiler
-labels, the reference page) is derived from the class by walking its fields, so no code outside
-the class switches on it.
+`execute`, its price is `cost`. All else (argument checks, hazard sets, timing, profiler labels, the
+reference page) is derived from its fields, so no code outside the class switches on it.
 """
 
 from __future__ import annotations
@@ -78,12 +77,12 @@ class Cost:
         latency_s: time from the end of the interval until the result can be read.
         flops: floating-point operations on the Tensor Engine.
         hbm_bytes: bytes that cross the HBM interface.
-        ports: memories whose shared port it blocks for another engine while it runs.
-        table: the table of activation functions that its engine must hold; "" for none.
-        held_read: position, among the tiles that it reads, of the tile that its engine must hold.
+        ports: memories whose port, shared by two engines, it blocks for the other while it runs.
+        table: the table of activation functions that the engine must hold; "" for none.
+        held_read: index, among the tiles that it reads, of the tile that the engine must hold.
         held_load_s: time to load the table or the tile first, if the engine holds another one.
-        issue_s: a transfer's time in its DMA queue; the interval is its share of the DMA engines.
-        engine_share: the part of the DMA engines that it takes from transfers while it runs.
+        issue_s: a transfer's time in its DMA queue; its interval is the time on the DMA engines.
+        engine_share: the part, 0 to 1, of the DMA engines that a collective takes while it runs.
     """
 
     interval_s: float
@@ -116,24 +115,25 @@ class Cost:
 )
 @dataclass(eq=False, repr=False)
 class Instruction:
-    """Base of all instructions. Subclassing declares and registers one."""
+    """Base of all instructions. A subclass declares an instruction and is registered."""
 
-    engines: ClassVar[tuple[Engine, ...]]  # those that can execute it, the default first
+    engines: ClassVar[tuple[Engine, ...]]  # the engines that can execute it, the default first
     source: ClassVar[str]  # the document that describes it
     opcode: ClassVar[str]  # AWS's name
     is_in_nki_isa: ClassVar[bool]  # nki.isa has a function for it
     result_depends_on: ClassVar[Dependence] = ""  # elements of operands that a result element needs
     state: ClassVar[tuple[StateUse, ...]] = ()  # hidden state that it accesses
-    # Operands whose written flags affect its values, or the elements that it writes.
+    # Operands whose flags of written elements affect its values, or the elements that it writes.
     written_flags_used: ClassVar[tuple[str, ...]] = ()
-    has_fixed_writes: ClassVar[bool] = False  # without an index, the signature tells what it writes
-    # The operands that may be a scattered `.indirect()` view and a gathered one; () for own rules.
+    # True if the signature alone decides which elements it writes, unless an operand has an index.
+    has_fixed_writes: ClassVar[bool] = False
+    # Operands that `.indirect()` may scatter and gather, "" for none; () if `check` has its rules.
     indirect: ClassVar[tuple[str, ...]] = ("", "")
     operands: ClassVar[dict[str, Operand]]  # field -> declaration of a tile operand
     access_plan: ClassVar[tuple[tuple[str, bool, bool], ...]]  # (operand, is read, is written)
     named: ClassVar[tuple[str, ...]]  # operands with access "name"
     registers: ClassVar[dict[str, str]]  # register field -> "read" or "write"
-    runs_without_values: ClassVar[bool]  # executed in shape-only runs too: control flow needs it
+    runs_without_values: ClassVar[bool]  # executed in shape-only runs too, for control flow
     # True if its tiles may be int64, which memory and scalars have and no engine computes with.
     takes_int64: ClassVar[bool] = False
     # True if it meets the cores of other ranks; `meeting` then numbers the cores of all ranks.
@@ -148,7 +148,7 @@ class Instruction:
         opcode: str = "",
         is_in_nki_isa: bool = True,
     ) -> None:
-        """Declare and register an instruction; without engines, an abstract base of a family.
+        """Declare and register an instruction, or without engines the abstract base of a family.
 
         Args:
             engines: the engines that can execute it, the default first.
@@ -191,16 +191,16 @@ class Instruction:
         return None
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:  # noqa: ARG002
-        """The price, before shared ports; every instruction must declare one."""
+        """The price without shared ports and strides, which `price` adds; each class has one."""
         raise InternalError(f"{self.opcode} declares no cost")
 
     def price(self, core: NeuronCore, n: Dims) -> Cost:
-        """The cost, with the ports that the instruction blocks for another engine.
+        """The cost, with slow strides and with the ports that it blocks for another engine.
 
         Before v3 the Vector Engine shares its port to SBUF with GpSimd and the one to PSUM with the
         Scalar Engine, and elements more than 16 bytes apart halve the rate (`strides`).
 
-        Source: trainium_inferentia2_arch.rst, accesses that must be serialized.
+        Source: trainium_inferentia2_arch.rst, on accesses that must be serialized.
         """
         cost, engine = self.cost(core, n), self.chosen_engine(core)
         if is_far_apart(engine, {name: getattr(self, name) for name in self.operands}):
@@ -213,11 +213,11 @@ class Instruction:
 
     def chosen_engine(self, core: NeuronCore) -> Engine:  # noqa: ARG002  families need the core
         """The engine that the kernel named, else the first one declared."""
-        named: Engine = getattr(self, "engine", Engine.unknown)
-        return self.engines[0] if named is Engine.unknown else named
+        engine: Engine = getattr(self, "engine", Engine.unknown)
+        return self.engines[0] if engine is Engine.unknown else engine
 
-    def meeting(self, rank: int) -> Meeting | None:  # noqa: ARG002  the cores' instructions need it
-        """The meeting at which core `rank` waits before it starts, if there is one."""
+    def meeting(self, core: int) -> Meeting | None:  # noqa: ARG002  the cores' instructions need it
+        """The meeting at which core number `core` waits before it starts, if there is one."""
         return None
 
     # Derived from the declaration
@@ -229,9 +229,7 @@ class Instruction:
             if isinstance(value, Tile):
                 yield operand, value
             elif isinstance(value, tuple):
-                for tile in value:
-                    if isinstance(tile, Tile):
-                        yield operand, tile
+                yield from ((operand, item) for item in value if isinstance(item, Tile))
 
     def accesses(self) -> tuple[list[Tile], list[Tile]]:
         """The tiles that it reads and the tiles that it writes."""
@@ -253,20 +251,20 @@ class Instruction:
 
     def registers_read(self) -> list[Register]:
         """The registers that it reads, as operands or as indices of its tiles."""
-        held = [getattr(self, name) for name, access in self.registers.items() if access == "read"]
-        held += [t.index.source for _, t in self.tiles() if isinstance(t.index, ScalarIndex)]
-        return [value for value in held if not isinstance(value, Tile | int)]
+        used = [getattr(self, name) for name, access in self.registers.items() if access == "read"]
+        used += [t.index.source for _, t in self.tiles() if isinstance(t.index, ScalarIndex)]
+        return [value for value in used if not isinstance(value, Tile | int)]
 
     def registers_written(self) -> list[Register]:
         """The registers that it fills."""
-        return [getattr(self, name) for name, does in self.registers.items() if does == "write"]
+        return [getattr(self, name) for name, mode in self.registers.items() if mode == "write"]
 
     def fully_written_tiles(self) -> Iterable[Tile]:
-        """The tiles that it leaves fully written: by default every written operand."""
+        """The tiles that are fully written afterwards: by default each written operand."""
         return self.accesses()[1]
 
     def movement(self) -> Movement | None:
-        """The movement, if it only moves bits, so that unwritten elements are legal; else None."""
+        """The movement, if it only moves bits, so that unwritten elements may move; else None."""
         return None
 
     def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
@@ -287,7 +285,7 @@ class Instruction:
         return results if any(written_flags.any() for _, written_flags in results) else None
 
     def private_state(self) -> tuple[State, ...]:
-        """State of its engine that the instruction uses; users of it keep their order there."""
+        """Hidden state of its engine that it uses; the engine keeps the order of its users."""
         is_idle = getattr(self, "reduce_cmd", None) is ReduceCmd.idle
         return tuple(
             use.state
@@ -296,7 +294,7 @@ class Instruction:
         )
 
     def result(self) -> object:
-        """The return value of the function in nki.isa: None, unless it makes a register."""
+        """The return value of the call in a kernel: None, unless the call makes a register."""
         return None
 
     def resolved(self) -> Instruction | None:
@@ -337,7 +335,7 @@ class Instruction:
         raise IllegalInstruction(f"{self.opcode}: {reason}", fix=fix, source=source or self.source)
 
     def verify(self, core: NeuronCore) -> Dims:
-        """Raise where the hardware or compiler would refuse it; returns the axis lengths."""
+        """The axis lengths; raises an error if the hardware or the compiler would refuse it."""
         n = Dims()
         for name, operand in self.operands.items():
             self._verify_operand(core, name, operand, n)
@@ -353,7 +351,7 @@ class Instruction:
         return n
 
     def _verify_rules(self, core: NeuronCore, n: Dims) -> None:
-        """Check the engine, then the family's own rules."""
+        """Check the engine, then the family's rules, then `.indirect()` views."""
         engine = self.chosen_engine(core)
         if engine not in self.engines:
             legal = ", ".join(f"nisa.engine.{e.name}" for e in self.engines)
@@ -364,7 +362,7 @@ class Instruction:
             check_indirection(self, core, *self.indirect)
 
     def outline(self) -> Instruction:
-        """The instruction without its data: enough to price it again, on this core or another."""
+        """The instruction without values: enough to price it again, on this core or another."""
         return self.with_tiles(Tile.without_bytes)
 
     def with_tiles(self, change: Callable[[Tile], Tile]) -> Self:
@@ -402,9 +400,9 @@ class Instruction:
                 "leave the instruction out where there is nothing to do",
                 "nki.language.NkiTensor.slice",
             )
-        row = dict(operand.formerly).get(tile.memory)
-        if row is not None:
-            row.require(core.nki, f"{self.opcode}: `{name}` is {tile}")
+        behaviour = dict(operand.formerly).get(tile.memory)
+        if behaviour is not None:
+            behaviour.require(core.nki, f"{self.opcode}: `{name}` is {tile}")
         elif tile.memory not in operand.memories:
             self.refuse(
                 f"`{name}` is {tile}; legal: {' or '.join(m.value for m in operand.memories)}",
@@ -424,18 +422,20 @@ class Instruction:
             self._bind(name, operand.axes, tile, n)
 
     def _verify_number(self, name: str, operand: Operand, value: object) -> None:
+        """Refuse a value that is no tile, unless it is a legal number or a default of None."""
         is_left_out = value is None and getattr(type(self), name, self) is None
         is_number = operand.is_immediate and isinstance(value, int | float)
         if is_left_out or (is_number and not is_too_large(value)):
             return
-        kind = "a tensor or a number" if operand.is_immediate else "a tensor"
-        kind = "a list of tensors" if operand.is_many else kind
-        shown, fix = type(value).__name__, "pass a tensor made by nl.ndarray, or a view of one"
+        kind = "a list of tensors" if operand.is_many else "a tensor"
+        kind += " or a number" if operand.is_immediate else ""
+        text, fix = type(value).__name__, "pass a tensor made by nl.ndarray, or a view of one"
         if is_number:
-            shown, kind, fix = "an integer too large", f"{kind} of float64", "pass float('inf')"
-        self.refuse(f"`{name}` is {shown}; legal: {kind}", tensor_fix(value, fix))
+            text, kind, fix = "an integer too large", f"{kind} of float64", "pass float('inf')"
+        self.refuse(f"`{name}` is {text}; legal: {kind}", tensor_fix(value, fix))
 
     def _verify_start(self, core: NeuronCore, name: str, tile: Tile) -> None:
+        """Refuse a tile of too many partitions, at an illegal start partition, or with gaps."""
         start, length, quadrant = tile.start_partition, tile.partitions, core.quadrant_partitions
         if length > core.partitions:
             self.refuse(
@@ -456,11 +456,11 @@ class Instruction:
 
     def _verify_pattern(self, name: str, tile: Tile) -> None:
         """Refuse an access pattern of more than four dimensions within a partition."""
-        steps = tile.pattern.free_dimensions
-        if steps > FREE_DIMENSIONS:
+        dimensions = tile.pattern.free_dimensions
+        if dimensions > FREE_DIMENSIONS:
             self.refuse(
-                f"`{name}` is {tile}, whose free axes are {steps} dimensions in memory; legal: up "
-                f"to {FREE_DIMENSIONS}",
+                f"`{name}` is {tile}, whose free axes are {dimensions} dimensions in memory; "
+                f"legal: up to {FREE_DIMENSIONS}",
                 "use an instruction for each part, or copy the view into a tile of its own by DMA",
                 "nki-aps.rst, Hardware Capability",
             )
@@ -477,7 +477,7 @@ class Instruction:
 _ATOMS: Final = frozenset(
     {type(None), bool, str, Engine, DgeMode, OobMode, MatmulPerfMode, ReduceCmd}
 )
-"""Types whose values can stand in a signature as they are: equal to no value of another type."""
+"""Types whose values a signature holds as they are: they equal no value of another type."""
 _NUMBERS: Final = frozenset({int, float})
 
 
@@ -487,7 +487,7 @@ def _metadata(cls: type[Instruction], key: str) -> dict[str, Any]:
 
 
 def _signature_part(value: object) -> object:
-    """A field's part of the signature: a number with its type, a tile's or register's signature."""
+    """The key of a field's value: a number with its type, the signature of a tile or register."""
     kind = value.__class__
     if kind is float or kind is int:
         return (kind, value) if value == value else (kind, None)  # noqa: PLR0124  NaN is not

@@ -35,9 +35,9 @@ def clock_hz(core: NeuronCore, engine: Engine) -> float:
 
 
 def larger(first: float, second: float) -> float:
-    """The larger number; of arrays, which hold a number for each of many cores, element by element.
+    """The larger number; element by element if one is an array.
 
-    The price of an instruction on many cores at once is made of such arrays.
+    A price for many cores at once is computed on arrays with a number for each core.
     """
     if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
         return np.maximum(first, second)
@@ -45,14 +45,14 @@ def larger(first: float, second: float) -> float:
 
 
 def smaller(first: float, second: float) -> float:
-    """The smaller number; of arrays, element by element."""
+    """The smaller number; element by element if one is an array."""
     return -larger(-first, -second)
 
 
 def lane_cost(core: NeuronCore, engine: Engine, cycles: float, extra_cycles: float = 0.0) -> Cost:
-    """Interval max(MIN_II, cycles) + extra; latency: the engine's access latency.
+    """Interval: max(MIN_II, cycles) + extra_cycles; latency: the engine's access latency.
 
-    Published profiles show a longer latency of the Scalar Engine: `scalar_dependent_s` on top.
+    Published profiles show a longer latency of the Scalar Engine: `scalar_dependent_s` is added.
     """
     hz = clock_hz(core, engine)
     interval = larger(core.minimum_interval_cycles, cycles) + extra_cycles
@@ -63,7 +63,7 @@ def lane_cost(core: NeuronCore, engine: Engine, cycles: float, extra_cycles: flo
 
 
 def copy_speedup(core: NeuronCore, engine: Engine, *tiles: Tile) -> float:
-    """Speedup of tensor_copy and tensor_scalar between short floats (performance mode), else 1.
+    """Speedup of tensor_copy and tensor_scalar between floats of 8 or 16 bits, else 1.
 
     On the Vector Engine from v3 on, between 16-bit floats: 4x from SBUF to SBUF with contiguous
     elements in the innermost free dimension, 2x where they are strided, or contiguous with one side
@@ -95,7 +95,7 @@ def is_16bit_float(tile: Tile) -> bool:
 
 
 def tensor_tensor_speedup(core: NeuronCore, *tiles: Tile) -> float:
-    """Speedup of tensor_tensor between short floats in SBUF, else 1.
+    """Speedup of tensor_tensor between floats of 8 or 16 bits in SBUF, else 1.
 
     With 8-bit floats it is scaled by the ratio of the 8-bit to the 16-bit copy speedup: half on v3.
 
@@ -107,8 +107,8 @@ def tensor_tensor_speedup(core: NeuronCore, *tiles: Tile) -> float:
     speedup = core.vector_16bit_tensor_tensor_speedup
     if all(map(is_16bit_float, tiles)):
         return speedup
-    part = smaller(1.0, core.vector_8bit_copy_speedup / core.vector_16bit_copy_speedup)
-    return larger(1.0, speedup * part)
+    ratio = smaller(1.0, core.vector_8bit_copy_speedup / core.vector_16bit_copy_speedup)
+    return larger(1.0, speedup * ratio)
 
 
 def _is_short_float(tile: Tile) -> bool:
@@ -143,20 +143,20 @@ def as_stored(bits: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def same_shape(first: Array, second: Array) -> tuple[Array, Array]:
-    """Both arrays in the same shape; tiles of equal free size may differ in free dimensions."""
+    """Both arrays in one shape: [P, F] if tiles of equal free size differ in free dimensions."""
     if first.shape == second.shape:
         return first, second
     return first.reshape(first.shape[0], -1), second.reshape(second.shape[0], -1)
 
 
 def is_float32(*tiles: Tile) -> bool:
-    """True for plain float32 tiles of equal shape: a result may be computed into its own tile."""
+    """True for float32 tiles of one shape at fixed addresses: numpy may compute in place."""
     shape = tiles[0].shape
     return all(t.dtype is FLOAT32 and t.index is None and t.shape == shape for t in tiles)
 
 
 def is_column(tile: Tile, data: Tile) -> bool:
-    """True for a plain float32 tile [P, 1] beside data [P, F]: numpy broadcasts it as it is."""
+    """True for a float32 tile [P, 1] at a fixed address, for data [P, F]: numpy broadcasts it."""
     return (
         tile.dtype is FLOAT32
         and tile.index is None

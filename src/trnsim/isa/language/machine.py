@@ -40,25 +40,27 @@ class Accumulator:
         self._values = np.zeros((lanes, 1), np.float32)
         self._is_set = np.zeros(lanes, np.bool_)
 
-    def read(self, first: int, lanes: int) -> Float32Array:
-        """The registers of `lanes` partitions from `first` on, as [lanes, 1].
+    def read(self, first_partition: int, lanes: int) -> Float32Array:
+        """The registers of `lanes` partitions from `first_partition` on, as [lanes, 1].
 
         Raises:
-            UndefinedBehavior: if no instruction has reset them since they became undefined.
+            UndefinedBehavior: if one of them is undefined.
         """
-        if not self._is_set[first : first + lanes].all():
+        registers = slice(first_partition, first_partition + lanes)
+        if not self._is_set[registers].all():
             raise UndefinedBehavior(
-                f"the accumulator registers of the {self._engine.label} are read for {lanes} "
-                f"lanes from partition {first} on, not all of which an instruction has reset",
+                f"the accumulator registers of the {self._engine.label} are read for {lanes} lanes "
+                f"from partition {first_partition} on, not all of which an instruction has reset",
                 fix="start the reduction with reduce_cmd=nisa.reduce_cmd.reset_reduce",
                 source="nki.isa, Accumulator behavior",
             )
-        return self._values[first : first + lanes]
+        return self._values[registers]
 
-    def write(self, first: int, values: Array) -> None:
-        """Set the registers from partition `first` on to `values` [lanes, 1]."""
-        self._values[first : first + len(values)] = values
-        self._is_set[first : first + len(values)] = True
+    def write(self, first_partition: int, values: Array) -> None:
+        """Set the registers from `first_partition` on to `values` [lanes, 1]."""
+        registers = slice(first_partition, first_partition + len(values))
+        self._values[registers] = values
+        self._is_set[registers] = True
 
     def forget(self) -> None:
         """Make the contents undefined."""
@@ -69,11 +71,11 @@ class CoreLink(Protocol):
     """The link from one NeuronCore to the others of its launch.
 
     Attributes:
-        rank: this core's number.
-        cores: number of cores.
+        core: this core's number.
+        cores: number of cores of the launch.
     """
 
-    rank: int
+    core: int
     cores: int
 
     def meet(self, meeting: Meeting, sent: Array = ..., data: Tile | None = None) -> Array:
@@ -82,7 +84,7 @@ class CoreLink(Protocol):
         Args:
             meeting: the group and the point where it meets.
             sent: the bits for the following core.
-            data: the tensor that is consistent for the whole group afterwards.
+            data: a tensor on which all cores of the group have the same values afterwards.
 
         Returns:
             The bits sent by the previous core.
@@ -91,10 +93,10 @@ class CoreLink(Protocol):
 
 
 class RankLink(Protocol):
-    """The link from one NeuronCore to those of other ranks.
+    """The link from one NeuronCore to the NeuronCores of other ranks.
 
     Attributes:
-        rank: the number of its rank.
+        rank: the number of this core's rank.
         ranks: number of ranks.
         core: this core's number in its rank.
         fabric: the fabric of the ranks.
@@ -127,8 +129,8 @@ class Machine:
 
     Attributes:
         core: the core's hardware description.
-        link: the other cores of the launch, or None on one core.
-        ranks: the cores of other ranks, or None in a run without ranks.
+        link: the link to the other cores of the launch, or None on one core.
+        ranks: the link to the cores of other ranks, or None in a run without ranks.
     """
 
     def __init__(
@@ -140,18 +142,18 @@ class Machine:
 
     @cached_property
     def accumulators(self) -> dict[Engine, Accumulator]:
-        """By engine, its accumulator registers; made at their first use."""
+        """Engine -> its accumulator registers; made at their first use."""
         lanes = int(self.core.partitions)
         return {engine: Accumulator(engine, lanes) for engine in (Engine.scalar, Engine.vector)}
 
     @cached_property
     def random(self) -> dict[Engine, RandomState]:
-        """By engine, its pseudo-random generators; made at their first use."""
+        """Engine -> its pseudo-random generators; made at their first use."""
         lanes = int(self.core.partitions)
         return {engine: RandomState(engine, lanes) for engine in GENERATORS}
 
-    def partner(self, opcode: str) -> CoreLink:
-        """The link to the other cores.
+    def core_link(self, opcode: str) -> CoreLink:
+        """The link to the other cores, for the instruction `opcode`.
 
         Raises:
             IllegalInstruction: on a single core.
@@ -165,7 +167,7 @@ class Machine:
         return self.link
 
     def world(self, opcode: str) -> RankLink:
-        """The link to the other ranks.
+        """The link to the other ranks, for the instruction `opcode`.
 
         Raises:
             IllegalInstruction: in a run without ranks.
@@ -187,12 +189,12 @@ Plan: TypeAlias = Callable[[Any, Machine], None]
 class BatchPlan(NamedTuple):
     """A way to execute many instructions at once that do not depend on each other.
 
-    Their tiles are those of one instruction with one more dimension in front. The results are
-    bit for bit those of the single instructions, in any order. No state of an engine is read, and
-    none is written: nothing in the program may read it.
+    `run` takes them as one instruction, whose tiles have one more dimension in front: the number of
+    the instruction. The results are bit for bit those of the single instructions, in any order. No
+    hidden state of an engine is read or written, so no later instruction may read it.
 
     Attributes:
-        run: the function; its instruction has the tiles of all.
+        run: the function that executes that one instruction.
         may_refuse: whether values can make an instruction illegal; then `run` raises an error.
     """
 
@@ -209,4 +211,4 @@ IDENTITIES = {
     "abs_max": 0.0,
     "abs_min": np.inf,
 }
-"""Reduction operator -> value of an accumulator after a reset: the operator's identity."""
+"""Operator of a reduction -> its identity: the value of an accumulator after a reset."""

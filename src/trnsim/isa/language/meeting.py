@@ -1,9 +1,9 @@
 """Meetings: synchronization points where the cores of a group wait for each other.
 
-A group is a ring of cores, each of which names its neighbours: the cores of a barrier in their
-order, or those that pass data on in an exchange. A core waits at one meeting at a time, until its
-group is complete, so groups never share a core, and which groups complete does not depend on the
-order in which cores arrive.
+A group is a ring of cores, each of which names its neighbours: the cores of a barrier in ascending
+order, or the cores that pass data on in an exchange. A core waits at one meeting at a time, until
+its group is complete, so groups never share a core, and the order in which cores arrive does not
+decide which groups complete.
 
 Source: nki.isa.core_barrier, nki.isa.sendrecv (operations of one pipe proceed together).
 """
@@ -30,7 +30,7 @@ class Meeting(NamedTuple):
     following: int
 
     def among(self, first: int) -> Meeting:
-        """The same meeting with `first` added to the numbers of the cores."""
+        """The same meeting with cores numbered from `first` on, instead of 0."""
         return Meeting(self.label, self.previous + first, self.following + first)
 
 
@@ -40,8 +40,8 @@ class Exchange(NamedTuple):
     Attributes:
         label: the collective and its operands, for error messages; equal for the whole group.
         ranks: the ranks of the group, in its order.
-        is_joint: whether all cores of a rank take part with the same tensors; else core i exchanges
-            with the cores i of other ranks.
+        is_joint: whether the cores of a rank take part as one member, with the same tensors; else
+            core i exchanges with the cores i of other ranks.
         sent: function that returns the arrays that this core offers, as stored; called once its
             group is complete.
         results: function from the arrays that all members offer to those that each receives, both
@@ -57,29 +57,29 @@ class Exchange(NamedTuple):
     groups: tuple[tuple[int, ...], ...] = ()
 
 
-def meeting_of(cores: Sequence[int], rank: int, label: str) -> Meeting:
-    """The meeting of core `rank` with all of `cores`, which include it."""
-    place = cores.index(rank)
-    return Meeting(label, cores[place - 1], cores[(place + 1) % len(cores)])
+def meeting_of(cores: Sequence[int], core: int, label: str) -> Meeting:
+    """The meeting of `core` with all of `cores`, which include it."""
+    index = cores.index(core)
+    return Meeting(label, cores[index - 1], cores[(index + 1) % len(cores)])
 
 
-def group_of(rank: int, waiting: Mapping[int, Meeting]) -> tuple[list[int], int | None]:
-    """The members of a waiting core's group that have arrived, and the next missing one.
+def group_of(core: int, waiting: Mapping[int, Meeting]) -> tuple[list[int], int | None]:
+    """The members of a waiting core's group that have arrived, and the next missing member.
 
     Args:
-        rank: the core.
+        core: the waiting core.
         waiting: core -> its meeting, for all cores that wait.
 
     Returns:
-        The cores from `rank` on around the ring, and the first one that has not arrived; None if
+        The cores from `core` on around the ring, and the first one that has not arrived; None if
         the ring is complete.
     """
-    group = [rank]
+    group = [core]
     while True:
         last = waiting[group[-1]]
         following = waiting.get(last.following)
         if following is None or following.label != last.label or following.previous != group[-1]:
             return group, last.following
-        if last.following == rank:
+        if last.following == core:
             return group, None
         group.append(last.following)

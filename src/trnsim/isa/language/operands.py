@@ -1,7 +1,7 @@
 """Operators of instructions and their operands: look-up, checks and application.
 
-Besides the tile, arithmetic operators take a number or a float32 vector, bitvec operators a whole
-number or an integer vector, unary operators nothing.
+The second operand, beside the data tile, is a number or a float32 [P, 1] tile for an arithmetic
+operator, a whole number or an integer [P, 1] tile for a bitvec operator, None or 0 for a unary one.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ TABLE: Final = "nki.api.shared.rst, Supported Math Operators for NKI ISA"
 """Source of the legal operators."""
 UNARY: Final = 1
 BINARY: Final = 2
+"""Values of `AluOperator.arity`."""
 BYPASS: Final = ALU["bypass"]
 """No operator (`None` or `nl.bypass`): the data passes through (nki.language.bypass)."""
 
@@ -66,7 +67,7 @@ def arithmetic(
     arity: int = 0,
     may_bypass: bool = False,
 ) -> AluOperator:
-    """The operator, unless it is a bitvec one or has another `arity` (0: any arity)."""
+    """The operator that `field` names; refuses bitvec operators, and another `arity` (0: any)."""
     operator = operator_of(instruction, field, core, may_bypass=may_bypass)
     if operator.is_bitvec:
         instruction.refuse(
@@ -91,6 +92,11 @@ def check_operand(instruction: Instruction, field: str, operator: AluOperator) -
                 f"`{field}` is {operand} with the unary operator {operator.name}; legal: None or 0",
                 f"leave {field} out",
             )
+    elif operand is None:
+        instruction.refuse(
+            f"`{field}` is missing; {operator.name} takes two operands",
+            f"pass {field}, a number or a tile of shape [P, 1]",
+        )
     elif operator.is_bitvec:
         if not _is_whole(operand):
             instruction.refuse(
@@ -98,17 +104,12 @@ def check_operand(instruction: Instruction, field: str, operator: AluOperator) -
                 "number or a tile of an integer dtype",
                 "view the tile as an integer of the same size: tile.view(nl.int32)",
             )
-    elif operand is None:
-        instruction.refuse(
-            f"`{field}` is missing; {operator.name} takes two operands",
-            f"pass {field}, a number or a tile of shape [P, 1]",
-        )
     else:
         check_float32(instruction, field)
 
 
 def check_bitvec(instruction: Instruction, operator: AluOperator, *tiles: Tile) -> None:
-    """Refuse tiles other than integers for bitvec operators."""
+    """Refuse tiles of other dtypes than integers if `operator` is a bitvec operator."""
     non_integers = [tile for tile in tiles if not tile.dtype.is_integer]
     if operator.is_bitvec and non_integers:
         instruction.refuse(
@@ -150,7 +151,10 @@ def apply(
     reverse: bool = False,
     out: Array | None = None,
 ) -> Array:
-    """``data <op> operand``, ``operand <op> data`` or ``<op> data``; in `out` if possible."""
+    """``data <op> operand``; ``operand <op> data`` with `reverse`; ``<op> data`` if it is unary.
+
+    The result is written to `out` if `out` is given and the operator is a ufunc of numpy.
+    """
     function = operator.apply
     if operator.arity == UNARY:
         operands: tuple[Any, ...] = (data,)
@@ -175,7 +179,8 @@ def apply_along(
     return apply(operator, data, value, reverse=reverse, out=out)
 
 
-def _is_whole(operand: Tile | float | None) -> bool:
+def _is_whole(operand: Tile | float) -> bool:
+    """True for a whole number or a tile of an integer dtype."""
     if isinstance(operand, Tile):
         return operand.dtype.is_integer
-    return operand is None or float(operand).is_integer()
+    return float(operand).is_integer()

@@ -41,8 +41,8 @@ class AluOperator:
         arity: number of operands.
         is_bitvec: whether it treats elements as bit patterns.
         engines: the engines that have it, by the table of SDK 2.26 and the release notes since;
-            today's table names none. Exact 32-bit integers are GpSimd's for every operator.
-        behaviour: the behaviour of those versions of NKI that have it; None if all have it.
+            today's table names none. GpSimd also has every operator on exact 32-bit integers.
+        behaviour: the behaviour of the versions of NKI that have it; None if all have it.
     """
 
     name: str
@@ -55,7 +55,7 @@ class AluOperator:
 
 
 def _comparison_as_numbers(compare: _ArrayFunction) -> _ArrayFunction:
-    """1.0 where the comparison holds, else 0.0."""
+    """A function that gives 1.0 where the comparison holds, else 0.0."""
 
     def compared(x: Any, y: Any) -> Array:
         return compare(x, y).astype(np.float32)
@@ -64,7 +64,7 @@ def _comparison_as_numbers(compare: _ArrayFunction) -> _ArrayFunction:
 
 
 def _reduction_as_numbers(reduce: Callable[..., Any]) -> Callable[..., Any]:
-    """A logical reduction as 1.0 and 0.0."""
+    """A function that gives the result of a logical reduction as 1.0 or 0.0."""
 
     def reduced(x: Any, axis: int) -> Array:
         return np.asarray(reduce(x != 0, axis=axis), np.float32)
@@ -94,12 +94,18 @@ def _power(x: Any, y: Any) -> Array:
 
 
 def _abs_max(x: Any, y: Any) -> Array:
-    """The one of larger magnitude (y where equal) with its sign (nki.language.abs_max)."""
+    """The operand of larger magnitude, with its sign; y where they are equal.
+
+    Source: nki.language.abs_max.
+    """
     return np.asarray(np.where(np.abs(x) > np.abs(y), x, y), np.result_type(x, y))
 
 
 def _abs_min(x: Any, y: Any) -> Array:
-    """The one of smaller magnitude (y where equal) with its sign (nki.language.abs_min)."""
+    """The operand of smaller magnitude, with its sign; y where they are equal.
+
+    Source: nki.language.abs_min.
+    """
     return np.asarray(np.where(np.abs(x) < np.abs(y), x, y), np.result_type(x, y))
 
 
@@ -193,8 +199,10 @@ _TABLES: Final = {
     "rsqrt": "reciprocal_sqrt_and_small",
     "reciprocal": "reciprocal_and_small",
 }
-"""Activation function -> its table. The names with "and" are AWS's; what the others share, and what
-lies in "others" and "small", is assumed: a function and its derivative, silu and sigmoid.
+"""Activation function -> its table; a function that is missing has a table of its own name.
+
+The names with "and" are AWS's. Assumed: the functions in "others" and "small", and which functions
+share the other tables: a function and its derivative, silu and sigmoid.
 
 Source: work-with-neff-files.rst, Activation.json, activation_function_sets.
 """
@@ -205,9 +213,9 @@ class ActivationFunction:
     """A function of the Scalar Engine.
 
     AWS's table limits the valid inputs of six functions; results outside the range are invalid.
-    Inputs in the range or at its limits are legal, and so is sqrt(0), which needs no approximation.
-    Anything else, NaN included, is refused: log(0) and rsqrt(0) lie outside their ranges. Only for
-    sin does AWS document results outside: it continues as a cubic.
+    For these functions inputs in the range or at its limits are legal, and so is sqrt(0), which
+    needs no approximation. Other inputs, NaN included, are refused: log(0) and rsqrt(0) lie outside
+    their ranges. Only for sin does AWS document results outside: it continues as a cubic.
 
     Attributes:
         name: its name in `nki.language`.
@@ -231,7 +239,7 @@ class ActivationFunction:
 
     @property
     def table(self) -> str:
-        """The table of polynomials that it needs, "" if it needs none."""
+        """The name of the table of polynomials that it needs, "" if it needs none."""
         return "" if self.name in _WITHOUT_TABLE else _TABLES.get(self.name, self.name)
 
     @property
@@ -241,7 +249,7 @@ class ActivationFunction:
 
     def is_legal(self, values: Array) -> bool:
         """True if the results for all `values` are documented."""
-        if self.extrapolates or (self.low == -np.inf and self.high == np.inf):
+        if self.extrapolates or self.is_total:
             return True
         inputs = np.abs(values) if self.uses_magnitude else values
         valid = (inputs >= self.low) & (inputs <= self.high)

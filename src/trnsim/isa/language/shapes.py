@@ -1,4 +1,4 @@
-"""Refusals of operands for their shape: lengths that disagree, partitions with gaps between."""
+"""Refusals of operands for their shape: lengths that disagree, gaps between partitions."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def refuse_length(
 
 
 def _with_length(instruction: Instruction, axis: str, length: int) -> Iterator[tuple[str, Tile]]:
-    """The operands that have an axis of a length, with their tiles."""
+    """(name, tile) of each operand whose axis `axis` has `length`."""
     for name, operand in instruction.operands.items():
         value: Any = getattr(instruction, name)
         for tile in value if isinstance(value, tuple) else (value,):
@@ -57,13 +57,13 @@ def _with_length(instruction: Instruction, axis: str, length: int) -> Iterator[t
 
 
 def _axis_lengths(axes: tuple[str, ...], axis: str, tile: Tile) -> list[int]:
-    """The lengths of a tile along an axis: its partitions, its elements a partition, or both."""
+    """The lengths of the axes named `axis`: the tile's partitions, its elements per partition."""
     lengths = (tile.shape[0], prod(tile.shape[1:]))
     return [n for letter, n in zip(axes, lengths, strict=False) if letter == axis]
 
 
 def check_partition_step(instruction: Instruction, name: str, tile: Tile) -> None:
-    """Refuse a tile on chip whose partitions do not follow each other.
+    """Refuse a tile on chip with gaps between its partitions.
 
     Raises:
         IllegalInstruction: names the step.
@@ -71,7 +71,7 @@ def check_partition_step(instruction: Instruction, name: str, tile: Tile) -> Non
     step = tile.pattern.strides_bytes[0] / tile.storage.pitch_bytes
     if tile.partitions > 1 and step != 1:
         instruction.refuse(
-            f"`{name}` is {tile}, whose partitions lie {step:g} apart; legal: one",
+            f"`{name}` is {tile}, whose partitions lie {step:g} apart; legal: 1 apart",
             "copy the partitions that you need to a tile of their own with nisa.dma_copy",
             "nki-aps.rst, Restriction on SBUF/PSUM Tensors",
         )

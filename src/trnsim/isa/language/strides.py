@@ -12,13 +12,13 @@ from trnsim.isa.language.modes import Engine
 from trnsim.memory import Tile
 
 FAR_BYTES: Final = 16
-"""Largest distance between elements that stream at the full rate."""
+"""Largest step between elements that stream at the full rate, in bytes."""
 
 _ONE_PASS_BYTES: Final = 2
 
 
 def step_bytes(tile: Tile) -> int | None:
-    """Bytes between elements of the innermost free dimension longer than 1; None if there is none.
+    """The step, in bytes, of the innermost free dimension longer than 1; None if there is none.
 
     A dimension that repeats one element has a step of 0.
     """
@@ -30,11 +30,11 @@ def step_bytes(tile: Tile) -> int | None:
 
 
 def is_far_apart(engine: Engine, operands: Mapping[str, object]) -> bool:
-    """True if elements of an instruction's tiles lie so far apart that it slows down.
+    """True if elements of one of `operands` lie so far apart that the instruction slows down.
 
     DMA transfers do not slow down. On the Tensor Engine only the moving tile counts: the stationary
-    tile is loaded during an earlier instruction. Nor does a moving tile count whose dtype takes
-    several passes: it is read at less than half the rate in any case.
+    tile is loaded during an earlier instruction. A moving tile whose dtype takes several passes
+    does not count either: it is read at less than half the rate in any case.
     """
     return engine is not Engine.dma and any(
         abs(step_bytes(tile) or 0) > FAR_BYTES

@@ -1,4 +1,4 @@
-"""The width of integers: int64 is a format of memory and of scalars, and of no engine.
+"""The refusal of int64 tiles: memory and scalars have int64, and no engine computes with it.
 
 Source: nki.isa.scalar_load, "Unlike the compute instructions".
 """
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def refuse_int64(instruction: Instruction, name: str, tile: Tile) -> NoReturn:
-    """Refuse the int64 tile that is operand `name` of an instruction without int64."""
+    """Refuse operand `name`, an int64 tile, of an instruction that does not take int64."""
     instruction.refuse(
         f"`{name}` is {tile}; legal: any other dtype, as no engine computes with int64",
         "cast an argument before the call: x.astype('int32'), or x.to(torch.int32) for torch's; "

@@ -41,7 +41,10 @@ _LINEAR_BELOW: Final = 1e-3
 
 @cache
 def _scaled_erfc() -> _Float64Array:
-    """Coefficients, lowest first, of the polynomial through erfc(z) exp(z^2) at Chebyshev nodes."""
+    """Coefficients of a polynomial in (z - c) / (z + c) for erfc(z) exp(z^2), lowest degree first.
+
+    It is exact at the Chebyshev nodes.
+    """
     low, high = -1.0, (_ERFC_LIMIT - _ERFC_CENTRE) / (_ERFC_LIMIT + _ERFC_CENTRE)
     angles = _PI * (2 * np.arange(_ERFC_DEGREE + 1) + 1) / (2 * _ERFC_DEGREE + 2)
     nodes = (low + high) / 2 + (high - low) / 2 * np.cos(angles)
@@ -85,7 +88,7 @@ def sigmoid(x: Float32Array) -> Float32Array:
 
 
 def _gated(x: Float32Array, gate: Float32Array) -> Float32Array:
-    """``x * gate``, and 0 where the gate is 0, even for an infinite x."""
+    """``x * gate``; 0 where the gate is 0, even for an infinite x."""
     return np.where(gate == 0, gate, x * gate)
 
 

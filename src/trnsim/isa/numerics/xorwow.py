@@ -7,7 +7,7 @@ choices where AWS is silent:
 - The words of a generator are Marsaglia's x, y, z, w, v, d in this order; the Vector Engine's four
   generators follow each other.
 - Element i of a lane comes from generator i modulo the number of generators. All generators advance
-  together, so if the number of elements is not a multiple of theirs, the last numbers are unused.
+  together, so if their number does not divide the number of elements, the last numbers are unused.
 - The lane of an element is that of the partition that is written.
 - A 32-bit seed becomes the words of all lanes by numpy's SeedSequence of (seed, engine). Engines
   start as if seeded with 0, so that a run repeats exactly; a chip's start is not documented.
@@ -29,7 +29,9 @@ from trnsim.isa.language.modes import Engine
 Words = npt.NDArray[np.uint32]
 
 STATE_WORDS: Final = 6
+"""32-bit words of a generator."""
 GENERATORS: Final = {Engine.gpsimd: 1, Engine.vector: 4}
+"""Engine -> its generators per lane."""
 
 _SHIFTED_WORDS: Final = 5
 _WEYL: Final = 362437
@@ -39,11 +41,16 @@ _LEFT_NEW: Final = np.uint32(4)
 
 
 def advance(states: Words, steps: int) -> tuple[Words, Words]:
-    """The next `steps` numbers of each generator, [steps, n], and the new states, [n, 6]."""
+    """The next `steps` numbers of n generators, [steps, n], and their new states, [n, 6].
+
+    Args:
+        states: the words of each generator, [n, 6].
+        steps: how many numbers each generator gives.
+    """
     history = np.empty((steps + _SHIFTED_WORDS, len(states)), np.uint32)
     history[:_SHIFTED_WORDS] = states[:, :_SHIFTED_WORDS].T
     for first in range(0, steps, _SHIFTED_WORDS):
-        # The oldest words of five steps are known at once; the newest depends on the step before.
+        # A step combines the oldest word with the newest: five oldest words are known at once.
         block = history[first : first + min(_SHIFTED_WORDS, steps - first)]
         mixed = block ^ (block >> _RIGHT)
         mixed ^= mixed << _LEFT_OLD
@@ -59,11 +66,11 @@ def advance(states: Words, steps: int) -> tuple[Words, Words]:
 
 
 class RandomState:
-    """The generators of one engine, one set per lane.
+    """The generators of one engine, the same number in each lane.
 
     Attributes:
         lanes: number of lanes.
-        generators: generators per lane.
+        generators: number of generators per lane.
     """
 
     def __init__(self, engine: Engine, lanes: int) -> None:
@@ -89,16 +96,20 @@ class RandomState:
         return states
 
     def words(self, first_lane: int, lanes: int) -> Words:
-        """The states of some lanes, [lanes, 6 * generators]."""
+        """The states of `lanes` lanes from `first_lane` on, [lanes, 6 * generators]."""
         return self.states[first_lane : first_lane + lanes].reshape(lanes, -1)
 
     def put(self, first_lane: int, words: Words) -> None:
-        """Replace the states of some lanes."""
+        """Replace the states of lanes from `first_lane` on by `words` [lanes, 6 * generators]."""
         states = words.reshape(-1, self.generators, STATE_WORDS)
         self.states[first_lane : first_lane + len(states)] = states
 
     def draw(self, first_lane: int, lanes: int, count: int) -> Words:
-        """`count` random 32-bit numbers for each of `lanes` lanes, [lanes, count]."""
+        """`count` random 32-bit numbers for each of `lanes` lanes from `first_lane` on.
+
+        Returns:
+            [lanes, count].
+        """
         steps = -(-count // self.generators)
         words = self.states[first_lane : first_lane + lanes].reshape(-1, STATE_WORDS)
         numbers, after = advance(words, steps)

@@ -1,8 +1,8 @@
 """Typical instances of each instruction, from which its page, engines and prices are derived.
 
-Defaults fill in what a declaration leaves open: an axis gets its usual length, a dtype is bfloat16
-where legal, a memory the first legal one; `_CASES` has the rest. Tiles have no bytes: an instance
-can be verified and priced, not executed.
+By default an axis has its usual length, a tile is bfloat16 if that is legal, in the first legal
+memory; `_CASES` has what differs. Tiles have no bytes: an instance can be verified and priced, not
+executed.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _QUADRANT: Final = 32
 _PACKED_COLUMNS: Final = _COLUMNS // 4
 """Columns of a dtype that packs four elements."""
 _TOP_COUNT: Final = 64
-"""The k of topk."""
+"""The K of topk: the number of values that it returns."""
 _VALUE_COUNT: Final = 4096
-"""The n of topk, from which it takes the largest."""
+"""The n of topk: the number of values from which it takes the largest."""
 
 _RANKS: Final = (0, 1, 2, 3)
 
@@ -49,7 +49,7 @@ _AXIS_LENGTHS: Final = {
     "S": 6,
     "T": _COLUMNS,
 }
-"""The usual length of each axis letter."""
+"""Axis letter -> its usual length."""
 
 _PARAMETERS: Final[dict[str, object]] = {
     "axis": 1,
@@ -78,7 +78,7 @@ _PARAMETERS: Final[dict[str, object]] = {
     "source_target_pairs": tuple(zip(_RANKS, (*_RANKS[1:], _RANKS[0]), strict=True)),
     "value": 0,
 }
-"""The usual value of each parameter without a default."""
+"""Parameter without a default -> its usual value."""
 
 _IMMEDIATE: Final = 0.0
 """The default for an operand that may be a number or a vector."""
@@ -86,7 +86,7 @@ _IMMEDIATE: Final = 0.0
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tile in a case; None means the default for the declaration."""
+    """The shape, memory and dtype of a tile in a case; None means the default."""
 
     shape: tuple[int, ...] | None = None
     memory: Memory | None = None
@@ -207,15 +207,17 @@ _CASES: Final[dict[str, tuple[Mapping[str, object], ...]]] = {
 """Opcode -> cases (axis lengths, tiles of operands, values of parameters), the usual one first."""
 
 
-def examples(declared: type[Instruction]) -> Iterator[Instruction]:
-    """Instances of an instruction: each case, on each engine that the kernel may name.
+def examples(instruction_class: type[Instruction]) -> Iterator[Instruction]:
+    """Instances of an instruction: each case, on each engine that a kernel may name.
 
     Not every instance is legal on every core: `verify` decides.
     """
-    for case in _CASES.get(declared.opcode, ({},)):
-        instance = _instance(declared, case)
-        may_name = len(declared.engines) > 1 and any(f.name == "engine" for f in fields(declared))
-        for engine in declared.engines if may_name else ():
+    for case in _CASES.get(instruction_class.opcode, ({},)):
+        instance = _instance(instruction_class, case)
+        may_name = len(instruction_class.engines) > 1 and any(
+            f.name == "engine" for f in fields(instruction_class)
+        )
+        for engine in instruction_class.engines if may_name else ():
             yield on_engine(instance, engine)
         if not may_name:
             yield instance
@@ -227,30 +229,32 @@ def on_engine(instance: Instruction, engine: Engine) -> Instruction:
     return replace(instance, **named)
 
 
-def example(declared: type[Instruction], **changes: object) -> Instruction:
+def example(instruction_class: type[Instruction], **changes: object) -> Instruction:
     """The usual instance of an instruction, with `changes`.
 
     A change is the length of an axis by its letter, a `Tensor` or a tile by its operand, or the
     value of a parameter.
     """
-    return _instance(declared, {**_CASES.get(declared.opcode, ({},))[0], **changes})
+    return _instance(
+        instruction_class, {**_CASES.get(instruction_class.opcode, ({},))[0], **changes}
+    )
 
 
-def _instance(declared: type[Instruction], case: Mapping[str, object]) -> Instruction:
+def _instance(instruction_class: type[Instruction], case: Mapping[str, object]) -> Instruction:
     """The instance that a case describes."""
     values: dict[str, object] = {}
-    for field in fields(declared):
-        operand = declared.operands.get(field.name)
-        setting = case.get(field.name, _parameter(field, operand))
-        if setting is not MISSING:
-            values[field.name] = _fill_operand(operand, setting, case) if operand else setting
-    maker: Any = declared
+    for field in fields(instruction_class):
+        operand = instruction_class.operands.get(field.name)
+        value = case.get(field.name, _default(field, operand))
+        if value is not MISSING:
+            values[field.name] = _operand_value(operand, value, case) if operand else value
+    maker: Any = instruction_class
     instance: Instruction = maker(**values)
     return instance
 
 
-def _parameter(field: Field[Any], operand: Operand | None) -> object:
-    """The default value of a field in a case; MISSING keeps the declaration's default."""
+def _default(field: Field[Any], operand: Operand | None) -> object:
+    """The value of a field that a case does not name; MISSING for the declaration's default."""
     if field.default is not MISSING:
         return MISSING
     if operand is None or operand.is_immediate:
@@ -258,15 +262,15 @@ def _parameter(field: Field[Any], operand: Operand | None) -> object:
     return Tensor()
 
 
-def _fill_operand(operand: Operand, setting: object, case: Mapping[str, object]) -> object:
-    """A tile for a `Tensor`, tiles for a tuple; a number unchanged."""
-    if isinstance(setting, tuple):
-        return tuple(_fill_operand(operand, item, case) for item in setting)
-    if not isinstance(setting, Tensor):
-        return setting
-    shape = setting.shape or tuple(_length(axis, case) for axis in operand.axes)
-    dtype = setting.dtype or _usual_dtype(operand.dtypes, operand.memories)
-    return tile(shape, dtype, setting.memory or operand.memories[0])
+def _operand_value(operand: Operand, value: object, case: Mapping[str, object]) -> object:
+    """A tile for a `Tensor`, tiles for a tuple of them; another value unchanged."""
+    if isinstance(value, tuple):
+        return tuple(_operand_value(operand, item, case) for item in value)
+    if not isinstance(value, Tensor):
+        return value
+    shape = value.shape or tuple(_length(axis, case) for axis in operand.axes)
+    dtype = value.dtype or _usual_dtype(operand.dtypes, operand.memories)
+    return tile(shape, dtype, value.memory or operand.memories[0])
 
 
 def _length(axis: str, case: Mapping[str, object]) -> int:
@@ -276,7 +280,10 @@ def _length(axis: str, case: Mapping[str, object]) -> int:
 
 
 def _usual_dtype(legal: tuple[Dtype, ...], memories: tuple[Memory, ...]) -> Dtype:
-    """bfloat16 where it is legal, float32 where it accumulates, else the first legal dtype."""
+    """float32 in PSUM, else bfloat16, float32 or uint32, whichever is the first legal one.
+
+    The first legal dtype if none of these is.
+    """
     if not legal:
         return FLOAT32 if memories == (PSUM,) else BFLOAT16
     usual = [dtype for dtype in (BFLOAT16, FLOAT32, UINT32) if dtype in legal]

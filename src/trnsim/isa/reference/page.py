@@ -45,33 +45,35 @@ _START_PARTITION_RULE: Final = (
 )
 
 
-def page(declared: type[Instruction]) -> str:
+def page(instruction_class: type[Instruction]) -> str:
     """The reference page of an instruction, in Markdown that reads in a terminal as well."""
-    text = _Docstring(declared.__doc__ or "")
-    instances = list(examples(declared))
+    text = _Docstring(instruction_class.__doc__ or "")
+    instances = list(examples(instruction_class))
     parts = [
-        f"# {declared.opcode}\n\n{text.summary}",
-        f"```python\n{call(declared)}\n```",
-        _section("Operands", _operands(declared)),
-        _section("Parameters", _parameters(declared)),
-        _section("State", _state(declared)),
-        _section("Where it runs", _engines(declared, instances)),
-        _section("Constraints", _constraints(declared)),
-        _section("Values", _values(declared, text)),
-        _section("Cost", _cost(declared, instances)),
+        f"# {instruction_class.opcode}\n\n{text.summary}",
+        f"```python\n{call(instruction_class)}\n```",
+        _section("Operands", _operands(instruction_class)),
+        _section("Parameters", _parameters(instruction_class)),
+        _section("State", _state(instruction_class)),
+        _section("Where it runs", _engines(instruction_class, instances)),
+        _section("Constraints", _constraints(instruction_class)),
+        _section("Values", _values(instruction_class, text)),
+        _section("Cost", _cost(instruction_class, instances)),
         _section("Approximate, open or contradictory", text.note),
-        _section("Source", f"{declared.source}. Class: `{_class_name(declared)}`."),
+        _section(
+            "Source", f"{instruction_class.source}. Class: `{_class_name(instruction_class)}`."
+        ),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def call(declared: type[Instruction]) -> str:
+def call(instruction_class: type[Instruction]) -> str:
     """The call of the instruction in a kernel, with its defaults, wrapped."""
-    room = "nisa" if declared.is_in_nki_isa else "trnsim.isa"
-    if declared.source.startswith("nki.collectives"):
-        room = "ncc"
-    name = f"{room}.{declared.opcode}"
-    arguments = [_argument(field) for field in _call_fields(declared)]
+    module = "nisa" if instruction_class.is_in_nki_isa else "trnsim.isa"
+    if instruction_class.source.startswith("nki.collectives"):
+        module = "ncc"
+    name = f"{module}.{instruction_class.opcode}"
+    arguments = [_argument(field) for field in _call_fields(instruction_class)]
     line = ", ".join(arguments)
     if len(f"{name}({line})") <= _LINE_CHARS:
         return f"{name}({line})"
@@ -80,35 +82,45 @@ def call(declared: type[Instruction]) -> str:
     return "\n".join([f"{name}(", *(f"    {argument}," for argument in arguments), ")"])
 
 
-def summary(declared: type[Instruction]) -> str:
+def summary(instruction_class: type[Instruction]) -> str:
     """The first paragraph of an instruction's docstring."""
-    return _Docstring(declared.__doc__ or "").summary
+    return _Docstring(instruction_class.__doc__ or "").summary
 
 
-def note(declared: type[Instruction]) -> str:
-    """The docstring's `Note`: what is approximate, undocumented or contradictory; or ""."""
-    return _Docstring(declared.__doc__ or "").note
+def note(instruction_class: type[Instruction]) -> str:
+    """The section Note of its docstring, on what is approximate, undocumented or contradictory.
+
+    "" if there is none.
+    """
+    return _Docstring(instruction_class.__doc__ or "").note
 
 
-def support(declared: type[Instruction]) -> dict[Engine, list[NeuronCore]]:
+def support(instruction_class: type[Instruction]) -> dict[Engine, list[NeuronCore]]:
     """Engine -> the cores on which it can run a typical instance of the instruction."""
-    return _support(declared, list(examples(declared)))
+    return _support(instruction_class, list(examples(instruction_class)))
 
 
 class _Docstring:
-    """A docstring split into summary, body, and the sections `Note` and `Source`."""
+    """A docstring split into its first paragraph, its body, and the sections Note and Source.
+
+    Attributes:
+        summary: the first paragraph, as Markdown like the others.
+        body: the paragraphs after it, without the two sections.
+        note: the section Note, or "".
+        source: the section Source, or "".
+    """
 
     def __init__(self, text: str) -> None:
         sections = re.split(
             rf"^({_NOTE_HEADING}|{_SOURCE_HEADING})", inspect.cleandoc(text), flags=re.MULTILINE
         )
-        first, *named = sections
-        parts = dict(zip(named[::2], map(inspect.cleandoc, named[1::2]), strict=True))
-        head, _, body = first.strip().partition("\n\n")
-        self.summary = _markdown_of(head)
+        untitled, *titled = sections
+        texts = dict(zip(titled[::2], map(inspect.cleandoc, titled[1::2]), strict=True))
+        first_paragraph, _, body = untitled.strip().partition("\n\n")
+        self.summary = _markdown_of(first_paragraph)
         self.body = _markdown_of(body)
-        self.note = _markdown_of(parts.get(_NOTE_HEADING, ""))
-        self.source = _markdown_of(parts.get(_SOURCE_HEADING, ""))
+        self.note = _markdown_of(texts.get(_NOTE_HEADING, ""))
+        self.source = _markdown_of(texts.get(_SOURCE_HEADING, ""))
 
 
 def _markdown_of(text: str) -> str:
@@ -120,13 +132,13 @@ def _section(title: str, text: str) -> str:
     return f"## {title}\n\n{text}" if text else ""
 
 
-def _class_name(declared: type[Instruction]) -> str:
-    return f"{declared.__module__}.{declared.__name__}"
+def _class_name(instruction_class: type[Instruction]) -> str:
+    return f"{instruction_class.__module__}.{instruction_class.__name__}"
 
 
-def _call_fields(declared: type[Instruction]) -> list[Field[Any]]:
+def _call_fields(instruction_class: type[Instruction]) -> list[Field[Any]]:
     """The fields that a kernel sets, keyword-only ones last."""
-    visible = [field for field in fields(declared) if not field.metadata.get("is_hidden")]
+    visible = [field for field in fields(instruction_class) if not field.metadata.get("is_hidden")]
     return sorted(visible, key=lambda field: field.kw_only is True)
 
 
@@ -148,10 +160,10 @@ def _enum_name(enumeration: type[Enum]) -> str:
     return "nisa." + re.sub(r"(?<=[a-z])(?=[A-Z])", "_", enumeration.__name__).lower()
 
 
-def _operands(declared: type[Instruction]) -> str:
+def _operands(instruction_class: type[Instruction]) -> str:
     rows = [
         (f"`{name}`", _ACCESS_WORDS[operand.access], *_operand(operand))
-        for name, operand in declared.operands.items()
+        for name, operand in instruction_class.operands.items()
     ]
     header = ("operand", "access", "axes", "memory", "dtypes")
     return markdown_table(header, rows) if rows else "It has none."
@@ -168,37 +180,37 @@ def _operand(operand: Operand) -> tuple[str, str, str]:
     return axes, memories, ", ".join(map(str, operand.dtypes)) or "any"
 
 
-def _parameters(declared: type[Instruction]) -> str:
+def _parameters(instruction_class: type[Instruction]) -> str:
     rows = [
         (
             f"`{field.name}`",
             "required" if field.default is MISSING else f"`{_value(field.default)}`",
-            _legal_values(declared, field),
+            _legal_values(instruction_class, field),
         )
-        for field in _call_fields(declared)
-        if field.name not in declared.operands
+        for field in _call_fields(instruction_class)
+        if field.name not in instruction_class.operands
     ]
     return markdown_table(("parameter", "default", "values"), rows) if rows else ""
 
 
-def _state(declared: type[Instruction]) -> str:
-    """The section on accesses beside tiles: registers, hidden state, other cores."""
-    visible = {field.name for field in _call_fields(declared)}
+def _state(instruction_class: type[Instruction]) -> str:
+    """The section on accesses other than to tiles: registers, hidden state, other cores."""
+    visible = {field.name for field in _call_fields(instruction_class)}
     rows = [
         (f"`{name}`, where it is a register", _ACCESS_WORDS[access])
-        for name, access in declared.registers.items()
+        for name, access in instruction_class.registers.items()
         if name in visible
     ]
-    rows += [(use.state.value, _ACCESS_WORDS[use.access]) for use in declared.state]
-    if declared.meeting is not Instruction.meeting:
+    rows += [(use.state.value, _ACCESS_WORDS[use.access]) for use in instruction_class.state]
+    if instruction_class.meeting is not Instruction.meeting:
         rows.append(("the other cores of its group", "waits for"))
     return markdown_table(("state", "access"), rows) if rows else ""
 
 
-def _legal_values(declared: type[Instruction], field: Field[Any]) -> str:
-    """The names of an enumeration, an operator's table, or the type."""
+def _legal_values(instruction_class: type[Instruction], field: Field[Any]) -> str:
+    """The legal values of a parameter: names of an enumeration, a table of operators, or a type."""
     if isinstance(field.default, Engine):
-        return ", ".join(engine.name for engine in Engine if _may_name(declared, engine))
+        return ", ".join(engine.name for engine in Engine if _may_name(instruction_class, engine))
     if isinstance(field.default, Enum):
         return ", ".join(member.name for member in type(field.default))
     if "op" in re.split(r"[_\d]", field.name):
@@ -206,26 +218,26 @@ def _legal_values(declared: type[Instruction], field: Field[Any]) -> str:
     return str(field.type).replace(" | ", " or ")
 
 
-def _may_name(declared: type[Instruction], engine: Engine) -> bool:
+def _may_name(instruction_class: type[Instruction], engine: Engine) -> bool:
     """True if some case on some core is legal with that engine named."""
-    instances = [on_engine(instance, engine) for instance in examples(declared)]
+    instances = [on_engine(instance, engine) for instance in examples(instruction_class)]
     is_named = engine is not Engine.unknown
     return is_named and any(priced(i, core) for i in instances for core in cores())
 
 
-def _engines(declared: type[Instruction], instances: Sequence[Instruction]) -> str:
+def _engines(instruction_class: type[Instruction], instances: Sequence[Instruction]) -> str:
     rows = [
-        (engine.label, *("yes" if core in having else _EMPTY_CELL for core in cores()))
-        for engine, having in _support(declared, instances).items()
+        (engine.label, *("yes" if core in supporting else _EMPTY_CELL for core in cores()))
+        for engine, supporting in _support(instruction_class, instances).items()
     ]
     return markdown_table(("engine", *(core.name for core in cores())), rows)
 
 
 def _support(
-    declared: type[Instruction], instances: Iterable[Instruction]
+    instruction_class: type[Instruction], instances: Iterable[Instruction]
 ) -> dict[Engine, list[NeuronCore]]:
     """Engine -> the cores on which one of the instances is legal on this engine."""
-    cores_of: dict[Engine, list[NeuronCore]] = {engine: [] for engine in declared.engines}
+    cores_of: dict[Engine, list[NeuronCore]] = {engine: [] for engine in instruction_class.engines}
     for instance in instances:
         for core in cores():
             supporting = cores_of[instance.chosen_engine(core)]
@@ -244,56 +256,58 @@ def priced(instance: Instruction, core: NeuronCore) -> Cost | None:
         return None
 
 
-def _family_constraints(declared: type[Instruction]) -> str:
-    """The constraints that collectives have in common."""
+def _family_constraints(instruction_class: type[Instruction]) -> str:
+    """The constraints that a collective inherits from its bases, "" for other instructions."""
     constraints = []
-    for base in declared.__mro__[1:] if declared.meets_ranks else ():
+    for base in instruction_class.__mro__[1:] if instruction_class.meets_ranks else ():
         check = vars(base).get("check")
-        is_own = check is declared.check
-        if check is not None and base is not Instruction and not is_own:
+        is_inherited = check is not None and check is not instruction_class.check
+        if is_inherited and base is not Instruction:
             text = _Docstring(check.__doc__ or "")
             constraints.append(f"- {text.summary}\n{text.body}".strip())
     return "\n".join(constraints)
 
 
-def _constraints(declared: type[Instruction]) -> str:
+def _constraints(instruction_class: type[Instruction]) -> str:
     """The section on constraints: those of the declarations, then the docstring of `check`."""
-    is_own = declared.check is not Instruction.check
-    own = _Docstring((declared.check.__doc__ or "") if is_own else "")
-    axes = [axis for operand in declared.operands.values() for axis in operand.axes]
+    operands = instruction_class.operands.values()
+    axes = [axis for operand in operands for axis in operand.axes]
     shared = sorted({axis for axis in axes if axes.count(axis) > 1} - {"1"})
-    same = f"Axes of one letter have one length: {', '.join(shared)}." if shared else ""
-    on_chip = any(m.is_on_chip for o in declared.operands.values() for m in o.memories)
-    start = (
-        _START_PARTITION_RULE if on_chip and ON_PARTITIONS.intersection(declared.engines) else ""
-    )
-    views = _views(declared) if on_chip else ""
-    first = f"- {own.summary}\n{own.body}".strip() if is_own else ""
-    family = _family_constraints(declared)
-    return "\n".join(
-        [*filter(None, [first, family]), *(f"- {s}" for s in (same, start, views) if s)]
-    )
+    is_on_chip = any(memory.is_on_chip for operand in operands for memory in operand.memories)
+    rules = []
+    if shared:
+        rules.append(f"Axes of one letter have one length: {', '.join(shared)}.")
+    if is_on_chip and ON_PARTITIONS.intersection(instruction_class.engines):
+        rules.append(_START_PARTITION_RULE)
+    if is_on_chip:
+        rules.append(_views(instruction_class))
+    of_check = ""
+    if instruction_class.check is not Instruction.check:
+        text = _Docstring(instruction_class.check.__doc__ or "")
+        of_check = f"- {text.summary}\n{text.body}".strip()
+    sections = [of_check, _family_constraints(instruction_class)]
+    return "\n".join([*filter(None, sections), *(f"- {rule}" for rule in rules if rule)])
 
 
-def _views(declared: type[Instruction]) -> str:
+def _views(instruction_class: type[Instruction]) -> str:
     """The operands that `.indirect()` may gather or scatter, in words."""
-    if not declared.indirect:
+    if not instruction_class.indirect:
         return ""
-    written, read = declared.indirect
+    written, read = instruction_class.indirect
     if not written:
         return "No operand may be an `.indirect()` view."
-    having = where(lambda core: core.features.indirection)
-    return f"{having[0].upper()}{having[1:]} `{written}` and `{read}` may be `.indirect()` views."
+    since = where(lambda core: core.features.indirection)
+    return f"{since[0].upper()}{since[1:]} `{written}` and `{read}` may be `.indirect()` views."
 
 
-def _values(declared: type[Instruction], text: _Docstring) -> str:
-    execute = _Docstring(declared.execute.__doc__ or "")
+def _values(instruction_class: type[Instruction], text: _Docstring) -> str:
+    execute = _Docstring(instruction_class.execute.__doc__ or "")
     return "\n\n".join(filter(None, [text.body, execute.summary, execute.body]))
 
 
-def _cost(declared: type[Instruction], instances: Sequence[Instruction]) -> str:
+def _cost(instruction_class: type[Instruction], instances: Sequence[Instruction]) -> str:
     """The section on cost: the formula, the cost of each typical instance, the facts used."""
-    formula = _Docstring(declared.cost.__doc__ or "")
+    formula = _Docstring(instruction_class.cost.__doc__ or "")
     legal = [i for i in instances if any(priced(i, core) for core in cores())]
     cases = list(dict.fromkeys(map(description, legal)))
     rows = [
@@ -376,8 +390,8 @@ def facts_read(instance: Instruction) -> set[str]:
             n = instance.verify(core)
         except IllegalInstruction:
             continue
-        watched: Any = _RecordingCore(core, read)
-        instance.cost(watched, n)
+        recording_core: Any = _RecordingCore(core, read)
+        instance.cost(recording_core, n)
     return read
 
 

@@ -121,6 +121,7 @@ class Activate2(Instruction, engines=(Engine.scalar,)):
         return activation_cost(core, n, self.op, self.reduce_res)
 
     def _check_operators(self) -> None:
+        """Refuse a pair (op0, op1) that the engine lacks, and reverse without an operator."""
         pair = tuple(_BYPASS if op is None else op for op in (self.op0, self.op1))
         if pair not in _PAIRS:
             self.refuse(
@@ -128,23 +129,23 @@ class Activate2(Instruction, engines=(Engine.scalar,)):
                 + ", ".join(f"({first}, {second})" for first, second in _PAIRS),
                 "use nisa.tensor_scalar for other operators",
             )
-        for name, op, is_reversed in zip(
-            ("0", "1"), pair, (self.reverse0, self.reverse1), strict=True
+        for stage, (op, is_reversed) in enumerate(
+            zip(pair, (self.reverse0, self.reverse1), strict=True)
         ):
             if is_reversed and op == _BYPASS:
                 self.refuse(
-                    f"reverse{name}=True with op{name} {op}; legal: with an operator",
-                    f"leave reverse{name} out",
+                    f"reverse{stage}=True with op{stage} {op}; legal: with an operator",
+                    f"leave reverse{stage} out",
                 )
 
 
 def _stage(
     op: str | None, operand: Tile | float, values: Float32Array, *, reverse: bool
 ) -> Float32Array:
-    """``values <op> operand``, reversed with `reverse`; `values` unchanged for bypass."""
+    """``values <op> operand``, sides swapped with `reverse`; `values` unchanged for bypass."""
     if op in (None, _BYPASS):
         return values
-    side = along_free_axis(operand, values)
+    broadcast = along_free_axis(operand, values)
     apply = ALU[op].apply
-    result = apply(side, values) if reverse else apply(values, side)
+    result = apply(broadcast, values) if reverse else apply(values, broadcast)
     return np.asarray(result, np.float32)

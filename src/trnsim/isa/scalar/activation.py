@@ -53,7 +53,7 @@ class Activation(Instruction, engines=(Engine.scalar,)):
 
     `scale` and `bias` are numbers or [P, 1] tiles; on v2 `bias` must be a tile. The Scalar Engine
     keeps one float32 sum per lane between instructions: reduce_cmd sets it to zero (reset), adds to
-    it (reduce), does both (reset_reduce) or neither (idle); `reduce_res` [P, 1] receives its value.
+    it (reduce), does both (reset_reduce) or neither (idle). `reduce_res` [P, 1] receives the sum.
 
     Note:
         AWS's pseudo code adds the old sum twice in `reduce`; its prose, followed here, adds it
@@ -94,8 +94,8 @@ class Activation(Instruction, engines=(Engine.scalar,)):
         values = self.data.load()
         vectors = [tile.bits() for tile in (self.scale, self.bias) if isinstance(tile, Tile)]
         # A function that may still refuse its inputs must leave dst as it was.
-        is_last = not machine.core.does(REDUCE_RES_MAY_ALIAS)
-        may_compute_in_dst = function.is_total and not is_last
+        writes_dst_last = not machine.core.does(REDUCE_RES_MAY_ALIAS)
+        may_compute_in_dst = function.is_total and not writes_dst_last
         out = self.dst.output(values, *vectors) if may_compute_in_dst else None
         if not (isinstance(self.scale, int | float) and self.scale == 1):
             values = np.multiply(values, along_free_axis(self.scale, values), out=out)
@@ -110,38 +110,38 @@ class Activation(Instruction, engines=(Engine.scalar,)):
             result = function.apply(values).astype(np.float32, copy=False)
         self.dst.store(result)
         accumulate(machine, self, result)
-        if is_last and self.reduce_res is not None:
+        if writes_dst_last and self.reduce_res is not None:
             self.dst.store(result)
 
     def plan(self) -> Plan | None:
         """A few functions of numpy on float32 tiles; sums in one call of BLAS."""
-        values = self._planned()
-        if values is None:
+        compute = self._float32_function()
+        if compute is None:
             return None
 
         def run(activation: Activation, machine: Machine) -> None:
             if activation._has_column_in_dst() or not machine.core.does(REDUCE_RES_MAY_ALIAS):
                 activation.execute(machine)
                 return
-            result = values(activation)
+            result = compute(activation)
             if activation.reduce_res is not None:
                 sums = _sums(result)
-                first = activation.data.start_partition
-                machine.accumulators[Engine.scalar].write(first, sums)
+                first_partition = activation.data.start_partition
+                machine.accumulators[Engine.scalar].write(first_partition, sums)
                 activation.reduce_res.array[...] = sums
 
         return run
 
     def batch_plan(self, core: NeuronCore) -> BatchPlan | None:
-        """As for a single instruction, for exact functions; with sums for each tile."""
-        values = self._planned()
+        """As `plan`, for exact functions; a reduce_res has the sums of each tile."""
+        compute = self._float32_function()
         is_exact = self.op in EXACT_FUNCTIONS and core.does(REDUCE_RES_MAY_ALIAS)
-        if values is None or not is_exact or self._has_column_in_dst():
+        if compute is None or not is_exact or self._has_column_in_dst():
             return None
 
         def run(activation: Activation, machine: Machine) -> None:
             del machine
-            result = values(activation)
+            result = compute(activation)
             if activation.reduce_res is not None:
                 activation.reduce_res.array[...] = _sums(result)
 
@@ -149,17 +149,19 @@ class Activation(Instruction, engines=(Engine.scalar,)):
 
     def _has_column_in_dst(self) -> bool:
         """True if `scale` or `bias` may share bytes with `dst`."""
-        data = self.dst.storage.data
+        dst_bytes = self.dst.storage.data
         columns = [tile for tile in (self.scale, self.bias) if isinstance(tile, Tile)]
         return any(
-            tile.storage is self.dst.storage or (data is not None and tile.storage.data is data)
+            tile.storage is self.dst.storage
+            or (dst_bytes is not None and tile.storage.data is dst_bytes)
             for tile in columns
         )
 
-    def _planned(self) -> Callable[[Activation], Float32Array] | None:
-        """A function that computes dst and returns it; None unless all is plain float32.
+    def _float32_function(self) -> Callable[[Activation], Float32Array] | None:
+        """A function that computes dst and returns its values; None unless it applies.
 
-        The accumulator is either left as it is, or reset and written to a column `reduce_res`.
+        It applies to plain float32 tiles, if the accumulator is either not used, or reset and
+        written to a column `reduce_res`.
         """
         has_scale = isinstance(self.scale, Tile) or self.scale != 1
         steps: list[tuple[np.ufunc, str]] = [(np.multiply, "scale")] if has_scale else []
@@ -206,7 +208,7 @@ class ActivationReduce(Instruction, engines=(Engine.scalar,)):
     scale: Tile | float = vector_or_number("P 1", SBUF, PSUM, default=1.0)
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """As activation.
+        """As activation with reset_reduce.
 
         - `reduce_op` is add.
         - `scale` is float32; `bias` is not tfloat32, and on v2 a tile.
@@ -233,11 +235,12 @@ class ActivationReduce(Instruction, engines=(Engine.scalar,)):
         return self._activation().cost(core, n)
 
     def _verify_number(self, name: str, operand: Operand, value: object) -> None:
-        """Check it like any operand; but reduce_res may be None although it has no default."""
+        """As for any operand; but reduce_res may be None although it has no default."""
         if name != "reduce_res" or value is not None:
             super()._verify_number(name, operand, value)
 
     def _activation(self) -> Activation:
+        """The activation with reset_reduce that computes the same."""
         return Activation(
             self.dst,
             self.op,
@@ -259,7 +262,7 @@ def named_function(instruction: Instruction, op: str) -> ActivationFunction:
 
 
 def check_scaled(instruction: Activation | ActivationReduce, core: NeuronCore) -> None:
-    """Refuse a function that needs a slope, and scales and biases that the core lacks."""
+    """Refuse a function that needs a slope, and a scale or bias that the core does not take."""
     op, scale, bias = instruction.op, instruction.scale, instruction.bias
     if named_function(instruction, op).takes_relu_param:
         raise Unspecified(
@@ -314,30 +317,30 @@ def _function_of(
     apply, is_total = function.apply, function.is_total
     is_ufunc = isinstance(apply, np.ufunc)
 
-    def values(activation: Activation) -> Float32Array:
+    def compute(activation: Activation) -> Float32Array:
         dst, values = activation.dst, activation.data.array
-        out = dst.array
-        target = out if is_total else None
+        dst_array = dst.array
+        out = dst_array if is_total else None
         for operate, name in steps:
-            values = operate(values, column_or_number(getattr(activation, name), dst), out=target)
-            target = values
+            values = operate(values, column_or_number(getattr(activation, name), dst), out=out)
+            out = values
         if not is_total:
             check_values(activation, function, values)
         if is_ufunc:
-            result = apply(values, out=target)
+            result = apply(values, out=out)
         else:
             result = apply(values).astype(np.float32, copy=False)
-        if result is not out:
-            out[...] = result
+        if result is not dst_array:
+            dst_array[...] = result
         return result
 
-    return values
+    return compute
 
 
 def _sums(result: Float32Array) -> Float32Array:
-    """The sums along the last axis, added to accumulators that were reset to zero."""
+    """The accumulators after a reset: zero plus the sums along the last axis, [P, 1]."""
     reduce = ALU["add"].reduce
-    assert reduce is not None  # noqa: S101  it has one
+    assert reduce is not None  # noqa: S101  add has one
     sums: Float32Array = np.add(reduce(result, axis=-1)[..., None], np.float32(0))
     return sums
 
@@ -370,20 +373,20 @@ def accumulate(
     """
     name, command = instruction.reduce_op or "add", instruction.reduce_cmd
     registers = machine.accumulators[Engine.scalar]
-    first, lanes = instruction.data.start_partition, len(result)
+    start, lanes = instruction.data.start_partition, len(result)
     if command in _RESETS:
-        registers.write(first, np.full((lanes, 1), IDENTITIES[name], np.float32))
+        registers.write(start, np.full((lanes, 1), IDENTITIES[name], np.float32))
     if command in _REDUCES:
-        held = registers.read(first, lanes)
-        registers.write(first, ALU[name].apply(held, reduced_along_free_axes(name, result)))
+        old = registers.read(start, lanes)
+        registers.write(start, ALU[name].apply(old, reduced_along_free_axes(name, result)))
     if instruction.reduce_res is not None:
-        instruction.reduce_res.store(registers.read(first, lanes))
+        instruction.reduce_res.store(registers.read(start, lanes))
 
 
 def activation_cost(core: NeuronCore, n: Dims, op: str, reduce_res: Tile | None) -> Cost:
     """max(MIN_II, F), plus the time to read the accumulator if `reduce_res` is given.
 
-    The function's table is loaded before, if the engine holds another one.
+    The engine first loads the function's table, if it holds another one.
     """
     extra = core.accumulator_read_cycles if reduce_res is not None else 0.0
     cost = lane_cost(core, Engine.scalar, n.F, extra)
@@ -394,12 +397,12 @@ def activation_cost(core: NeuronCore, n: Dims, op: str, reduce_res: Tile | None)
 
 
 def reduced_along_free_axes(name: str, values: Float32Array) -> Float32Array:
-    """`values` [P, ...] reduced to [P, 1] by the ALU operator `name`, from first to last."""
+    """`values` [P, ...] reduced to [P, 1] by the ALU operator `name`."""
     flat = values.reshape(len(values), -1)
     operator = ALU[name]
     if operator.reduce is not None:
         return np.asarray(operator.reduce(flat, axis=1), np.float32).reshape(-1, 1)
     # abs_max and abs_min keep the later of equal magnitudes, as the operator does.
     backwards = np.abs(flat[:, ::-1])
-    place = backwards.argmax(axis=1) if name == "abs_max" else backwards.argmin(axis=1)
-    return np.take_along_axis(flat[:, ::-1], place[:, None], axis=1)
+    index = backwards.argmax(axis=1) if name == "abs_max" else backwards.argmin(axis=1)
+    return np.take_along_axis(flat[:, ::-1], index[:, None], axis=1)

@@ -13,7 +13,8 @@ from trnsim.isa.language.instruction import Instruction
 from trnsim.isa.language.support import check_support
 from trnsim.memory import SnakeIndex, Tile
 
-_GROUP_PARTITIONS = 32  # nki.language.NkiTensor.indirect
+_GROUP_PARTITIONS = 32
+"""Partitions that share their offsets. Source: nki.language.NkiTensor.indirect."""
 
 
 def index_of(tile: object) -> SnakeIndex | None:
@@ -24,12 +25,15 @@ def index_of(tile: object) -> SnakeIndex | None:
 
 
 def share_by_quadrant(instruction: Instruction, *names: str) -> None:
-    """Make 32 partitions share their offsets, as on the Tensor Engine, instead of 16."""
+    """Make 32 partitions, instead of 16, share the offsets of the operands `names`.
+
+    That is how the Tensor Engine reads the index of an `.indirect()` view.
+    """
     for name in names:
         tile, index = getattr(instruction, name), index_of(getattr(instruction, name))
         if index is not None and index.group_partitions != _GROUP_PARTITIONS:
-            wide = replace(index, group_partitions=_GROUP_PARTITIONS)
-            setattr(instruction, name, Tile(tile.storage, tile.dtype, tile.pattern, wide))
+            index = replace(index, group_partitions=_GROUP_PARTITIONS)
+            setattr(instruction, name, Tile(tile.storage, tile.dtype, tile.pattern, index))
 
 
 def check_array_indirection(
@@ -38,12 +42,13 @@ def check_array_indirection(
     partners: dict[str, str],
     position: tuple[int, ...] | None,
 ) -> None:
-    """Refuse indirection on cores without it, with tiling, or with a misplaced index.
+    """Refuse indirect operands before v4, off tile_position (0, 0), or with a misplaced index.
 
     Args:
         instruction: the instruction to check.
         core: the core that runs it.
-        partners: indirect operand -> the operand with which its index must start, or "".
+        partners: operand that may be indirect -> the operand at whose start partition its index
+            must start, or "".
         position: the instruction's tile_position.
     """
     source = f"{instruction.source}, Tensor indirection"

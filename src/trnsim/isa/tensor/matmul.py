@@ -42,9 +42,10 @@ from trnsim.memory import Tile
 
 _FP8 = (FLOAT8_E4M3, FLOAT8_E5M2, FLOAT8_E4M3FN)
 _INPUTS = (BFLOAT16, FLOAT16, FLOAT32, TFLOAT32, *_FP8)
-_WIDE = (FLOAT32, TFLOAT32)
+_FOUR_BYTE_INPUTS = (FLOAT32, TFLOAT32)
 _INDIRECT_INPUTS = (BFLOAT16, FLOAT16, *_FP8)
-_ROWS = 2
+_DOUBLE_ROWS = 2
+"""Contraction elements that a processing element takes at once with perf_mode double_row."""
 _INDEX_PARTNERS = {"stationary": "stationary", "moving": "moving", "dst": "stationary"}
 _TYPES = "nki.isa.nc_matmul, Data types"
 _DOUBLE_ROW = "trainium2_arch.rst, Double FP8 Matmul Performance"
@@ -88,7 +89,7 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
         share_by_quadrant(self, *_INDEX_PARTNERS)
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """K and M up to 128, N up to 512; on v4 up to 4096, or 8192 with a bfloat16 dst.
+        """K and M up to 128, N up to 512; on v4 N up to 4096, or 8192 with a bfloat16 dst.
 
         - dst is float32, from v4 on also bfloat16; before v4 it stays within one PSUM bank.
         - Both inputs are float32 or tfloat32, or neither; float8_e4m3fn from v4 on, and not with
@@ -117,17 +118,18 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
         if self.is_transpose and machine.core.features.bit_transpose:
             self._transpose()
             return
-        rows = self.stationary.partitions * self._pairs
+        rows = self.stationary.partitions * self._rows_at_once
         stationary = self.stationary.load().reshape(rows, -1)
         moving = self.moving.load().reshape(rows, -1)
         multiply_onto(self, machine.core, self.dst, stationary.T, moving, self.accumulate)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """max(N, min(64, M)) Tensor Engine cycles a pass; float32 takes four passes.
+        """max(N, min(64, M)) Tensor Engine cycles per pass; float32 takes four passes.
 
-        Two passes if a float32 input has only ones and zeros, or in transpose mode from v3 on; v4
-        runs a transpose in the background of the next instruction. A stationary tile that the array
-        does not hold is loaded first in M / 2 cycles; a float32 tile is loaded in the background.
+        Float32 takes two passes if an input is declared to have only ones and zeros, or in
+        transpose mode from v3 on; v4 runs a transpose in the background of the next instruction. A
+        stationary tile that the array does not hold is loaded first in M / 2 cycles; a float32 tile
+        is loaded in the background.
         """
         passes = 1.0
         if self.moving.dtype == FLOAT32:
@@ -139,7 +141,7 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
         if self.is_transpose:
             passes = passes / core.background_transpose_speedup
         cycles = passes * streaming_cycles(core, n.N, n.M)
-        flops = 2.0 * n.K * self._pairs * n.M * n.N
+        flops = 2.0 * n.K * self._rows_at_once * n.M * n.N
         columns = 0 if self.moving.dtype == FLOAT32 else n.M
         return array_cost(core, cycles, flops, self.tile_size, loaded_columns=columns)
 
@@ -154,14 +156,14 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
         return [transposed_dst(self.dst)] if self.is_transpose else [self.dst]
 
     @property
-    def _pairs(self) -> int:
+    def _rows_at_once(self) -> int:
         """Contraction elements that a processing element takes at once."""
-        return _ROWS if self.perf_mode is MatmulPerfMode.double_row else 1
+        return _DOUBLE_ROWS if self.perf_mode is MatmulPerfMode.double_row else 1
 
     def _bind(self, name: str, axes: tuple[str, ...], tile: Tile, n: Dims) -> None:
         """As for any operand, but double_row contracts over the first free axis as well."""
         if self.perf_mode is MatmulPerfMode.double_row and name != "dst":
-            if len(tile.shape) <= _ROWS or tile.shape[1] != _ROWS:
+            if len(tile.shape) <= _DOUBLE_ROWS or tile.shape[1] != _DOUBLE_ROWS:
                 self.refuse(
                     f"`{name}` is {tile} with perf_mode double_row; legal: [K, 2, free]",
                     "split the contraction in two halves along the first free axis",
@@ -171,10 +173,11 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
         super()._bind(name, axes, tile, n)
 
     def _check_dtypes(self, core: NeuronCore) -> None:
+        """Refuse dtypes that the core lacks, and pairs of inputs that do not go together."""
         inputs = (self.stationary.dtype, self.moving.dtype)
         check_dtypes(self, core, *inputs)
         stationary, moving = inputs
-        if (stationary in _WIDE) != (moving in _WIDE):
+        if (stationary in _FOUR_BYTE_INPUTS) != (moving in _FOUR_BYTE_INPUTS):
             self.refuse(
                 f"stationary {stationary} with moving {moving}; legal: both float32/tfloat32, or "
                 "neither",
@@ -270,16 +273,16 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
             )
         rows = self.stationary.partitions
         moving = self.moving.load().reshape(rows, -1)
-        picks = moving != 0
-        picked = picks.sum(axis=0)
-        if (picked > 1).any() or (moving[picks] != 1).any():
+        is_one = moving != 0
+        ones_by_column = is_one.sum(axis=0)
+        if (ones_by_column > 1).any() or (moving[is_one] != 1).any():
             raise Unspecified(
                 f"nc_matmul: is_transpose=True with moving {self.moving}, which is no identity "
                 "matrix; AWS documents identity matrices alone",
                 fix="pass nl.shared_identity_matrix, or leave is_transpose out",
                 source="nki.isa.nc_matmul, Transpose mode",
             )
-        bits = self.stationary.bits().reshape(rows, -1)[picks.argmax(axis=0)]
-        bits[picked == 0] = 0
+        bits = self.stationary.bits().reshape(rows, -1)[is_one.argmax(axis=0)]
+        bits[ones_by_column == 0] = 0
         put_transposed(self.dst, bits.T)
         mark_started(self.dst)

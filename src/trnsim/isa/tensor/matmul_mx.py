@@ -66,19 +66,19 @@ _SCALE_LAYOUT = "mxfp-matmul.rst, Scale Tensor; Packing Scale Values"
 
 
 class MxInstruction(Instruction, engines=()):
-    """Common base of quantize_mx and nc_matmul_mx: the feature check and the place of scales."""
+    """Common base of quantize_mx and nc_matmul_mx: checks of the core and of scale tiles."""
 
     def accesses(self) -> tuple[list[Tile], list[Tile]]:
-        """As usual, but only the rows of a scale tile that hold the scales of its data."""
+        """The operands; of a scale tile only the rows that hold the scales of its data."""
         read_tiles, written_tiles = super().accesses()
-        return self._in_use(read_tiles), self._in_use(written_tiles)
+        return self._rows_in_use(read_tiles), self._rows_in_use(written_tiles)
 
     def fully_written_tiles(self) -> list[Tile]:
         """The tiles that it writes, without the other rows of a scale tile."""
         return self.accesses()[1]
 
-    def _in_use(self, tiles: list[Tile]) -> list[Tile]:
-        """The tiles, with scale tiles replaced by their rows that hold scales."""
+    def _rows_in_use(self, tiles: list[Tile]) -> list[Tile]:
+        """The tiles, with each scale tile replaced by its rows that hold scales."""
         partitions = {
             id(getattr(self, name)): data.partitions
             for name, data in self._scaled().items()
@@ -87,8 +87,9 @@ class MxInstruction(Instruction, engines=()):
         used: list[Tile] = []
         for tile in tiles:
             count = partitions.get(id(tile), 0)
-            is_whole = count % QUADRANT or not 0 < scale_rows(count) <= tile.partitions
-            used += [tile] if is_whole else scale_tiles(tile, count)
+            # Counts that `check` refuses have no rows of scales.
+            is_undivided = count % QUADRANT or not 0 < scale_rows(count) <= tile.partitions
+            used += [tile] if is_undivided else scale_tiles(tile, count)
         return used
 
     def _scaled(self) -> dict[str, Tile]:
@@ -125,6 +126,7 @@ class MxInstruction(Instruction, engines=()):
             self._check_quadrant(name, scale, data)
 
     def _check_quadrant(self, name: str, scale: Tile, data: Tile) -> None:
+        """Refuse scales in another quadrant than their data, if the kernel fixed both addresses."""
         is_placed = scale.storage.is_placed and data.storage.is_placed
         quadrants = (scale.start_partition // QUADRANT, data.start_partition // QUADRANT)
         if is_placed and quadrants[0] != quadrants[1]:
@@ -136,7 +138,7 @@ class MxInstruction(Instruction, engines=()):
             )
 
     def _verify_start(self, core: NeuronCore, name: str, tile: Tile) -> None:
-        """Scales may start 4, 8 or 12 partitions into a quadrant."""
+        """As for any operand, but scales may start 4, 8 or 12 partitions into a quadrant."""
         if name not in self._scaled():
             super()._verify_start(core, name, tile)
         elif tile.start_partition % QUADRANT not in _SCALE_STARTS:
@@ -199,9 +201,9 @@ class QuantizeMx(MxInstruction, engines=(Engine.vector,)):
         self.dst.put(pack_x4(ungrouped(blocks.elements)))
         self._pad_scales()
         codes = blocks.scales.view(self.dst_scale.dtype.dtype)
-        for quadrant, part in enumerate(scale_tiles(self.dst_scale, self.src.partitions)):
+        for quadrant, rows in enumerate(scale_tiles(self.dst_scale, self.src.partitions)):
             first = quadrant * QUADRANT_GROUPS
-            part.put(codes[first : first + QUADRANT_GROUPS])
+            rows.put(codes[first : first + QUADRANT_GROUPS])
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """max(MIN_II, F / 4): four elements per partition and cycle."""
@@ -221,7 +223,7 @@ class QuantizeMx(MxInstruction, engines=(Engine.vector,)):
         ]
 
     def _pad_scales(self) -> None:
-        """Write zero to unwritten rows; scales that were packed there before stay."""
+        """Write zero to unwritten rows of dst_scale; scales that were packed there before stay."""
         scale = self.dst_scale
         if scale.index is None:
             scale.array.view(np.uint8)[~scale.written_flags()] = 0
@@ -318,6 +320,7 @@ class NcMatmulMx(MxInstruction, engines=(Engine.tensor,)):
                 self._refuse_pair(name)
 
     def _refuse_pair(self, name: str) -> None:
+        """Refuse a scale operand `name` that is not indexed as its data is."""
         self.refuse(
             f"`{name}` and its data differ in indirection; legal: the same index for both, or none",
             "pass both with .indirect() of one index",

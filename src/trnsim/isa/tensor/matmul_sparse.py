@@ -40,7 +40,7 @@ from trnsim.memory import Tile
 
 _SOURCE = "nki.isa.sparse_matmul (trainium2_arch.rst, M:N Structured Sparsity)"
 _INPUTS = (BFLOAT16, FLOAT16, TFLOAT32, FLOAT8_E4M3, FLOAT8_E5M2, FLOAT8_E4M3FN)
-_TAGS = 4
+_TAGS = 4  # per element of uint16
 _TAG_BITS = 4
 _TAG_MASK = 0xF
 _MOVING_AXES = 3
@@ -49,8 +49,8 @@ _MOVING_AXES = 3
 class NcMatmulSparse(Instruction, engines=(Engine.tensor,), source=_SOURCE, is_in_nki_isa=False):
     """``dst (+)= expand(stationary, tag).T @ moving``, with a stationary tile of M:N sparsity.
 
-    Stationary [K, M] holds `kept` of every R * `kept` values along the contraction, where R is
-    `compress_ratio`. Moving is [K, R, N]; its element (k, r) is number ``k * R + r`` of the
+    Stationary [K, M] holds `kept` of each block of R * `kept` values along the contraction, where R
+    is `compress_ratio`. Moving is [K, R, N]; its element (k, r) is number ``k * R + r`` of the
     contraction. Tag [K, M / 4] of uint16 holds the index of each value within its block, 4 bits
     each, four per element, the first in the lowest bits.
 
@@ -113,14 +113,17 @@ class NcMatmulSparse(Instruction, engines=(Engine.tensor,), source=_SOURCE, is_i
 
     @property
     def _pattern(self) -> str:
+        """The sparsity pattern, such as "4:8": 4 of each 8 values are stored."""
         return f"{self.kept}:{self.kept * self.compress_ratio}"
 
     def _tags(self) -> Array:
+        """The index of each stationary value within its block, [K, M]."""
         packed = self.tag.bits().reshape(self.tag.partitions, -1, 1)
         shifts = np.arange(0, _TAGS * _TAG_BITS, _TAG_BITS, dtype=np.uint16)
         return ((packed >> shifts) & np.uint16(_TAG_MASK)).reshape(len(packed), -1)
 
     def _check_pattern(self, n: Dims) -> None:
+        """Refuse a sparsity pattern that the array lacks, and a moving tile of another shape."""
         if self._pattern not in SPARSITY_PATTERNS:
             self.refuse(
                 f"compress_ratio={self.compress_ratio}, kept={self.kept}, which is "

@@ -19,7 +19,9 @@ from trnsim.isa.tensor.array_indirection import index_of
 from trnsim.memory import Tile
 
 QUADRANT: Final = 32
+"""Partitions of a quadrant."""
 PACKED_ELEMENTS: Final = 4
+"""Numbers in an element of a packed dtype."""
 GROUP_PARTITIONS: Final = 8
 QUADRANT_GROUPS: Final = QUADRANT // GROUP_PARTITIONS
 
@@ -30,13 +32,14 @@ def scale_rows(partitions: int) -> int:
 
 
 def scale_tiles(scale: Tile, partitions: int) -> list[Tile]:
-    """The rows with the scales of `partitions` of data: a tile of four rows per quadrant."""
+    """The rows of `scale` for data of `partitions` partitions: a tile of 4 rows per quadrant."""
     return [
         _rows(scale, first, first + QUADRANT_GROUPS) for first in range(0, partitions, QUADRANT)
     ]
 
 
 def _rows(tile: Tile, first: int, end: int) -> Tile:
+    """Rows `first` to `end` of `tile`, and of an `.indirect()` view with its quadrant's index."""
     index = index_of(tile)
     if index is not None:
         source = index.source
@@ -46,12 +49,12 @@ def _rows(tile: Tile, first: int, end: int) -> Tile:
 
 
 def grouped(flat: Array) -> Array:
-    """[P, 4 F] as [P / 8, F, 32]; the values along the last axis share a scale."""
+    """`flat` [P, 4 F] as [P / 8, F, 32]; the values along the last axis share a scale."""
     split = flat.reshape(len(flat) // GROUP_PARTITIONS, GROUP_PARTITIONS, -1, PACKED_ELEMENTS)
     return split.transpose(0, 2, 1, 3).reshape(len(split), -1, MX_BLOCK)
 
 
 def ungrouped(groups: Array) -> Array:
-    """[P / 8, F, 32] as [P, 4 F]."""
+    """`groups` [P / 8, F, 32] as [P, 4 F]: the inverse of `grouped`."""
     split = groups.reshape(*groups.shape[:2], GROUP_PARTITIONS, PACKED_ELEMENTS)
     return split.transpose(0, 2, 1, 3).reshape(len(groups) * GROUP_PARTITIONS, -1)

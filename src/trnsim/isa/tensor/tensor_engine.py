@@ -23,14 +23,15 @@ _PAIR = 2
 
 
 def moving_free_max(instruction: Instruction, core: NeuronCore, dst: Tile) -> int:
-    """Maximum number of columns of one matmul, which depend on the dtype of `dst`.
+    """Maximum number of columns of one matmul, which depends on the dtype of `dst`.
 
     The larger limit for bfloat16 holds for nc_matmul only in versions of NKI that document it.
     """
-    is_short = dst.dtype == BFLOAT16
+    has_larger_limit = dst.dtype == BFLOAT16
     if instruction.opcode == "nc_matmul":
-        is_short = is_short and core.nki.follows(MATMUL_BF16_8192)
-    return int(core.features.matmul_bfloat16_columns_max if is_short else core.moving_free_max)
+        has_larger_limit = has_larger_limit and core.nki.follows(MATMUL_BF16_8192)
+    features = core.features
+    return int(features.matmul_bfloat16_columns_max if has_larger_limit else core.moving_free_max)
 
 
 def dst_dtypes(core: NeuronCore) -> tuple[Dtype, ...]:
@@ -84,7 +85,15 @@ def check_tiling(
     position: tuple[int, ...] | None,
     size: tuple[int, ...] | None,
 ) -> None:
-    """Refuse tiles of the array with illegal sizes or starts, or too small for stationary."""
+    """Refuse tiles of the array with illegal sizes or starts, or too small for `stationary`.
+
+    Args:
+        instruction: the matmul.
+        core: the core that runs it.
+        n: its axis lengths.
+        position: tile_position, the first row and column of the tile; None or () for none.
+        size: tile_size, rows and columns of the tile; None or () for the whole array.
+    """
     if not position and not size:
         return
     if not position or not size or len(position) != _PAIR or len(size) != _PAIR:
@@ -105,7 +114,7 @@ def check_tiling(
 def _check_edges(
     instruction: Instruction, core: NeuronCore, position: tuple[int, ...], size: tuple[int, ...]
 ) -> None:
-    """Refuse an illegal tile length along an edge of the array, or a start between multiples."""
+    """Refuse an illegal tile length along an edge of the array, or a start at no multiple of it."""
     source = f"{instruction.source}, Tiling mode"
     edges = (int(core.pe_rows), int(core.pe_columns))
     for name, edge, start, length in zip(("row", "column"), edges, position, size, strict=True):
@@ -126,13 +135,14 @@ def _check_edges(
 
 
 def _listed(numbers: Iterable[int]) -> str:
+    """The numbers with commas between."""
     return ", ".join(map(str, numbers))
 
 
 def tile_sizes(core: NeuronCore, edge: int) -> list[int]:
     """The legal tile lengths along an edge of the array: 128, 64 and, from v3 on, 32."""
-    halves = (edge, edge // 2, edge // (2 * 2))
-    return [length for length in halves if length >= core.pe_tile_minimum]
+    lengths = (edge, edge // 2, edge // (2 * 2))
+    return [length for length in lengths if length >= core.pe_tile_minimum]
 
 
 def multiply_onto(
@@ -153,7 +163,7 @@ def multiply_onto(
         UndefinedBehavior: for accumulation onto elements that no matmul wrote last.
     """
     out = dst.output() if dst.shape == (left.shape[0], right.shape[1]) else None
-    is_first = accumulate is None and (_is_first_there(core, dst) or is_fresh(dst))
+    is_first = accumulate is None and (_is_first_in_pattern(core, dst) or is_fresh(dst))
     if accumulate is False or is_first:
         dst.store(_product(left, right, out))
         mark_started(dst)
@@ -176,8 +186,8 @@ _written_as: Final[WeakKeyDictionary[Storage, set[AccessPattern]]] = WeakKeyDict
 """Tensor -> the patterns in which matmuls wrote to it, on AWS's simulator before NKI 0.6."""
 
 
-def _is_first_there(core: NeuronCore, dst: Tile) -> bool:
-    """True on AWS's older simulator, if no matmul has written to `dst` in this very pattern."""
+def _is_first_in_pattern(core: NeuronCore, dst: Tile) -> bool:
+    """True on AWS's simulator before NKI 0.6, if no matmul has written to dst's very pattern."""
     if core.does(OVERLAPS_ACCUMULATE):
         return False
     patterns = _written_as.setdefault(dst.storage, set())
@@ -215,10 +225,10 @@ def array_cost(
 ) -> Cost:
     """Interval: `cycles`; latency: the time in which the last column crosses the array's rows.
 
-    Published profiles show a longer latency: `tensor_dependent_s` on top.
+    Published profiles show a longer latency: `tensor_dependent_s` is added.
 
-    A matmul on a tile of the array leaves the other tiles to others: its interval is its share of
-    the cycles, and the rest is latency.
+    A matmul on a tile of the array leaves the other tiles to other matmuls: its interval is its
+    share of the cycles, and the other cycles are latency.
 
     The stationary tile is loaded first, unless the array holds it already. AWS documents loads in
     the background, up to four times as fast as a matmul. Published times agree only for float32,
@@ -231,7 +241,7 @@ def array_cost(
         flops: floating-point operations.
         size: the instruction's tile_size, rows and columns of the array; None for the whole array.
         loaded_columns: columns of the stationary tile whose load takes time of its own.
-        held_read: position of the stationary tile among the tiles that the instruction reads.
+        held_read: index of the stationary tile among the tiles that the instruction reads.
 
     Source: nki.isa.nc_matmul, Tiling mode; trainium_inferentia2_arch.rst, Background and Fast
     LoadStationary.
@@ -252,7 +262,10 @@ def array_cost(
 
 
 def streaming_cycles(core: NeuronCore, columns: int, stationary_columns: int) -> float:
-    """max(N, min(64, M)): the interval of one pass of the moving tile."""
+    """max(N, min(64, M)) cycles: the interval of one pass of the moving tile.
+
+    N is `columns`, of the moving tile, and M is `stationary_columns`.
+    """
     return larger(columns, smaller(core.minimum_interval_cycles, stationary_columns))
 
 
@@ -274,7 +287,7 @@ def is_started(dst: Tile) -> bool:
 
 
 def _dense_runs(dst: Tile) -> tuple[AccessPattern, int]:
-    """The tile's contiguous runs in the tensor's dense bytes, and the bytes of one run."""
+    """The pattern of the tile's contiguous runs in the tensor's dense bytes, and a run's bytes."""
     runs, run_bytes = dst.layout.runs
     return dst.storage.dense_pattern(runs), run_bytes
 
@@ -291,7 +304,7 @@ def _flags(mask: ByteMask, dst: Tile) -> Array:
 
 
 def _check_started(instruction: Instruction, core: NeuronCore, dst: Tile) -> None:
-    """Refuse accumulate=True onto elements that no matmul (on some cores: nothing) has written."""
+    """Refuse accumulate=True onto elements that no matmul has written; on v4, that nothing has."""
     if is_started(dst):
         return
     is_written = dst.is_written()
@@ -309,7 +322,7 @@ def _check_started(instruction: Instruction, core: NeuronCore, dst: Tile) -> Non
 
 
 def _check_not_set_by_others(instruction: Instruction, core: NeuronCore, dst: Tile) -> None:
-    """On cores where matmuls add only to matmuls, refuse sums that others have overwritten."""
+    """Before v4, refuse accumulation onto elements that another instruction has overwritten."""
     storage = dst.storage
     if core.features.matmul_onto_written or not storage.is_set_by_others:
         return

@@ -22,6 +22,7 @@ from trnsim.isa.tensor.tensor_engine import (
 from trnsim.memory import Tile
 
 _WIDE_BYTES = 2
+"""Bytes of an element to which FP8 is transposed."""
 
 
 class NcTranspose(Instruction, engines=(Engine.tensor, Engine.vector)):
@@ -40,9 +41,11 @@ class NcTranspose(Instruction, engines=(Engine.tensor, Engine.vector)):
     engine: Engine = Engine.unknown
 
     def chosen_engine(self, core: NeuronCore) -> Engine:
-        """The Tensor Engine from SBUF to PSUM, else the Vector Engine."""
-        is_honoured = core.nki.follows(NC_TRANSPOSE_ON_GIVEN_ENGINE)
-        if self.engine is not Engine.unknown and is_honoured:
+        """The engine that the kernel names; else the Tensor Engine from SBUF to PSUM.
+
+        Else the Vector Engine. Some versions of NKI do not heed the engine that is named.
+        """
+        if self.engine is not Engine.unknown and core.nki.follows(NC_TRANSPOSE_ON_GIVEN_ENGINE):
             return self.engine
         is_tensor = self.data.memory is SBUF and self.dst.memory is PSUM
         return Engine.tensor if is_tensor else Engine.vector
@@ -117,16 +120,15 @@ class NcTranspose(Instruction, engines=(Engine.tensor, Engine.vector)):
 
     def fully_written_tiles(self) -> list[Tile]:
         """Dst; on the Tensor Engine with the zero upper bytes of spaced FP8 elements."""
-        on_array = self.engine is not Engine.vector and self.dst.memory is PSUM
-        return [transposed_dst(self.dst) if on_array else self.dst]
+        may_be_on_array = self.engine is not Engine.vector and self.dst.memory is PSUM
+        return [transposed_dst(self.dst) if may_be_on_array else self.dst]
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """Tensor Engine: max(P, min(64, F)) a pass; Vector Engine: max(MIN_II, F).
+        """Tensor Engine: max(P, min(64, F)) per pass; Vector Engine: max(MIN_II, F).
 
-        On the array it is a matmul of data [P, F] with an identity matrix [P, P]. The data is
-        loaded first in F / 2 cycles, unless its elements have four bytes.
-        Four-byte data takes four passes, two from v3 on; v4 runs a transpose in the background of
-        the next instruction.
+        On the Tensor Engine it is a matmul of data [P, F] with an identity matrix [P, P]. The data
+        is loaded first in F / 2 cycles, unless its elements have four bytes. Four-byte data takes
+        four passes, two from v3 on; v4 runs a transpose in the background of the next instruction.
         """
         if self.chosen_engine(core) is Engine.vector:
             return lane_cost(core, Engine.vector, n.F)
@@ -140,6 +142,7 @@ class NcTranspose(Instruction, engines=(Engine.tensor, Engine.vector)):
 
 
 def _has_non_finite(bits: Array, dtype: Dtype) -> bool:
+    """True if one of the elements, as stored, is NaN or infinite."""
     return dtype.is_float and not np.isfinite(to_float32(bits)).all()
 
 
@@ -161,7 +164,10 @@ def transposed_dst(dst: Tile) -> Tile:
 
 
 def put_transposed(dst: Tile, bits: Array) -> None:
-    """Write `bits` to dst: FP8 as 16 bits with a zero upper byte, a wider dst gets values."""
+    """Write `bits`, an array as stored, to dst.
+
+    FP8 is written as 16 bits with a zero upper byte; a dst of another width gets the values.
+    """
     target = transposed_dst(dst)
     if bits.dtype.itemsize == 1 and target.dtype.itemsize == _WIDE_BYTES:
         target.put(bits.view(np.uint8).astype(np.uint16).view(target.dtype.dtype))
@@ -175,6 +181,6 @@ def _is_spaced(dst: Tile) -> bool:
     """True if `dst` has one-byte elements two bytes apart, the first at an even byte."""
     pattern = dst.pattern
     axes = zip(pattern.strides_bytes, pattern.shape, strict=True)
-    places = [pattern.offset_bytes, pattern.strides_bytes[-1]]
-    places += [step for step, length in axes if length > 1]
-    return all(place % _WIDE_BYTES == 0 for place in places)
+    distances_bytes = [pattern.offset_bytes, pattern.strides_bytes[-1]]
+    distances_bytes += [stride for stride, length in axes if length > 1]
+    return all(distance % _WIDE_BYTES == 0 for distance in distances_bytes)

@@ -2,8 +2,8 @@
 
 Reductions take the float32 results before they are rounded to the dtype of `dst`: range_select's
 note on stability has -inf in a bfloat16 `dst` beside FP32_MIN in a float32 `reduce_res`. The order
-in which a lane adds is not documented; here it is numpy's. Lanes are those of the partitions that
-the engine reads.
+in which a lane adds is not documented; here it is numpy's. The registers of a reduction are those
+of the partitions that the engine reads.
 
 Source: nki.isa.tensor_scalar_reduce, nki.isa.exponential: Accumulator behavior.
 """
@@ -46,18 +46,18 @@ def initial_values(
     machine: Machine,
     command: ReduceCmd,
     op: str,
-    first: int,
+    first_partition: int,
     values: Array,
     initial: Tile | float | None = None,
 ) -> Float32Array:
-    """Initial register values for `command`, [P, 1].
+    """The register values from which a reduction by `command` starts, [P, 1].
 
     Args:
         machine: state of the core.
         command: the instruction's reduce_cmd.
         op: operator of the reduction, whose identity a reset writes.
-        first: first partition, and so first lane.
-        values: the values to reduce; only their number of partitions counts.
+        first_partition: the first partition of the values, and so the first register.
+        values: the values to reduce, [P, ...]; only P matters here.
         initial: the value from which load_reduce starts.
 
     Raises:
@@ -65,7 +65,7 @@ def initial_values(
     """
     lanes = len(values)
     if command is ReduceCmd.reduce:
-        return machine.accumulators[Engine.vector].read(first, lanes)
+        return machine.accumulators[Engine.vector].read(first_partition, lanes)
     start: Array | float = IDENTITIES[op]
     if command is ReduceCmd.load_reduce and initial is not None:
         start = along_free_axis(initial, np.empty((lanes, 1)))
@@ -76,11 +76,11 @@ def accumulate(
     machine: Machine,
     command: ReduceCmd,
     op: str,
-    first: int,
+    first_partition: int,
     values: Array,
     initial: Tile | float | None = None,
 ) -> Float32Array | None:
-    """Reduce float32 `values` along the free axes into the registers from partition `first` on.
+    """Reduce float32 `values` along the free axes into the registers from `first_partition` on.
 
     The arguments are those of `initial_values`.
 
@@ -91,13 +91,13 @@ def accumulate(
     if command is ReduceCmd.idle:
         registers.forget()
         return None
-    start = initial_values(machine, command, op, first, values, initial)
+    start = initial_values(machine, command, op, first_partition, values, initial)
     if command is ReduceCmd.reset:
-        registers.write(first, start)
+        registers.write(first_partition, start)
         return None
     operator = ALU[op]
     if operator.reduce is None:
         raise InternalError(f"{op} accumulates but does not reduce")
-    total = operator.reduce(values.reshape(len(values), -1), axis=1).reshape(-1, 1)
-    registers.write(first, operator.apply(start, total))
-    return registers.read(first, len(values))
+    reduced = operator.reduce(values.reshape(len(values), -1), axis=1).reshape(-1, 1)
+    registers.write(first_partition, operator.apply(start, reduced))
+    return registers.read(first_partition, len(values))

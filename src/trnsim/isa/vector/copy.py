@@ -9,7 +9,7 @@ from trnsim.behaviours.instructions import MEMSET_CASTS, MEMSET_PACKED
 from trnsim.dtypes import round_to
 from trnsim.errors import Unspecified
 from trnsim.isa.language.declaration import reads, writes
-from trnsim.isa.language.definedness import Movement, as_it_is, copying, is_plain_copy
+from trnsim.isa.language.definedness import Movement, copy_src_to_dst, is_plain_copy, unchanged
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import copy_speedup, have_one_shape, lane_cost
 from trnsim.isa.language.machine import BatchPlan, Machine, Plan
@@ -27,7 +27,7 @@ class TensorCopy(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gpsi
     engine: Engine = Engine.unknown
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """GpSimd cannot access PSUM, nor copy `.indirect()` views.
+        """GpSimd neither accesses PSUM nor copies `.indirect()` views.
 
         - The Scalar Engine of v2 has no tensor_copy; it copies by `activation`.
         """
@@ -65,7 +65,7 @@ class TensorCopy(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gpsi
 
     def plan(self) -> Plan | None:
         """A copy between tiles of the same dtype and shape."""
-        return copying if is_plain_copy(self.dst, self.src) else None
+        return copy_src_to_dst if is_plain_copy(self.dst, self.src) else None
 
     def batch_plan(self, core: NeuronCore) -> BatchPlan | None:
         """As for a single instruction, between tiles of one shape."""
@@ -76,10 +76,10 @@ class TensorCopy(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gpsi
 
     def movement(self) -> Movement:
         """Element by element, in order."""
-        return Movement(self.src, self.dst, as_it_is)
+        return Movement(self.src, self.dst, unchanged)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """max(MIN_II, F), divided by the engine's performance mode."""
+        """max(MIN_II, F / speedup), where the speedup is that of the engine's performance mode."""
         engine = self.chosen_engine(core)
         return lane_cost(core, engine, n.F / copy_speedup(core, engine, self.dst, self.src))
 
@@ -135,10 +135,10 @@ class Memset(Instruction, engines=(Engine.vector, Engine.gpsimd)):
         return BatchPlan(type(self).execute) if have_one_shape(self.dst) else None
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """max(MIN_II, F/2) for zero in a 16-bit dtype, else max(MIN_II, F)."""
+        """max(MIN_II, F/2) for zero in a 16-bit float dtype, else max(MIN_II, F)."""
         is_short = self.dst.dtype.is_float and self.dst.dtype.itemsize == _SHORT_BYTES
         is_halved = self.value == 0 and is_short
         return lane_cost(core, self.chosen_engine(core), n.F / (2 if is_halved else 1))
 
 
-_SHORT_BYTES = 2  # of a 16-bit element
+_SHORT_BYTES = 2  # bytes of a 16-bit float

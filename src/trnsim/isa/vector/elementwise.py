@@ -41,11 +41,12 @@ from trnsim.isa.language.operator_tables import ALU, EXACT_OPERATORS, AluOperato
 from trnsim.memory import Tile
 
 _EXACT_INTEGERS = (INT32, UINT32)
-
-
 _STREAMED = ("add", "subtract", "multiply")
 _STREAMED_SPEEDUP = 2
-"""Speedup on contiguous bfloat16 in SBUF. Source: nki.isa.tensor_tensor of SDK 2.26."""
+"""Speedup of these operators on contiguous bfloat16 in SBUF.
+
+Source: nki.isa.tensor_tensor of SDK 2.26.
+"""
 
 
 def _is_dense_bfloat16(tile: Tile) -> bool:
@@ -68,7 +69,10 @@ class TensorTensor(Instruction, engines=(Engine.vector, Engine.gpsimd)):
     engine: Engine = Engine.unknown
 
     def chosen_engine(self, core: NeuronCore) -> Engine:
-        """GpSimd for `power` and for arithmetic on exact integers, else the Vector Engine."""
+        """GpSimd for `power` and for arithmetic on 32-bit integers in SBUF, else the Vector Engine.
+
+        If the kernel names an engine, that one.
+        """
         if self.engine is not Engine.unknown:
             return self.engine
         is_bitvec = self.op in ALU and ALU[self.op].is_bitvec
@@ -112,7 +116,7 @@ class TensorTensor(Instruction, engines=(Engine.vector, Engine.gpsimd)):
             )
 
     def execute(self, machine: Machine) -> None:
-        """Exact integers on GpSimd, bits as stored for bitvec, else float32."""
+        """Bits as stored for bitvec operators, 32-bit integers exactly on GpSimd, else float32."""
         operator = ALU[self.op]
         is_exact = self._is_integer() and self.chosen_engine(machine.core) is Engine.gpsimd
         if operator.is_bitvec:
@@ -149,9 +153,9 @@ class TensorTensor(Instruction, engines=(Engine.vector, Engine.gpsimd)):
         return BatchPlan(self.plan() or type(self).execute)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """F cycles with one input in PSUM, else 2F; from v3 on halved if all are 16-bit floats.
+        """F cycles with one input in PSUM, else 2F; from v3 on F if all are 16-bit floats.
 
-        From v4 on FP8 counts as 16 bits. Before v3 only sums, differences and products of
+        From v4 on FP8 counts as a 16-bit float. Before v3 only add, subtract and multiply of
         contiguous bfloat16 take F.
         """
         engine = self.chosen_engine(core)
@@ -198,24 +202,32 @@ class TensorScalar(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gp
     engine: Engine = Engine.unknown
 
     def chosen_engine(self, core: NeuronCore) -> Engine:
-        """GpSimd for rsqrt in SBUF, else the Vector Engine (nki.api.shared.rst)."""
-        is_root = self.engine is Engine.unknown and self.op0 == "rsqrt"
-        return Engine.gpsimd if is_root and not self._in_psum() else super().chosen_engine(core)
+        """The engine that the kernel names, else GpSimd for rsqrt in SBUF, else the Vector Engine.
+
+        Source: nki.api.shared.rst, NKI Engine Selection.
+        """
+        is_rsqrt = self.engine is Engine.unknown and self.op0 == "rsqrt"
+        in_sbuf = not self._tiles_in_psum()
+        return Engine.gpsimd if is_rsqrt and in_sbuf else super().chosen_engine(core)
 
     def check(self, core: NeuronCore, n: Dims) -> None:
         """Both operators are bitvec or both arithmetic.
 
         - Operands of arithmetic operators are numbers or float32 tiles; a unary operator takes None
           or 0.
-        - Bitvec operators take integers as data, dst and operands, on the Vector Engine.
+        - Bitvec operators take integers as data, dst and operands, on the Vector Engine; a number
+          has no more bits than an element of data.
         - The Scalar Engine has (multiply, add), multiply and add; GpSimd has rsqrt, in SBUF only.
         """
         del n
-        first, second = (operator_of(self, op, core, may_bypass=True) for op in ("op0", "op1"))
+        first, second = (
+            operator_of(self, field, core, may_bypass=True) for field in ("op0", "op1")
+        )
         check_operand(self, "operand0", first)
         check_operand(self, "operand1", second)
-        for operator in (first, second):
+        for operator, name in ((first, "operand0"), (second, "operand1")):
             check_bitvec(self, operator, self.dst, self.data)
+            self._check_bits(operator, name)
         is_chain = BYPASS not in (first, second)
         if is_chain and second.is_bitvec != first.is_bitvec:
             self.refuse(
@@ -238,7 +250,7 @@ class TensorScalar(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gp
             result = as_stored(result, self.dst.dtype.dtype)
         else:
             result = self.data.load()
-            vectors = [op.bits() for op in (self.operand0, self.operand1) if isinstance(op, Tile)]
+            vectors = [x.bits() for x in (self.operand0, self.operand1) if isinstance(x, Tile)]
             out = self.dst.output(result, *vectors)
             for operator, operand, reverse in (first, second):
                 if operator is not BYPASS:
@@ -247,11 +259,11 @@ class TensorScalar(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gp
 
     def plan(self) -> Plan | None:
         """One or two functions of numpy on float32 tiles of equal shape, and numbers or columns."""
-        sides = (
+        stages = (
             (ALU[self.op0 or BYPASS.name], "operand0", self.reverse0),
             (ALU[self.op1 or BYPASS.name], "operand1", self.reverse1),
         )
-        steps = [side for side in sides if side[0] is not BYPASS]
+        steps = [stage for stage in stages if stage[0] is not BYPASS]
         is_plain = all(
             isinstance(operator.apply, np.ufunc)
             and operator.arity == BINARY
@@ -261,17 +273,15 @@ class TensorScalar(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gp
         )
         if not (steps and is_plain and is_float32(self.dst, self.data)):
             return None
-        (first, name, is_reversed), *others = steps
 
         def run(instruction: TensorScalar, machine: Machine) -> None:
             del machine
-            operands, dst = instruction.__dict__, instruction.dst
+            fields, dst = instruction.__dict__, instruction.dst
             out, data = dst.array, instruction.data.array
-            value = column_or_number(operands[name], dst)
-            further = [column_or_number(operands[other], dst) for _, other, _ in others]
-            first.apply(*((value, data) if is_reversed else (data, value)), out=out)
-            for (operator, _, is_swapped), value in zip(others, further, strict=True):
-                operator.apply(*((value, out) if is_swapped else (out, value)), out=out)
+            operands = [column_or_number(fields[name], dst) for _, name, _ in steps]
+            for (operator, _, is_reversed), operand in zip(steps, operands, strict=True):
+                operator.apply(*((operand, data) if is_reversed else (data, operand)), out=out)
+                data = out
 
         return run
 
@@ -298,24 +308,35 @@ class TensorScalar(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gp
             return lane_cost(core, engine, n.F * core.gpsimd_rsqrt_cycles_per_element)
         return lane_cost(core, engine, n.F / copy_speedup(core, engine, self.dst, self.data))
 
-    def _in_psum(self) -> list[Tile]:
+    def _tiles_in_psum(self) -> list[Tile]:
         return [tile for _, tile in self.tiles() if tile.memory is PSUM]
+
+    def _check_bits(self, operator: AluOperator, name: str) -> None:
+        """Refuse a number in field `name` with more bits than an element of data, if bitvec."""
+        operand, bits = getattr(self, name), 8 * self.data.dtype.itemsize
+        least, greatest = -(1 << (bits - 1)), (1 << bits) - 1
+        if operator.is_bitvec and is_number(operand) and not least <= operand <= greatest:
+            self.refuse(
+                f"`{name}` is {operand} with the bitvec operator {operator.name} on data of "
+                f"{self.data.dtype}; legal: {bits} bits, {least} to {greatest}",
+                "pass the bits that an element has, or a shift of less than its width",
+            )
 
     def _check_engine(self, core: NeuronCore, first: AluOperator, second: AluOperator) -> None:
         """Refuse operators that the engine lacks, and PSUM on GpSimd."""
         engine = self.chosen_engine(core)
-        names = (first.name, None if second is BYPASS else second.name)
-        if engine is Engine.scalar and names not in _SCALAR_ENGINE_PAIRS:
+        op0, op1 = first.name, None if second is BYPASS else second.name
+        if engine is Engine.scalar and (op0, op1) not in _SCALAR_ENGINE_PAIRS:
             self.refuse(
-                f"op0 {names[0]}, op1 {names[1]} on the Scalar Engine; legal: multiply then add, "
-                "multiply alone, add alone",
+                f"op0 {op0}, op1 {op1} on the Scalar Engine; legal: multiply then add, multiply "
+                "alone, add alone",
                 "use nisa.engine.vector",
             )
         if engine is not Engine.gpsimd:
             return
-        if names[0] != "rsqrt":
-            self.refuse(f"op0 {names[0]} on GpSimd; legal: rsqrt", "use nisa.engine.vector")
-        for tile in self._in_psum():
+        if op0 != "rsqrt":
+            self.refuse(f"op0 {op0} on GpSimd; legal: rsqrt", "use nisa.engine.vector")
+        for tile in self._tiles_in_psum():
             self.refuse(
                 f"rsqrt on GpSimd with {tile}; legal: all tiles in SBUF",
                 "copy the PSUM tile to SBUF with nisa.tensor_copy",
@@ -326,7 +347,11 @@ _SCALAR_ENGINE_PAIRS = {("multiply", "add"), ("multiply", None), ("add", None)}
 
 
 class ScalarTensorTensor(Instruction, engines=(Engine.vector,)):
-    """``dst = (data <op0> operand0) <op1> operand1``, operand0 broadcast, operand1 a tile."""
+    """``dst = (data <op0> operand0) <op1> operand1`` with a tile operand1 of the size of data.
+
+    `operand0`, a number or a [P, 1] tile, is broadcast along the free axis; arithmetic is float32.
+    `reverse0` and `reverse1` swap the two sides of an operator.
+    """
 
     result_depends_on = "same element"
 
@@ -363,14 +388,14 @@ class ScalarTensorTensor(Instruction, engines=(Engine.vector,)):
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """F cycles with one input in PSUM, as for tensor_tensor; else 2F.
 
-        F too for bfloat16 data and operand1, an even F, and the operators subtract and multiply.
-        AWS's table does not mention PSUM; the published times of rmsnorm_quant, with and without
-        its 32 instructions, show it.
+        F cycles too for bfloat16 data and operand1 with an even F, if op0 is subtract and op1
+        multiply. AWS's table does not mention PSUM; the published times of rmsnorm_quant, with and
+        without its 32 instructions of this kind, show it.
         """
         is_bfloat16 = self.data.dtype == self.operand1.dtype == BFLOAT16
         is_fast = is_bfloat16 and (self.op0, self.op1) == ("subtract", "multiply") and n.F % 2 == 0
-        is_split = PSUM in (self.data.memory, self.operand1.memory)
-        return lane_cost(core, Engine.vector, n.F * (1 if is_fast or is_split else 2))
+        has_input_in_psum = PSUM in (self.data.memory, self.operand1.memory)
+        return lane_cost(core, Engine.vector, n.F * (1 if is_fast or has_input_in_psum else 2))
 
 
 class Reciprocal(Instruction, engines=(Engine.vector,)):
@@ -382,7 +407,7 @@ class Reciprocal(Instruction, engines=(Engine.vector,)):
     data: Tile = reads("P F", SBUF, PSUM)
 
     def execute(self, machine: Machine) -> None:
-        """Float32 division; the hardware is more precise than the Scalar Engine's approximation."""
+        """Float32 division: the Vector Engine divides, where the Scalar Engine approximates."""
         del machine
         self.dst.store(ALU["reciprocal"].apply(self.data.load()))
 

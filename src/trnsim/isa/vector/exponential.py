@@ -90,8 +90,8 @@ class Exponential(Instruction, engines=(Engine.vector,)):
             ReduceCmd.reduce,
             ReduceCmd.load_reduce,
         )
-        is_unset = isinstance(self.reduce_init, int | float) and self.reduce_init == 0
-        if self.reduce_cmd is not ReduceCmd.load_reduce and not is_unset:
+        is_zero = isinstance(self.reduce_init, int | float) and self.reduce_init == 0
+        if self.reduce_cmd is not ReduceCmd.load_reduce and not is_zero:
             self.refuse(
                 f"reduce_init {self.reduce_init} with reduce_cmd {self.reduce_cmd.name}; legal: "
                 "0.0, or another value with load_reduce",
@@ -102,14 +102,16 @@ class Exponential(Instruction, engines=(Engine.vector,)):
         """Float32 throughout, each result rounded once on write."""
         values = self.src.load()
         values = np.exp(values - along_free_axis(self.max_value, values))
-        first = self.src.start_partition
-        total = accumulate(machine, self.reduce_cmd, "add", first, values, self.reduce_init)
+        first_partition = self.src.start_partition
+        sums = accumulate(
+            machine, self.reduce_cmd, "add", first_partition, values, self.reduce_init
+        )
         self.dst.store(values)
-        if self.reduce_res is not None and total is not None:
-            self.reduce_res.store(total)
+        if self.reduce_res is not None and sums is not None:
+            self.reduce_res.store(sums)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """max(MIN_II, F/4): four times the Scalar Engine's rate; reading the sum adds MIN_II.
+        """max(MIN_II, F/4): four times the Scalar Engine's rate; `reduce_res` adds 64 cycles.
 
         Source: trainium3_arch.rst, Fast Exponential Evaluation.
         """

@@ -46,7 +46,13 @@ _WORD_FRACTION: Final = 2.0**-32
 
 
 def _check_engine(instruction: Instruction, core: NeuronCore, has: Has) -> None:
-    """Refuse an engine that lacks the instruction on this core, and PSUM on GpSimd."""
+    """Refuse a core for which `has` is false, and PSUM on GpSimd.
+
+    Args:
+        instruction: the instruction.
+        core: the core that runs it.
+        has: predicate: whether a core's engine has the instruction.
+    """
     engine = instruction.chosen_engine(core)
     check_support(
         instruction,
@@ -55,15 +61,15 @@ def _check_engine(instruction: Instruction, core: NeuronCore, has: Has) -> None:
         "name another engine, or another target",
         request=f"on the {engine.label} of {core.name}",
     )
-    on_psum = [tile for _, tile in instruction.tiles() if tile.memory is PSUM]
-    if on_psum and engine is Engine.gpsimd:
+    in_psum = [tile for _, tile in instruction.tiles() if tile.memory is PSUM]
+    if in_psum and engine is Engine.gpsimd:
         instruction.refuse(
-            f"engine=nisa.engine.gpsimd with {on_psum[0]}; legal: SBUF", "allocate the tile in SBUF"
+            f"engine=nisa.engine.gpsimd with {in_psum[0]}; legal: SBUF", "allocate the tile in SBUF"
         )
 
 
 def _random_cost(core: NeuronCore, engine: Engine, elements: int) -> Cost:
-    """F, or F/4 on the Vector Engine of v4; on GpSimd 150 + F (assumed, as for iota)."""
+    """F cycles, F/4 on the Vector Engine of v4; on GpSimd 150 + F (assumed, as for iota)."""
     if engine is Engine.gpsimd:
         return lane_cost(core, engine, core.gpsimd_overhead_cycles + elements)
     return lane_cost(core, engine, elements / core.vector_random_values_per_cycle)
@@ -155,7 +161,7 @@ class Rand2(Instruction, engines=(Engine.vector,)):
 
 
 class Dropout(Instruction, engines=(Engine.vector,)):
-    """``dst = 0 with probability prob, else data``; what is kept is not scaled.
+    """``dst = 0 with probability prob, else data``; the other elements are not scaled.
 
     `prob` is a number in [0, 1] or a [P, 1] tile; elements are copied bit for bit.
 
@@ -194,9 +200,9 @@ class Dropout(Instruction, engines=(Engine.vector,)):
     def execute(self, machine: Machine) -> None:
         """An element is dropped if a uniform number in [0, 1) is below the probability."""
         bits = _draw(machine, Engine.vector, self.dst)
-        dropped = bits * _WORD_FRACTION < along_free_axis(self.prob, bits)
+        is_dropped = bits * _WORD_FRACTION < along_free_axis(self.prob, bits)
         data = self.data.bits().reshape(self.dst.shape)
-        self.dst.put(np.where(dropped, np.zeros(1, data.dtype), data))
+        self.dst.put(np.where(is_dropped, np.zeros(1, data.dtype), data))
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """max(MIN_II, F)."""
@@ -204,7 +210,7 @@ class Dropout(Instruction, engines=(Engine.vector,)):
 
 
 class SetRngSeed(Instruction, engines=(Engine.vector,)):
-    """``Vector Engine's generators = seed``; a [1, 1] tile of 32 bits seeds all lanes."""
+    """``Vector Engine's generators of all lanes = seed``, where src_seeds is [1, 1], of 32 bits."""
 
     state = (StateUse(State.generators, "write"),)
 
@@ -230,10 +236,13 @@ class SetRngSeed(Instruction, engines=(Engine.vector,)):
 
 
 class _RandomStateInstruction(Instruction, engines=()):
-    """Common base of the state instructions: [P, 6] words (GpSimd), [P, 24] (Vector Engine)."""
+    """Common base of rand_set_state and rand_get_state.
+
+    A state is [P, 6] words of uint32 for GpSimd, [P, 24] for the Vector Engine.
+    """
 
     def _check_state(self, core: NeuronCore, tile: Tile) -> None:
-        """Refuse an engine without readable state, and a tile of another number of words."""
+        """Refuse an engine whose state kernels cannot access, and another shape of `tile`."""
         engine = self.chosen_engine(core)
         _check_engine(self, core, lambda core: engine.name in core.features.random_state_engines)
         words = STATE_WORDS * GENERATORS[engine]

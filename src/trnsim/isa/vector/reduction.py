@@ -21,7 +21,7 @@ _REDUCTIONS = [name for name, operator in ALU.items() if operator.reduce is not 
 
 
 class TensorReduce(Instruction, engines=(Engine.vector,)):
-    """``dst = reduce(op, data, axis)`` over the last free axes, optionally negated.
+    """``dst = reduce(op, data, axis)`` over the last free axes; negated with `negate`.
 
     Note:
         The order in which a lane adds is not documented; here it is numpy's.
@@ -69,14 +69,14 @@ class TensorReduce(Instruction, engines=(Engine.vector,)):
         operator = ALU[self.op]
         assert operator.reduce is not None  # noqa: S101  ensured by `check`
         data = self.data.bits() if operator.is_bitvec else self.data.load()
-        first = self._axes()[0]
-        result = operator.reduce(data.reshape(*data.shape[:first], -1), axis=-1)
+        first_axis = self._axes()[0]
+        result = operator.reduce(data.reshape(*data.shape[:first_axis], -1), axis=-1)
         if operator.is_bitvec:
             result = as_stored(result, self.dst.dtype.dtype)
         self.dst.store(-result if self.negate else result)
 
     def batch_plan(self, core: NeuronCore) -> BatchPlan | None:
-        """As for a single instruction, for sums and extremes of rows of contiguous elements."""
+        """The sum, maximum or minimum of each row of contiguous float32 elements."""
         del core
         data, dst = self.data, self.dst
         is_plain = (
@@ -104,7 +104,7 @@ class TensorReduce(Instruction, engines=(Engine.vector,)):
         return [(self.dst, written)] if written.any() else None
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """F/2 for bfloat16 add or max, else F."""
+        """F/2 for add or maximum of bfloat16 into bfloat16, else F."""
         is_fast = self.data.dtype.name == self.dst.dtype.name == "bfloat16" and self.op in (
             "add",
             "maximum",
@@ -112,6 +112,7 @@ class TensorReduce(Instruction, engines=(Engine.vector,)):
         return lane_cost(core, Engine.vector, n.F / (2 if is_fast else 1))
 
     def _axes(self) -> list[int]:
+        """The axes to reduce, ascending, none negative."""
         axes = (self.axis,) if isinstance(self.axis, int) else self.axis
         ndim = len(self.data.shape)
         return sorted(axis + ndim if axis < 0 else axis for axis in axes)

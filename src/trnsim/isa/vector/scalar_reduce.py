@@ -33,8 +33,8 @@ _REDUCTIONS = ("add", "multiply", "maximum", "minimum")
 class TensorScalarReduce(Instruction, engines=(Engine.vector,)):
     """``dst = data <op0> operand0; reduce_res = reduce(reduce_op, dst)`` along all free axes.
 
-    The reduction is of the float32 results, before they are rounded to dst. Without `reduce_res` it
-    stays in the Vector Engine's accumulator registers, for a later instruction.
+    The float32 results are reduced before they are rounded to dst. Without `reduce_res` the
+    reduction stays in the Vector Engine's accumulator registers, for a later instruction.
 
     Note:
         That the reduction comes before rounding is inferred from range_select, whose page has -inf
@@ -100,21 +100,21 @@ class TensorScalarReduce(Instruction, engines=(Engine.vector,)):
         values = self.data.load()
         if not is_bypass(self.op0):
             values = apply_along(ALU[self.op0], values, self.operand0)
-        first = self.data.start_partition
-        total = accumulate(
-            machine, self.reduce_cmd, self.reduce_op, first, values, self.reduce_init
+        start = self.data.start_partition
+        reduced = accumulate(
+            machine, self.reduce_cmd, self.reduce_op, start, values, self.reduce_init
         )
         self.dst.store(values)
-        if self.reduce_res is not None and total is not None:
-            self.reduce_res.store(-total if self.reduce_res_negate else total)
+        if self.reduce_res is not None and reduced is not None:
+            self.reduce_res.store(-reduced if self.reduce_res_negate else reduced)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """max(MIN_II, F), plus MIN_II to read the accumulator into `reduce_res`."""
+        """max(MIN_II, F), plus 64 cycles to read the accumulator into `reduce_res`."""
         extra = core.accumulator_read_cycles if self.reduce_res is not None else 0.0
         return lane_cost(core, Engine.vector, n.F, extra)
 
     def _verify_number(self, name: str, operand: Operand, value: object) -> None:
-        """Check it like any operand; but `operand0` may be None, which unary operators take."""
+        """As for any operand; but `operand0` may be None, which unary operators take."""
         if name == "operand0" and value is None:
             return
         super()._verify_number(name, operand, value)

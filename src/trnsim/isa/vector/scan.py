@@ -38,7 +38,7 @@ from trnsim.isa.language.operator_tables import ALU, AluOperator
 from trnsim.isa.vector.accumulation import check_command, initial_values
 from trnsim.memory import Tile
 
-# Bit for bit commutative operators: numpy's left-to-right scan gives their results.
+# Operators that give the same bits with their sides swapped: numpy's left-to-right scan has them.
 _RUNNING = {
     "add": np.add.accumulate,
     "multiply": np.multiply.accumulate,
@@ -88,6 +88,7 @@ class TensorTensorScan(Instruction, engines=(Engine.vector,)):
         data0, data1 = (tile.load().reshape(lanes, -1) for tile in (self.data0, self.data1))
         start = self.initial.load() if isinstance(self.initial, Tile) else self.initial
         initial = np.broadcast_to(np.asarray(start, np.float32).reshape(-1, 1), (lanes, 1))
+        # A data0 of ones leaves the carried value as it is.
         if self.op1 in _RUNNING and self.op0 == "multiply" and (data0 == 1).all():
             chain = np.concatenate((initial, data1), axis=1)
             result = _RUNNING[self.op1](chain, axis=1)[:, 1:]
@@ -103,9 +104,9 @@ class TensorTensorScan(Instruction, engines=(Engine.vector,)):
         self, data0: Float32Array, data1: Float32Array, state: Float32Array
     ) -> Float32Array:
         """The scan element by element, for all lanes at once."""
-        first, second = ALU[self.op0], ALU[self.op1]
+        operator0, operator1 = ALU[self.op0], ALU[self.op1]
         columns0, columns1 = np.array(data0.T, order="C"), np.ascontiguousarray(data1.T)
-        op0, op1 = first.apply, second.apply
+        op0, op1 = operator0.apply, operator1.apply
         is_plain = isinstance(op0, np.ufunc) and isinstance(op1, np.ufunc)
         if is_plain and not (self.reverse0 or self.reverse1):
             for x, y in zip(columns0, columns1, strict=True):
@@ -113,8 +114,8 @@ class TensorTensorScan(Instruction, engines=(Engine.vector,)):
                 state = op1(x, y, out=x)
             return columns0.T
         for x, y in zip(columns0, columns1, strict=True):
-            carried: Array = apply(first, x, state, reverse=self.reverse0)
-            x[:] = apply(second, carried, y, reverse=self.reverse1)
+            intermediate: Array = apply(operator0, x, state, reverse=self.reverse0)
+            x[:] = apply(operator1, intermediate, y, reverse=self.reverse1)
             state = x
         return columns0.T
 
@@ -164,7 +165,7 @@ class TensorScalarCumulative(Instruction, engines=(Engine.vector,)):
         if self.reduce_cmd is ReduceCmd.load_reduce and self.imm1 is None:
             self.refuse(
                 "reduce_cmd load_reduce without imm1; legal: a number or a float32 [P, 1] tile",
-                "pass what the accumulator starts from as imm1",
+                "pass the value from which the accumulator starts as imm1",
             )
 
     def execute(self, machine: Machine) -> None:
@@ -179,7 +180,7 @@ class TensorScalarCumulative(Instruction, engines=(Engine.vector,)):
             chain = np.concatenate((start, values), axis=1)
             result = _RUNNING[self.op1](chain, axis=1)[:, 1:]
         else:
-            result = _alternating(ALU[self.op1], values, start)
+            result = _scan_by_column(ALU[self.op1], values, start)
         machine.accumulators[Engine.vector].write(first, result[:, -1:])
         self.dst.store(result)
 
@@ -191,8 +192,8 @@ class TensorScalarCumulative(Instruction, engines=(Engine.vector,)):
         return lane_cost(core, Engine.vector, n.F)
 
 
-def _alternating(operator: AluOperator, values: Array, start: Float32Array) -> Float32Array:
-    """``reg = value <op> reg`` for each element, as AWS's subtract: value - reg."""
+def _scan_by_column(operator: AluOperator, values: Array, start: Float32Array) -> Float32Array:
+    """``reg = value <op> reg`` for each element of a row; subtract is thus ``value - reg``."""
     columns = np.ascontiguousarray(values.T)
     result = np.empty_like(columns)
     state: Array = start.reshape(-1)

@@ -1,8 +1,8 @@
 """The eight largest values and their indices: max8, nc_find_index8, nc_match_replace8.
 
-Values are compared in float32. AWS's formulas of max8 and nc_find_index8 allow prices below
-MIN_II; here MIN_II is the minimum. Its formula of nc_match_replace8, min(MIN_II, N), is taken as
-max(MIN_II, N).
+Values are compared in float32. AWS's cost formulas of max8 and nc_find_index8 give less than MIN_II
+for few elements; here MIN_II is the minimum. Its formula of nc_match_replace8, min(MIN_II, N), is
+taken as max(MIN_II, N).
 """
 
 from __future__ import annotations
@@ -100,9 +100,9 @@ class NcFindIndex8(Instruction, engines=(Engine.vector,)):
             matches = _rows(self.data)[:, None, :] == _rows(self.vals)[:, :, None]
             self.dst.put(matches.argmax(axis=-1).astype(self.dst.dtype.dtype))
             return
-        places = _find(_rows(self.data).copy(), _rows(self.vals), range(_EIGHT))
-        stored = self.dst.dtype.dtype
-        self.dst.put(np.where(places == _NOT_FOUND, np.iinfo(stored).max, places).astype(stored))
+        indices = _find(_rows(self.data).copy(), _rows(self.vals), range(_EIGHT))
+        dtype = self.dst.dtype.dtype
+        self.dst.put(np.where(indices == _NOT_FOUND, np.iinfo(dtype).max, indices).astype(dtype))
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """F, and at least MIN_II."""
@@ -112,8 +112,8 @@ class NcFindIndex8(Instruction, engines=(Engine.vector,)):
 class NcMatchReplace8(Instruction, engines=(Engine.vector,)):
     """``dst = data with the first occurrence of each of vals replaced by imm``.
 
-    Values are searched from the last to the first, so of equal ones the last finds the first
-    occurrence. ``dst_idx[:, j]`` is the index where vals[:, j] was found: [P, 8].
+    The columns of vals are searched from the last to the first, so that of equal values the last
+    finds the first occurrence. ``dst_idx[:, j]`` is the index where vals[:, j] was found: [P, 8].
 
     Note:
         The limits on data and vals, and that the index of a missing value is undefined, are from
@@ -144,27 +144,27 @@ class NcMatchReplace8(Instruction, engines=(Engine.vector,)):
     def execute(self, machine: Machine) -> None:
         """Elements that are not replaced keep their bits if the dtypes agree."""
         values = _rows(self.data)
-        slots_in_order = range(_EIGHT)
+        columns = range(_EIGHT)
         if machine.core.does(REPLACE_FROM_END):
-            slots_in_order = slots_in_order[::-1]
-        indices = _find(values.copy(), _rows(self.vals), slots_in_order)
+            columns = columns[::-1]
+        indices = _find(values.copy(), _rows(self.vals), columns)
         if self.dst_idx is not None and (indices == _NOT_FOUND).any():
-            lane, slot = (int(i[0]) for i in np.nonzero(indices == _NOT_FOUND))
+            lane, column = (int(i[0]) for i in np.nonzero(indices == _NOT_FOUND))
             raise UndefinedBehavior(
-                f"nc_match_replace8: vals[{lane}, {slot}] is not in data, or not often enough; its "
-                "index in dst_idx is undefined",
+                f"nc_match_replace8: vals[{lane}, {column}] is not in data, or not often enough; "
+                "its index in dst_idx is undefined",
                 fix="take vals from data, for example with nisa.max8, or leave out dst_idx",
                 source=_OLDER_SOURCE,
             )
-        lanes, slots = np.nonzero(indices != _NOT_FOUND)
-        places = lanes, indices[lanes, slots]
+        lanes, columns_found = np.nonzero(indices != _NOT_FOUND)
+        matches = lanes, indices[lanes, columns_found]
         if self.dst.dtype == self.data.dtype:
             bits = self.data.bits().reshape(values.shape).copy()
-            bits[places] = round_to(np.asarray([self.imm], np.float64), self.dst.dtype)[0]
+            bits[matches] = round_to(np.asarray([self.imm], np.float64), self.dst.dtype)[0]
             self.dst.put(bits)
         else:
             replaced = values.copy()
-            replaced[places] = self.imm
+            replaced[matches] = self.imm
             self.dst.store(replaced)
         if self.dst_idx is not None:
             self.dst_idx.store(indices)
@@ -180,24 +180,25 @@ def _rows(tile: Tile) -> Float32Array:
 
 
 def _find(data: Float32Array, values: Float32Array, order: Iterable[int]) -> Array:
-    """Index of the first occurrence of each value, or -1.
+    """The index in its row of `data` at which each value first occurs, or -1: [P, 8].
 
-    Found places of `data` become NaN, which equals nothing, so that no later value finds them.
+    An element that a value has found becomes NaN, which equals nothing, so that no later value
+    finds it.
 
     Args:
         data: [P, F], changed in place.
         values: [P, 8].
         order: columns of `values` in the order of their search.
     """
-    places = np.full(values.shape, _NOT_FOUND)
+    indices = np.full(values.shape, _NOT_FOUND)
     lanes = np.arange(len(data))
-    for slot in order:
-        matches = data == values[:, slot : slot + 1]
-        place = matches.argmax(axis=1)
-        hits = matches[lanes, place]
-        places[hits, slot] = place[hits]
-        data[lanes[hits], place[hits]] = np.nan
-    return places
+    for column in order:
+        matches = data == values[:, column : column + 1]
+        first_match = matches.argmax(axis=1)
+        has_match = matches[lanes, first_match]
+        indices[has_match, column] = first_match[has_match]
+        data[lanes[has_match], first_match[has_match]] = np.nan
+    return indices
 
 
 def _check_length(

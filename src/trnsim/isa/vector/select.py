@@ -45,13 +45,16 @@ def _rows(tile: Tile, values: Array) -> Array:
 
 
 def _selection_mask(predicate: Tile, *, reverse: bool) -> Array:
-    """One boolean per element, [P, F]: whether the predicate is not 0, or is 0 if `reverse`."""
+    """One boolean per element, [P, F]: predicate != 0, or predicate == 0 with `reverse`."""
     bits = _rows(predicate, predicate.bits())
     return np.equal(bits, 0) if reverse else np.not_equal(bits, 0)
 
 
 def _blend(mask: Array, on_true: Array, on_false: Array) -> Array:
-    """``np.where(mask, on_true, on_false)`` of one dtype, by bits: faster on irregular masks."""
+    """``np.where(mask, on_true, on_false)`` for arrays of one dtype.
+
+    Computed on bits, which is faster than np.where on irregular masks.
+    """
     integer = np.dtype(f"i{on_true.dtype.itemsize}")
     true_bits, false_bits = on_true.view(integer), on_false.view(integer)
     blended: Array = false_bits ^ ((false_bits ^ true_bits) & -mask.astype(integer))
@@ -66,7 +69,7 @@ def _selection_cost(core: NeuronCore, inputs: Iterable[object], F: int, extra: f
 
 
 class TensorCopyPredicated(Instruction, engines=(Engine.vector,)):
-    """``dst = src where predicate != 0``; elsewhere `dst` keeps what it held.
+    """``dst = src where predicate != 0``; elsewhere `dst` keeps its elements.
 
     `src` is a tile of the dtype of `dst`, copied bit for bit, or a number. `reverse_pred` copies
     where the predicate is 0. Elements that dst keeps need not have been written.
@@ -123,12 +126,12 @@ class TensorCopyPredicated(Instruction, engines=(Engine.vector,)):
         if dst.index is not None:
             return None
         mask = _selection_mask(self.predicate, reverse=self.reverse_pred)
-        written, before = _rows(dst, flags), _rows(dst, dst.written_flags())
+        operand_flags, dst_flags = _rows(dst, flags), _rows(dst, dst.written_flags())
         if tile is self.predicate:
-            written_after = written & (mask | before)
+            written_after = operand_flags & (mask | dst_flags)
         else:
-            written_after = np.where(mask, written, before)
-        return [(dst, written_after)] if written.any() else None
+            written_after = np.where(mask, operand_flags, dst_flags)
+        return [(dst, written_after)] if operand_flags.any() else None
 
     def fully_written_tiles(self) -> Iterable[Tile]:
         """A scattered dst; otherwise none, as `execute` marks the copied elements itself."""
@@ -196,11 +199,11 @@ class SelectReduce(Instruction, engines=(Engine.vector,)):
         mask = _selection_mask(self.predicate, reverse=self.reverse_pred)
         on_false = np.asarray(along_free_axis(self.on_false, on_true), np.float32).reshape(-1, 1)
         values = _blend(mask, on_true, on_false)
-        start = self.on_true.start_partition
-        total = accumulate(machine, self.reduce_cmd, self.reduce_op, start, values)
+        first_partition = self.on_true.start_partition
+        maxima = accumulate(machine, self.reduce_cmd, self.reduce_op, first_partition, values)
         self.dst.store(values)
-        if self.reduce_res is not None and total is not None:
-            self.reduce_res.store(total)
+        if self.reduce_res is not None and maxima is not None:
+            self.reduce_res.store(maxima)
 
     def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
         """Element by element; on_true need not be written where it is not selected."""
@@ -210,7 +213,7 @@ class SelectReduce(Instruction, engines=(Engine.vector,)):
         return super().elements_written_after(tile, flags)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """As tensor_copy_predicated, with the same inputs; reading the accumulator adds MIN_II.
+        """As tensor_copy_predicated, with on_true as src; `reduce_res` adds 64 cycles.
 
         This is assumed: AWS gives no formula.
         """
@@ -282,11 +285,11 @@ class RangeSelect(Instruction, engines=(Engine.vector,)):
         """Indices and bounds are compared in float32."""
         data = _rows(self.dst, self.on_true_tile.load())
         values = _blend(self._inside(data.shape[1]), data, np.asarray([[FP32_MIN]], np.float32))
-        start = self.on_true_tile.start_partition
-        total = accumulate(machine, self.reduce_cmd, self.reduce_op, start, values)
+        first_partition = self.on_true_tile.start_partition
+        maxima = accumulate(machine, self.reduce_cmd, self.reduce_op, first_partition, values)
         self.dst.store(values)
-        if self.reduce_res is not None and total is not None:
-            self.reduce_res.store(total)
+        if self.reduce_res is not None and maxima is not None:
+            self.reduce_res.store(maxima)
 
     def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
         """Element by element; on_true_tile need not be written outside the range."""
@@ -296,7 +299,7 @@ class RangeSelect(Instruction, engines=(Engine.vector,)):
         return super().elements_written_after(tile, flags)
 
     def _inside(self, length: int) -> Array:
-        """One boolean per element, [P, F]: whether it lies in the range; F is `length`."""
+        """One boolean per element, [P, F]: whether its index lies in the range; F is `length`."""
         indices = np.arange(self.range_start, self.range_start + length, dtype=np.float32)
         inside = ALU[self.comp_op0].apply(indices, self.bound0.load().reshape(-1, 1)) != 0
         return np.asarray(

@@ -32,14 +32,14 @@ class _Route:
     Attributes:
         written_rows: a boolean for each row of dst.
         source_rows: the row of src of each written row.
-        written: the runs of written rows, start and end.
-        read: the runs of rows that are read, start and end.
+        written_runs: (start, end) of each run of consecutive rows that are written.
+        read_runs: (start, end) of each run of consecutive rows that are read.
     """
 
     written_rows: _Rows
     source_rows: _Rows
-    written: tuple[tuple[int, int], ...]
-    read: tuple[tuple[int, int], ...]
+    written_runs: tuple[tuple[int, int], ...]
+    read_runs: tuple[tuple[int, int], ...]
 
 
 class NcStreamShuffle(Instruction, engines=(Engine.vector,)):
@@ -58,7 +58,9 @@ class NcStreamShuffle(Instruction, engines=(Engine.vector,)):
         route = self._route()
         if route is None:  # `check` says why
             return super().accesses()
-        return _cut(self.src, route.read), _cut(self.dst, route.written)
+        return _tiles_of_runs(self.src, route.read_runs), _tiles_of_runs(
+            self.dst, route.written_runs
+        )
 
     def fully_written_tiles(self) -> list[Tile]:
         """All partitions of dst but those that a mask value of 255 keeps."""
@@ -102,15 +104,15 @@ class NcStreamShuffle(Instruction, engines=(Engine.vector,)):
 
     def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
         """The written elements of the partitions that move."""
-        del tile, flags  # a part of src; the route covers all parts
+        del tile, flags  # those of one run of src; here all runs are needed
         route = self._route()
         written = self.accesses()[1]
         if route is None or self.src.index is not None or self.dst.index is not None:
             return None
         moved_flags = np.zeros((self.dst.partitions, *self.src.shape[1:]), np.bool_)
         moved_flags[route.written_rows] = self.src.written_flags()[route.source_rows]
-        runs = [moved_flags[first:end] for first, end in route.written]
-        return list(zip(written, runs, strict=True)) if moved_flags.any() else None
+        flags_of_runs = [moved_flags[first:end] for first, end in route.written_runs]
+        return list(zip(written, flags_of_runs, strict=True)) if moved_flags.any() else None
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """max(MIN_II, F)."""
@@ -123,7 +125,10 @@ class NcStreamShuffle(Instruction, engines=(Engine.vector,)):
         return _route_of_mask(self.shuffle_mask, self.dst.partitions, self.src.partitions)
 
     def _check_starts(self, core: NeuronCore, quadrants: int) -> None:
-        """Refuse illegal starts: one quadrant starts at any, two at an even one, more at 0."""
+        """Refuse illegal starts, for the number of quadrants of the longer tile.
+
+        One quadrant may start at any quadrant, two at an even one, more only at partition 0.
+        """
         step = _QUADRANT_PARTITIONS * (
             quadrants if quadrants in (1, 2) else core.partitions // _QUADRANT_PARTITIONS
         )
@@ -149,22 +154,25 @@ def _is_mask(mask: object) -> bool:
 @cache
 def _route_of_mask(mask: tuple[int, ...], dst_rows: int, src_rows: int) -> _Route | None:
     """The route of `mask` to `dst_rows` from `src_rows`; None if it reads beyond these."""
-    partition = np.arange(dst_rows)
-    sources = np.asarray(mask)[partition % _QUADRANT_PARTITIONS]
-    rows = sources != _KEEP_PARTITION
-    origins = (partition // _QUADRANT_PARTITIONS * _QUADRANT_PARTITIONS + sources)[rows]
-    if rows.any() and origins.max() >= src_rows:
+    partitions = np.arange(dst_rows)
+    mask_values = np.asarray(mask)[partitions % _QUADRANT_PARTITIONS]
+    is_written = mask_values != _KEEP_PARTITION
+    quadrant_starts = partitions // _QUADRANT_PARTITIONS * _QUADRANT_PARTITIONS
+    source_rows = (quadrant_starts + mask_values)[is_written]
+    if is_written.any() and source_rows.max() >= src_rows:
         return None
-    return _Route(rows, origins, _runs(np.flatnonzero(rows)), _runs(np.unique(origins)))
+    written_runs = _runs(np.flatnonzero(is_written))
+    return _Route(is_written, source_rows, written_runs, _runs(np.unique(source_rows)))
 
 
 def _runs(rows: _Rows) -> tuple[tuple[int, int], ...]:
-    """Start and end of each run of consecutive rows."""
-    parts = np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1)
-    return tuple((int(part[0]), int(part[-1]) + 1) for part in parts if len(part))
+    """(start, end) of each run of consecutive row numbers."""
+    runs = np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1)
+    return tuple((int(run[0]), int(run[-1]) + 1) for run in runs if len(run))
 
 
-def _cut(tile: Tile, runs: tuple[tuple[int, int], ...]) -> list[Tile]:
+def _tiles_of_runs(tile: Tile, runs: tuple[tuple[int, int], ...]) -> list[Tile]:
+    """A tile for each run of partitions of `tile`; `tile` itself if it has an index."""
     if tile.index is not None or runs == ((0, tile.partitions),):
         return [tile]
     return [

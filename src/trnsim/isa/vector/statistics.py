@@ -23,8 +23,8 @@ class BnStats(Instruction, engines=(Engine.vector,)):
     Computed in float32.
 
     Note:
-        Of no elements (F = 1 has no odd ones) all three are 0, the only values with which bn_aggr's
-        result is right; AWS does not say.
+        With F = 1 there are no odd elements: all three of their values are 0, with which alone
+        bn_aggr's result is right. AWS does not say.
     """
 
     result_depends_on = "same element"
@@ -55,13 +55,13 @@ class BnStats(Instruction, engines=(Engine.vector,)):
         del machine
         data = self.data.load().reshape(self.data.partitions, -1)
         stats = np.zeros((len(data), 2 * _TRIPLE), np.float32)
-        for start in range(min(2, data.shape[1])):
-            part = data[:, start::2]
-            mean = part.mean(axis=1, keepdims=True, dtype=np.float32)
-            first = start * _TRIPLE
-            stats[:, first] = part.shape[1]
-            stats[:, first + 1] = mean[:, 0]
-            stats[:, first + 2] = np.square(part - mean).sum(axis=1)
+        for parity in range(min(2, data.shape[1])):
+            elements = data[:, parity::2]
+            mean = elements.mean(axis=1, keepdims=True, dtype=np.float32)
+            column = parity * _TRIPLE
+            stats[:, column] = elements.shape[1]
+            stats[:, column + 1] = mean[:, 0]
+            stats[:, column + 2] = np.square(elements - mean).sum(axis=1)
         self.dst.store(stats)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
@@ -99,7 +99,7 @@ class BnAggr(Instruction, engines=(Engine.vector,)):
             )
 
     def execute(self, machine: Machine) -> None:
-        """Float32: the variance within the parts plus that between their means."""
+        """Float32: the variance within the triples' elements plus that between their means."""
         del machine
         triples = self.data.load().reshape(self.data.partitions, -1, _TRIPLE)
         count, mean, squares = triples[..., 0], triples[..., 1], triples[..., 2]

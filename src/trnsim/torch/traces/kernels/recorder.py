@@ -19,7 +19,7 @@ from trnsim.device.kernel_call import KernelCall
 from trnsim.dtypes import Array, Dtype
 from trnsim.errors import NotModelled, SourceLine, user_line
 from trnsim.isa import Instruction, Scalar, VirtualRegister
-from trnsim.isa.language.fields import canonical
+from trnsim.isa.language.fields import converted_fields
 from trnsim.memory import AccessPattern, CoreMemory, Memory, Storage, Tile, TileLayout
 from trnsim.nki.boundary import Boundary
 from trnsim.nki.kernel import Kernel, emulate
@@ -241,7 +241,7 @@ class _RecordedCore(CoreContext):
     def issue(self, instruction: Instruction) -> None:
         """As `CoreContext.issue`."""
         line = user_line()
-        operands = {**vars(instruction), **canonical(instruction)}
+        operands = {**vars(instruction), **converted_fields(instruction)}
         forms = {
             name: _stored_register(value)
             if instruction.registers.get(name) == "write"
