@@ -16,13 +16,19 @@ from trnsim.workload.families import (
 from trnsim.workload.families.dialects import DEFAULTS
 from trnsim.workload.resident import parameters
 
-# Defaults that transformers itself cannot build, put right.
+# Defaults that transformers itself cannot build, or that leave parts out, put right.
 GIVEN = {
     "deepseek_v2": {"num_experts_per_tok": 6, "first_k_dense_replace": 1},
+    "dots1": {"n_routed_experts": 8, "num_experts_per_tok": 2, "n_shared_experts": 2},
     "glm4_moe": {"head_dim": 128},
+    "granitemoeshared": {"shared_intermediate_size": 512},
+    "hunyuan_v1_dense": {"head_dim": 128},
+    "mistral3": {"tie_word_embeddings": False},  # as its weights are
+    "nemotron": {"head_dim": 128, "num_key_value_heads": 8},
     "ministral": {"head_dim": 128},
 }
 NOT_BUILT = {
+    "kimi_k2": "its code is with its weights; its file names DeepSeek-V3's class",
     "dbrx": "its attention asks for a rope_theta that its configuration does not have",
 }
 # Halves of larger models, which no automatic class has.
@@ -93,9 +99,9 @@ def test_classifiers(model_type, head):
     equal(model_type, head)
 
 
-@pytest.mark.parametrize(("model_type", "defaults"), DEFAULTS.items())
-def test_keys_left_out_of_a_file(model_type, defaults):
-    equal(model_type, "CausalLM", left_out=defaults)
+@pytest.mark.parametrize("model_type", sorted(DEFAULTS.keys() - NOT_BUILT.keys()))
+def test_keys_left_out_of_a_file(model_type):
+    equal(model_type, "CausalLM", left_out=DEFAULTS[model_type])
 
 
 @pytest.mark.parametrize("head", ["MaskedLM", "SequenceClassification", "TokenClassification", ""])

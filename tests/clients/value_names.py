@@ -140,6 +140,7 @@ NAMES = {
     "mlp.router bias": [
         f"{_MLP}gate.e_score_correction_bias",
         f"{_MLP}gate.moe_statics.e_score_correction_bias",
+        f"{_MLP}e_score_correction_bias",
     ],
     "mlp.expert up": [(f"{_MLP}experts.gate_up_proj", _swapped)],
     "mlp.expert down": [(f"{_MLP}experts.down_proj", _swapped)],
@@ -364,6 +365,17 @@ DEEPSEEK = {
 }
 
 
+GRANITE_MOE = {
+    **NAMES,
+    "mlp.router": [f"{_LAYER}block_sparse_moe.router.weight"],
+    "mlp.expert up": [(f"{_LAYER}block_sparse_moe.experts.gate_up_proj", _swapped)],
+    "mlp.expert down": [(f"{_LAYER}block_sparse_moe.experts.down_proj", _swapped)],
+    "mlp.shared gate": [(f"{_LAYER}shared_mlp.input_linear.weight", _first_half)],
+    "mlp.shared up": [(f"{_LAYER}shared_mlp.input_linear.weight", _second_half)],
+    "mlp.shared down": [f"{_LAYER}shared_mlp.output_linear.weight"],
+}
+
+
 def decoder(model_type, kind, names=NAMES, sizes=SIZES, **given):
     """A tiny decoder, and its names."""
     return {"model_type": model_type, "architectures": [kind], **sizes, **given}, names
@@ -424,6 +436,16 @@ DECODERS = {
     "helium": decoder("helium", "HeliumForCausalLM", head_dim=4),
     "smollm3": decoder("smollm3", "SmolLM3ForCausalLM", no_rope_layers=[1, 0, 1]),
     "arcee": decoder("arcee", "ArceeForCausalLM"),
+    "internlm3": decoder("internlm3", "LlamaForCausalLM", head_dim=8),
+    "iquestcoder": decoder("iquestcoder", "LlamaForCausalLM", head_dim=8),
+    "jais2": decoder("jais2", "Jais2ForCausalLM", head_dim=8),
+    "nemotron": decoder("nemotron", "NemotronForCausalLM", head_dim=8),
+    "ministral3": decoder(
+        "ministral3",
+        "Ministral3ForCausalLM",
+        head_dim=8,
+        rope_parameters={**_YARN, "llama_4_scaling_beta": 0},
+    ),
     "ministral": decoder("ministral", "MinistralForCausalLM", head_dim=4, sliding_window=4),
     "mistral": decoder("mistral", "MistralForCausalLM", sliding_window=4),
     "phi3": decoder(
@@ -542,12 +564,7 @@ DECODERS = {
     "granitemoe": decoder(
         "granitemoe",
         "GraniteMoeForCausalLM",
-        {
-            **NAMES,
-            "mlp.router": [f"{_LAYER}block_sparse_moe.router.weight"],
-            "mlp.expert up": [(f"{_LAYER}block_sparse_moe.experts.gate_up_proj", _swapped)],
-            "mlp.expert down": [(f"{_LAYER}block_sparse_moe.experts.down_proj", _swapped)],
-        },
+        GRANITE_MOE,
         num_local_experts=4,
         num_experts_per_tok=2,
         attention_multiplier=0.4,
@@ -562,6 +579,60 @@ DECODERS = {
     ),
     "qwen3_moe": decoder(
         "qwen3_moe", "Qwen3MoeForCausalLM", norm_topk_prob=True, head_dim=8, **_EXPERTS
+    ),
+    "flex_olmo": decoder(
+        "flex_olmo",
+        "FlexOlmoForCausalLM",
+        {**NAMES, **AFTER_NORMS},
+        num_experts=4,
+        num_experts_per_tok=2,
+    ),
+    "granitemoeshared": decoder(
+        "granitemoeshared",
+        "GraniteMoeSharedForCausalLM",
+        GRANITE_MOE,
+        num_local_experts=4,
+        num_experts_per_tok=2,
+        shared_intermediate_size=12,
+        attention_multiplier=0.3,
+    ),
+    "minimax_m2": decoder(
+        "minimax_m2",
+        "MiniMaxM2ForCausalLM",
+        num_local_experts=4,
+        num_experts_per_tok=2,
+        head_dim=8,
+        rotary_dim=4,
+    ),
+    "dots1": decoder("dots1", "Dots1ForCausalLM", **_LATENT),
+    "exaone_moe": decoder(
+        "exaone_moe",
+        "ExaoneMoeForCausalLM",
+        num_shared_experts=2,
+        sliding_window=4,
+        sliding_window_pattern=2,
+        first_k_dense_replace=2,
+        **_EXPERTS,
+    ),
+    "solar_open": decoder(
+        "solar_open",
+        "SolarOpenForCausalLM",
+        head_dim=8,
+        **{**_LATENT, "first_k_dense_replace": 0},
+    ),
+    "glm4_moe_lite": decoder(
+        "glm4_moe_lite",
+        "Glm4MoeLiteForCausalLM",
+        DEEPSEEK,
+        SIZES_BY_HEAD,
+        **{**_LATENT, "routed_scaling_factor": 1.7},
+    ),
+    "youtu": decoder(
+        "youtu",
+        "YoutuForCausalLM",
+        DEEPSEEK,
+        SIZES_BY_HEAD,
+        **{key: value for key, value in _LATENT.items() if "expert" not in key},
     ),
     "glm4_moe": decoder(
         "glm4_moe",

@@ -403,6 +403,34 @@ COUNTS = {
         },
         7_063_427_072,
     ),
+    "mistral-small-3.1-24b": (
+        {
+            "model_type": "mistral3",
+            "spatial_merge_size": 2,
+            "text_config": {
+                "model_type": "mistral",
+                "head_dim": 128,
+                "hidden_size": 5120,
+                "intermediate_size": 32768,
+                "num_attention_heads": 32,
+                "num_hidden_layers": 40,
+                "num_key_value_heads": 8,
+                "sliding_window": None,
+                "max_position_embeddings": 131072,
+                "vocab_size": 131072,
+            },
+            "vision_config": {
+                "model_type": "pixtral",
+                "hidden_size": 1024,
+                "image_size": 1540,
+                "intermediate_size": 4096,
+                "num_attention_heads": 16,
+                "num_hidden_layers": 24,
+                "patch_size": 14,
+            },
+        },
+        24_011_361_280,
+    ),
     "llama-4-scout-17b-16e": (
         {
             "model_type": "llama4",

@@ -18,6 +18,13 @@ SIZES = {
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
 PHI = {"original_max_position_embeddings": 16, "max_position_embeddings": 128}
 ONE_POSITION = {"max_position_embeddings": 1}
+EXPERTS = {
+    "num_experts": 4,
+    "num_local_experts": 4,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 10,
+    "num_key_value_heads": 2,
+}
 
 
 def tower(model_type="llama", **given):
@@ -61,6 +68,10 @@ def test_cosines_grow_as_places_are_stretched(given, factor):
         ("smollm3", {"no_rope_layers": [1, 0, 1, 0], "num_key_value_heads": 2}, [4, 0, 4, 0]),
         ("smollm3", {"num_key_value_heads": 2}, [4, 4, 4, 0]),
         ("cohere2", {"sliding_window": 8}, [4, 4, 4, 0]),
+        ("exaone_moe", {"sliding_window": 8, **EXPERTS}, [4, 4, 4, 0]),
+        ("exaone_moe", {"sliding_window": None, **EXPERTS}, [4] * 4),
+        ("minimax_m2", {"rotary_dim": 2, "head_dim": 4, **EXPERTS}, [2] * 4),
+        ("nemotron", {}, [2] * 4),
         ("gpt_neox", {"rotary_pct": 0.5}, [2] * 4),
         ("gptj", {"rotary_dim": 2}, [2] * 4),
         ("gpt2", {}, [0] * 4),
@@ -79,6 +90,7 @@ def test_some_layers_or_a_part_of_a_head_are_turned(model_type, given, widths):
         ("olmo", {"clip_qkv": 8.0}),
         ("bloom", {"apply_residual_connection_post_layernorm": True}),
         ("falcon", {"alibi": True}),
+        ("arcee", {"rope_parameters": {**YARN, "llama_4_scaling_beta": 0.1}}),
     ],
 )
 def test_what_is_not_known_leaves_sizes_alone(model_type, given):

@@ -76,3 +76,16 @@ def test_a_key_left_out_has_the_value_of_the_family_and_null_stays_null():
     plain = plain_keys(ConfigKeys({"sliding_window": None}, "mine.json"), "mistral").config
     assert plain == {"sliding_window": None, "num_key_value_heads": 8}
     assert plain_keys(ConfigKeys({}, "mine.json"), "gpt_oss").config["sliding_window"] == 128
+
+
+def test_internlm_3_has_names_of_its_release():
+    found = said("internlm3", qkv_bias=True, bias=False)
+    assert (found["attention_bias"], found["mlp_bias"]) == (True, False)
+    assert said("internlm3", attention_bias=False, qkv_bias=True)["attention_bias"] is False
+    assert said("internlm3")["mlp_bias"] is None
+
+
+def test_minimax_rotates_elements_of_a_head():
+    assert said("minimax_m2", rotary_dim=64)["partial_rotary_factor"] == 0.5
+    assert said("minimax_m2", rotary_dim=32, head_dim=64)["partial_rotary_factor"] == 0.5
+    assert "partial_rotary_factor" not in said("minimax_m2")

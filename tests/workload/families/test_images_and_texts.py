@@ -38,6 +38,22 @@ def test_four_neighbours_are_one_token_of_llama_4():
     assert read.table_rows == 202_048
 
 
+def test_squares_of_neighbours_are_one_token_of_mistral():
+    config = COUNTS["mistral-small-3.1-24b"][0]
+    seen, read = of(config)
+    assert (seen.tokens, seen.positions, seen.head_parameters) == (110 * 110, 0, 0)
+    assert [(one.inputs, one.outputs) for one in seen.behind] == [
+        *((4096, 1024), (1024, 5120), (5120, 5120)),
+    ]
+    assert {seen.tokens * one.rows for one in seen.behind} == {55 * 55}
+    assert not read.is_tied
+    given = {"vision_feature_layer": [-2, -1], "multimodal_projector_bias": True}
+    changed, _ = of(config, spatial_merge_size=1, **given)
+    assert [(one.inputs, one.biases, one.rows) for one in changed.behind] == [
+        *((1024, 1024, 1), (2048, 5120, 1), (5120, 5120, 1)),
+    ]
+
+
 @pytest.mark.parametrize("ratio", [0, -0.5, 2, "0.5", True, None])
 def test_a_share_of_patches_is_a_share(ratio):
     given = {"vision_config": {"pixel_shuffle_ratio": ratio}}
@@ -60,7 +76,7 @@ def test_images_are_seen_once():
     assert model.max_positions == 4096
 
 
-@pytest.mark.parametrize(("key", "given"), [("text_config", "mamba"), ("vision_config", "pixtral")])
+@pytest.mark.parametrize(("key", "given"), [("text_config", "mamba"), ("vision_config", "siglip2")])
 def test_a_part_that_is_not_known_is_named(key, given):
     message = f"mine.json: {key}.model_type is {given!r}; legal: "
     with pytest.raises(BadInput, match="^" + re.escape(message)):

@@ -6,7 +6,7 @@ compared with the model that it builds (tests/clients/test_workload_counts.py).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from trnsim.workload.families.keys import Rule
@@ -156,20 +156,35 @@ _FALCON: Final = Spelling(
 _DEEPSEEK: Final = ExpertsRow(
     count=("n_routed_experts", "num_experts"), shared=("n_shared_experts",)
 )
+_DEEPSEEK_V3: Final = Decoder(biases=_BIAS, is_latent=True, experts=_DEEPSEEK)
+_WIDE_EXPERTS: Final = ExpertsRow(intermediate=("intermediate_size",))
+"""Experts whose size has the key of an MLP's."""
 
 ROWS: Final[dict[str, Decoder]] = {
     "llama": _Llama(),
     "granite": _Llama(),
+    **dict.fromkeys(("internlm3", "iquestcoder"), _Llama(head_dim=128)),
     "helium": _Llama(head_dim=128, output_bias=False),
     "smollm3": _Llama(is_tied=True),
     "arcee": _Llama(is_gated=False),
+    "jais2": Decoder(
+        is_gated=False,
+        biases=("attention_bias", True),
+        output_bias=("attention_bias", True),
+        mlp_biases=("mlp_bias", True),
+        norm=2,
+        head_dim=128,
+    ),
+    "nemotron": _Llama(is_gated=False, norm=2),
     "ministral": Decoder(window=ALL_LAYERS),
+    "ministral3": Decoder(head_dim=128),
     "mistral": Decoder(window=ALL_LAYERS),
     "phi3": Decoder(window=ALL_LAYERS),
     "qwen2": Decoder(biases=True, window=AFTER_FIRST),
     "qwen3": Decoder(
         biases=_BIAS, output_bias=_BIAS, head_norm=True, head_dim=128, window=AFTER_FIRST
     ),
+    "hunyuan_v1_dense": Decoder(biases=_BIAS, output_bias=_BIAS, head_norm=True),
     "seed_oss": Decoder(
         biases=("attention_bias", True),
         output_bias=("attention_out_bias", False),
@@ -280,26 +295,33 @@ ROWS: Final[dict[str, Decoder]] = {
         is_parallel=("parallel_attn", True),
         is_tied=True,
     ),
-    "mixtral": Decoder(window=ALL_LAYERS, experts=ExpertsRow(intermediate=("intermediate_size",))),
+    "mixtral": Decoder(window=ALL_LAYERS, experts=_WIDE_EXPERTS),
+    "minimax_m2": Decoder(
+        head_norm=True, is_head_norm_each=True, head_dim=128, experts=_WIDE_EXPERTS
+    ),
     "phimoe": Decoder(
         biases=_BIAS,
         output_bias=_BIAS,
         head_bias=("lm_head_bias", False),
         norm=2,
         window=ALL_LAYERS,
-        experts=ExpertsRow(intermediate=("intermediate_size",)),
+        experts=_WIDE_EXPERTS,
     ),
-    "granitemoe": Decoder(
+    "granitemoe": Decoder(biases=_BIAS, output_bias=_BIAS, experts=_WIDE_EXPERTS),
+    "granitemoeshared": Decoder(
         biases=_BIAS,
         output_bias=_BIAS,
-        experts=ExpertsRow(intermediate=("intermediate_size",)),
+        experts=replace(_WIDE_EXPERTS, shared_size=("shared_intermediate_size",)),
     ),
-    "olmoe": Decoder(
-        biases=_BIAS,
-        output_bias=_BIAS,
-        head_norm=True,
-        is_head_norm_each=True,
-        experts=ExpertsRow(intermediate=("intermediate_size",)),
+    **dict.fromkeys(
+        ("olmoe", "flex_olmo"),
+        Decoder(
+            biases=_BIAS,
+            output_bias=_BIAS,
+            head_norm=True,
+            is_head_norm_each=True,
+            experts=_WIDE_EXPERTS,
+        ),
     ),
     "qwen2_moe": Decoder(
         biases=("qkv_bias", True),
@@ -309,6 +331,13 @@ ROWS: Final[dict[str, Decoder]] = {
     "qwen3_moe": Decoder(
         biases=_BIAS, output_bias=_BIAS, head_norm=True, window=ALL_LAYERS, experts=ExpertsRow()
     ),
+    "dots1": Decoder(
+        biases=_BIAS, output_bias=_BIAS, head_norm=True, window=AFTER_FIRST, experts=_DEEPSEEK
+    ),
+    "exaone_moe": Decoder(
+        head_norm=True, window=4, experts=ExpertsRow(shared=("num_shared_experts",))
+    ),
+    "solar_open": Decoder(biases=_BIAS, head_dim=128, experts=_DEEPSEEK),
     "glm4_moe": Decoder(biases=_BIAS, head_norm=_QK_NORM, experts=_DEEPSEEK),
     "ernie4_5_moe": Decoder(
         biases=("use_bias", False),
@@ -354,5 +383,6 @@ ROWS: Final[dict[str, Decoder]] = {
         ),
     ),
     "deepseek_v2": Decoder(biases=_BIAS, mlp_biases=_MLP_BIAS, is_latent=True, experts=_DEEPSEEK),
-    "deepseek_v3": Decoder(biases=_BIAS, is_latent=True, experts=_DEEPSEEK),
+    **dict.fromkeys(("deepseek_v3", "kimi_k2", "glm4_moe_lite"), _DEEPSEEK_V3),
+    "youtu": replace(_DEEPSEEK_V3, is_tied=True, experts=None),
 }

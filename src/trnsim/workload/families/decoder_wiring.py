@@ -17,7 +17,9 @@ from trnsim.workload.families.decoder_rows import Decoder
 from trnsim.workload.families.keys import ConfigKeys
 from trnsim.workload.operators import ACTIVATIONS
 
-_EPSILON_KEYS: Final = ("rms_norm_eps", "layer_norm_epsilon", "layer_norm_eps", "norm_epsilon")
+_EPSILON_KEYS: Final = (
+    *("rms_norm_eps", "layer_norm_epsilon", "layer_norm_eps", "norm_epsilon", "norm_eps"),
+)
 _FUNCTION_KEYS: Final = ("hidden_act", "hidden_activation", "activation_function", "activation")
 _SCALING_KEYS: Final = ("rope_parameters", "rope_scaling")
 _ORIGINAL_KEY: Final = "original_max_position_embeddings"
@@ -76,13 +78,17 @@ _UNROTATED: Final = replace(_LAYER_NORMED, has_rotary=False)
 _GEMMA: Final = Traits(offset=1.0, function="gelu_pytorch_tanh", is_root_embedded=True)
 _COHERE: Final = Traits(1e-5, is_centered=True, is_paired=True)
 _SIGMOID: Final = Routing("logistic", is_corrected=True)
+_GRANITE_MOE: Final = ("granitemoe", "granitemoeshared")
+_DEEPSEEK_V3: Final = Traits(is_paired=True, routing=_SIGMOID)
 TRAITS: Final[dict[str, Traits]] = {
     **dict.fromkeys(("llama", "granite", "ministral", "mistral", "qwen2", "qwen3"), _PLAIN_TRAITS),
-    **dict.fromkeys(("seed_oss", "qwen2_moe", "qwen3_moe", "granitemoe"), _PLAIN_TRAITS),
+    **dict.fromkeys(("seed_oss", "qwen2_moe", "qwen3_moe", *_GRANITE_MOE), _PLAIN_TRAITS),
     "helium": Traits(1e-8, is_paired=True),
     "smollm3": Traits(rotary_layers="n-th"),
     "arcee": Traits(1e-5, function="relu2"),
-    "phi3": Traits(1e-5),
+    **dict.fromkeys(("phi3", "internlm3", "iquestcoder", "ministral3"), Traits(1e-5)),
+    "jais2": Traits(1e-5, is_centered=True, function="relu2"),
+    "nemotron": Traits(1e-5, is_centered=True, offset=1.0, function="relu2", rotary_fraction=0.5),
     "glm": Traits(1.5625e-7, is_paired=True, rotary_fraction=0.5),
     "glm4": Traits(1.5625e-7, is_paired=True, rotary_fraction=0.5, norm_position="around"),
     "gemma": _GEMMA,
@@ -111,17 +117,27 @@ TRAITS: Final[dict[str, Traits]] = {
     "falcon": replace(_LAYER_NORMED, function="gelu"),
     "mixtral": Traits(1e-5),
     "olmoe": Traits(1e-5),
+    "flex_olmo": Traits(norm_position="after"),
+    "minimax_m2": Traits(routing=_SIGMOID),
+    "dots1": Traits(routing=_SIGMOID),
+    "exaone_moe": Traits(1e-5, rotary_layers="window", routing=_SIGMOID),
+    "solar_open": Traits(1e-5, routing=_SIGMOID),
     "glm4_moe": Traits(1e-5, rotary_fraction=0.5, routing=_SIGMOID),
     "ernie4_5_moe": Traits(1e-5, is_paired=True, routing=Routing(is_corrected=True)),
     "deepseek_v2": Traits(is_paired=True, routing=Routing(is_normed=False, scores_per_group=1)),
-    "deepseek_v3": Traits(is_paired=True, routing=_SIGMOID),
+    **dict.fromkeys(("deepseek_v3", "kimi_k2", "youtu"), _DEEPSEEK_V3),
+    "glm4_moe_lite": replace(_DEEPSEEK_V3, epsilon=1e-5),
 }
 """Traits by ``model_type``."""
-_ALWAYS_NORMED: Final = ("mixtral", "ernie4_5_moe")
+_ALWAYS_NORMED: Final = ("mixtral", "ernie4_5_moe", "minimax_m2")
+_NORMED_BY_DEFAULT: Final = (
+    *("glm4_moe", "glm4_moe_lite", "solar_open", "exaone_moe", "deepseek_v3", "kimi_k2"),
+)
 _GROUP_DEFAULTS: Final = {
-    "glm4_moe": (1, 1, 1.0),
-    "deepseek_v3": (8, 4, 2.5),
-    "deepseek_v2": (1, 1, 1.0),
+    **dict.fromkeys(("deepseek_v3", "kimi_k2"), (8, 4, 2.5)),
+    **dict.fromkeys(("deepseek_v2", "glm4_moe", "dots1", "solar_open"), (1, 1, 1.0)),
+    "glm4_moe_lite": (1, 1, 1.8),
+    "exaone_moe": (1, 1, 2.5),
 }
 """By ``model_type``: groups of experts, groups that a token uses, and the factor, by default."""
 
@@ -149,8 +165,8 @@ class DecoderConfig:
             return False
         if keys.flag("apply_residual_connection_post_layernorm"):
             return False
-        rope_config = self.rope_config
-        return rope_config is None or rope_config.config.get("rope_type") != "dynamic"
+        rope = self.rope_config.config if self.rope_config else {}
+        return rope.get("rope_type") != "dynamic" and not rope.get("llama_4_scaling_beta")
 
     @property
     def function(self) -> str:
@@ -216,7 +232,8 @@ class DecoderConfig:
         traits = self.traits or _PLAIN_TRAITS
         if traits.rotary_layers == "window":
             return has_window or (
-                self.model_type == "exaone4" and not self.keys.config.get("sliding_window")
+                self.model_type in ("exaone4", "exaone_moe")
+                and not self.keys.config.get("sliding_window")
             )
         if traits.rotary_layers == "n-th":
             flags = self.keys.items("no_rope_layers", int, "0 or 1 for each layer")
@@ -229,7 +246,7 @@ class DecoderConfig:
         keys = self.keys
         if self.traits is not None and not self.traits.is_scaled:
             return 1.0
-        if self.model_type in ("granite", "granitemoe"):
+        if self.model_type in ("granite", *_GRANITE_MOE):
             return _number(keys, "attention_multiplier", 1.0)
         if self.model_type in ("gemma2", "gemma3_text"):
             return float(keys.whole("query_pre_attn_scalar", default=256) ** -0.5)
@@ -269,7 +286,7 @@ class DecoderConfig:
             BadInput: groups do not divide them, or a token uses more groups than there are.
         """
         keys, traits = self.keys, self.traits or _PLAIN_TRAITS
-        if self.model_type == "granitemoe":
+        if self.model_type in _GRANITE_MOE:
             return Routing("chosen", is_normed=False)
         groups, used, factor = _GROUP_DEFAULTS.get(self.model_type, (1, 1, 1.0))
         if self.model_type in _GROUP_DEFAULTS:
@@ -285,7 +302,7 @@ class DecoderConfig:
                 raise keys.refuse("topk_group", used, f"1 to {groups}", "there are no more groups")
         if keys.config.get("topk_method") == "greedy":
             groups = used = 1
-        usual = self.model_type in (*_ALWAYS_NORMED, "glm4_moe", "deepseek_v3")
+        usual = self.model_type in (*_ALWAYS_NORMED, *_NORMED_BY_DEFAULT)
         is_normed = (
             usual
             if self.model_type in _ALWAYS_NORMED

@@ -78,13 +78,28 @@ def _llama4(keys: ConfigKeys) -> dict[str, Any]:
     }
 
 
+def _internlm3(keys: ConfigKeys) -> dict[str, Any]:
+    """InternLM3's keys of its release, where it says no other."""
+    names = {"attention_bias": "qkv_bias", "mlp_bias": "bias"}
+    return {name: keys.config.get(name, keys.config.get(own)) for name, own in names.items()}
+
+
+def _minimax_m2(keys: ConfigKeys) -> dict[str, Any]:
+    """The part of a head that is rotated, for which MiniMax's file has a number of elements."""
+    rotated = keys.whole("rotary_dim", default=0, least=0)
+    dim = keys.whole("head_dim", default=128)
+    return {"partial_rotary_factor": rotated / dim} if rotated else {}
+
+
 DIALECTS: Final[dict[str, Callable[[ConfigKeys], dict[str, Any]]]] = {
     "falcon": _falcon,
     "gpt_bigcode": _bigcode,
     "dbrx": _dbrx,
     "mpt": _mpt,
     "gpt_neo": _neo,
+    "internlm3": _internlm3,
     "llama4_text": _llama4,
+    "minimax_m2": _minimax_m2,
 }
 """Functions that give the replacing keys, by ``model_type``."""
 
@@ -93,13 +108,15 @@ _WINDOW: Final = {"sliding_window": 4096}
 _KV_8: Final = {"num_key_value_heads": 8}
 _KV_16: Final = {"num_key_value_heads": 16}
 _KV_32: Final = {"num_key_value_heads": 32}
+_DEEPSEEK_V3: Final = {"n_shared_experts": 1, "q_lora_rank": 1536, "first_k_dense_replace": 3}
 _QWEN: Final = {**_WINDOW, "use_sliding_window": False, "max_window_layers": 28}
 DEFAULTS: Final[dict[str, dict[str, Any]]] = {
     "apertus": {"intermediate_size": 14336, "hidden_act": "xielu"},
     "arcee": {"intermediate_size": 18432},
     "cohere2": _WINDOW,
     "deepseek_v2": {"n_shared_experts": 2, "q_lora_rank": 1536},
-    "deepseek_v3": {"n_shared_experts": 1, "q_lora_rank": 1536, "first_k_dense_replace": 3},
+    "deepseek_v3": _DEEPSEEK_V3,
+    "dots1": {**_WINDOW, **_KV_32},
     "ernie4_5": {"num_key_value_heads": 2, "head_dim": 128},
     "ernie4_5_moe": {
         "num_key_value_heads": 4,
@@ -107,17 +124,24 @@ DEFAULTS: Final[dict[str, dict[str, Any]]] = {
         "moe_layer_start_index": 1,
     },
     "exaone4": {**_WINDOW, **_KV_32},
+    "exaone_moe": {**_WINDOW, **_KV_32, "num_shared_experts": 1, "first_k_dense_replace": 1},
     "gemma": _KV_16,
     "gemma2": {**_WINDOW, "num_key_value_heads": 4},
     "gemma3_text": {**_WINDOW, "num_key_value_heads": 4},
     "glm": {"num_key_value_heads": 2},
     "glm4": {"num_key_value_heads": 2},
+    "glm4_moe_lite": {"n_shared_experts": 1, "q_lora_rank": 768, "first_k_dense_replace": 1},
     "glm4_moe": {**_KV_8, "n_shared_experts": 1, "first_k_dense_replace": 1},
     "gpt_neo": {"window_size": 256},
     "gpt_oss": {**_KV_8, "sliding_window": 128},
+    "internlm3": {"num_key_value_heads": 2},
+    "iquestcoder": _KV_8,
     "helium": {"num_key_value_heads": 20},
     "llama4_text": {**_KV_8, "attention_chunk_size": 8192},
+    "minimax_m2": _KV_8,
+    "kimi_k2": _DEEPSEEK_V3,
     "ministral": {**_WINDOW, **_KV_8},
+    "ministral3": _KV_8,
     "mistral": {**_WINDOW, **_KV_8},
     "mixtral": _KV_8,
     "olmo3": _WINDOW,
@@ -129,8 +153,10 @@ DEFAULTS: Final[dict[str, dict[str, Any]]] = {
     "qwen3_moe": {**_WINDOW, "use_sliding_window": False, "num_key_value_heads": 4},
     "seed_oss": _KV_8,
     "smollm3": {"num_key_value_heads": 4},
+    "solar_open": {**_KV_8, "n_shared_experts": 1},
     "stablelm": _KV_32,
     "starcoder2": {"num_key_value_heads": 2},
+    "youtu": {"q_lora_rank": 1536},
 }
 """Values of keys that a file leaves out, where no other rule gives them; null stays null."""
 

@@ -40,6 +40,15 @@ _LLAMA4_SIZES: Final[Mapping[str, Any]] = {
     "patch_size": 14,
 }
 """Default sizes of Llama 4's image encoder."""
+_PIXTRAL_SIZES: Final[Mapping[str, Any]] = {
+    **_VIT_SIZES,
+    "hidden_size": 1024,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 16,
+    "intermediate_size": 4096,
+    "image_size": 1024,
+}
+"""Default sizes of Pixtral's image encoder."""
 _ADAPTER_WIDTH: Final = 4096
 """Default width of Llama 4's adapter and of its two results."""
 _SHUFFLE_RATIO: Final = 0.5
@@ -66,10 +75,14 @@ class ImageEncoder:
 
     Attributes:
         tokens: number of tokens beside the patches: a class token, a teacher token.
-        extra_positions: rows of learned positions beyond the patches.
+        extra_positions: rows of learned positions beyond the patches; None for no table, where
+            queries and keys are rotated.
         mask_vectors: learned vectors that stand in for masked patches.
         patch_bias: whether the projection of patches has a bias.
         biases: whether queries, keys and values have biases.
+        has_other_biases: whether the attention's output, the MLP and norms have biases.
+        is_gated: whether its MLP has a gate.
+        has_last_norm: whether a norm follows the layers.
         is_normed_first: whether a norm is before the layers.
         has_scales: whether the outputs of halves of layers are scaled element by element
             (LayerScale).
@@ -82,10 +95,13 @@ class ImageEncoder:
 
     defaults: Mapping[str, Any] = field(default_factory=lambda: _VIT_SIZES)
     tokens: int = 1
-    extra_positions: int = 1
+    extra_positions: int | None = 1
     mask_vectors: int = 0
     patch_bias: bool = True
     biases: Rule = ("qkv_bias", True)
+    has_other_biases: bool = True
+    is_gated: bool = False
+    has_last_norm: bool = True
     is_normed_first: bool = False
     has_scales: bool = False
     has_ratio: bool = False
@@ -116,6 +132,17 @@ ROWS: Final[dict[str, ImageEncoder]] = {
         is_normed_first=True,
     ),
     "siglip_vision_model": ImageEncoder(tokens=0, extra_positions=0, biases=True, has_probe=True),
+    "pixtral": ImageEncoder(
+        defaults=_PIXTRAL_SIZES,
+        tokens=0,
+        extra_positions=None,
+        patch_bias=False,
+        biases=False,
+        has_other_biases=False,
+        is_gated=True,
+        has_last_norm=False,
+        is_normed_first=True,
+    ),
     "llama4_vision_model": ImageEncoder(
         defaults=_LLAMA4_SIZES,
         patch_bias=False,
@@ -155,15 +182,16 @@ def image(keys: ConfigKeys, model_type: str) -> Tower:
     registers = keys.whole("num_register_tokens", default=4 if "registers" in model_type else 0)
     patches, inputs = _patches(keys)
     vectors = row.tokens + registers + row.mask_vectors
+    norm = hidden * (1 + row.has_other_biases)
     return Tower(
         "images",
         hidden,
         (_layer(keys, row, hidden),),
         before=(Projection("patches", inputs, hidden, hidden * row.patch_bias),),
-        positions=patches + row.extra_positions,
-        embedding_parameters=vectors * hidden + 2 * hidden * row.is_normed_first,
+        positions=0 if row.extra_positions is None else patches + row.extra_positions,
+        embedding_parameters=vectors * hidden + norm * row.is_normed_first,
         behind=_behind(keys, row, hidden),
-        head_parameters=2 * hidden + _probe_norms(keys, row, hidden),
+        head_parameters=norm * row.has_last_norm + _probe_norms(keys, row, hidden),
         tokens=patches + row.tokens + registers,
         image=keys.whole("image_size"),
     )
@@ -179,17 +207,19 @@ def _patches(keys: ConfigKeys) -> tuple[int, int]:
 
 def _layer(keys: ConfigKeys, row: ImageEncoder, hidden: int) -> Layer:
     heads, dim = heads_of(keys, PLAIN_NAMES, hidden)
-    biases = (3 * hidden if keys.has(row.biases) else 0) + hidden
+    biases = (3 * keys.has(row.biases) + row.has_other_biases) * hidden
     attention = Attention(heads, heads, dim, dim, is_causal=False, biases=biases)
-    is_gated = keys.flag("use_swiglu_ffn")
+    has_swiglu = keys.flag("use_swiglu_ffn")
     size = keys.whole("mlp_ratio", default=4) * hidden if row.has_ratio else 0
     size = size or keys.whole(*PLAIN_NAMES.intermediate)
-    if is_gated:  # DINOv2 keeps the matrices' elements, in whole eights
+    if has_swiglu:  # DINOv2 keeps the matrices' elements, in whole eights
         size = (size * 2 // 3 + 7) // 8 * 8
-    mlp = mlp_of(hidden, size, is_gated=is_gated, has_biases=True)
+    is_gated = has_swiglu or row.is_gated
+    mlp = mlp_of(hidden, size, is_gated=is_gated, has_biases=row.has_other_biases)
+    norms = 2 * hidden * (1 + row.has_other_biases)
     scales = 2 * hidden if row.has_scales else 0
     return Layer(
-        keys.whole(*PLAIN_NAMES.layers, most=MOST_LAYERS), (attention,), mlp, 4 * hidden, scales
+        keys.whole(*PLAIN_NAMES.layers, most=MOST_LAYERS), (attention,), mlp, norms, scales
     )
 
 

@@ -51,10 +51,23 @@ _LLAMA4_TEXT: Final[Mapping[str, Any]] = {
     "vocab_size": 202048,
     "max_position_embeddings": 131072,
 }
+_MISTRAL_TEXT: Final[Mapping[str, Any]] = {
+    "model_type": "mistral",
+    "hidden_size": 5120,
+    "intermediate_size": 32768,
+    "num_hidden_layers": 40,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "vocab_size": 131072,
+    "sliding_window": None,
+    "max_position_embeddings": 131072,
+}
 TEXTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "gemma3": _GEMMA_TEXT,
     "llama4": _LLAMA4_TEXT,
     "llava": _LLAVA_TEXT,
+    "mistral3": _MISTRAL_TEXT,
 }
 """Default sizes of the text configuration, by ``model_type``."""
 NAMES: Final = tuple(TEXTS)
@@ -62,6 +75,7 @@ _IMAGE_ENCODERS: Final = {
     "gemma3": "siglip_vision_model",
     "llama4": "llama4_vision_model",
     "llava": "clip_vision_model",
+    "mistral3": "pixtral",
 }
 _KEYS_ABOVE: Final = ("architectures", "id2label", "num_labels", "tie_word_embeddings")
 """Keys of the whole model that decide the end of its decoder."""
@@ -113,6 +127,8 @@ def _projection(
         vision = keys.nested("vision_config")
         width = vision.whole("vision_output_dim", default=_VISION_WIDTH)
         return (Projection("projection", width, hidden, rows=images.joined_share(vision)),)
+    if model_type == "mistral3":
+        return _merged(keys, tower.hidden, hidden)
     has_bias = keys.flag("multimodal_projector_bias", default=True)
     # "default" leaves out the first token, the class token where there is one.
     is_whole = keys.text("vision_feature_select_strategy", "default") == "full"
@@ -120,4 +136,19 @@ def _projection(
     return (
         Projection("first projection", tower.hidden, hidden, hidden * has_bias, rows=share),
         Projection("second projection", hidden, hidden, hidden * has_bias, rows=share),
+    )
+
+
+def _merged(keys: ConfigKeys, width: int, hidden: int) -> tuple[Projection, ...]:
+    """Mistral 3's projections: a norm, squares of neighbouring tokens joined, and two layers."""
+    joined = keys.whole("spatial_merge_size", default=2) ** 2
+    # A list of layers gives the vectors of each of them, side by side.
+    chosen = keys.config.get("vision_feature_layer")
+    vectors = len(chosen) if isinstance(chosen, list) else 1
+    bias = hidden * keys.flag("multimodal_projector_bias")
+    share = 1 / joined
+    return (
+        Projection("merging projection", joined * width, width, width, rows=share),
+        Projection("first projection", vectors * width, hidden, bias, rows=share),
+        Projection("second projection", hidden, hidden, bias, rows=share),
     )
