@@ -131,6 +131,16 @@ def test_forward_and_backward_layers_go_together(count, updates):
     assert drawn(found) == drawn(trained(count, updates=updates)[0])
 
 
+def test_a_sum_of_many_values_is_no_stack_of_layers():
+    graph = Graph()
+    parts = [graph.pad(graph.input((4, 8), "float32"), (0, 1), (0, 0)) for _ in range(12)]
+    total = parts[0]
+    for part in parts[1:]:
+        total = graph.elementwise("add", total, part)
+    graph.outputs = [total]
+    assert not any(run.start >= 12 for layers in stacks_of(graph) for run in layers.runs)
+
+
 def test_runs_that_do_not_read_each_other_are_shortened_apart():
     graph, _ = stack(5)
     x = graph.outputs[0]

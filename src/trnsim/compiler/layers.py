@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import pairwise, product
 from typing import Final
 
-from trnsim.graph import Graph, Node, Operation, Value
+from trnsim.graph import Graph, Kind, Node, Operation, Value
 from trnsim.graph.graph import Operand
 
 _FEWEST_EQUAL_LAYERS: Final = 3
@@ -107,15 +107,31 @@ def stacks_of(graph: Graph) -> list[Stack]:
 
 
 def _best_runs(graph: Graph) -> list[LayerRun]:
-    """Disjoint runs: the one that saves most, and others that save a good part of the graph."""
+    """Disjoint runs: the one that saves most, and others that save a good part of the graph.
+
+    A sum of many values is no stack: what makes them would still be computed without its layers.
+    """
     keys = _operation_numbers(graph.nodes)
-    candidates = [run for length in _distances(keys) for run in _runs(keys, length)]
+    candidates = [
+        run for length in _distances(keys) for run in _runs(keys, length) if not _is_sum(graph, run)
+    ]
     best: list[LayerRun] = []
     for run in sorted(candidates, key=lambda run: (-run.saved_operations, run.length)):
         is_worth_it = not best or run.saved_operations * _LEAST_SAVING_DIVISOR >= len(keys)
         if is_worth_it and not any(run.meets(other) for other in best):
             best.append(run)
     return best
+
+
+def _is_sum(graph: Graph, run: LayerRun) -> bool:
+    """True for a chain of one elementwise operation, each of which reads the one before."""
+    chain = graph.nodes[run.start : run.start + run.length + 1]
+    return all(
+        first.kind is Kind.ELEMENTWISE
+        and first.operation == second.operation
+        and any(value in first.results for value in second.values)
+        for first, second in pairwise(chain)
+    )
 
 
 def maker_places(graph: Graph) -> dict[int, int]:

@@ -17,7 +17,7 @@ from trnsim.graph import Graph
 from trnsim.lower.emit.attending import attention, attention_gradient
 from trnsim.lower.emit.computing import product, reduction, rotation
 from trnsim.lower.emit.emission import Emission
-from trnsim.lower.emit.images import convolution, pooling
+from trnsim.lower.emit.images import convolution, padding, pooling
 from trnsim.lower.emit.inputs import ProgramInputs
 from trnsim.lower.emit.naming import NamedStretch
 from trnsim.lower.emit.places.walk import Frame
@@ -35,7 +35,7 @@ Array = np.ndarray[Any, Any]
 MIRRORED: Final = 2
 """Physical cores of a logical one, which do the same (logical-neuroncore-config.rst)."""
 _RULES: Final = (
-    *(attention, attention_gradient, convolution, pooling, product, reduction, rotation),
+    *(attention, attention_gradient, convolution, padding, pooling, product, reduction, rotation),
     *(indexing, movement, rows),
 )
 """Importing them fills the table of emitters."""

@@ -72,6 +72,8 @@ class Emission:
         for value, tensor in zip(self.facts.graph.inputs, inputs, strict=True):
             self.places[value.number] = [self.inputs.add(value, tensor)]
         for node in self.facts.graph.nodes:
+            if node.results and node.results[0].number in self.facts.window_sums.inner:
+                continue  # added up together
             if node.kind is Kind.ELEMENTWISE or is_free(node):
                 self.deferred.add(node)
             else:
@@ -164,6 +166,8 @@ class Emission:
                 self.places[value.number] = [in_hbm(self._constant_tensor(value), value.shape)]
             elif node.kind is Kind.LEAF:
                 self.places[value.number] = [Evaluation(self, value).run_to_hbm()]
+            elif value.number in self.facts.window_sums.parts:
+                self._emit(self.facts.window_sums.parts[value.number][0])
             elif self.deferred.reductions.pop(value.number, None):
                 self._emit(node)
             elif is_view(node):

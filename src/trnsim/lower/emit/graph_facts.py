@@ -13,6 +13,7 @@ from trnsim.graph.ops.reductions import Reduce
 from trnsim.graph.types import Shape, TensorType
 from trnsim.lower.emit.places.framing import channel_vectors
 from trnsim.lower.emit.places.paths import Path, is_view, is_widening
+from trnsim.lower.emit.window_sums import WindowSums
 from trnsim.lower.kernels.tiles import P
 
 MOST_TRANSPOSED_BYTES: Final = 24 * 1024
@@ -56,6 +57,11 @@ class GraphFacts:
     def channel_vectors(self) -> frozenset[int]:
         """Vectors with one element for each channel of images."""
         return channel_vectors(self.graph)
+
+    @cached_property
+    def window_sums(self) -> WindowSums:
+        """Sums of padded images, as of the gradient of a pooling."""
+        return WindowSums(self.graph, self._readers, self._outputs)
 
     def readers(self, value: Value) -> list[Node]:
         """The nodes that read a value."""

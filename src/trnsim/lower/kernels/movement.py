@@ -98,7 +98,6 @@ def reverse(op: Reverse, node: Node, source: Tensor) -> Tensor:
     return out
 
 
-@kernel(Pad)
 def pad(op: Pad, node: Node, operand: Tensor) -> Tensor:
     """The result filled with the number, then the elements copied to their positions."""
     out = tiles.output(node.result.shape, node.result.dtype)

@@ -15,6 +15,7 @@ from trnsim.lower.emit.places.walk import (
     covers_pending_result,
     frame_in_hbm,
     frame_of,
+    gather_slice,
     group_spans,
     has_loadable_columns,
     is_aligned,
@@ -238,6 +239,34 @@ def test_a_slice_of_a_matrix_is_a_view():
         assert tuple(slice_of(column, frame, TileSpan(0, 2, 128, 0, 1)).shape) == (128, 2, 1)
 
     run(kernel, numerics=False)
+
+
+@pytest.mark.parametrize(("start", "columns"), [(0, 24), (0, 12), (5, 3), (3, 17), (23, 1)])
+def test_short_runs_of_a_matrix_are_copied_by_engines(start, columns):
+    """Every second row and column, from the second one on, of two images of 7x9 in 130 rows."""
+    image = np.arange(130 * 2 * 7 * 9, dtype=np.float32).reshape(130, 2, 7, 9)
+    frame = Frame((2, 130, 3, 4), (1,), (0, 2, 3))
+
+    @nki.jit
+    def kernel(x):
+        tile = new((128, 2, 126))
+        nisa.dma_copy(dst=tile[:, 0], src=x.reshape((130, 126))[:128])
+        nisa.dma_copy(dst=tile[:2, 1], src=x.reshape((130, 126))[128:])
+        whole = TensorPlace(
+            SbufMatrix(tile, 130), (2, 130, 7, 9), ((0, 63), (1, 0), (0, 9), (0, 1)), (0, 0)
+        )
+        place = whole.sliced(frame.shape, (0, 0, 1, 1), (1, 1, 2, 2))
+        found = nl.ndarray((130, columns), dtype=nl.float32, buffer=nl.shared_hbm)
+        for span in tile_spans(frame, start, columns, 1, columns):
+            assert slice_of(place, frame, span) is None or columns <= 4
+            part = gather_slice(place, frame, span)
+            first = span.block * 128
+            nisa.dma_copy(dst=found[first : first + span.partitions], src=part[:, 0])
+        return found
+
+    (found,) = (run(kernel, image).outputs,)
+    expected = image[:, :, 1:7:2, 1:9:2].reshape(130, 24)[:, start : start + columns]
+    assert (np.asarray(found) == expected).all()
 
 
 def test_neighbours_of_a_block_are_one_strip_up_to_so_many_columns():

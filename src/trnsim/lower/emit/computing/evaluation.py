@@ -211,9 +211,8 @@ class Evaluation(FusedComputation):
         frame = self.frame
         if frame.is_replicated or not self.emission.facts.is_output_only(value):
             return False
-        long = [dim for dim, length in enumerate(value.shape) if length > 1]
         down = [dim for dim in frame.f_dims if value.shape[dim] > 1]
-        return bool(down) and down[-1] == long[-1]
+        return bool(down) and not any(length > 1 for length in value.shape[down[-1] + 1 :])
 
     def _compute_strip(self, strip: list[TileSpan]) -> None:
         """Compute neighbouring spans of all stored values; their transfers cross HBM together."""
@@ -299,9 +298,9 @@ class Evaluation(FusedComputation):
         """Find the leaves below a value."""
         emission = self.emission
         node = emission.facts.producers.get(value.number)
-        key = (value.number, path)
+        key, is_added = (value.number, path), value.number in emission.facts.window_sums.parts
         self._values[value.number] = value
-        if value.number in emission.places or node is None:
+        if value.number in emission.places or node is None or is_added:
             self.leaves[key] = self._leaf_place(value, path)
         elif isinstance(node.operation, Constant):
             return
@@ -323,7 +322,8 @@ class Evaluation(FusedComputation):
         """True if a value is computed where it is read, and not stored before."""
         emission = self.emission
         node = emission.facts.producers.get(value.number)
-        if node is None or value.number in emission.places:
+        is_added = value.number in emission.facts.window_sums.parts
+        if node is None or value.number in emission.places or is_added:
             return False
         if is_passed(node):
             return self._is_inlined(node.values[0])

@@ -18,6 +18,7 @@ from trnsim.lower.emit.places.walk import (
     TileSpan,
     axes_along,
     count_transfers,
+    gather_slice,
     has_loadable_columns,
     is_aligned,
     load_tile,
@@ -88,6 +89,8 @@ class Leaves:
             self.leaves[key] = place = self._dense_leaf(*key)
         if is_aligned(place, self.frame):
             tile = slice_of(place, self.frame, span)
+            if tile is None:
+                tile = gather_slice(place, self.frame, span)
             if tile is not None:
                 return tile
         period = self.emission.constants.periodic(key[0], place, self.frame)

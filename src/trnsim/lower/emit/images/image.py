@@ -293,7 +293,7 @@ class Image:
             shape = (channels, band.images, band.rows, band.width)
             padded = tile[:channels, block, :length].reshape(shape)
             row_range, column_range = (top, rows, steps[0]), (side, columns, steps[1])
-            _fill_padding(padded, row_range, column_range, self.padding_value)
+            fill_padding(padded, row_range, column_range, self.padding_value)
             if not rows or not columns:
                 continue
             slices = tuple(
@@ -420,7 +420,7 @@ def _enlarging_source(emission: Emission, value: Value) -> tuple[Value, tuple[in
     return (value, (1, 1)) if match is None else (match["images"], repeat_counts(match))
 
 
-def _fill_padding(
+def fill_padding(
     padded: Tensor, rows: tuple[int, int, int], columns: tuple[int, int, int], value: float
 ) -> None:
     """Write `value` before, after and between the elements: (first, how many, step) by axis."""

@@ -22,6 +22,7 @@ from trnsim.lower.emit.places.walk import (
     has_loadable_columns,
     row_major_frame,
 )
+from trnsim.lower.emit.window_sums import partition_dims
 
 if TYPE_CHECKING:
     from trnsim.lower.emit.emission import Emission
@@ -64,6 +65,9 @@ def _channel_frame(emission: Emission, value: Value, leaves: list[TensorPlace]) 
     shape = value.shape
     if any(is_by_channels(node, value) for node in emission.facts.readers(value)):
         return Frame(shape, (1,), (0, *range(2, len(shape))))
+    if value.number in emission.facts.window_sums.operands and value.shape:
+        p_dims = partition_dims(shape)
+        return Frame(shape, p_dims, tuple(dim for dim in range(len(shape)) if dim not in p_dims))
     if value.number in emission.facts.channel_vectors:
         return Frame(shape, tuple(range(len(shape))), ())
     channels = [dim for dim in map(_channels_of, leaves) if dim is not None]

@@ -9,8 +9,10 @@ from typing import Any, Final
 
 from trnsim.errors import InternalError
 from trnsim.graph.types import Shape
+from trnsim.isa import FREE_DIMENSIONS
 from trnsim.lower.emit.places.tensor_place import SbufMatrix, Step, TensorPlace, merge_axes
 from trnsim.lower.kernels import tiles
+from trnsim.lower.kernels.instructions import copied
 from trnsim.lower.kernels.tiles import P, Tensor, new
 from trnsim.nki import isa as nisa
 
@@ -268,6 +270,59 @@ def slice_of(place: TensorPlace, frame: Frame, span: TileSpan) -> Tensor | None:
     at = place.offset[1] + begin[1]
     end = at + (length - 1) * step[1] + 1
     return matrix.tile[: span.partitions, blocks, at : end : step[1] or 1]
+
+
+_SHORT_RUN_BYTES: Final = 512
+"""Bytes of a run below which descriptors bound a transfer (nki-dma-overview.rst)."""
+
+
+def gather_slice(place: TensorPlace, frame: Frame, span: TileSpan) -> Tensor | None:
+    """A new tile with a span of an aligned place whose columns are many short runs in SBUF.
+
+    Engines copy it, as a transfer takes as long for an element as for hundreds of bytes. None where
+    runs are long, or the columns have more dimensions than a copy has.
+    """
+    matrix, axes = place.storage, axes_along(place, frame.f_dims)
+    tile = matrix.tile
+    is_whole = tile.offset == 0 and tile.is_contiguous()
+    run_bytes = tile.dtype.itemsize * (axes[-1][0] if axes[-1][1][1] == 1 else 1)
+    if len(axes) > FREE_DIMENSIONS or not is_whole or run_bytes >= _SHORT_RUN_BYTES:
+        return None
+    first = 0 if matrix.is_replicated else place.offset[0] // matrix.block + span.block
+    blocks, columns = tile.shape[1:]
+    result = new((span.partitions, span.blocks, span.columns), tile.dtype)
+    for number in range(span.blocks):
+        block = 0 if matrix.is_replicated else first + number
+        for at, lengths, begin in _boxes(axes, span.start, span.columns):
+            steps = [step[1] for _, step in axes[-len(lengths) :]]
+            pattern = [[blocks * columns, span.partitions]]
+            pattern += [list(pair) for pair in zip(steps, lengths, strict=True)]
+            source = tile.ap(pattern, offset=block * columns + place.offset[1] + begin)
+            target = result[:, number, at : at + prod(lengths)]
+            copied(source, tile.dtype, target.reshape((span.partitions, *lengths)))
+    return result
+
+
+def _boxes(
+    axes: Sequence[tuple[int, Step]], start: int, count: int
+) -> Iterator[tuple[int, tuple[int, ...], int]]:
+    """Boxes that make up a range of columns: where each begins, its lengths, and its first column.
+
+    The lengths are those of the last dimensions.
+    """
+    (_, step), inner = axes[0], prod(length for length, _ in axes[1:])
+    at = 0
+    while at < count:
+        index, rest = divmod(start + at, inner)
+        if len(axes) > 1 and (rest or count - at < inner):
+            length = min(inner - rest, count - at)
+            for first, lengths, begin in _boxes(axes[1:], rest, length):
+                yield at + first, lengths, index * step[1] + begin
+        else:
+            many = (count - at) // inner
+            length = many * inner
+            yield at, (many, *(n for n, _ in axes[1:])), index * step[1]
+        at += length
 
 
 def load_tile(

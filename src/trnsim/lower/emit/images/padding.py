@@ -1,0 +1,262 @@
+"""Padding of images on the chip, and sums of padded images, as of the gradient of a pooling.
+
+Images that lie in SBUF by channels are padded there: engines copy rows, where transfers would take
+each element for itself if zeros come between them. A sum of padded images is never padded: what
+belongs to each tap is added to every so many elements of the sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Final
+
+from trnsim.graph import Node, Value
+from trnsim.graph.ops.layout import Pad, Slice
+from trnsim.graph.types import ITEM_BYTES
+from trnsim.lower.emit.computing.evaluation import Evaluation
+from trnsim.lower.emit.emission import Emission
+from trnsim.lower.emit.images.image import fill_padding
+from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
+from trnsim.lower.emit.places.walk import (
+    Frame,
+    TileSpan,
+    gather_slice,
+    is_aligned,
+    slice_of,
+    write_span,
+)
+from trnsim.lower.emit.window_sums import partition_dims
+from trnsim.lower.kernels import movement, tiles
+from trnsim.lower.kernels.balance import balanced
+from trnsim.lower.kernels.instructions import binary, copied
+from trnsim.lower.kernels.tiles import P, Tensor, new
+from trnsim.lower.rules import emitter
+from trnsim.nki import isa as nisa
+from trnsim.nki import language as nl
+
+_IMAGE_RANKS: Final = (3, 4)
+"""Ranks of sequences and of images, with batch and channels."""
+_OUTER_DIMS: Final = 2
+"""Dimensions before the spatial ones: batch and channels."""
+_SUM_BYTES: Final = 48 * 1024
+"""Bytes of a partition for images that are added up at once."""
+_SPAN_ELEMENTS: Final = 2048
+"""Elements of a partition of what is added at once, beside a whole row."""
+
+
+@emitter(Pad)
+def pad(emission: Emission, node: Node) -> None:
+    """Emit a padding: of images on the chip, if they lie there, else from HBM to HBM."""
+    sums = emission.facts.window_sums
+    if node.result.number in sums.inner:
+        root = sums.roots[node.result.number]
+        _add_windows(emission, root, sums.parts[root.number])
+    elif not _pad_on_chip(emission, node):
+        emission.run_kernel(movement.pad, node)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The elements of an axis that padding keeps.
+
+    Attributes:
+        first: the first of them.
+        count: their number.
+        start: the place of the first one in the result.
+        step: places from one to the next.
+    """
+
+    first: int
+    count: int
+    start: int
+    step: int
+
+    def own(self) -> slice:
+        """These elements of the operand."""
+        return slice(self.first, self.first + self.count)
+
+    def places(self, first: int, count: int) -> slice:
+        """The places of `count` elements from number `first` of the operand on."""
+        at = self.start + (first - self.first) * self.step
+        return slice(at, at + (count - 1) * self.step + 1, self.step)
+
+
+def _kept(node: Node) -> tuple[_Kept, _Kept]:
+    """The rows and columns that a padding keeps; a sequence is an image of one row."""
+    operation: Any = node.operation
+    found: list[_Kept] = [] if len(node.result.shape) > _IMAGE_RANKS[0] else [_Kept(0, 1, 0, 1)]
+    for dim in range(_OUTER_DIMS, len(node.result.shape)):
+        low, step = operation.low[dim], operation.interior[dim] + 1
+        first = max(-(low // step), 0)
+        end = min(node.values[0].shape[dim], -((low - node.result.shape[dim]) // step))
+        found.append(_Kept(first, max(end - first, 0), low + first * step, step))
+    return found[0], found[1]
+
+
+def _image_size(value: Value) -> tuple[int, int]:
+    first, second = (1, *value.shape[_OUTER_DIMS:])[-2:]
+    return first, second
+
+
+def _frame(value: Value, p_dims: tuple[int, ...]) -> Frame:
+    others = tuple(dim for dim in range(len(value.shape)) if dim not in p_dims)
+    return Frame(value.shape, p_dims, others)
+
+
+def _pad_on_chip(emission: Emission, node: Node) -> bool:
+    """Pad images in SBUF, if they lie there and windows read the result; else False."""
+    (operand,), result = node.values, node.result
+    if not _is_of_windows(emission, node):
+        return False
+    frame, own = _frame(result, (1,)), _frame(operand, (1,))
+    aligned = (place for place in emission.materialize(operand) if is_aligned(place, own))
+    place = next(aligned, None)
+    nbytes = frame.blocks * frame.columns * ITEM_BYTES[result.dtype]
+    if place is None or nbytes > emission.residents.free_bytes():
+        return False
+    blocks = [
+        TileSpan(block, 1, min(P, own.rows - block * P), 0, own.columns)
+        for block in range(own.blocks)
+    ]
+    columns = [_columns_of(place, own, span) for span in blocks]
+    sources = [tile for tile in columns if tile is not None]
+    if len(sources) < len(blocks):
+        return False
+    padded = emission.residents.allocate(frame, result)
+    with balanced():
+        for number, source in enumerate(sources):
+            _pad_block(node, source[:, 0], padded.storage.tile[: source.shape[0], number])
+    emission.places[result.number] = [padded]
+    return True
+
+
+def _columns_of(place: TensorPlace, frame: Frame, span: TileSpan) -> Tensor | None:
+    """A span of an aligned place, a view or a copy; None if neither gives all columns."""
+    tile = slice_of(place, frame, span)
+    if tile is None:
+        tile = gather_slice(place, frame, span)
+    return tile if tile is not None and tile.shape[2] == span.columns else None
+
+
+def _is_of_windows(emission: Emission, node: Node) -> bool:
+    """True if a node pads images in their rows and columns, of which only slices are read."""
+    operation: Any = node.operation
+    (operand,), result = node.values, node.result
+    if len(result.shape) not in _IMAGE_RANKS or not all((*result.shape, *operand.shape)):
+        return False
+    outer = slice(0, _OUTER_DIMS)
+    readers = emission.facts.readers(result)
+    return (
+        operand.type.is_floating
+        and not any((*operation.low[outer], *operation.high[outer], *operation.interior[outer]))
+        and not emission.facts.is_output(result)
+        and bool(readers)
+        and all(isinstance(reader.operation, Slice) for reader in readers)
+    )
+
+
+def _pad_block(node: Node, source: Tensor, target: Tensor) -> None:
+    """Copy a block of channels, [channels, elements], among the number that pads."""
+    operation: Any = node.operation
+    (operand,), channels = node.values, source.shape[0]
+    images = operand.shape[0]
+    rows, columns = _kept(node)
+    target = target.reshape((channels, images, *_image_size(node.result)))
+    source = source.reshape((channels, images, *_image_size(operand)))
+    sides = [(kept.start, kept.count, kept.step) for kept in (rows, columns)]
+    fill_padding(target, sides[0], sides[1], operation.number)
+    if not rows.count or not columns.count:
+        return
+    kept = source[:, :, rows.own(), columns.own()]
+    places = target[:, :, rows.places(rows.first, rows.count)]
+    places = places[:, :, :, columns.places(columns.first, columns.count)]
+    together = max(_SPAN_ELEMENTS // (rows.count * columns.count), 1)
+    for first, count in tiles.pieces(images, together):
+        copied(kept[:, first : first + count], target.dtype, places[:, first : first + count])
+
+
+# Sums of padded images
+
+
+def _add_windows(emission: Emission, sum_: Value, parts: Sequence[Node]) -> None:
+    """Emit a sum of padded images: each part is added at its places."""
+    p_dims = partition_dims(sum_.shape)
+    frame = _frame(sum_, p_dims)
+    evaluations = [_evaluation(emission, part.values[0], p_dims) for part in parts]
+    if emission.facts.is_output_only(sum_):
+        place = in_hbm(tiles.output(sum_.shape, sum_.dtype), sum_.shape)
+    else:
+        place = emission.residents.allocate(frame, sum_)
+    image_bytes = prod(_image_size(sum_)) * ITEM_BYTES[sum_.dtype]
+    images = frame.columns // prod(_image_size(sum_))
+    together = max(_SUM_BYTES // image_bytes, 1)
+    with balanced():
+        for block in range(frame.blocks):
+            for first, count in tiles.pieces(images, together):
+                box = _ImageBox(block, min(P, frame.rows - block * P), first, count)
+                _add_block(frame, place, box, list(zip(parts, evaluations, strict=True)))
+    for number in (sum_.number, *(part.result.number for part in parts)):
+        emission.places[number] = [place]
+
+
+def _evaluation(emission: Emission, value: Value, p_dims: tuple[int, ...]) -> Evaluation:
+    """The computation of what is padded, in the frame of the sum."""
+    evaluation = Evaluation(emission, value, is_kept=False)
+    if evaluation.pending_leaves():
+        emission.materialize(value)
+        evaluation = Evaluation(emission, value, is_kept=False)
+    evaluation.frame = _frame(value, p_dims)
+    return evaluation
+
+
+@dataclass(frozen=True, slots=True)
+class _ImageBox:
+    """Images of a block of partitions: the block, its partitions, the first image, the count."""
+
+    block: int
+    partitions: int
+    first: int
+    count: int
+
+
+def _add_block(
+    frame: Frame, place: TensorPlace, box: _ImageBox, parts: Sequence[tuple[Node, Evaluation]]
+) -> None:
+    """Add the parts of some images of a block of partitions."""
+    size = _image_size(parts[0][0].result)
+    span = TileSpan(box.block, 1, box.partitions, box.first * prod(size), box.count * prod(size))
+    total: Any = slice_of(place, frame, span) if place.is_on_chip else None
+    if total is None:
+        total = new((span.partitions, 1, span.columns), place.storage.dtype)
+    nisa.memset(dst=total, value=0.0)
+    images = total[:, 0].reshape((box.partitions, box.count, *size))
+    for node, evaluation in parts:
+        _add_part(node, evaluation, images, box)
+    if not place.is_on_chip:
+        write_span(place, frame, span, total)
+
+
+def _add_part(node: Node, evaluation: Evaluation, images: Tensor, box: _ImageBox) -> None:
+    """Add what belongs to one tap, some images or some rows of an image at a time."""
+    (high, wide), (rows, columns) = _image_size(node.values[0]), _kept(node)
+    if not rows.count or not columns.count:
+        return
+    together = _SPAN_ELEMENTS // (rows.count * wide)
+    lines = rows.count if together else max(_SPAN_ELEMENTS // wide, 1)
+    for image, count in tiles.pieces(box.count, max(together, 1)):
+        for at, many in tiles.pieces(rows.count, lines):
+            # Several images are read with all of their rows, as they lie.
+            row, read = (0, high) if count > 1 else (rows.first + at, many)
+            start = (box.first + image) * high * wide + row * wide
+            elements = ((count - 1) * high + read) * wide
+            tile = evaluation.tile(TileSpan(box.block, 1, box.partitions, start, elements))
+            if tile.shape[1:] != (1, elements):
+                tile = copied(tile, tile.dtype, new((box.partitions, 1, elements), tile.dtype))
+            tile = tile[:, 0].reshape((box.partitions, count, read, wide))
+            first = rows.first + at - row
+            tile = tile[:, :, first : first + many, columns.own()]
+            target = images[:, image : image + count, rows.places(rows.first + at, many)]
+            target = target[:, :, :, columns.places(columns.first, columns.count)]
+            binary(target, nl.add, target, tile)

@@ -1,0 +1,106 @@
+"""Sums of padded images: what is added to images at the elements under the taps of windows.
+
+The gradient of a pooling is such a sum: for each tap, an image of a number for each window is
+padded to the size of the images, with zeros between its elements where windows are apart. Adding
+each number where it belongs spares the zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from math import prod
+from typing import Any, Final
+
+from trnsim.graph import Graph, Kind, Node, Value
+from trnsim.graph.ops.arithmetic import Add
+from trnsim.graph.ops.layout import Pad
+from trnsim.graph.types import ITEM_BYTES, Shape
+from trnsim.lower.kernels.tiles import P
+
+_IMAGE_RANKS: Final = (3, 4)
+"""Ranks of sequences and of images, with batch and channels."""
+_OUTER_DIMS: Final = 2
+"""Dimensions before the spatial ones: batch and channels."""
+_MOST_IMAGE_BYTES: Final = 48 * 1024
+"""Maximum bytes of an image that is added up on a partition."""
+
+
+class WindowSums:
+    """The sums of padded images of a graph.
+
+    Attributes:
+        parts: the nodes that pad, by the number of the sum.
+        inner: numbers of the padded images, and of the sums of some of them.
+        roots: the sum that a padded image is a part of, by the image's number.
+        operands: numbers of the values of which elementwise nodes make what is padded.
+    """
+
+    def __init__(
+        self, graph: Graph, readers: Mapping[int, Sequence[Node]], outputs: Collection[int]
+    ) -> None:
+        self.parts: dict[int, list[Node]] = {}
+        self.inner: set[int] = set()
+        self.roots: dict[int, Value] = {}
+        self.operands: set[int] = set()
+        makers = {value.number: node for node in graph.nodes for value in node.results}
+        self._makers, self._readers, self._outputs = makers, readers, outputs
+        if any(isinstance(node.operation, Pad) for node in graph.nodes):
+            for node in reversed(graph.nodes):
+                self._look_at(node)
+
+    def _look_at(self, root: Node) -> None:
+        """Record a node if it is the last addition of a sum of padded images."""
+        if not isinstance(root.operation, Add) or root.result.number in self.inner:
+            return
+        parts, inner = list[Node](), set[int]()
+        waiting: list[Any] = [*reversed(root.operands)]
+        while waiting:
+            value = waiting.pop()
+            node = self._makers.get(value.number) if isinstance(value, Value) else None
+            if node is None or value.number in self._outputs:
+                return
+            if len(self._readers.get(value.number, ())) != 1 or value.number in inner:
+                return
+            inner.add(value.number)
+            if isinstance(node.operation, Add) and value.type == root.result.type:
+                waiting += reversed(node.operands)
+            elif is_padded_image(node) and value.type == root.result.type:
+                parts.append(node)
+            else:
+                return
+        self.parts[root.result.number] = parts
+        self.inner |= inner
+        self.roots |= {part.result.number: root.result for part in parts}
+        self._add_operands([node.values[0] for node in parts])
+
+    def _add_operands(self, values: list[Value]) -> None:
+        """Record the values from which elementwise nodes make the padded ones."""
+        while values:
+            value = values.pop()
+            if value.number in self.operands:
+                continue
+            self.operands.add(value.number)
+            node = self._makers.get(value.number)
+            if node is not None and node.kind is Kind.ELEMENTWISE:
+                values += [operand for operand in node.values if operand.shape == value.shape]
+
+
+def is_padded_image(node: Node) -> bool:
+    """True if a node pads images with zeros, of which a partition holds at least one."""
+    operation, shape = node.operation, node.result.shape
+    if not isinstance(operation, Pad) or len(shape) not in _IMAGE_RANKS or operation.number:
+        return False
+    outer = slice(0, _OUTER_DIMS)
+    is_still = not any((*operation.low[outer], *operation.high[outer], *operation.interior[outer]))
+    nbytes = prod(shape[_OUTER_DIMS:]) * ITEM_BYTES[node.result.dtype]
+    is_whole = all((*shape, *node.values[0].shape)) and nbytes <= _MOST_IMAGE_BYTES
+    return is_still and is_whole and node.result.type.is_floating
+
+
+def partition_dims(shape: Shape) -> tuple[int, ...]:
+    """The dimensions of images along the partitions: channels, or images too if channels are few.
+
+    Products read images by channels; few channels would leave most lanes of engines idle.
+    """
+    images, channels = shape[:_OUTER_DIMS]
+    return (1,) if channels * 2 >= min(P, images * channels) else (0, 1)

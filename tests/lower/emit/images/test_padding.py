@@ -1,0 +1,117 @@
+"""Padding on the chip and sums of padded images, against the reference, and their time."""
+
+import numpy as np
+import pytest
+
+from trnsim import arch
+from trnsim.compiler import compile  # noqa: A004  the compilers' name
+from trnsim.compiler.program import evaluate_program
+from trnsim.graph.building.build import Build
+from trnsim.graph.building.windows import Windows
+from trnsim.graph.ops.contraction import Convolution
+
+
+def arrays_of(graph):
+    rng = np.random.default_rng(0)
+    return [rng.standard_normal(v.shape).astype(v.type.numpy_dtype()) for v in graph.inputs]
+
+
+def put_back(outer, size, kernel, strides, padding, dtype="float32", *, follow=""):
+    """What each window adds under its taps: twice, thrice... what belongs to the window."""
+    build = Build()
+    windows = Windows(kernel, strides, padding, (1,) * len(kernel))
+    slopes = build.graph.input((*outer, *windows.places(size)), dtype)
+    taps = range(len(list(windows.offsets())))
+    parts = [build.ew("multiply", slopes, float(tap + 1)) for tap in taps]
+    total = windows.put_back(build, parts, size)
+    if follow:
+        total = build.ew(follow, total)
+    build.graph.outputs = [total]
+    return build.graph
+
+
+def added(slopes, size, kernel, strides, padding):
+    """The same by numpy: each tap added to every so many elements of the padded images."""
+    counts = slopes.shape[2:]
+    ends = [2 * p + n + s * k for p, n, s, k in zip(padding, size, strides, kernel, strict=True)]
+    wide = np.zeros((*slopes.shape[:2], *ends))
+    for number, tap in enumerate(np.ndindex(*kernel)):
+        spans = zip(tap, counts, strides, strict=True)
+        at = tuple(slice(a, a + (c - 1) * s + 1, s) for a, c, s in spans)
+        wide[(..., *at)] += (number + 1) * slopes.astype(np.float64)
+    inner = tuple(slice(p, p + n) for p, n in zip(padding, size, strict=True))
+    return wide[(..., *inner)]
+
+
+CASES = {
+    "overlapping": ((2, 3), (9, 8), (3, 3), (2, 2), (1, 1)),
+    "apart": ((1, 130), (7, 9), (2, 2), (3, 3), (0, 0)),
+    "one channel": ((70, 1), (6, 5), (2, 2), (2, 2), (0, 0)),
+    "sequences": ((3, 70), (31,), (3,), (2,), (1,)),
+    "long rows": ((2, 64), (3, 2100), (2, 3), (1, 2), (0, 1)),
+    "large images": ((2, 2), (200, 100), (3, 2), (2, 2), (1, 0)),
+    "too large images": ((1, 2), (160, 160), (3, 2), (2, 2), (1, 0)),
+}
+SLOW = ("long rows", "large images", "too large images")
+
+
+@pytest.mark.parametrize("follow", ["", "negate"])
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=pytest.mark.slow) if case in SLOW else case for case in CASES]
+)
+def test_a_sum_of_padded_images_adds_each_tap_where_it_belongs(case, follow):
+    outer, *others = CASES[case]
+    graph = put_back(outer, *others, follow=follow)
+    (slopes,) = arrays_of(graph)
+    expected = added(slopes, *others) * (-1 if follow else 1)
+    (found,) = evaluate_program(graph, [slopes])
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def convolved_and_padded(image, padding, step, dtype="bfloat16"):
+    """A convolution, its result padded, and the sum of its largest under windows of 3x3."""
+    build = Build()
+    graph = build.graph
+    channels = image[1]
+    x, w = graph.input(image, dtype), graph.input((channels, channels, 1, 1), dtype)
+    still, ones = (0, 0), (1, 1)
+    sums = graph.apply(Convolution(ones, still, still, still, ones), x, w)
+    windows = Windows((3, 3), (step, step), (padding, padding), ones)
+    counts = windows.places(image[2:])
+    taps = windows.taps(build, windows.pad_to_windows(build, sums, counts, -1e30), counts)
+    best = taps[0]
+    for tap in taps[1:]:
+        best = build.ew("maximum", best, tap)
+    graph.outputs = [best]
+    return graph
+
+
+@pytest.mark.parametrize(("padding", "step"), [(1, 2), (0, 3), (1, 1)])
+def test_images_that_are_padded_on_the_chip_are_read_by_windows(padding, step):
+    graph = convolved_and_padded((2, 5, 8, 9), padding, step, "float32")
+    x, w = arrays_of(graph)
+    sums = np.einsum("nchw,oc->nohw", x.astype(np.float64), w[:, :, 0, 0])
+    wide = np.pad(sums, ((0, 0), (0, 0), *((padding, padding),) * 2), constant_values=-1e30)
+    seen = np.lib.stride_tricks.sliding_window_view(wide, (3, 3), (2, 3))[:, :, ::step, ::step]
+    (found,) = evaluate_program(graph, [x, w])
+    np.testing.assert_allclose(found, seen.max((-2, -1)), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
+@pytest.mark.parametrize("taps", [2, 3])
+def test_a_sum_of_padded_images_takes_a_few_operations_for_each_tap(target, taps):
+    graph = put_back((8, 64), (56, 56), (taps, taps), (2, 2), (taps // 2,) * 2, "bfloat16")
+    elements = 8 * 28 * 28 * taps**2
+    core = arch.target(target).core
+    nbytes = sum(value.type.nbytes for value in (*graph.inputs, *graph.outputs))
+    bytes_s = nbytes / float(core.dma_bytes_per_s)
+    least_s = 3 * elements / float(core.vector_clock_hz) + bytes_s
+    assert compile(graph, target=target).device_time_s <= 1.5 * least_s + 40e-6
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
+def test_windows_over_what_was_computed_are_copied_by_engines(target):
+    graph = convolved_and_padded((8, 64, 56, 56), 1, 2)
+    elements = 8 * 56 * 56 + 9 * 8 * 28 * 28
+    least_s = 3 * elements / float(arch.target(target).core.vector_clock_hz)
+    assert compile(graph, target=target).device_time_s <= 1.5 * least_s + 60e-6
