@@ -111,16 +111,58 @@ def test_groups_of_four_ranks_exchange_among_themselves(tmp_path):
 
     def body():
         value = row(float(xm.get_ordinal()), 1.0)
+        parameter = torch.nn.Parameter(row(0.0, 0.0))
+        parameter.grad = value.clone()
+        xm.reduce_gradients(torch.optim.SGD([parameter]), groups)
         return [
             xm.all_reduce("sum", value, groups=groups).tolist(),
             xm.all_gather(value, groups=groups).tolist(),
             xm.reduce_scatter("sum", value, 1.0, 0, 2, groups=groups).tolist(),
             xm.all_reduce("sum", value, groups=[[0, 1, 2, 3]]).tolist(),
+            parameter.grad.tolist(),
         ]
 
     results = on_ranks(4, body, tmp_path)
-    assert results[0] == [[2.0, 2.0], [0.0, 1.0, 2.0, 1.0], [2.0], [6.0, 4.0]]
-    assert results[3] == [[4.0, 2.0], [1.0, 1.0, 3.0, 1.0], [2.0], [6.0, 4.0]]
+    assert results[0] == [[2.0, 2.0], [0.0, 1.0, 2.0, 1.0], [2.0], [6.0, 4.0], [0.5, 0.5]]
+    assert results[3] == [[4.0, 2.0], [1.0, 1.0, 3.0, 1.0], [2.0], [6.0, 4.0], [1.0, 0.5]]
+
+
+@pytest.mark.parametrize("dim", [0, -1, 3, "a"])
+def test_a_tensor_without_the_dimension_is_refused(dim):
+    import torch_xla.core.xla_model as xm
+
+    scalar = torch.tensor(1.0, device="xla")
+    match = r"along dimension .* of a tensor of shape \[\]; legal: a tensor with a dimension"
+    for call in (
+        lambda: xm.all_gather(scalar, dim),
+        lambda: xm.reduce_scatter("sum", scalar, 1.0, dim, 1),
+        lambda: xm.all_to_all(scalar, dim, 0, 1),
+    ):
+        with pytest.raises(ValueError, match=match):
+            call()
+    with pytest.raises(ValueError, match=r"along dimension 'a' .*; legal: -1 to 0"):
+        xm.all_gather(row(1.0), "a")
+
+
+def test_a_list_has_as_many_outputs_and_is_gathered_without_a_layout():
+    import torch_xla.core.xla_model as xm
+
+    values = [row(1.0)]
+    with pytest.raises(ValueError, match=r"xm.all_gather of a list with pin_layout=True"):
+        xm.all_gather(values)
+    for output in ([], [row(0.0), row(0.0)], row(0.0)):
+        with pytest.raises(ValueError, match=r"; legal: a list of as many tensors, 1"):
+            xm.all_gather(values, output=output, pin_layout=False)
+        with pytest.raises(ValueError, match=r"; legal: a list of as many tensors, 1"):
+            xm.reduce_scatter("sum", values, 1.0, 0, 1, output=output)
+
+
+def test_groups_without_ranks_are_none():
+    import torch_xla.core.xla_model as xm
+
+    assert xm.reduce_scatter("sum", row(1.0, 2.0), 1.0, 0, 1, groups=[[]]).tolist() == [1.0, 2.0]
+    with pytest.raises(ValueError, match=r"into 0 parts, in a group of 1 ranks"):
+        xm.reduce_scatter("sum", row(1.0, 2.0), 1.0, 0, 0, groups=[[]])
 
 
 def test_a_lone_rank_exchanges_nothing():
@@ -230,7 +272,6 @@ def test_values_and_dimensions_and_pairs_that_are_none_are_named():
             call()
         assert refused.value.line.file == __file__
     assert xm.all_gather(x, dim=-1).tolist() == [1.0, 2.0]
-    assert xm.all_gather(x.sum()).item() == 3.0
     assert xm.collective_permute(x, [[0, 0]]).tolist() == [1.0, 2.0]
 
 

@@ -53,18 +53,19 @@ def test_addresses_of_ipv6_stand_in_brackets(address, root):
         (None, 3, 4, "3"),
         ("", 0, 1, "0"),
         ("4-7", 1, 4, "5"),
-        ("0-7", 1, 4, "2-3"),
+        ("0-3", 1, 4, "1"),
         ("8,9", 1, 2, "9"),
         ("6", 1, 2, "6"),
-        ("0-3", 0, 1, "0-3"),
     ],
 )
-def test_a_rank_has_its_share_of_the_cores(visible, rank, world, own):
+def test_a_rank_has_its_own_of_the_cores(visible, rank, world, own):
     environment = {} if visible is None else {"NEURON_RT_VISIBLE_CORES": visible}
     assert ranks.own_cores(environment, rank, world) == own
 
 
-def test_three_ranks_of_two_cores_are_refused():
+def test_other_numbers_of_cores_than_ranks_are_refused():
+    with pytest.raises(BadInput, match=r"(?s)'0-3' has 4 cores for 1 ranks.*=0, or start 4 ranks"):
+        ranks.own_cores({"NEURON_RT_VISIBLE_CORES": "0-3"}, 0, 1)
     with pytest.raises(BadInput, match=r"(?s)'0-1' has 2 cores for 3 ranks.*=0-2"):
         ranks.own_cores({"NEURON_RT_VISIBLE_CORES": "0-1"}, 0, 3)
 

@@ -100,7 +100,7 @@ def _all_groups(groups: Groups) -> list[list[int]]:
 
 
 def _listed_groups(groups: Any) -> list[list[int]]:
-    """The ranks of each group.
+    """The ranks of each group; a group without ranks is left out.
 
     Raises:
         CollectiveMisused: for a value that is not a list of groups of ranks.
@@ -115,7 +115,7 @@ def _listed_groups(groups: Any) -> list[list[int]]:
             fix="groups=[[0, 1], [2, 3]]",
             line=program_line(),
         )
-    return [list(group) for group in all_groups]
+    return [list(group) for group in all_groups if group]
 
 
 def _is_alone(groups: Groups = None) -> bool:
@@ -132,18 +132,26 @@ def _is_alone(groups: Groups = None) -> bool:
     return True
 
 
-def _require_tensor(kind: str, value: Any, dim: int = 0) -> None:
+def _require_tensor(kind: str, value: Any) -> None:
+    """Refuse a value that is not a tensor."""
     if not isinstance(value, Tensor):
         raise CollectiveMisused(
             f"xm.{kind} of a {type(value).__name__}; legal: a tensor, or a list of tensors",
             fix="pass the tensor",
             line=program_line(),
         )
-    if not -max(1, value.dim()) <= dim < max(1, value.dim()):
+
+
+def _require_dim(kind: str, value: Any, dim: Any) -> None:
+    """Refuse a value that is not a tensor, or has no such dimension."""
+    _require_tensor(kind, value)
+    rank = value.dim()
+    if not isinstance(dim, int) or not -rank <= dim < rank:
+        legal = f"{-rank} to {rank - 1}" if rank else "a tensor with a dimension"
         raise CollectiveMisused(
-            f"xm.{kind} along dimension {dim} of a tensor of shape {list(value.shape)}; legal: "
-            f"{-value.dim()} to {value.dim() - 1}",
-            fix="name a dimension that the tensor has",
+            f"xm.{kind} along dimension {dim!r} of a tensor of shape {list(value.shape)}; legal: "
+            f"{legal}",
+            fix="name a dimension that the tensor has" if rank else "tensor.unsqueeze(0)",
             line=program_line(),
         )
 
@@ -225,13 +233,23 @@ def all_gather(
     channel_id: object = None,
     use_global_device_ids: object = None,
 ) -> Any:
-    """The values of all ranks of the group, one after the other along `dim`."""
-    if isinstance(value, list):
-        outputs = output or [None] * len(value)
-        pairs = zip(value, outputs, strict=True)
-        return [all_gather(part, dim, groups, to, pin_layout) for part, to in pairs]
+    """The values of all ranks of the group, one after the other along `dim`.
+
+    Raises:
+        CollectiveMisused: for a list with `pin_layout`, which torch_xla does not have; for outputs
+            of another number or shape, and a dimension that the tensor does not have.
+    """
     del channel_id, use_global_device_ids
-    _require_tensor("all_gather", value, dim)
+    if isinstance(value, list):
+        if pin_layout:
+            raise CollectiveMisused(
+                "xm.all_gather of a list with pin_layout=True; legal for a list: False",
+                fix="xm.all_gather(tensors, pin_layout=False)",
+                line=program_line(),
+            )
+        pairs = zip(value, _outputs("all_gather", value, output), strict=True)
+        return [all_gather(part, dim, groups, to, pin_layout) for part, to in pairs]
+    _require_dim("all_gather", value, dim)
     if _is_alone(groups):
         return _put("all_gather", output, value.detach().clone())
     dense = value.detach().movedim(dim, 0).contiguous()
@@ -241,6 +259,25 @@ def all_gather(
         gathered = dense.new_empty((dense.shape[0] * group_size(groups), *dense.shape[1:]))
         dist.all_gather_single(gathered, dense, subgroup(groups))
     return _put("all_gather", output, gathered.movedim(0, dim).contiguous())
+
+
+def _outputs(kind: str, values: list[Any], output: Any) -> list[Any]:
+    """The output for each of a list of values; None for each where a program gives none.
+
+    Raises:
+        CollectiveMisused: for outputs of another number.
+    """
+    if output is None:
+        return [None] * len(values)
+    if not isinstance(output, list) or len(output) != len(values):
+        outputs = f"{len(output)} outputs" if isinstance(output, list) else "one output"
+        raise CollectiveMisused(
+            f"xm.{kind} of a list of {len(values)} with {outputs}; legal: a list of as many "
+            f"tensors, {len(values)}",
+            fix="give an output for each tensor, or leave them out",
+            line=program_line(),
+        )
+    return output
 
 
 def _put(kind: str, output: Tensor | None, result: Tensor) -> Tensor:
@@ -280,8 +317,7 @@ def reduce_scatter(
     """
     options = (scale, scatter_dim, shard_count, groups)
     if isinstance(input, list):
-        outputs = output or [None] * len(input)
-        pairs = zip(input, outputs, strict=True)
+        pairs = zip(input, _outputs("reduce_scatter", input, output), strict=True)
         return [reduce_scatter(reduce_type, part, *options, to) for part, to in pairs]
     del pin_layout, channel_id, use_global_device_ids
     operation = _operation(reduce_type)
@@ -300,7 +336,7 @@ def reduce_scatter(
 
 
 def _check_shards(kind: str, value: Tensor, dim: int, count: int, groups: Groups) -> None:
-    _require_tensor(kind, value, dim)
+    _require_dim(kind, value, dim)
     if count != group_size(groups) or value.shape[dim] % count:
         raise CollectiveMisused(
             f"xm.{kind} of {list(value.shape)} along dimension {dim} into {count} parts, in a "
@@ -325,7 +361,7 @@ def all_to_all(
     """
     del pin_layout
     _check_shards("all_to_all", value, split_dimension, split_count, groups)
-    _require_tensor("all_to_all", value, concat_dimension)
+    _require_dim("all_to_all", value, concat_dimension)
     if _is_alone(groups):
         return value.detach().clone()
     parts = torch.stack(value.detach().chunk(split_count, split_dimension))

@@ -36,7 +36,7 @@ def map_launcher(environment: MutableMapping[str, str]) -> None:
     """Set AWS's variables of a process that torchrun started; other processes keep theirs.
 
     Raises:
-        BadInput: for fewer cores than processes.
+        BadInput: for another number of cores than of processes.
     """
     if _ELASTIC not in environment or environment.get("XLA_USE_SPMD") == "1":
         return
@@ -70,13 +70,13 @@ def process_count(environment: Mapping[str, str]) -> int:
 
 
 def own_cores(environment: Mapping[str, str], local_rank: int, local_world: int) -> str:
-    """NEURON_RT_VISIBLE_CORES of a rank: its share of the cores in the environment's variable.
+    """NEURON_RT_VISIBLE_CORES of a rank: its core among those of the environment's variable.
 
     Without the variable it is the core with the rank's number. If the variable names one core, that
     is the rank's own already.
 
     Raises:
-        BadInput: for fewer cores than ranks, but more than one.
+        BadInput: for several cores, but another number than there are ranks.
     """
     value = environment.get(VISIBLE)
     if not value:
@@ -84,15 +84,15 @@ def own_cores(environment: Mapping[str, str], local_rank: int, local_world: int)
     cores = parse_cores(value)
     if len(cores) == 1:
         return value
-    if len(cores) < local_world:
+    if len(cores) != local_world:
+        last = f"-{local_world - 1}" if local_world > 1 else ""
         raise BadInput(
-            f"{VISIBLE}={value!r} has {len(cores)} cores for {local_world} ranks of this machine",
-            fix=f"name a core for each rank: {VISIBLE}=0-{local_world - 1}",
-            source=_SOURCE,
+            f"{VISIBLE}={value!r} has {len(cores)} cores for {local_world} ranks of this machine; "
+            "legal: a core for each rank",
+            fix=f"{VISIBLE}=0{last}, or start {len(cores)} ranks",
+            source=f"{_SOURCE}, remap_visible_cores",
         )
-    share = len(cores) // local_world
-    first, last = cores[local_rank * share], cores[(local_rank + 1) * share - 1]
-    return str(first) if first == last else f"{first}-{last}"
+    return str(cores[local_rank])
 
 
 def _local_world(environment: Mapping[str, str]) -> str:
@@ -136,7 +136,7 @@ def group() -> Any:
 
 
 def register() -> None:
-    """Register the backend "xla" and the ways "xla://" and "pjrt://" to begin its group."""
+    """Register the backend "xla", and "xla://" and "pjrt://" as addresses to begin its group."""
     if not dist.is_available() or BACKEND in dist.Backend.backend_list:
         return
     backend: Any = dist.Backend
@@ -163,7 +163,7 @@ def register() -> None:
 
 
 def _is_by_variables(args: tuple[Any, ...], options: Mapping[str, Any]) -> bool:
-    """True if a call names no way for the ranks to meet, only a backend."""
+    """True if a call names only a backend, and no address, store or ranks."""
     meeting_options = {"init_method", "store", "rank", "world_size"}.intersection(options)
     return not args[1:] and not meeting_options
 

@@ -60,3 +60,10 @@ def test_the_device_is_a_core_whatever_the_variable_says(monkeypatch):
 
     monkeypatch.setenv("PJRT_DEVICE", "CPU")  # a warning at the import says that it has no effect
     assert xr.device_type() == "NEURON"
+
+
+def test_a_machine_without_a_number_is_the_first():
+    import torch_xla.runtime as xr
+
+    os.environ["GROUP_RANK"] = "first"
+    assert xr.host_index() == 0

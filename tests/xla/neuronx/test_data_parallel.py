@@ -120,7 +120,7 @@ def test_a_dimension_or_a_size_that_no_input_has_is_refused():
     with pytest.raises(ValueError, match="inputs of sizes none along dimension -3"):
         DataParallel(traced, [0], dim=-3)(torch.ones(4, 4))
     parallel = DataParallel(traced, [0])
-    for size in (-2, "a"):
+    for size in (-2, 0, "a"):
         parallel.split_size = size
         with pytest.raises(ValueError, match="legal: None, or a number from 1 on"):
             parallel(torch.ones(4, 4))

@@ -141,7 +141,8 @@ def test_a_module_moves_to_a_core_that_is_there(traced, core):
     [
         (None, "with a NoneType; legal: a torch.nn.Module"),
         ([torch.ones(1)], "with a list; legal"),
-        ({"weight": [1.0]}, "mapping with a list of the name weight; legal"),
+        ({"weight": [1.0]}, "mapping with a list of the name 'weight'; legal"),
+        ({1: torch.ones(3, 4)}, "mapping with a Tensor of the name 1; legal"),
         ({"weights": torch.ones(3, 4), "bias": torch.ones(3)}, "no weight weights, .* for weight"),
     ],
 )

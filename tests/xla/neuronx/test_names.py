@@ -84,3 +84,9 @@ def test_what_reads_protobufs_of_hlo_is_imported_and_refused_where_it_is_called(
         getattr(module, name)(None)
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         module.nothing  # noqa: B018
+
+
+def test_a_name_that_nothing_has_is_one_of_the_module_that_was_asked():
+    torch_neuronx = importlib.import_module("torch_neuronx")
+    with pytest.raises(AttributeError, match=r"^module 'torch_neuronx' has no attribute 'nothing'"):
+        torch_neuronx.nothing  # noqa: B018

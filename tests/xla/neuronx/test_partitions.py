@@ -81,9 +81,11 @@ def test_a_partition_beyond_the_limits_is_a_value_error(options, match):
         {"model_support_percentage_threshold": 1.1},
         {"min_subgraph_size": 0},
         {"max_subgraph_count": -2},
+        {"trace_kwargs": 5},
+        {"trace_kwargs": {"compiler_flags": "--auto-cast=none"}},
     ],
 )
-def test_a_limit_that_is_none_is_refused(options):
+def test_a_rule_that_is_none_is_refused(options):
     with pytest.raises(BadInput, match="legal"):
         PartitionerConfig(**options)
 

@@ -10,6 +10,7 @@ from typing import Final
 
 import torch
 
+from trnsim.instance.cores import environment_number
 from trnsim.torch.api import device as device_module
 from trnsim.xla import ranks
 from trnsim.xla.absent_names import absent
@@ -59,8 +60,8 @@ local_process_count = ranks.local_world_size
 
 
 def host_index() -> int:
-    """The number of this machine, by torchrun's GROUP_RANK."""
-    return int(os.environ.get("GROUP_RANK", "0"))
+    """The number of this machine, by torchrun's GROUP_RANK; 0 without a number in it."""
+    return environment_number("GROUP_RANK", 0)
 
 
 def addressable_device_count() -> int:

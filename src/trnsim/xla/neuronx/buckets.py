@@ -105,8 +105,8 @@ def bucket_model_trace(
 def _check(example_inputs: Any, config: Any) -> None:
     if not isinstance(example_inputs, list) or not example_inputs:
         raise BadInput(
-            f"bucket_model_trace of example_inputs {type(example_inputs).__name__}; legal: a list "
-            "of the inputs of each bucket",
+            f"bucket_model_trace of example_inputs={example_inputs!r:.60}; legal: a list of the "
+            "inputs of each bucket, at least one",
             fix="[inputs_of_128, inputs_of_512]",
             source=_SOURCE,
             line=program_line(),

@@ -124,11 +124,12 @@ class DataParallel(nn.Module):
             raise BatchRefused(
                 f"inputs of sizes {', '.join(map(str, sorted(sizes))) or 'none'} along dimension "
                 f"{self.dim}; legal: one size, from 1 on",
-                fix="give all inputs the same size along it",
+                fix="give all inputs the same size along it, and at least one item",
                 source=_SOURCE,
                 line=program_line(),
             )
-        size: Any = self.split_size or max(1, sizes.pop() // len(self.device_ids))
+        equal = max(1, sizes.pop() // len(self.device_ids))
+        size: Any = equal if self.split_size is None else self.split_size
         if not isinstance(size, int) or size < 1:
             raise BatchRefused(
                 f"split_size={size!r}; legal: None, or a number from 1 on",

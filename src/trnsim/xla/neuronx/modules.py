@@ -99,16 +99,24 @@ def replace_weights(neuron_model: Any, weights: nn.Module | Mapping[str, Tensor]
 
 
 def _tensors(weights: Any) -> dict[str, Tensor]:
-    """New weights by their names."""
+    """New weights by their names.
+
+    Raises:
+        BadInput: for a value that is neither a module nor a mapping of names to tensors.
+    """
     if isinstance(weights, nn.Module):
         return dict(weights.state_dict())
     kind = type(weights).__name__
     if isinstance(weights, Mapping):
         entries: Mapping[Any, Any] = weights
-        others = [name for name, tensor in entries.items() if not isinstance(tensor, Tensor)]
+        others = [
+            name
+            for name, tensor in entries.items()
+            if not (isinstance(name, str) and isinstance(tensor, Tensor))
+        ]
         if not others:
             return dict(entries)
-        kind = f"mapping with a {type(entries[others[0]]).__name__} of the name {others[0]}"
+        kind = f"mapping with a {type(entries[others[0]]).__name__} of the name {others[0]!r}"
     raise BadInput(
         f"torch_neuronx.replace_weights with a {kind}; legal: a torch.nn.Module, or tensors by "
         "their names",

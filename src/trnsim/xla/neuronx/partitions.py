@@ -30,6 +30,8 @@ from trnsim.xla.neuronx.trace import compile_module
 from trnsim.xla.neuronx.workdir import check_workdir, write_workdir
 
 _SOURCE: Final = "aws-neuron-sdk, PyTorch NeuronX Tracing API, Graph Partitioner"
+_TRACE_KWARGS: Final = ("compiler_args", "compiler_workdir")
+"""Arguments of `torch_neuronx.trace` that programs of a part have."""
 _logger: Final = logging.getLogger("Neuron")
 
 
@@ -65,6 +67,12 @@ class PartitionerConfig:
             value = getattr(self, name)
             if not isinstance(value, int) or (value != -1 and value < 1):
                 self._refuse(name, value, "-1, or from 1 on")
+        trace_kwargs: Any = self.trace_kwargs
+        if trace_kwargs is not None and not (
+            isinstance(trace_kwargs, Mapping) and {*trace_kwargs} <= {*_TRACE_KWARGS}
+        ):
+            legal = f"a dictionary of {' and '.join(_TRACE_KWARGS)}"
+            self._refuse("trace_kwargs", trace_kwargs, legal)
 
     def _refuse(self, name: str, value: object, legal: str) -> None:
         raise PartitionRefused(

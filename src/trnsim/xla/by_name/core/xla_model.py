@@ -206,8 +206,12 @@ def _fetch_gradients(optimizer: Optimizer) -> list[torch.Tensor]:
 
 
 def reduce_gradients(optimizer: Optimizer, groups: Groups = None, pin_layout: bool = True) -> None:
-    """The mean of the gradients over the ranks of a group, in place."""
-    count = group_size(groups)
+    """The sum of the gradients over the ranks of a group, in place, divided by all ranks' number.
+
+    So it is the mean only where all ranks are one group, as in torch_xla.
+    """
+    group_size(groups)  # refuses groups that are none
+    count = ranks.world_size()
     if count > 1:
         all_reduce(REDUCE_SUM, _fetch_gradients(optimizer), 1.0 / count, groups, pin_layout)
 

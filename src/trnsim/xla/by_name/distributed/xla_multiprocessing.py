@@ -38,7 +38,7 @@ def spawn(
 
     Raises:
         ProcessesRefused: for `nprocs` but None and 1, and for what is no function.
-        BadInput: for fewer cores than processes, or a number of processes that is none.
+        BadInput: for another number of cores than of processes, or no number of processes.
     """
     if nprocs not in (None, 1):
         raise ProcessesRefused(
@@ -55,7 +55,7 @@ def spawn(
     count = nprocs or ranks.process_count(os.environ)
     if count == 1:
         return fn(0, *args)
-    ranks.own_cores(os.environ, count - 1, count)  # refuses fewer cores than ranks here
+    ranks.own_cores(os.environ, count - 1, count)  # refuses another number of cores
     shared = (fn, args, count, free_port())
     start: Any = multiprocessing
     return start.start_processes(_run_rank, shared, count, join, daemon, start_method)

@@ -56,7 +56,12 @@ _ABSENT: Final = {
 
 def _of_device(name: str) -> Any:
     """A name of the device's package."""
-    return getattr(trnsim.torch, name)
+    try:
+        return getattr(trnsim.torch, name)
+    except AttributeError as error:
+        if type(error) is not AttributeError:  # it says what is here instead
+            raise
+        raise AttributeError(f"module 'torch_neuronx' has no attribute {name!r}") from None
 
 
 _get_class: Final = serve(
