@@ -60,7 +60,7 @@ def test_no_operator_lets_the_data_pass(bench, core_v3, core_v4):
     bits = work.tile(np.array([[6, 5]]), INT32)
     masked = TensorScalar(work.empty((1, 2), INT32), bits, None, None, False, "bitwise_and", 4)
     assert work.issue(masked).array.tolist() == [[4, 4]]
-    with pytest.raises(IllegalInstruction, match=r"`operand0` is 1.0 with the unary operator"):
+    with pytest.raises(IllegalInstruction, match=r"`operand0` is 1.0 without `op0`; legal: both"):
         TensorScalar(data, data, None, 1.0).verify(core_v4)
     with pytest.raises(IllegalInstruction, match="`op0` is bypass on NeuronCore-v3"):
         TensorScalar(data, data, "bypass").verify(core_v3)

@@ -20,7 +20,7 @@ from trnsim.dtypes import (
     UINT8,
     round_to,
 )
-from trnsim.errors import IllegalInstruction
+from trnsim.errors import IllegalInstruction, Unspecified
 from trnsim.isa import Engine, Memset, TensorCopy
 from trnsim.memory import Memory, Tile
 
@@ -119,6 +119,19 @@ def test_an_integer_tile_is_set_to_integers(bench, value):
     message = f"value {value} for .* int8 under .* the value of nisa.memset must be"
     with pytest.raises(IllegalInstruction, match=message):
         Memset(work.empty((4, 4), INT8), value).verify(work.core)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "bits"),
+    [(UINT8, -1, 255), (UINT8, 256, 0), (INT8, 200, -56), (INT32, 2**31, -(2**31))],
+)
+def test_a_number_beyond_an_integer_dtype_is_refused(bench, dtype, value, bits):
+    work = bench()
+    message = f"value {value} for .* {dtype}; legal: -?[0-9]+ to [0-9]+, as AWS does not say"
+    with pytest.raises(Unspecified, match=message) as caught:
+        Memset(work.empty((4, 4), dtype), value).verify(work.core)
+    assert f" is {bits}" in caught.value.fix
+    assert work.issue(Memset(work.empty((1, 1), dtype), bits)).array[0, 0] == bits
 
 
 def test_a_float_zero_is_taken_for_integers_as_public_kernels_pass_it(bench):

@@ -284,6 +284,8 @@ def test_a_binary_operator_needs_its_operand(bench):
         TensorScalar(tile, tile, "add").verify(work.core)
     with pytest.raises(IllegalInstruction, match="`operand1` is missing; multiply takes two"):
         TensorScalar(tile, tile, "add", 1.0, op1="multiply").verify(work.core)
+    with pytest.raises(IllegalInstruction, match=r"`operand1` is 2.0 without `op1`; legal: both"):
+        TensorScalar(tile, tile, "add", 1.0, operand1=2.0).verify(work.core)
 
 
 def test_both_operators_are_bitvec_or_neither_is(bench):

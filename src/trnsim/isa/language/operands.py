@@ -88,6 +88,12 @@ def check_operand(instruction: Instruction, field: str, operator: AluOperator) -
     operand: Tile | float | None = getattr(instruction, field)
     if operator.arity == UNARY:
         if isinstance(operand, Tile) or operand not in (None, 0):
+            op = field.replace("operand", "op")
+            if getattr(instruction, op, "") is None:
+                instruction.refuse(
+                    f"`{field}` is {operand} without `{op}`; legal: both, or neither",
+                    f"pass the operator too: {op}=nl.multiply; or leave {field} out",
+                )
             instruction.refuse(
                 f"`{field}` is {operand} with the unary operator {operator.name}; legal: None or 0",
                 f"leave {field} out",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from trnsim.arch import NeuronCore
@@ -99,7 +101,7 @@ class Memset(Instruction, engines=(Engine.vector, Engine.gpsimd)):
     def check(self, core: NeuronCore, n: Dims) -> None:
         """The value matches the dtype.
 
-        - `value` is a number; an int for an integer dtype; 0 for a packed one.
+        - `value` is a number; for an integer dtype an int that it holds; 0 for a packed one.
         - GpSimd cannot access PSUM.
         """
         del n
@@ -117,10 +119,27 @@ class Memset(Instruction, engines=(Engine.vector, Engine.gpsimd)):
         is_whole = isinstance(self.value, int) or not self.value
         if not (dtype.is_packed or dtype.is_float or is_whole):
             MEMSET_CASTS.require(core.nki, f"{self.opcode}: value {self.value} for {self.dst}")
+        self._check_range(self.value)
         if self.chosen_engine(core) is Engine.gpsimd and self.dst.memory is PSUM:
             self.refuse(
                 "engine=nisa.engine.gpsimd with dst in PSUM; legal: dst in SBUF",
                 "use nisa.engine.vector",
+            )
+
+    def _check_range(self, value: float) -> None:
+        """Refuse a whole number that the integer dtype of dst cannot hold."""
+        dtype = self.dst.dtype
+        if dtype.dtype.kind not in "iu" or dtype.is_packed or not math.isfinite(value):
+            return
+        held = np.iinfo(dtype.dtype)
+        least, most, whole = int(held.min), int(held.max), int(value)
+        if not least <= value <= most:
+            raise Unspecified(
+                f"{self.opcode}: value {value} for {self.dst}; legal: {least} to {most}, as AWS "
+                "does not say which bits another number sets",
+                fix=f"write the bits that you mean as a number of {dtype}: {whole} modulo "
+                f"2**{held.bits} is {(whole - least) % 2**held.bits + least}",
+                source=self.source,
             )
 
     def execute(self, machine: Machine) -> None:

@@ -202,7 +202,8 @@ def tensor_reduce(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
     axis, data = operands.get("axis"), operands.get("data")
     last = len(data.shape) - 1 if isinstance(data, Tile) else 1
     if _is_axis_1(axis) and last > 1:
-        require(REDUCE_AXIS_1_IS_LAST, f"tensor_reduce: axis=1 of data {data}")
+        usage = f"tensor_reduce: axis=1 of data {data}, whose last axis is {last},"
+        require(REDUCE_AXIS_1_IS_LAST, usage)
         place = order.index("axis")
         if len(args) > place:
             return Call("tensor_reduce", (*args[:place], last, *args[place + 1 :]), kwargs)
