@@ -172,7 +172,9 @@ HOSTILE = {
     "JSON of sizes beyond any chip": lambda: json.dumps(CONFIG | {"num_hidden_layers": 10**12}),
     "JSON of sizes below zero": lambda: json.dumps(CONFIG | {"hidden_size": -4096}),
     "JSON of a class to import": lambda: json.dumps(
-        CONFIG | {"auto_map": {"AutoConfig": f"{RAN}.Config"}, "architectures": [f"{RAN}.Model"]}
+        CONFIG
+        | {"model_type": RAN, "auto_map": {"AutoConfig": f"{RAN}.Config"}}
+        | {"architectures": [f"{RAN}.Model"]}
     ),
     "JSON of a name with escapes": lambda: json.dumps(CONFIG | {"model_type": ESCAPES}),
     "JSON of an array": "[1, 2]",

@@ -74,7 +74,7 @@ def test_weights_and_activations_are_of_the_type_asked_for(dtype, tmp_path):
         {"model_type": "mamba"},
         {"hidden_size": None},
         {"layer_types": ["full_attention", "linear_attention"]},
-        {"auto_map": {"AutoModel": "own.Model"}},
+        {"model_type": "own", "auto_map": {"AutoModel": "own.Model"}},
         {"model_type": "vit", "architectures": ["ViTForMaskedImageModeling"]},
     ],
 )

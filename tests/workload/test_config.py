@@ -145,11 +145,16 @@ def test_a_missing_key_has_the_familys_own_name():
 
 def test_code_beside_the_weights_is_not_run():
     refused(
-        {**LLAMA, "auto_map": {"AutoModel": "modeling_mine.Mine"}},
+        {**LLAMA, "model_type": "mine", "auto_map": {"AutoModel": "modeling_mine.Mine"}},
         "mine.json: auto_map is {'AutoModel': 'modeling_mine.Mine'}; legal: no such key: it names "
-        "code beside the weights, which is not run; llama is known without it; take the key out if "
-        "the model is that of transformers, else export it and ask trnsim compile model.pt2",
+        "code beside the weights, which is not run; take the key out if the model is that of "
+        "transformers, else export it and ask trnsim compile model.pt2",
     )
+
+
+def test_a_known_model_is_that_of_transformers_although_code_is_beside_its_weights():
+    stated = from_config({**LLAMA, "auto_map": {"AutoModel": "modeling_mine.Mine"}}, "mine.json")
+    assert stated == from_config(LLAMA, "mine.json")
 
 
 def test_a_file_without_a_model_type_is_no_configuration():

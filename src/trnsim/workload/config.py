@@ -85,9 +85,11 @@ def from_config(config: Mapping[str, Any], file: str) -> Architecture:
         line = keys.line("model_type")
         message = f"{line or file}: no model_type, so it is no model's configuration"
         raise BadInput(message, fix=_FIX, line=line)
-    if config.get("auto_map"):
-        raise _own_code(keys, model_type)
+    # Of a model_type that it knows, transformers runs its own class, and code beside the weights
+    # only where trust_remote_code asks for it (dynamic_module_utils.resolve_trust_remote_code).
     family = FAMILIES.get(model_type)
+    if family is None and config.get("auto_map"):
+        raise _own_code(keys)
     if family is None:
         legal = ", ".join(sorted(FAMILIES))
         line = keys.line("model_type")
@@ -176,13 +178,12 @@ def _check_theta(keys: ConfigKeys) -> None:
         raise keys.refuse("rope_theta", theta, "a number", "frequencies are its powers")
 
 
-def _own_code(keys: ConfigKeys, model_type: str) -> ConfigGap:
+def _own_code(keys: ConfigKeys) -> ConfigGap:
     """The error for a model whose code lies beside its weights."""
-    hint = f"; {model_type} is known without it" if model_type in FAMILIES else ""
     return keys.unknown(
         "auto_map",
         keys.config["auto_map"],
         "no such key",
-        f"it names code beside the weights, which is not run{hint}; take the key out if the "
-        "model is that of transformers, else export it and ask trnsim compile model.pt2",
+        "it names code beside the weights, which is not run; take the key out if the model is "
+        "that of transformers, else export it and ask trnsim compile model.pt2",
     )

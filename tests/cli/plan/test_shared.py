@@ -68,7 +68,10 @@ WRONG_MODELS = [
     (EIGHT | {"num_key_value_heads": 3}, "num_key_value_heads is 3; legal: 1, 2, 4, 8: each"),
     (EIGHT | {"num_key_value_heads": 16}, "num_key_value_heads is 16; legal: 1, 2, 4, 8: each"),
     (SEVEN, "hidden_size is 1000; legal: multiples of 7 heads, or any with head_dim"),
-    ({"auto_map": {"AutoConfig": "x.Y"}}, "auto_map is {'AutoConfig': 'x.Y'}; legal: no such key"),
+    (
+        {"model_type": "mine", "auto_map": {"AutoConfig": "x.Y"}},
+        "auto_map is {'AutoConfig': 'x.Y'}; legal: no such key",
+    ),
     ({"model_type": None}, "no model_type, so it is no model's configuration"),
     ({"quantization_config": {"quant_method": "own"}}, "quant_method is 'own'; legal: fp8, fbgem"),
     ({"hidden_size": float("nan")}, "not JSON: NaN is no number of JSON"),
