@@ -11,7 +11,7 @@ from trnsim.lower.emit.attending.heads import (
     first_partition,
     head_of,
     is_next_head,
-    may_begin,
+    may_start_at,
     rows_of,
     store_head,
 )
@@ -34,7 +34,7 @@ def heads_on_chip(width, heads=4, rows=9, block=128):
 def test_engines_begin_where_the_instruction_set_says(first, partitions):
     # nki.isa: up to 32 partitions from 0, 32, 64 and 96, up to 64 from 0 and 64, more from 0.
     starts = {0, 32, 64, 96} if partitions <= 32 else {0, 64} if partitions <= 64 else {0}
-    assert may_begin(first, partitions) == (first in starts)
+    assert may_start_at(first, partitions) == (first in starts)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """Attention on the chip: scores stay in PSUM, and the result lies as the next product needs it.
 
-Up to 128 queries that share keys lie together along the partitions, their keys along the columns.
-Keys are read in stretches; where there are several, earlier sums are rescaled when the maximum
-grows. The method is that of Dao et al., FlashAttention (arXiv:2205.14135).
+The scores of up to 128 queries that read the same keys form a matrix: a query on each partition, a
+key in each column. Keys are read in stretches; with several, earlier sums are rescaled when the
+maximum grows. The method is that of Dao et al., FlashAttention (arXiv:2205.14135).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _RESIDENT_BIAS_STRETCHES: Final = 8
 _SHORT_KEYS: Final = 256
 """Keys up to which several heads are computed together."""
 _MASKED_SCORE: Final = -3.0e38
-"""The score of a key that is masked for a query: finite, so that differences are."""
+"""The score of a key that is masked for a query: finite, so that differences of scores are."""
 
 
 @emitter(Attention)
@@ -60,64 +60,68 @@ class AttentionEmitter(Operands):
     def run(self) -> None:
         """Emit every group of heads that share keys, 128 queries at a time."""
         groups = self._groups()
-        self._make_logs()
-        beside = self._heads_at_once()  # heads whose scores lie side by side
-        together = None
+        self._allocate_logs()
+        heads_at_once = self._heads_at_once()
+        packs = None
         is_narrow = max(self.E, self.V) <= P
         if self.bias is None and not self.is_causal and is_narrow and self.logs is None:
-            together = pack_groups(groups, self.L, groups_of_long_runs(self))
-        out = self._allocate_output() if together is None else self._allocate()
-        # Whether neighbouring heads may be transposed together.
-        self.is_turned_together = together is None
-        if together is not None:
+            packs = pack_groups(groups, self.L, groups_of_long_runs(self))
+        out = self._allocate_output() if packs is None else self._allocate()
+        self.transposes_heads_together = packs is None
+        if packs is not None:
             with balance.balanced():
-                for pack in together:
+                for pack in packs:
                     DecodingAttention(self, pack).run(out)
-        elif beside > 1 and all(len(heads) == 1 for heads in groups):
+        elif heads_at_once > 1 and all(len(heads) == 1 for heads in groups):
             with balance.balanced():
-                for at, count in tiles.pieces(len(groups), beside):
+                for at, count in tiles.pieces(len(groups), heads_at_once):
                     self._attend_together([heads[0] for heads in groups[at : at + count]], out)
         else:
-            self.sums_weights = True  # by a column of ones beside the values
+            self.has_ones_column = True
             StreamedAttention(self).run(groups, out)
         self.emission.places[self.node.result.number] = [out]
 
     def _allocate_output(self) -> TensorPlace:
-        """A place of the result: rows in HBM if it is an output only, else with the frame of Q."""
+        """A place for the result: rows in HBM if no node reads it, else as `_allocate`."""
         value, emission = self.node.result, self.emission
         if emission.facts.is_output_only(value):
             return in_hbm(tiles.output(value.shape, value.dtype), value.shape)
         return self._allocate()
 
     def _allocate(self) -> TensorPlace:
-        frame = self.frame_of(self.node.result.shape, self.query)
+        """A place for the result with heads on partitions as in Q, in SBUF if there is room."""
+        frame = self.head_frame(self.node.result.shape, self.query)
         return self.emission.residents.allocate(frame, self.node.result)
 
     def _heads_at_once(self) -> int:
-        """The count of heads whose scores, transposed weights and results each fit in a bank."""
+        """The count of heads whose scores lie side by side in a bank of PSUM.
+
+        Their transposed weights and their results each fit in a bank too.
+        """
         if self.S > _SHORT_KEYS or self.L > P or len(self.parts) > 1:
             return 1
         return min(BANK // self.S, BANK // self.V, BANK // (-(-self.S // P) * self.L))
 
     # Where operands lie
 
-    def frame_of(self, shape: tuple[int, ...], like: TensorPlace) -> Frame:
-        """A frame: the last dimension along partitions, and the heads that `like` has there.
+    def head_frame(self, shape: tuple[int, ...], like: TensorPlace) -> Frame:
+        """A frame with the last dimension along partitions, and some dimensions of heads.
 
-        No head straddles two blocks of partitions.
+        These are the dimensions that `like` has along partitions; if it lies in HBM, all but the
+        first. No head straddles two blocks of partitions.
         """
         rank, width = len(shape), shape[-1]
         heads = [dim for dim in range(rank - 2) if shape[dim] > 1]
-        across = [dim for dim in heads if like.steps[dim][0]] if like.is_on_chip else []
+        p_heads = [dim for dim in heads if like.steps[dim][0]] if like.is_on_chip else []
         if not like.is_on_chip:
-            across = heads[1:] or heads
+            p_heads = heads[1:] or heads
         if width > P and width % P:  # a head would begin within a block
-            across = []
-        others = tuple(dim for dim in range(rank - 2) if dim not in across)
-        block = P if P % width == 0 or not across or width > P else P // width * width
-        return Frame(shape, (*across, rank - 1), (*others, rank - 2), block)
+            p_heads = []
+        f_heads = tuple(dim for dim in range(rank - 2) if dim not in p_heads)
+        block = P if P % width == 0 or not p_heads or width > P else P // width * width
+        return Frame(shape, (*p_heads, rank - 1), (*f_heads, rank - 2), block)
 
-    def _make_logs(self) -> None:
+    def _allocate_logs(self) -> None:
         """Allocate the log-sum-exps, queries along partitions, if a node reads them."""
         value = self.node.results[1]
         if not self.emission.facts.uses.get(value.number, 0):
@@ -130,46 +134,53 @@ class AttentionEmitter(Operands):
 
     # A head's result
 
-    def store_head(self, out: TensorPlace, index: tuple[int, ...], part: Tensor) -> None:
+    def store_head(self, out: TensorPlace, index: tuple[int, ...], columns: Tensor) -> None:
         """Store the result of a head, [V, L]."""
-        store_head(head_of(out, index).sliced((self.L, self.V), (0, 0), (1, 1)), part, self.dtype)
+        matrix = head_of(out, index).sliced((self.L, self.V), (0, 0), (1, 1))
+        store_head(matrix, columns, self.dtype)
 
     # Computing
 
     def mask_out(self, scores: Tensor, rows: QueryRows, first: int) -> None:
-        """Add the lowest score to those of masked keys: by a product."""
+        """Add `_MASKED_SCORE` to the scores of masked keys in PSUM, by a product.
+
+        `first` is the number of the key in the first column.
+        """
         columns = scores.shape[1]
         if not self.is_causal:
             return
-        start = max(0, min(at for _, at, _ in rows.places) + 1 - first)
+        start = max(0, min(at for _, at, _ in rows.stretches) + 1 - first)
         if start >= columns:
             return
-        places = tuple((at - first - start, n) for _, at, n in rows.places)
-        mask = self._masks_of(places, columns - start)
+        offsets = tuple((at - first - start, n) for _, at, n in rows.stretches)
+        mask = self._masks_of(offsets, columns - start)
         unit = self._identity()[: rows.rows, : rows.rows]
         nisa.nc_matmul(dst=scores[:, start:], stationary=unit, moving=mask)
 
     def _identity(self) -> Tensor:
+        """The identity matrix [128, 128] in bfloat16."""
         return self.emission.constants.once(
             ("identity", "bfloat16"), partial(identity, nl.bfloat16)
         )
 
-    def add_bias(self, sums: Tensor, place: tuple[tuple[int, ...], int, int], first: int) -> None:
-        """Add the bias, divided by the scale, to scores in PSUM: by a product.
+    def add_bias(self, sums: Tensor, stretch: tuple[tuple[int, ...], int, int], first: int) -> None:
+        """Add the bias, divided by the scale, to scores in PSUM, by a product.
 
-        A bias that all queries share is one row, which the product with a column of ones repeats.
-        Minus infinity becomes a finite number, as the product multiplies each bias by zeros too.
+        `stretch` has the queries, as in `QueryRows.stretches`; `first` is the number of the key in
+        the first column. A bias that all queries share is one row, which the product with a column
+        of ones repeats. Minus infinity becomes a finite number, as the product multiplies each bias
+        by zeros too.
         """
         if self.bias is None:
             return
-        (index, at, count), columns = place, sums.shape[1]
+        (index, at, count), columns = stretch, sums.shape[1]
         bias = head_of(self.bias, index)
         is_row = not any(bias.steps[0])
-        here = bias.sliced((1 if is_row else count, columns), (0 if is_row else at, first), (1, 1))
-        key = ("bias", here.offset, here.shape)
+        part = bias.sliced((1 if is_row else count, columns), (0 if is_row else at, first), (1, 1))
+        key = ("bias", part.offset, part.shape)
         if key not in self._constants:
             stored = self.bias.storage.tile if self.bias.is_on_chip else self.bias.storage
-            bias_rows = rows_of(here, columns, 0, here.shape[0], stored.dtype)
+            bias_rows = rows_of(part, columns, 0, part.shape[0], stored.dtype)
             tile = new(bias_rows.shape, bias_rows.dtype)
             lowest = max(_MASKED_SCORE * min(self.scale, 1.0), -float_range(tile.dtype).largest)
             nisa.tensor_scalar(dst=tile, data=bias_rows, op0=nl.maximum, operand0=lowest)
@@ -181,21 +192,21 @@ class AttentionEmitter(Operands):
         nisa.nc_matmul(dst=sums, stationary=unit, moving=tile)
 
     def _inverse_scale(self, dtype: Any, count: int, *, is_row: bool) -> Tensor:
-        """``1 / scale`` on the diagonal of a block, or in a row."""
+        """``1 / scale`` on the diagonal of [count, count], or in a row [1, count]."""
 
         def make() -> Tensor:
             tile = new((1 if is_row else P, P), dtype)
             if is_row:
                 nisa.memset(dst=tile, value=1 / self.scale)
                 return tile
-            filled_, diagonal = new((P, P)), new((P, P))
-            nisa.memset(dst=filled_, value=1 / self.scale)
+            constant, diagonal = new((P, P)), new((P, P))
+            nisa.memset(dst=constant, value=1 / self.scale)
             nisa.affine_select(
                 dst=diagonal,
                 pattern=[[-1, P]],
                 offset=0,
                 channel_multiplier=1,
-                on_true_tile=filled_,
+                on_true_tile=constant,
                 on_false_value=0.0,
                 cmp_op=nl.equal,
             )
@@ -204,19 +215,19 @@ class AttentionEmitter(Operands):
         tile = self.emission.constants.once(("unit", dtype, self.scale, is_row), make)
         return tile[:, :count] if is_row else tile[:count, :count]
 
-    def _masks_of(self, places: tuple[tuple[int, int], ...], columns: int) -> Tensor:
+    def _masks_of(self, offsets: tuple[tuple[int, int], ...], columns: int) -> Tensor:
         """The masks of stretches of rows, (offset, rows) each, one below the other."""
-        if len(places) == 1:
-            return self._mask(*places[0], columns)
-        if (places, columns) not in self._together_masks:
-            mask, row = new((sum(count for _, count in places), columns), nl.bfloat16), 0
-            for offset, count in places:
-                # Engines can begin at every 32nd partition only, transfers at any.
+        if len(offsets) == 1:
+            return self._mask(*offsets[0], columns)
+        if (offsets, columns) not in self._joined_masks:
+            mask, row = new((sum(count for _, count in offsets), columns), nl.bfloat16), 0
+            for offset, count in offsets:
+                # Tiles of engines begin at every 32nd partition only, those of transfers at any.
                 part = self._mask(offset, count, columns)
                 nisa.dma_copy(dst=mask[row : row + count], src=part)
                 row += count
-            self._together_masks[places, columns] = mask
-        return self._together_masks[places, columns]
+            self._joined_masks[offsets, columns] = mask
+        return self._joined_masks[offsets, columns]
 
     def _mask(self, offset: int, count: int, columns: int) -> Tensor:
         """Zeros where row i sees column j, that is ``j <= i + offset``, else the masked score."""
@@ -239,9 +250,9 @@ class AttentionEmitter(Operands):
     def _attend_together(self, heads: list[tuple[int, ...]], out: TensorPlace) -> None:
         """Emit heads of few queries and keys, their scores side by side in one bank."""
         number, L, S = len(heads), self.L, self.S
-        loaded = [self.keys_of([index])[0] for index in heads]
+        keys_by_head = [self.keys_of([index])[0] for index in heads]
         scores = new((L, number, S), nl.float32, nl.psum)
-        for at, (index, keys) in enumerate(zip(heads, loaded, strict=True)):
+        for at, (index, keys) in enumerate(zip(heads, keys_by_head, strict=True)):
             queries = self.queries_at(index, 0, L, is_alone=True)
             for query, key in zip(queries, keys.keys, strict=True):
                 nisa.nc_matmul(dst=scores[:, at], stationary=query, moving=key)
@@ -254,7 +265,7 @@ class AttentionEmitter(Operands):
         powers = new((L, number, S), self.dtype)
         for at in range(number):
             columns = slice(at, at + 1)
-            self.powers(powers[:, at], scores[:, at], shift[:, columns], totals[:, columns])
+            self.exponentials(powers[:, at], scores[:, at], shift[:, columns], totals[:, columns])
         self.store_logs(shift, totals, [(heads[0], 0, L)])
         blocks = -(-S // P)
         flipped = new((min(P, S), number * blocks, L), self.dtype, nl.psum)
@@ -264,7 +275,7 @@ class AttentionEmitter(Operands):
                 dst = flipped[:count, at * blocks + block]
                 nisa.nc_transpose(dst=dst, data=powers[:, at, key : key + count])
         weights = copy_from_psum(flipped, S, blocks)
-        for at, keys in enumerate(loaded):
+        for at, keys in enumerate(keys_by_head):
             for block, (_, count) in enumerate(tiles.pieces(S, P)):
                 stationary = weights[:count, at * blocks + block]
                 nisa.nc_matmul(dst=sums[:, at], stationary=stationary, moving=keys.values[block])
@@ -285,8 +296,8 @@ class AttentionEmitter(Operands):
         nisa.tensor_tensor(dst=masked, data1=scores, data2=mask, op=nl.add)
         return masked
 
-    def powers(self, dst: Tensor, scores: Tensor, shift: Tensor, total: Tensor) -> None:
-        """``exp(scale * scores + shift)``, and the sum of each row."""
+    def exponentials(self, dst: Tensor, scores: Tensor, shift: Tensor, total: Tensor) -> None:
+        """``dst = exp(scale * scores + shift)``, and ``total`` = the sum of each row of dst."""
         nisa.activation_reduce(
             dst=dst,
             op=nl.exp,
@@ -301,19 +312,19 @@ class AttentionEmitter(Operands):
     # Storing
 
     def store_logs(
-        self, shift: Tensor, total: Tensor, places: list[tuple[tuple[int, ...], int, int]]
+        self, shift: Tensor, total: Tensor, stretches: list[tuple[tuple[int, ...], int, int]]
     ) -> None:
-        """Store ``log(total) - shift`` of each stretch of rows, a column for each head."""
+        """Store ``log(total) - shift`` of each stretch of queries, a column for each head."""
         if self.logs is None:
             return
-        powers, logs = new(total.shape), new(total.shape)  # powers: log(total)
-        nisa.activation(dst=powers, op=nl.log, data=total)
-        nisa.tensor_tensor(dst=logs, data1=powers, data2=shift, op=nl.subtract)
-        row, many = 0, total.shape[1]
-        for index, start, count in places:
+        log_totals, logs = new(total.shape), new(total.shape)
+        nisa.activation(dst=log_totals, op=nl.log, data=total)
+        nisa.tensor_tensor(dst=logs, data1=log_totals, data2=shift, op=nl.subtract)
+        row, heads = 0, total.shape[1]
+        for index, start, count in stretches:
             steps = zip(self.logs.steps, index, strict=False)
             column = sum(step[1] * at for step, at in steps)
-            dst = self.logs.storage.tile[:count, start // P, column : column + many]
+            dst = self.logs.storage.tile[:count, start // P, column : column + heads]
             copy = nisa.dma_copy if row else nisa.tensor_copy
             copy(dst=dst, src=logs[row : row + count])
             row += count
@@ -321,22 +332,28 @@ class AttentionEmitter(Operands):
     def transpose_and_store(
         self, result: Tensor, heads: list[tuple[int, ...]], start: int, out: TensorPlace
     ) -> None:
-        """Store results [queries, heads of V] transposed, several heads of one block at once."""
+        """Store results [queries, heads of V] in `out`, from query `start` on.
+
+        If rows of a head do not lie in HBM, they are transposed, several heads of one block at
+        once.
+        """
         queries, column = result.shape[0], 0
-        places = [
+        matrices = [
             head_of(out, index).sliced((queries, self.V), (start, 0), (1, 1)) for index in heads
         ]
-        if lies_in_rows(places[0], self.V):
-            store_rows(places, result.reshape((queries, len(heads), self.V)))
+        if lies_in_rows(matrices[0], self.V):
+            store_rows(matrices, result.reshape((queries, len(heads), self.V)))
             return
         while heads:
-            here = head_of(out, heads[0]).sliced((queries, self.V), (start, 0), (1, 1))
-            many = 1
-            while many < len(heads) and is_next_head(out, heads[0], heads[many], many * self.V):
-                many += 1
-            width = many * self.V
+            matrix = head_of(out, heads[0]).sliced((queries, self.V), (start, 0), (1, 1))
+            head_count = 1
+            while head_count < len(heads) and is_next_head(
+                out, heads[0], heads[head_count], head_count * self.V
+            ):
+                head_count += 1
+            width = head_count * self.V
             for at, count in tiles.pieces(width, P):
                 flipped = new((count, queries), self.dtype, nl.psum)
                 nisa.nc_transpose(dst=flipped, data=result[:, column + at : column + at + count])
-                store_head(here.sliced((queries, count), (0, at), (1, 1)), flipped, self.dtype)
-            heads, column = heads[many:], column + width
+                store_head(matrix.sliced((queries, count), (0, at), (1, 1)), flipped, self.dtype)
+            heads, column = heads[head_count:], column + width

@@ -23,7 +23,7 @@ from trnsim.lower.emit.attending.heads import (
     copy_scaled,
     first_partition,
     head_of,
-    lies_across,
+    is_transposed_in_hbm,
     rows_of,
     store_head,
 )
@@ -58,14 +58,14 @@ class _HeadGroup:
         query: for each head a tile for each 128 elements of E: [elements, L].
         key: for each head a tile for each 128 elements of E: [elements, S].
         value: for each head a tile for each 128 elements of V: [elements, S].
-        grad: for each head a tile for each 128 elements of V: [elements, L].
+        grad: the result's gradient; for each head a tile for each 128 elements of V: [elements, L].
         query_rows: for each 128 queries a tile for each head: [queries, E].
         key_rows: for each 128 keys a tile for each head: [keys, E].
         grad_rows: for each 128 queries a tile for each head: [queries, V].
-        drops: a tile for each 128 queries, [queries, heads]: the sum of each query's gradient times
-            its result.
-        to_query: the gradient from earlier keys; by the number of each 128 queries, a tile for each
-            128 elements of E: [elements, heads, queries].
+        gradient_times_result: a tile for each 128 queries, [queries, heads]: the sum, over V, of
+            the gradient of each query's result times the result.
+        query_gradients: the queries' gradients from the stretches of keys so far; first query of
+            each 128 -> a tile for each 128 elements of E, [elements, heads, queries].
     """
 
     heads: list[Index]
@@ -76,12 +76,17 @@ class _HeadGroup:
     query_rows: list[list[Tensor]]
     key_rows: list[list[Tensor]]
     grad_rows: list[list[Tensor]]
-    drops: list[Tensor]
-    to_query: dict[int, list[Tensor]]
+    gradient_times_result: list[Tensor]
+    query_gradients: dict[int, list[Tensor]]
 
 
 class AttentionGradient(AttentionEmitter):
-    """The emission of one attention's gradients."""
+    """The emission of one attention's gradients.
+
+    Attributes:
+        is_in_rows: whether all gradients are written as rows in HBM, each head in one block.
+        stretch: the number of keys whose gradients are in PSUM at once.
+    """
 
     def __init__(self, emission: Emission, node: Node) -> None:
         super().__init__(emission, node)
@@ -109,17 +114,17 @@ class AttentionGradient(AttentionEmitter):
             self.emission.places[value.number] = [out]
 
     def _allocate_outputs(self) -> list[TensorPlace]:
-        """Places of the gradients: rows in HBM where they are outputs only."""
+        """Places for the gradients: rows in HBM if no node reads them and heads are short."""
         emission, results = self.emission, self.node.results
-        is_last = all(map(emission.facts.is_output_only, results))
-        self.is_in_rows = is_last and max(self.L, self.S) <= P
+        are_outputs_only = all(map(emission.facts.is_output_only, results))
+        self.is_in_rows = are_outputs_only and max(self.L, self.S) <= P
         if self.is_in_rows:
             return [
                 in_hbm(tiles.output(value.shape, value.dtype), value.shape) for value in results
             ]
         frames = [
-            self.frame_of(value.shape, place)
-            for value, place in zip(results, (self.query, self.key, self.value), strict=True)
+            self.head_frame(value.shape, like)
+            for value, like in zip(results, (self.query, self.key, self.value), strict=True)
         ]
         return [
             emission.residents.allocate(frame, value)
@@ -160,9 +165,9 @@ class AttentionGradient(AttentionEmitter):
         A head that lies transposed is loaded by whole blocks of partitions, if it is in one block.
         """
         matrix = head_of(place, index)
-        if not lies_across(matrix):
-            near, _ = self.neighbours.head_and_first_row(place, index)
-            return near if near.shape == matrix.shape else matrix
+        if not is_transposed_in_hbm(matrix):
+            loaded, _ = self.neighbours.head_and_first_row(place, index)
+            return loaded if loaded.shape == matrix.shape else matrix
         width = place.shape[-1]
         if width > P:
             return matrix
@@ -174,37 +179,34 @@ class AttentionGradient(AttentionEmitter):
         sides = zip(matrix.shape, steps[-2:], strict=True)
         if first % block + sum((length - 1) * step[0] for length, step in sides) >= block:
             return matrix
-        number_there, here = self._blocks.get(id(place), (-1, place))
-        if number_there != number:
+        loaded_number, loaded_block = self._blocks.get(id(place), (-1, place))
+        if loaded_number != number:
             partitions = min(block, frame.rows - number * block)
             tile = load_tile(
                 place, frame, TileSpan(number, 1, partitions, 0, frame.columns), self.dtype
             )
             band = SbufMatrix(tile, partitions, block)
-            here = TensorPlace(band, place.shape, steps, (-number * block, 0))
-            self._blocks[id(place)] = number, here
-        return head_of(here, index)
+            loaded_block = TensorPlace(band, place.shape, steps, (-number * block, 0))
+            self._blocks[id(place)] = number, loaded_block
+        return head_of(loaded_block, index)
 
-    def _load_rows(self, part: TensorPlace, start: int, count: int) -> Tensor:
-        """Rows of a head, loaded once for a group."""
-        key = id(part.storage), part.offset, part.shape, part.steps, start
+    def _load_rows(self, matrix: TensorPlace, start: int, count: int) -> Tensor:
+        """`count` rows of a head's matrix from `start` on, loaded once for a group."""
+        key = id(matrix.storage), matrix.offset, matrix.shape, matrix.steps, start
         if key not in self._loaded_rows:
-            self._loaded_rows[key] = rows_of(part, part.shape[1], start, count, self.dtype)
+            self._loaded_rows[key] = rows_of(matrix, matrix.shape[1], start, count, self.dtype)
         return self._loaded_rows[key]
 
-    def _columns(self, part: TensorPlace, from_: int) -> list[Tensor]:
-        """A head's matrix [rows, width] as columns, a tile for each 128 of its width.
-
-        They are views where they lie so, and else transposed rows.
-        """
-        length, total_width = part.shape
+    def _columns(self, matrix: TensorPlace, partition: int) -> list[Tensor]:
+        """A head's matrix [rows, width] as columns, a tile for each 128 elements of its width."""
+        length, total_width = matrix.shape
         slices = list(tiles.pieces(total_width, P))
-        if part.is_on_chip or lies_across(part):
-            sides = [(part.sliced((length, n), (0, at), (1, 1)), n) for at, n in slices]
-            return [columns_of(side, n, 0, length, self.dtype, from_) for side, n in sides]
+        if matrix.is_on_chip or is_transposed_in_hbm(matrix):
+            parts = [(matrix.sliced((length, n), (0, at), (1, 1)), n) for at, n in slices]
+            return [columns_of(part, n, 0, length, self.dtype, partition) for part, n in parts]
         columns = [new((width, length), self.dtype) for _, width in slices]
         for start, count in tiles.pieces(length, P):
-            line = self._load_rows(part, start, count)
+            line = self._load_rows(matrix, start, count)
             for column, (at, width) in zip(columns, slices, strict=True):
                 flipped = new((width, count), self.dtype, nl.psum)
                 nisa.nc_transpose(dst=flipped, data=line[:, at : at + width])
@@ -232,43 +234,45 @@ class AttentionGradient(AttentionEmitter):
     def _sides(
         self, queries: TensorPlace, keys: TensorPlace, heads: list[Index], width: int
     ) -> tuple[list[list[Tensor]], list[list[Tensor]]]:
-        """Both operands of a product as columns that begin at the same partition."""
+        """By head, both operands of a product as columns, which begin at the same partition."""
         columns: tuple[list[list[Tensor]], list[list[Tensor]]] = ([], [])
         for index in heads:
-            places = [self._first_partition_of(side, index, width) for side in (queries, keys)]
-            if places[0] == places[1] >= 0:
+            first, other = (
+                self._first_partition_of(side, index, width) for side in (queries, keys)
+            )
+            if first == other >= 0:
                 for side, place in zip(columns, (queries, keys), strict=True):
-                    side.append(self._columns_in_place(place, index, places[0]))
+                    side.append(self._columns_in_place(place, index, first))
                 continue
-            parts = [self._loaded_head_of(place, index) for place in (queries, keys)]
-            firsts = {first_partition(part, width) for part in parts}
-            from_ = firsts.pop() if len(firsts) == 1 else 0
-            for side, part in zip(columns, parts, strict=True):
-                side.append(self._columns(part, from_))
+            matrices = [self._loaded_head_of(place, index) for place in (queries, keys)]
+            partitions = {first_partition(matrix, width) for matrix in matrices}
+            partition = partitions.pop() if len(partitions) == 1 else 0
+            for side, matrix in zip(columns, matrices, strict=True):
+                side.append(self._columns(matrix, partition))
         return columns
 
     def _first_partition_of(self, place: TensorPlace, index: Index, width: int) -> int:
-        """The first partition of a head's columns, loaded with others or in place."""
+        """The first partition of a head's columns, in SBUF or loaded with neighbours; else -1."""
         matrix = head_of(place, index)
         if place.is_on_chip and matrix.steps[1] == (1, 0):
             return first_partition(matrix, width)
         return self.neighbours.first_partition(place, index)
 
-    def _columns_in_place(self, place: TensorPlace, index: Index, from_: int) -> list[Tensor]:
+    def _columns_in_place(self, place: TensorPlace, index: Index, partition: int) -> list[Tensor]:
         """A head's columns at the partition that `_first_partition_of` gives."""
         if place.is_on_chip:
-            return self._columns(head_of(place, index), from_)
+            return self._columns(head_of(place, index), partition)
         return [self.neighbours.columns(place, index)]
 
     def _rows(
         self, place: TensorPlace, heads: list[Index], columns: list[list[Tensor]]
     ) -> list[list[Tensor]]:
-        """Rows of heads by 128: a view, or transposed with those of all heads in one bank."""
+        """For each 128 rows a tile for each head: loaded rows, or `columns` transposed."""
         length, width = place.shape[-2:]
         rows: list[list[Tensor]] = []
-        is_across = place.is_on_chip and place.steps[-1] == (1, 0)
+        is_transposed = place.is_on_chip and place.steps[-1] == (1, 0)
         for start, count in tiles.pieces(length, P):
-            if not is_across and not lies_across(head_of(place, heads[0])):
+            if not is_transposed and not is_transposed_in_hbm(head_of(place, heads[0])):
                 rows.append(
                     [
                         self._load_rows(self._loaded_head_of(place, index), start, count)
@@ -281,49 +285,46 @@ class AttentionGradient(AttentionEmitter):
                 for part, (at, n) in zip(parts, tiles.pieces(width, P), strict=True):
                     dst = flipped[:, number, at : at + n]
                     nisa.nc_transpose(dst=dst, data=part[:, start : start + count])
-            turned = copied(flipped, self.dtype)
-            rows.append([turned[:, number] for number in range(len(heads))])
+            transposed = copied(flipped, self.dtype)
+            rows.append([transposed[:, number] for number in range(len(heads))])
         return rows
 
     def _row_sums(self, heads: list[Index]) -> list[Tensor]:
-        """Each query's sum of its gradient times its result, a tile for each 128 queries.
-
-        A tile is [queries, heads].
-        """
+        """`_HeadGroup.gradient_times_result`: a tile [queries, heads] for each 128 queries."""
         grads, results = self._sides(self.grad, self.result, heads, self.V)
-        both: list[tuple[int, Tensor]] = []
+        terms_by_head: list[tuple[int, Tensor]] = []
         for number, sides in enumerate(zip(grads, results, strict=True)):
             for grad, result in zip(*sides, strict=True):
                 terms = new(grad.shape)
                 nisa.tensor_tensor(
                     dst=terms, data1=grad, data2=result, op=nl.multiply, engine=nisa.gpsimd_engine
                 )
-                both.append((number, terms))
-        ones, drops = self.emission.constants.ones(nl.float32), list[Tensor]()
+                terms_by_head.append((number, terms))
+        ones, row_sums = self.emission.constants.ones(nl.float32), list[Tensor]()
         for start, count in tiles.pieces(self.L, P):
             sums = new((count, len(heads)), nl.float32, nl.psum)
-            for number, column in both:
+            for number, column in terms_by_head:
                 nisa.nc_matmul(
                     dst=sums[:, number : number + 1],
                     stationary=column[:, start : start + count],
                     moving=ones[: column.shape[0], :1],
                 )
-            drops.append(copied(sums, nl.float32))
-        return drops
+            row_sums.append(copied(sums, nl.float32))
+        return row_sums
 
     # Computing
 
     def _emit_group(self, group: _HeadGroup, outs: list[TensorPlace]) -> None:
         """Emit the gradients of a group of heads, a stretch of keys at a time."""
-        many = len(group.heads)
+        heads = len(group.heads)
         for start, count in tiles.pieces(self.S, self.stretch):
             is_last = start + count == self.S
-            sums = [self._sums(width, many, count) for width in (self.E, self.V)]
+            sums = [self._sums(width, heads, count) for width in (self.E, self.V)]
             visible = [
                 (at, n) for at, n in tiles.pieces(self.L, P) if self._is_visible(at + n - 1, start)
             ]
-            for place in visible:
-                self._add_block(group, place, (start, count), sums)
+            for queries in visible:
+                self._add_block(group, queries, (start, count), sums)
             if not visible:
                 sums = [[new(part.shape) for part in side] for side in sums]
                 for side in sums:
@@ -332,27 +333,31 @@ class AttentionGradient(AttentionEmitter):
             for out, parts, scale in zip(outs[1:], sums, (self.scale, 1.0), strict=True):
                 self._store_gradient(out, group, start, parts, scale)
             if is_last:
-                for at, parts in group.to_query.items():
+                for at, parts in group.query_gradients.items():
                     self._store_gradient(outs[0], group, at, parts, self.scale)
 
     def _sums(self, width: int, heads: int, rows: int) -> list[Tensor]:
-        """Gradients in PSUM: by 128 of the width, [.., heads, rows], or [rows, heads, width]."""
+        """PSUM for gradients: [width, heads, rows] by 128 of the width, or [rows, heads, width]."""
         if self.is_in_rows:
             return [new((rows, heads, width), nl.float32, nl.psum)]
         return [new((n, heads, rows), nl.float32, nl.psum) for _, n in tiles.pieces(width, P)]
 
-    def _add_product(self, sums: list[Tensor], number: int, rows: Tensor, second: Tensor) -> None:
-        """Add the product of rows [n, width] and [n, m] over n: [width, m], or [m, width]."""
+    def _add_product(self, sums: list[Tensor], head: int, rows: Tensor, weights: Tensor) -> None:
+        """Add rows [n, width] times weights [n, m], [width, m], to the sums of head number `head`.
+
+        If `is_in_rows`, the transpose.
+        """
         if self.is_in_rows:
             for at, width in tiles.pieces(rows.shape[1], BANK):
-                dst, moving = sums[0][:, number, at : at + width], rows[:, at : at + width]
-                nisa.nc_matmul(dst=dst, stationary=second, moving=moving)
+                dst, moving = sums[0][:, head, at : at + width], rows[:, at : at + width]
+                nisa.nc_matmul(dst=dst, stationary=weights, moving=moving)
             return
         for part, (at, width) in zip(sums, tiles.pieces(rows.shape[1], P), strict=True):
             stationary = rows[:, at : at + width]
-            nisa.nc_matmul(dst=part[:, number], stationary=stationary, moving=second)
+            nisa.nc_matmul(dst=part[:, head], stationary=stationary, moving=weights)
 
     def _is_visible(self, query: int, key: int) -> bool:
+        """True if a query sees a key, by their numbers."""
         return not self.is_causal or key <= query
 
     def _add_block(
@@ -362,10 +367,13 @@ class AttentionGradient(AttentionEmitter):
         keys: tuple[int, int],
         sums: list[list[Tensor]],
     ) -> None:
-        """Add the terms of 128 queries to the gradients of a stretch of keys, and to their own."""
+        """Add the terms of 128 queries and a stretch of keys to the gradients of both.
+
+        `queries` and `keys` are (first, count); `sums` are the gradients of keys and of values.
+        """
         (at, rows), (start, columns), tile = queries, keys, queries[0] // P
         weights = self._weights(group, queries, keys)
-        slopes = new(weights.shape, self.dtype)
+        score_gradients = new(weights.shape, self.dtype)
         products = new(weights.shape, nl.float32, nl.psum)
         for number in range(len(group.heads)):
             for grad, value in zip(group.grad[number], group.value[number], strict=True):
@@ -375,20 +383,20 @@ class AttentionGradient(AttentionEmitter):
                     moving=value[:, start : start + columns],
                 )
             nisa.scalar_tensor_tensor(
-                dst=slopes[:, number],
+                dst=score_gradients[:, number],
                 data=products[:, number],
                 op0=nl.subtract,
-                operand0=group.drops[tile][:, number : number + 1],
+                operand0=group.gradient_times_result[tile][:, number : number + 1],
                 op1=nl.multiply,
                 operand1=weights[:, number],
             )
             balance.record(Engine.vector, products[:, number])
             for dst, side, moving in (
-                (sums[0], group.query_rows, slopes),
+                (sums[0], group.query_rows, score_gradients),
                 (sums[1], group.grad_rows, weights),
             ):
                 self._add_product(dst, number, side[tile][number], moving[:, number])
-        self._to_query(group, at, start, slopes)
+        self._add_query_gradients(group, at, start, score_gradients)
 
     def _weights(
         self, group: _HeadGroup, queries: tuple[int, int], keys: tuple[int, int]
@@ -427,22 +435,24 @@ class AttentionGradient(AttentionEmitter):
         )
         return visible
 
-    def _to_query(self, group: _HeadGroup, at: int, start: int, slopes: Tensor) -> None:
+    def _add_query_gradients(
+        self, group: _HeadGroup, at: int, start: int, score_gradients: Tensor
+    ) -> None:
         """Add the contribution of a stretch of keys to the gradients of 128 queries."""
-        rows, many, columns = slopes.shape
+        rows, many, columns = score_gradients.shape
         blocks = -(-columns // P)
         flipped = new((min(P, columns), many * blocks, rows), self.dtype, nl.psum)
         for number in range(many):
             for block, (key, count) in enumerate(tiles.pieces(columns, P)):
                 dst = flipped[:count, number * blocks + block]
-                nisa.nc_transpose(dst=dst, data=slopes[:, number, key : key + count])
+                nisa.nc_transpose(dst=dst, data=score_gradients[:, number, key : key + count])
         turned = copy_from_psum(flipped, columns, blocks)
         sums = self._sums(self.E, many, rows)
         for number in range(many):
             for block, (key, count) in enumerate(tiles.pieces(columns, P)):
                 keys = group.key_rows[(start + key) // P][number]
                 self._add_product(sums, number, keys, turned[:count, number * blocks + block])
-        before = group.to_query.get(at)
+        before = group.query_gradients.get(at)
         if before is not None:
             pairs = [
                 (new(earlier.shape), earlier, later)
@@ -453,35 +463,35 @@ class AttentionGradient(AttentionEmitter):
             sums = [total for total, _, _ in pairs]
         elif self.stretch < self.S:
             sums = [copied(part, nl.float32) for part in sums]
-        group.to_query[at] = sums
+        group.query_gradients[at] = sums
 
     # Storing
 
     def _store_gradient(
         self, out: TensorPlace, group: _HeadGroup, start: int, parts: list[Tensor], scale: float
     ) -> None:
-        """Store gradients times a number, several heads at once that lie contiguously."""
-        places = [head_of(out, index) for index in group.heads]
+        """Store the sums `parts`, from row `start` on, times `scale`; contiguous heads at once."""
+        matrices = [head_of(out, index) for index in group.heads]
         if self.is_in_rows:
             (part,) = parts
-            store_rows(places, copy_scaled(new(part.shape, self.dtype), part, scale))
+            store_rows(matrices, copy_scaled(new(part.shape, self.dtype), part, scale))
             return
         rows, first = parts[0].shape[2], 0
-        while first < len(places):
+        while first < len(matrices):
             end = first + 1
-            while end < len(places) and _follows(places, first, end, rows):
+            while end < len(matrices) and _follows(matrices, first, end, rows):
                 end += 1
             for number, part in enumerate(parts):
                 width = part.shape[0]
-                here = places[first].sliced((rows, width), (start, number * P), (1, 1))
+                target = matrices[first].sliced((rows, width), (start, number * P), (1, 1))
                 flat = part[:, first:end].reshape((width, (end - first) * rows))
-                store_head(here, flat, self.dtype, scale)
+                store_head(target, flat, self.dtype, scale)
             first = end
 
 
-def _follows(places: list[TensorPlace], first: int, last: int, rows: int) -> bool:
-    """True if the last head's rows lie right after those of the heads from the first one on."""
-    start, end = places[first], places[last]
+def _follows(matrices: list[TensorPlace], first: int, last: int, rows: int) -> bool:
+    """True if head `last` lies right after the heads from `first` on, each with all `rows`."""
+    start, end = matrices[first], matrices[last]
     if start.steps[0][-1] != 1 or any(start.steps[0][:-1]) or rows != start.shape[0]:
         return False
     return end.offset == (*start.offset[:-1], start.offset[-1] + (last - first) * rows)

@@ -36,11 +36,12 @@ Head = tuple[int, ...]
 
 @dataclass
 class _Member:
-    """A group of heads that share keys, and their rows among all queries.
+    """A group of heads that share keys, and its queries among those of the pack.
 
     Attributes:
-        start: the first row.
-        queries: [E, all rows], zero outside those of the group.
+        start: the number of its first query in the pack.
+        rows: number of its queries.
+        queries: [E, queries of the pack], zero in the columns of other groups.
     """
 
     heads: list[Head]
@@ -71,10 +72,10 @@ def pack_groups(
 
 
 def groups_of_long_runs(attending: Operands) -> int:
-    """Groups whose keys and values of a pass fit in SBUF, each in transfers of the longest runs.
+    """The number of groups whose keys and values fit in SBUF in passes of the most keys.
 
-    With more groups, a pass would have fewer keys of each: shorter runs, which take a DMA engine
-    longer for each byte.
+    With more groups, a pass would have fewer keys of each group: shorter runs in HBM, which take a
+    DMA engine longer for each byte.
     """
     keys = min(attending.S, _SCORE_BANKS * BANK)
     return max(_PASS_BYTES // (_key_bytes(attending) * keys), 1)
@@ -86,7 +87,16 @@ def _key_bytes(attending: Operands) -> int:
 
 
 class DecodingAttention:
-    """The attention of one pack."""
+    """The attention of one pack: groups of heads whose queries share the partitions.
+
+    Attributes:
+        n: number of queries in the pack.
+        members: the groups.
+        largest: the maximum of each query's scores so far, [n, 1]; None before the first pass.
+        total: the sum of each query's weights so far, [n, 1].
+        result: the sums of weighted values so far, [V, n].
+        is_single_pass: whether one pass reads all keys.
+    """
 
     def __init__(self, attending: AttentionEmitter, groups: list[list[Head]]) -> None:
         self.attending = attending
@@ -98,13 +108,14 @@ class DecodingAttention:
         self.is_single_pass = True
 
     def _members(self, groups: list[list[Head]]) -> Iterator[_Member]:
+        """The groups, with their queries loaded."""
         attending, start = self.attending, 0
         queries = new((attending.E, len(groups), self.n), attending.dtype)
         nisa.memset(dst=queries, value=0.0)
         for number, heads in enumerate(groups):
             rows = len(heads) * attending.L
-            for place, head in enumerate(heads):
-                at = start + place * attending.L
+            for head_number, head in enumerate(heads):
+                at = start + head_number * attending.L
                 nisa.tensor_copy(
                     dst=queries[:, number, at : at + attending.L], src=attending.queries_of(head)
                 )
@@ -120,17 +131,20 @@ class DecodingAttention:
             self.attending.passes += 1
         inverse = new((self.n, 1))
         nisa.reciprocal(dst=inverse, data=self.total)
-        done = new((self.attending.V, self.n), self.attending.dtype)
+        scaled_result = new((self.attending.V, self.n), self.attending.dtype)
         nisa.tensor_tensor(
-            dst=done, data1=self.result, data2=self._on_partitions(inverse), op=nl.multiply
+            dst=scaled_result, data1=self.result, data2=self._on_partitions(inverse), op=nl.multiply
         )
         for member in self.members:
-            for place, head in enumerate(member.heads):
-                at = member.start + place * self.attending.L
-                self.attending.store_head(out, head, done[:, at : at + self.attending.L])
+            for head_number, head in enumerate(member.heads):
+                at = member.start + head_number * self.attending.L
+                self.attending.store_head(out, head, scaled_result[:, at : at + self.attending.L])
 
     def _passes(self) -> list[list[Stretch]]:
-        """Stretches of keys whose scores are in PSUM at once; a short last one joins another."""
+        """By pass, the stretches of keys whose scores are in PSUM at once.
+
+        A last stretch of up to a bank joins the pass before.
+        """
         attending = self.attending
         key_bytes = _key_bytes(attending) * len(self.members)
         banks = min(max(_PASS_BYTES // (key_bytes * BANK), 1), _SCORE_BANKS)
@@ -141,11 +155,14 @@ class DecodingAttention:
         return passes
 
     def _pass(self, stretches: list[Stretch], slot: int) -> None:
+        """Add the weighted values of a pass; its keys and values are loaded into `slot`."""
         scale, n = self.attending.scale, self.n
-        brought = [self._load_stretch(stretch, (slot, at)) for at, stretch in enumerate(stretches)]
+        keys_of_stretches = [
+            self._load_stretch(stretch, (slot, at)) for at, stretch in enumerate(stretches)
+        ]
         chunks = [
             (keys, start, count)
-            for keys in brought
+            for keys in keys_of_stretches
             for start, count in tiles.pieces(keys[0].length, BANK)
         ]
         scores = [self._scores(*chunk) for chunk in chunks]
@@ -162,7 +179,7 @@ class DecodingAttention:
         sums = new((self.attending.V, n), nl.float32, nl.psum)
         for number, ((keys, start, _), part) in enumerate(zip(chunks, scores, strict=True)):
             powers = new(part.shape, self.attending.dtype)
-            self.attending.powers(powers, part, shift, totals[:, number : number + 1])
+            self.attending.exponentials(powers, part, shift, totals[:, number : number + 1])
             self._weigh(powers, keys, start, sums)
         total = new((n, 1))
         nisa.tensor_reduce(dst=total, op=nl.add, data=totals, axis=1)
@@ -172,17 +189,19 @@ class DecodingAttention:
         """A stretch of each member's keys and values; all keys are loaded before the values."""
         attending = self.attending
         heads = {(slot, at): member.heads for at, member in enumerate(self.members)}
-        keys = [attending.keys_at(own, stretch, (key, "keys")) for key, own in heads.items()]
-        values = [attending.values_at(own, stretch, (key, "values")) for key, own in heads.items()]
+        keys = [attending.keys_at(group, stretch, (key, "keys")) for key, group in heads.items()]
+        values = [
+            attending.values_at(group, stretch, (key, "values")) for key, group in heads.items()
+        ]
         pairs = zip(keys, values, strict=True)
         return [KeyStretch(stretch.first, stretch.count, *pair) for pair in pairs]
 
     def _scores(self, keys: list[KeyStretch], start: int, columns: int) -> Tensor:
-        """The products of all queries with their own keys, [queries, keys]."""
+        """The products of each query with the keys of its group, [queries, keys]."""
         sums = new((self.n, columns), nl.float32, nl.psum)
-        for member, own in zip(self.members, keys, strict=True):
-            (narrow,) = own.keys
-            moving = narrow[:, start : start + columns]
+        for member, member_keys in zip(self.members, keys, strict=True):
+            (tile,) = member_keys.keys
+            moving = tile[:, start : start + columns]
             nisa.nc_matmul(dst=sums, stationary=member.queries, moving=moving)
         return sums
 
@@ -192,33 +211,33 @@ class DecodingAttention:
             flipped = new((count, self.n), powers.dtype, nl.psum)
             nisa.nc_transpose(dst=flipped, data=powers[:, at : at + count])
             weights = copied(flipped, powers.dtype)
-            for member, own in zip(self.members, keys, strict=True):
-                values = own.values[(start + at) // P]
+            for member, member_keys in zip(self.members, keys, strict=True):
+                values = member_keys.values[(start + at) // P]
                 rows = slice(member.start, member.start + member.rows)
                 nisa.nc_matmul(dst=sums[:, rows], stationary=values, moving=weights[:, rows])
 
     def _accumulate(self, largest: Tensor, total: Tensor, sums: Tensor) -> None:
         """Add the sums of earlier passes, rescaled to the new maximum."""
         if self.largest is not None:
-            less, shrunk, rescaled = (new((self.n, 1)) for _ in range(3))
-            nisa.tensor_tensor(dst=less, data1=self.largest, data2=largest, op=nl.subtract)
-            nisa.activation(dst=shrunk, op=nl.exp, data=less, scale=self.attending.scale)
+            difference, factor, rescaled = (new((self.n, 1)) for _ in range(3))
+            nisa.tensor_tensor(dst=difference, data1=self.largest, data2=largest, op=nl.subtract)
+            nisa.activation(dst=factor, op=nl.exp, data=difference, scale=self.attending.scale)
             nisa.scalar_tensor_tensor(
                 dst=rescaled,
                 data=self.total,
                 op0=nl.multiply,
-                operand0=shrunk,
+                operand0=factor,
                 op1=nl.add,
                 operand1=total,
             )
-            before, added = new(sums.shape), new(sums.shape)
+            rescaled_result, added = new(sums.shape), new(sums.shape)
             result = self.result
             if result.buffer is nl.psum:
                 result = copied(result, nl.float32)
             nisa.tensor_tensor(
-                dst=before, data1=result, data2=self._on_partitions(shrunk), op=nl.multiply
+                dst=rescaled_result, data1=result, data2=self._on_partitions(factor), op=nl.multiply
             )
-            nisa.tensor_tensor(dst=added, data1=before, data2=sums, op=nl.add)
+            nisa.tensor_tensor(dst=added, data1=rescaled_result, data2=sums, op=nl.add)
             total, sums = rescaled, added
         elif not self.is_single_pass:
             sums = copied(sums, nl.float32)
@@ -227,9 +246,9 @@ class DecodingAttention:
     def _on_partitions(self, column: Tensor) -> Tensor:
         """A column [queries, 1] as a row on every partition, [V, queries]."""
         diagonal = new((self.n, self.n))
-        unit = self.attending.emission.constants.once(("identity",), identity)
+        identity_tile = self.attending.emission.constants.once(("identity",), identity)
         nisa.tensor_scalar(
-            dst=diagonal, data=unit[: self.n, : self.n], op0=nl.multiply, operand0=column
+            dst=diagonal, data=identity_tile[: self.n, : self.n], op0=nl.multiply, operand0=column
         )
         ones = self.attending.emission.constants.ones(nl.float32)
         sums = new((self.attending.V, self.n), nl.float32, nl.psum)

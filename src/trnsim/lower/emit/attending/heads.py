@@ -1,4 +1,7 @@
-"""Heads of attention in their places: rows and columns as tiles, moved or transposed."""
+"""Tiles of one head of attention: its rows, its columns, and its result, moved or transposed.
+
+A head is a matrix [rows, width]: a row for each query or key, `width` elements of each.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from trnsim.nki import language as nl
 
 
 def head_of(place: TensorPlace, index: tuple[int, ...]) -> TensorPlace:
-    """The place of one head's matrix, [rows, width]."""
+    """The place of the matrix [rows, width] of the head at `index` of the leading dimensions."""
     rank = len(place.shape)
     starts = (*index, 0, 0)
     matrix = place.sliced((*(1,) * (rank - 2), *place.shape[-2:]), starts, (1,) * rank)
@@ -26,12 +29,12 @@ def first_partition(place: TensorPlace, width: int) -> int:
     if not place.is_on_chip or place.steps[1] != (1, 0) or place.steps[0][0]:
         return 0
     first = place.offset[0] % place.storage.block
-    fits = first + width <= place.storage.block and may_begin(first, width)
-    return first if fits else 0
+    is_legal = first + width <= place.storage.block and may_start_at(first, width)
+    return first if is_legal else 0
 
 
-def may_begin(first: int, partitions: int) -> bool:
-    """True if engines accept this number of `partitions` from partition `first` on."""
+def may_start_at(first: int, partitions: int) -> bool:
+    """True if engines accept a tile of `partitions` partitions from partition `first` on."""
     alignment = next(size for size in (32, 64, P) if partitions <= size)
     return first % alignment == 0
 
@@ -39,23 +42,24 @@ def may_begin(first: int, partitions: int) -> bool:
 def columns_of(
     place: TensorPlace, width: int, start: int, count: int, dtype: Any, partition: int = 0
 ) -> Tensor:
-    """Rows of a head [rows, width] as [width, rows]: a view, moved, or transposed.
+    """`count` rows of a head [rows, width] from `start` on, as [width, count].
 
-    A head that begins at another partition than `partition` is moved.
+    A view of SBUF if the head lies so, with its width from `partition` on; else moved there, or
+    transposed.
     """
-    here = place.sliced((count, width), (start, 0), (1, 1))
-    if here.is_on_chip:
-        matrix, (p, f) = here.storage, here.offset
+    rows_place = place.sliced((count, width), (start, 0), (1, 1))
+    if rows_place.is_on_chip:
+        matrix, (p, f) = rows_place.storage, rows_place.offset
         first = p % matrix.block
-        is_across = here.steps[1] == (1, 0) and not here.steps[0][0]
-        if is_across and first == partition and first + width <= matrix.block:
-            end = f + (count - 1) * here.steps[0][1] + 1
-            step = here.steps[0][1] or 1
+        is_transposed = rows_place.steps[1] == (1, 0) and not rows_place.steps[0][0]
+        if is_transposed and first == partition and first + width <= matrix.block:
+            end = f + (count - 1) * rows_place.steps[0][1] + 1
+            step = rows_place.steps[0][1] or 1
             return matrix.tile[first : first + width, p // matrix.block, f:end:step]
-        if is_across:
-            return _load_transposed(here, dtype)
-    elif lies_across(here):
-        return _load_transposed(here, dtype)
+        if is_transposed:
+            return _load_transposed(rows_place, dtype)
+    elif is_transposed_in_hbm(rows_place):
+        return _load_transposed(rows_place, dtype)
     result = new((width, count), dtype)
     for at, rows in tiles.pieces(count, P):
         lines = rows_of(place, width, start + at, rows, dtype)
@@ -65,106 +69,119 @@ def columns_of(
     return result
 
 
-def lies_across(here: TensorPlace) -> bool:
-    """True if adjacent elements in HBM are of adjacent rows of [rows, width], not of one row."""
-    is_repeated = here.shape[1] > 1 and not any(here.steps[1])
-    is_along_rows = here.steps[0] == (1,) and here.steps[1] != (1,)
-    return is_along_rows and not is_repeated and here.shape[0] > 1
+def is_transposed_in_hbm(matrix: TensorPlace) -> bool:
+    """True if neighbouring elements in HBM are of neighbouring rows of a matrix [rows, width]."""
+    is_repeated = matrix.shape[1] > 1 and not any(matrix.steps[1])
+    is_along_rows = matrix.steps[0] == (1,) and matrix.steps[1] != (1,)
+    return is_along_rows and not is_repeated and matrix.shape[0] > 1
 
 
-def _load_transposed(here: TensorPlace, dtype: Any) -> Tensor:
-    """Rows [rows, width] as [width, rows], by one transfer."""
-    count, width = here.shape
+def _load_transposed(matrix: TensorPlace, dtype: Any) -> Tensor:
+    """A matrix [rows, width] as a tile [width, rows], by one transfer."""
+    count, width = matrix.shape
     frame = Frame((count, width), (1,), (0,))
-    return load_tile(here, frame, TileSpan(0, 1, width, 0, count), dtype)[:, 0]
+    return load_tile(matrix, frame, TileSpan(0, 1, width, 0, count), dtype)[:, 0]
 
 
 def rows_of(
     place: TensorPlace, width: int, start: int, count: int, dtype: Any, column: int = 0
 ) -> Tensor:
-    """Rows of a head as [rows, width]: a view, moved, or transposed."""
-    here = place.sliced((count, width), (start, column), (1, 1))
-    is_across = here.is_on_chip and here.steps[1] == (1, 0) and not here.steps[0][0]
-    if width > P and (is_across or (not here.is_on_chip and lies_across(here))):
-        own = here.storage.tile.dtype if here.is_on_chip else here.storage.dtype
-        rows = new((count, width), own)
+    """`count` rows of a head from `start` on, `width` elements of each from `column` on.
+
+    [count, width]: a view of SBUF, moved, or transposed.
+    """
+    rows_place = place.sliced((count, width), (start, column), (1, 1))
+    is_on_chip, steps = rows_place.is_on_chip, rows_place.steps
+    stored_dtype = rows_place.storage.tile.dtype if is_on_chip else rows_place.storage.dtype
+    is_transposed = is_on_chip and steps[1] == (1, 0) and not steps[0][0]
+    must_transpose_hbm = not is_on_chip and is_transposed_in_hbm(rows_place)
+    if width > P and (is_transposed or must_transpose_hbm):
+        rows = new((count, width), stored_dtype)
         for at, n in tiles.pieces(width, P):
-            part = rows_of(here, n, 0, count, own, at)
+            part = rows_of(rows_place, n, 0, count, stored_dtype, at)
             nisa.tensor_copy(dst=rows[:, at : at + n], src=part)
         return rows
-    if is_across:
-        turned = new((count, width), dtype or here.storage.tile.dtype, nl.psum)
-        nisa.nc_transpose(dst=turned, data=columns_of(here, width, 0, count, dtype))
-        return copied(turned, turned.dtype)
-    if not here.is_on_chip and width > 1 and lies_across(here):
-        turned = new((count, width), here.storage.dtype, nl.psum)
-        nisa.nc_transpose(dst=turned, data=_load_transposed(here, here.storage.dtype))
-        return copied(turned, turned.dtype)
-    if here.is_on_chip and here.steps == ((1, 0), (0, 1)):
-        matrix, (p, f) = here.storage, here.offset
+    if is_transposed:
+        flipped = new((count, width), dtype or stored_dtype, nl.psum)
+        nisa.nc_transpose(dst=flipped, data=columns_of(rows_place, width, 0, count, dtype))
+        return copied(flipped, flipped.dtype)
+    if width > 1 and must_transpose_hbm:
+        flipped = new((count, width), stored_dtype, nl.psum)
+        nisa.nc_transpose(dst=flipped, data=_load_transposed(rows_place, stored_dtype))
+        return copied(flipped, flipped.dtype)
+    if is_on_chip and steps == ((1, 0), (0, 1)):
+        matrix, (p, f) = rows_place.storage, rows_place.offset
         first = p % matrix.block
         if not first and first + count <= matrix.block:
             return matrix.tile[:count, p // matrix.block, f : f + width]
-    own = here.storage.tile.dtype if here.is_on_chip else here.storage.dtype
     frame = Frame((count, width), (0,), (1,))
-    tile = load_tile(here, frame, TileSpan(0, 1, count, 0, width), own)
+    tile = load_tile(rows_place, frame, TileSpan(0, 1, count, 0, width), stored_dtype)
     if tile.shape[2] != width:
-        tile = copied(tile, own, new((count, 1, width), own))
+        tile = copied(tile, stored_dtype, new((count, 1, width), stored_dtype))
     return tile[:, 0]
 
 
 def copy_from_psum(flipped: Tensor, columns: int, blocks: int) -> Tensor:
-    """Transposed blocks copied to SBUF; the last of every `blocks` may have fewer rows."""
+    """Transposed blocks [128, blocks of all heads, rows] in PSUM, copied to SBUF.
+
+    Args:
+        flipped: the blocks; of the last block of each head only `columns` % 128 rows are used.
+        columns: columns of a head before the transpose.
+        blocks: blocks of a head.
+    """
     weights = new(flipped.shape, flipped.dtype)
-    rest = columns % P
-    if columns <= P or not rest:
-        # The Scalar Engine copies the first blocks, as the Vector Engine has to find maxima too.
-        half = balance.scalar_blocks(flipped)  # number of these blocks
-        if half:
-            nisa.activation(dst=weights[:, :half], op=nl.copy, data=flipped[:, :half])
-        if half < flipped.shape[1]:
-            nisa.tensor_copy(dst=weights[:, half:], src=flipped[:, half:])
+    last_rows = columns % P
+    if columns <= P or not last_rows:
+        # The Scalar Engine copies some blocks, as the Vector Engine also finds maxima.
+        scalar_blocks = balance.scalar_blocks(flipped)
+        if scalar_blocks:
+            nisa.activation(
+                dst=weights[:, :scalar_blocks], op=nl.copy, data=flipped[:, :scalar_blocks]
+            )
+        if scalar_blocks < flipped.shape[1]:
+            nisa.tensor_copy(dst=weights[:, scalar_blocks:], src=flipped[:, scalar_blocks:])
         return weights
     for first in range(0, flipped.shape[1], blocks):
         full, last = slice(first, first + blocks - 1), first + blocks - 1
         nisa.tensor_copy(dst=weights[:, full], src=flipped[:, full])
-        nisa.tensor_copy(dst=weights[:rest, last], src=flipped[:rest, last])
+        nisa.tensor_copy(dst=weights[:last_rows, last], src=flipped[:last_rows, last])
     return weights
 
 
 def is_next_head(
     out: TensorPlace, first: tuple[int, ...], second: tuple[int, ...], rows: int
 ) -> bool:
-    """True if the second head lies `rows` partitions after the first, in the same block."""
+    """True if head `second` of `out` lies `rows` partitions after head `first`, in its block."""
     if not out.is_on_chip:
         return False
-    (p, f), (q, g) = head_of(out, first).offset, head_of(out, second).offset
+    (p1, f1), (p2, f2) = head_of(out, first).offset, head_of(out, second).offset
     block = out.storage.block
-    return q == p + rows and g == f and q // block == p // block
+    return p2 == p1 + rows and f2 == f1 and p2 // block == p1 // block
 
 
-def store_head(here: TensorPlace, part: Tensor, dtype: Any, scale: float = 1.0) -> None:
-    """Store [V, queries] times a number in the place of a head, [queries, V]."""
-    if here.is_on_chip:
-        matrix, (p, f) = here.storage, here.offset
-        first = p % matrix.block
-        step = here.steps[0][1]
-        end = f + (part.shape[1] - 1) * step + 1
-        dst = matrix.tile[first : first + part.shape[0], p // matrix.block, f : end : step or 1]
-        if may_begin(first, part.shape[0]):
-            copy_scaled(dst, part, scale)
+def store_head(matrix: TensorPlace, columns: Tensor, dtype: Any, scale: float = 1.0) -> None:
+    """Store `columns` [V, queries], times `scale`, in a head's matrix [queries, V]."""
+    V, queries = columns.shape
+    if matrix.is_on_chip:
+        storage, (p, f) = matrix.storage, matrix.offset
+        first = p % storage.block
+        step = matrix.steps[0][1]
+        end = f + (queries - 1) * step + 1
+        dst = storage.tile[first : first + V, p // storage.block, f : end : step or 1]
+        if may_start_at(first, V):
+            copy_scaled(dst, columns, scale)
         else:
-            nisa.dma_copy(dst=dst, src=copy_scaled(new(part.shape, dtype), part, scale))
+            nisa.dma_copy(dst=dst, src=copy_scaled(new(columns.shape, dtype), columns, scale))
         return
-    tile = copy_scaled(new(part.shape, dtype), part, scale)
-    pattern = [(here.steps[1][0], part.shape[0]), (here.steps[0][0], part.shape[1])]
-    nisa.dma_copy(dst=tiles.strided(here.storage, pattern, here.offset[0]), src=tile)
+    tile = copy_scaled(new(columns.shape, dtype), columns, scale)
+    pattern = [(matrix.steps[1][0], V), (matrix.steps[0][0], queries)]
+    nisa.dma_copy(dst=tiles.strided(matrix.storage, pattern, matrix.offset[0]), src=tile)
 
 
-def copy_scaled(dst: Tensor, part: Tensor, scale: float) -> Tensor:
-    """Copy, or multiply by a number on the Scalar Engine."""
+def copy_scaled(dst: Tensor, src: Tensor, scale: float) -> Tensor:
+    """``dst = scale * src``: a copy if `scale` is 1, else by the Scalar Engine; returns dst."""
     if scale == 1:
-        copied(part, dst.dtype, dst)
+        copied(src, dst.dtype, dst)
     else:
-        nisa.activation(dst=dst, op=nl.copy, data=part, scale=scale)
+        nisa.activation(dst=dst, op=nl.copy, data=src, scale=scale)
     return dst

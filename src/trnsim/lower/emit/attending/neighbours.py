@@ -1,6 +1,6 @@
-"""Transfers of heads in HBM: several short heads in one, long heads in parts.
+"""Loads of heads from HBM: several short heads by one transfer, a long head by several.
 
-A queue takes longer to start a transfer than a short head takes to arrive.
+The reason: a queue takes longer to start a transfer than a short head takes to arrive.
 """
 
 from __future__ import annotations
@@ -31,40 +31,40 @@ def lies_in_rows(place: TensorPlace, width: int) -> bool:
 
 
 class Neighbours:
-    """Heads in HBM, in groups that one transfer loads, and the groups that are loaded."""
+    """The heads of attention in groups that one transfer loads from HBM, and the loaded groups."""
 
     def __init__(self, heads: tuple[int, ...]) -> None:
         self._heads = list(product(*map(range, heads)))
         self._groups: dict[int, list[list[int]]] = {}
-        self._brought: dict[Any, TensorPlace] = {}
-        self._turned: dict[Any, Tensor] = {}
+        self._loaded: dict[Any, TensorPlace] = {}
+        self._transposed: dict[Any, Tensor] = {}
 
     def head_and_first_row(
         self, place: TensorPlace, index: Index, row: int = 0
     ) -> tuple[TensorPlace, int]:
         """A head's matrix, loaded with its neighbours, and the number of its first row.
 
-        Of a long head only a part is loaded, which contains `row`.
-        A head that does not lie in rows in HBM, or not in whole blocks, stays in its place.
+        Only the part of a long head that contains `row` is loaded. A head that does not lie in rows
+        in HBM, or has a last block of fewer rows, is not loaded: its place is returned.
         """
         matrix = head_of(place, index)
         length, width = matrix.shape
         if not lies_in_rows(matrix, width) or (length > P and length % P):
             return matrix, 0
-        most, first = _blocks_per_transfer(matrix), 0
-        if length <= most * P:
+        rows_per_transfer, first = _blocks_per_transfer(matrix) * P, 0
+        if length <= rows_per_transfer:
             group = self._group(place, matrix)
         else:
-            first = row // (most * P) * most * P
-            rows = min(most * P, length - first)
+            first = row // rows_per_transfer * rows_per_transfer
+            rows = min(rows_per_transfer, length - first)
             matrix = matrix.sliced((rows, width), (first, 0), (1, 1))
             group = [matrix.offset[0]]
         return self._loaded_head(matrix, group), first
 
     def first_partition(self, place: TensorPlace, index: Index) -> int:
-        """The first partition of a head that is transposed with its neighbours; -1 if it is not.
+        """The first partition of a head's `columns`; -1 if it is not transposed with neighbours.
 
-        Narrow heads lie one below the other, as many as fit.
+        Transposed heads lie one below the other on the partitions, as many as fit.
         """
         matrix = head_of(place, index)
         length, width = matrix.shape
@@ -81,42 +81,42 @@ class Neighbours:
         group, dtype = self._group(place, matrix), place.storage.dtype
         number, at = divmod(group.index(matrix.offset[0]), P // width)
         key = id(place.storage), tuple(group), number, matrix.shape, matrix.steps[0]
-        if key not in self._turned:
+        if key not in self._transposed:
             first = number * (P // width)
-            many = min(P // width, len(group) - first)
+            heads = min(P // width, len(group) - first)
             lines = self._loaded_head(matrix, group).storage.tile[:, :, :width]
             blocks = max(1, rows // P)
-            turned = new((many * width, rows), dtype)
+            transposed = new((heads * width, rows), dtype)
             for block, (start, count) in enumerate(tiles.pieces(rows, P)):
                 begin = first * blocks + block
-                data = lines[:, begin : begin + (many - 1) * blocks + 1 : blocks]
-                flipped = new((many * width, count), dtype, nl.psum)
+                data = lines[:, begin : begin + (heads - 1) * blocks + 1 : blocks]
+                flipped = new((heads * width, count), dtype, nl.psum)
                 nisa.nc_transpose(dst=flipped, data=data)
-                copied(flipped, dtype, turned[:, start : start + count])
-            self._turned[key] = turned
-        return self._turned[key][at * width : (at + 1) * width]
+                copied(flipped, dtype, transposed[:, start : start + count])
+            self._transposed[key] = transposed
+        return self._transposed[key][at * width : (at + 1) * width]
 
     def _group(self, place: TensorPlace, matrix: TensorPlace) -> list[int]:
         """The offsets of the heads that are loaded with a head: evenly spaced, as many as fit."""
         if id(place) not in self._groups:
-            most = _blocks_per_transfer(matrix) // max(1, matrix.shape[0] // P)
+            most_heads = _blocks_per_transfer(matrix) // max(1, matrix.shape[0] // P)
             starts = sorted({head_of(place, index).offset[0] for index in self._heads})
-            self._groups[id(place)] = _group_evenly(starts, most)
+            self._groups[id(place)] = _group_evenly(starts, most_heads)
         return next(group for group in self._groups[id(place)] if matrix.offset[0] in group)
 
     def _loaded_head(self, matrix: TensorPlace, group: list[int]) -> TensorPlace:
-        """A head, loaded with the others of its `group` of offsets, each group once.
+        """A head in SBUF, loaded with the heads at the offsets of its `group`, each group once.
 
-        Heads of one storage may be slices of different widths, as keys are whose first elements
-        are the values: the widest that was loaded serves narrower ones.
+        Heads of one storage may have different widths, if the first elements of keys are the
+        values: a group that was loaded for wider heads serves narrower ones.
         """
         rows, width = matrix.shape
         key = id(matrix.storage), tuple(group), rows, matrix.steps[0]
-        brought = self._brought.get(key)
-        if brought is None or brought.shape[1] < width:
-            brought = self._brought[key] = _load(matrix, group)
-        place = group.index(matrix.offset[0]) * rows
-        return TensorPlace(brought.storage, (rows, width), brought.steps, (place, 0))
+        loaded = self._loaded.get(key)
+        if loaded is None or loaded.shape[1] < width:
+            loaded = self._loaded[key] = _load(matrix, group)
+        first_row = group.index(matrix.offset[0]) * rows
+        return TensorPlace(loaded.storage, (rows, width), loaded.steps, (first_row, 0))
 
 
 def _blocks_per_transfer(matrix: TensorPlace) -> int:
@@ -125,7 +125,7 @@ def _blocks_per_transfer(matrix: TensorPlace) -> int:
 
 
 def _group_evenly(starts: list[int], most: int) -> list[list[int]]:
-    """Numbers in groups of at most `most`, evenly spaced."""
+    """Ascending offsets in groups of at most `most`, evenly spaced in each group."""
     groups: list[list[int]] = []
     for start in starts:
         last = groups[-1] if groups else []
@@ -137,26 +137,32 @@ def _group_evenly(starts: list[int], most: int) -> list[list[int]]:
     return groups
 
 
-def _load(member: TensorPlace, group: list[int]) -> TensorPlace:
-    """Heads [rows, width] one after the other as blocks of rows, by one transfer."""
-    rows, width = member.shape
+def _load(matrix: TensorPlace, group: list[int]) -> TensorPlace:
+    """The heads at the offsets of `group`, each like `matrix` [rows, width], by one transfer.
+
+    The result is a matrix in SBUF, [rows of all heads, width].
+    """
+    rows, width = matrix.shape
     block = min(rows, P)
-    blocks, step = rows // block, member.steps[0][0]
-    tile = new((block, len(group) * blocks, width), member.storage.dtype)
+    blocks, step = rows // block, matrix.steps[0][0]
+    tile = new((block, len(group) * blocks, width), matrix.storage.dtype)
     space = group[1] - group[0] if len(group) > 1 else 0
     pattern = [(step, block), (space, len(group)), (step * block, blocks), (1, width)]
-    source = tiles.strided(member.storage, pattern, group[0])
+    source = tiles.strided(matrix.storage, pattern, group[0])
     nisa.dma_copy(dst=tile.reshape((block, len(group), blocks, width)), src=source)
-    matrix = SbufMatrix(tile, len(group) * rows, block)
-    return TensorPlace(matrix, (len(group) * rows, width), ((1, 0), (0, 1)), (0, 0))
+    heads = SbufMatrix(tile, len(group) * rows, block)
+    return TensorPlace(heads, (len(group) * rows, width), ((1, 0), (0, 1)), (0, 0))
 
 
-def store_rows(places: list[TensorPlace], rows: Tensor) -> None:
-    """Store rows [rows, heads, width] in heads in HBM; evenly spaced heads by one transfer."""
-    first, step = 0, places[0].steps[0][0]
-    for group in _group_evenly([place.offset[0] for place in places], len(places)):
+def store_rows(matrices: list[TensorPlace], rows: Tensor) -> None:
+    """Store `rows` [rows, heads, width] in the matrices of heads in HBM.
+
+    Evenly spaced heads are stored by one transfer.
+    """
+    first, step = 0, matrices[0].steps[0][0]
+    for group in _group_evenly([matrix.offset[0] for matrix in matrices], len(matrices)):
         space = group[1] - group[0] if len(group) > 1 else 0
         pattern = [(step, rows.shape[0]), (space, len(group)), (1, rows.shape[2])]
-        target = tiles.strided(places[0].storage, pattern, group[0])
+        target = tiles.strided(matrices[0].storage, pattern, group[0])
         nisa.dma_copy(dst=target, src=rows[:, first : first + len(group)])
         first += len(group)

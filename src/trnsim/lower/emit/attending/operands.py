@@ -40,7 +40,7 @@ class Stretch:
     """Consecutive keys of one part.
 
     Attributes:
-        part: index of the part in `Operands.parts`.
+        part: number of the part in `Operands.parts`.
         start: number of the first key within the part.
         count: number of keys.
         first: number of the first key in the whole sequence of keys.
@@ -75,13 +75,15 @@ class QueryRows:
     The scores of these queries lie on the partitions, a query on each.
 
     Attributes:
-        places: (index of the head, first query, count) of each stretch of queries.
+        stretches: (index of the head, first query, count) of each stretch of queries.
         queries: a tile for each 128 elements of E: [elements, queries].
-        shift: ``-scale * maximum`` of the scores of each query so far; None before the first.
-        result: sums of weighted values for each query so far, and in the last column of weights.
+        shift: ``-scale * maximum`` of each query's scores in the stretches of keys so far,
+            [queries, 1]; None before the first stretch.
+        result: for each query the sum of weighted values so far, and in the last column the sum of
+            the weights, [queries, V + 1]; None before the first stretch.
     """
 
-    places: list[tuple[tuple[int, ...], int, int]]
+    stretches: list[tuple[tuple[int, ...], int, int]]
     queries: list[Tensor]
     shift: Any = None
     result: Any = None
@@ -89,7 +91,7 @@ class QueryRows:
     @property
     def rows(self) -> int:
         """Number of queries."""
-        return sum(count for *_, count in self.places)
+        return sum(count for *_, count in self.stretches)
 
 
 class Operands:
@@ -102,11 +104,13 @@ class Operands:
         E: elements of a query and of a key.
         V: elements of a value.
         slices: (first, count) of each 128 elements of E.
-        parts: place of the keys, place of the values and number of keys, for each part.
+        parts: (place of the keys, place of the values, number of keys) of each part: more than one
+            if keys are concatenated, such as a cache and new keys.
         logs: the place of the log-sum-exps; None if no node reads them.
-        sums_weights: whether values have a column of ones, which sums the weights.
-        is_turned_together: whether neighbouring heads may be transposed together.
-        passes: passes over keys that have been emitted.
+        has_ones_column: whether tiles of values have a column of ones, whose weighted sum is the
+            sum of the weights.
+        transposes_heads_together: whether heads that are neighbours in HBM are transposed together.
+        passes: number of passes over keys that are emitted so far, in decoding.
     """
 
     def __init__(self, emission: Emission, node: Node) -> None:
@@ -129,14 +133,14 @@ class Operands:
             if self.bias.is_on_chip and self.bias.steps[-1][0]:
                 self.bias = in_hbm(emission.dense(bias), bias.shape)
         self.logs: TensorPlace | None = None
-        self.sums_weights = self.is_turned_together = False
+        self.has_ones_column = self.transposes_heads_together = False
         self.neighbours = Neighbours(self.heads)
         self.passes = 0
         self._loaded: dict[Any, list[KeyStretch]] = {}
         self._slots: dict[Hashable, Tensor] = {}
         self._masks: dict[tuple[int, int, int], Tensor] = {}
         self._constants: dict[Any, Tensor] = {}
-        self._together_masks: dict[Any, Tensor] = {}
+        self._joined_masks: dict[Any, Tensor] = {}
 
     def _readable_place(self, value: Value) -> TensorPlace:
         """A place of a value in which each row, or each column, of a head is on one partition."""
@@ -203,18 +207,19 @@ class Operands:
         return list(groups.values())
 
     def _key_of(self, index: tuple[int, ...]) -> Any:
+        """A value that is equal for heads that read the same keys and values."""
         return tuple(tuple(head_of(side, index).offset for side in part[:2]) for part in self.parts)
 
     def tiles_of(self, heads: list[tuple[int, ...]]) -> list[QueryRows]:
         """The queries of heads that read the same keys, in groups of up to 128."""
-        places = [(h, at, n) for h in heads for at, n in tiles.pieces(self.L, P)]
+        pending = [(head, at, n) for head in heads for at, n in tiles.pieces(self.L, P)]
         row_tiles: list[QueryRows] = []
-        while places:
+        while pending:
             stretches: list[tuple[tuple[int, ...], int, int]] = []
             rows = 0
-            while places and rows + places[0][2] <= P and (not stretches or self.bias is None):
-                rows += places[0][2]
-                stretches.append(places.pop(0))
+            while pending and rows + pending[0][2] <= P and (not stretches or self.bias is None):
+                rows += pending[0][2]
+                stretches.append(pending.pop(0))
             # Keys that several heads read begin at partition 0, and so do their queries.
             parts = [self.queries_at(*stretch, is_alone=len(heads) == 1) for stretch in stretches]
             queries = parts[0] if len(parts) == 1 else self._beside_each_other(parts, rows)
@@ -243,27 +248,36 @@ class Operands:
         """
         if is_alone and self.share_partitions(index):
             return [self.neighbours.columns(self.query, index)[:, start : start + count]]
-        near, first = self.neighbours.head_and_first_row(self.query, index, start)
-        from_ = self._first_partition(index) if is_alone else 0
-        return self._columns_of(near, start - first, count, from_)
+        matrix, first = self.neighbours.head_and_first_row(self.query, index, start)
+        partition = self._first_partition(index) if is_alone else 0
+        return self._columns_of(matrix, start - first, count, partition)
 
-    def _columns_of(self, place: TensorPlace, start: int, count: int, from_: int) -> list[Tensor]:
-        """Rows of a head [rows, E] as columns, a tile for each 128 elements of E."""
+    def _columns_of(
+        self, place: TensorPlace, start: int, count: int, partition: int
+    ) -> list[Tensor]:
+        """Rows of a head [rows, E] as columns, a tile [elements, rows] for each 128 elements of E.
+
+        The tiles begin at `partition`.
+        """
         parts = [
             place.sliced((place.shape[0], width), (0, at), (1, 1)) for at, width in self.slices
         ]
-        return [columns_of(part, part.shape[1], start, count, self.dtype, from_) for part in parts]
+        return [
+            columns_of(part, part.shape[1], start, count, self.dtype, partition) for part in parts
+        ]
 
     def share_partitions(self, index: tuple[int, ...]) -> bool:
         """True if queries and keys are both transposed with neighbours, onto the same partitions.
 
         The neighbours are other heads near in HBM.
         """
-        is_few = len(self.parts) == 1 and self.S <= _FEW_KEYS and self.is_turned_together
-        places = [
+        are_few_keys = (
+            len(self.parts) == 1 and self.S <= _FEW_KEYS and self.transposes_heads_together
+        )
+        query, key = (
             self.neighbours.first_partition(side, index) for side in (self.query, self.parts[0][0])
-        ]
-        return is_few and places[0] == places[1] >= 0
+        )
+        return are_few_keys and query == key >= 0
 
     def queries_of(self, index: tuple[int, ...]) -> Tensor:
         """The queries of a head, [E, L]."""
@@ -280,16 +294,16 @@ class Operands:
     def keys_of(self, heads: list[tuple[int, ...]]) -> list[KeyStretch]:
         """The stretches of keys and values that some heads read, loaded once."""
         index = heads[0]
-        name = self._key_of(index)
-        if name in self._loaded:
-            return self._loaded[name]
+        cache_key = self._key_of(index)
+        if cache_key in self._loaded:
+            return self._loaded[cache_key]
         if len(self._loaded) >= P:
             self._loaded.clear()
         stretches = [
             KeyStretch(at.first, at.count, self.keys_at(heads, at), self.values_at(heads, at))
             for at in self.stretches(_STRETCH_KEYS)
         ]
-        self._loaded[name] = stretches
+        self._loaded[cache_key] = stretches
         return stretches
 
     def stretches(self, longest: int) -> list[Stretch]:
@@ -311,14 +325,14 @@ class Operands:
         transfer waits until the previous stretch has been read. Without a slot, new tiles are made.
         """
         if len(heads) == 1 and self.share_partitions(heads[0]):
-            turned = self.neighbours.columns(self.parts[0][0], heads[0])
-            return [turned[:, at.start : at.start + at.count]]
-        key, is_free = self._side(heads, at, 0)
+            columns = self.neighbours.columns(self.parts[0][0], heads[0])
+            return [columns[:, at.start : at.start + at.count]]
+        key, is_key_order_free = self._side(heads, at, 0)
         if not lies_in_rows(key, self.E):
             partition = self._first_partition(heads[0]) if len(heads) == 1 else 0
             return self._columns_of(key, at.start, at.count, partition)
         keys = [new((width, at.count), self.dtype) for _, width in self.slices]
-        for start, parts in self._lines(key, self.E, at, slot, is_free=is_free):
+        for start, parts in self._lines(key, self.E, at, slot, is_key_order_free=is_key_order_free):
             rows, total_blocks, _ = parts.shape
             pieces = product(
                 zip(keys, self.slices, strict=True), tiles.pieces(total_blocks, _TRANSPOSED_BLOCKS)
@@ -336,12 +350,17 @@ class Operands:
     def values_at(
         self, heads: list[tuple[int, ...]], at: Stretch, slot: Hashable = None
     ) -> list[Tensor]:
-        """A stretch of the values that `heads` read, a tile for each 128 keys, in their order."""
-        value, is_free = self._side(heads, at, 1)
+        """A stretch of the values that `heads` read, a tile for each 128 keys.
+
+        The values have the order in which `keys_at` has the keys.
+        """
+        value, is_key_order_free = self._side(heads, at, 1)
         if lies_in_rows(value, self.V):
             values = [
                 parts[:, block]
-                for _, parts in self._lines(value, self.V, at, slot, is_free=is_free)
+                for _, parts in self._lines(
+                    value, self.V, at, slot, is_key_order_free=is_key_order_free
+                )
                 for block in range(parts.shape[1])
             ]
         else:
@@ -349,18 +368,23 @@ class Operands:
                 rows_of(value, self.V, at.start + start, n, self.dtype)
                 for start, n in tiles.pieces(at.count, P)
             ]
-        return [self._with_ones(tile) for tile in values] if self.sums_weights else values
+        return [self._with_ones(tile) for tile in values] if self.has_ones_column else values
 
     def _side(
         self, heads: list[tuple[int, ...]], at: Stretch, side: int
     ) -> tuple[TensorPlace, bool]:
-        """The keys (side 0) or values (side 1) of a part, and True if the order of keys is free."""
-        key, value, length = self.parts[at.part]
-        near = [self._near_head(side, heads[0], length) for side in (key, value)]
-        both = lies_in_rows(near[0], self.E) and lies_in_rows(near[1], self.V)
-        return near[side], both and self.bias is None and not self.is_causal
+        """The matrix of a head's keys (side 0) or values (side 1) in the part of a stretch.
 
-    def _near_head(self, place: TensorPlace, index: tuple[int, ...], length: int) -> TensorPlace:
+        Also True if keys may be read in any order, as keys and values lie in rows in HBM.
+        """
+        key, value, length = self.parts[at.part]
+        matrices = [self._head_with_neighbours(place, heads[0], length) for place in (key, value)]
+        are_in_rows = lies_in_rows(matrices[0], self.E) and lies_in_rows(matrices[1], self.V)
+        return matrices[side], are_in_rows and self.bias is None and not self.is_causal
+
+    def _head_with_neighbours(
+        self, place: TensorPlace, index: tuple[int, ...], length: int
+    ) -> TensorPlace:
         """A head of few keys, loaded with its neighbours; a longer one in its own place."""
         return (
             self.neighbours.head_and_first_row(place, index)[0]
@@ -376,42 +400,55 @@ class Operands:
         return widened
 
     def _lines(
-        self, place: TensorPlace, width: int, stretch: Stretch, slot: Hashable, *, is_free: bool
+        self,
+        place: TensorPlace,
+        width: int,
+        stretch: Stretch,
+        slot: Hashable,
+        *,
+        is_key_order_free: bool,
     ) -> Iterator[tuple[int, Tensor]]:
-        """Load a stretch of a head from HBM, as (first key in it, tile [rows, blocks, width]).
+        """Load a stretch of a head's rows from HBM: tiles [rows, blocks, width].
 
-        If the order of keys is free (`is_free`), a partition gets neighbouring keys, which are one
-        long run in HBM.
+        Each comes with the number, in the stretch, of its first key.
+
+        With `is_key_order_free`, a partition gets neighbouring keys, which are one long run in HBM.
         """
         step, start, count = place.steps[0][0], stretch.start, stretch.count
-        whole = None if slot is None else self._slot_tile((P, -(-count // P), width), slot)
-        for at, many in tiles.pieces(
-            count // P * P, (_RUN_KEYS if is_free else _TRANSPOSED_BLOCKS) * P
+        slot_tile = None if slot is None else self._slot_tile((P, -(-count // P), width), slot)
+        for at, keys_loaded in tiles.pieces(
+            count // P * P, (_RUN_KEYS if is_key_order_free else _TRANSPOSED_BLOCKS) * P
         ):
-            blocks = many // P
+            blocks = keys_loaded // P
             view = (
-                [(step * blocks, P), (step, blocks)] if is_free else [(step, P), (P * step, blocks)]
+                [(step * blocks, P), (step, blocks)]
+                if is_key_order_free
+                else [(step, P), (P * step, blocks)]
             )
             view.append((1, width))
-            tile = self._tile((P, blocks, width), whole, at // P)
+            tile = self._tile((P, blocks, width), slot_tile, at // P)
             offset = place.offset[0] + (start + at) * step
             nisa.dma_copy(dst=tile, src=tiles.strided(place.storage, view, offset))
             yield at, tile
-        at, rest = count // P * P, count % P
-        if rest:
-            tile = self._tile((rest, 1, width), whole, at // P)
+        at, last_keys = count // P * P, count % P
+        if last_keys:
+            tile = self._tile((last_keys, 1, width), slot_tile, at // P)
             offset = place.offset[0] + (start + at) * step
-            view = [(step, rest), (0, 1), (1, width)]
+            view = [(step, last_keys), (0, 1), (1, width)]
             nisa.dma_copy(dst=tile, src=tiles.strided(place.storage, view, offset))
             yield at, tile
 
-    def _tile(self, shape: tuple[int, int, int], whole: Tensor | None, block: int) -> Tensor:
+    def _tile(self, shape: tuple[int, int, int], slot_tile: Tensor | None, block: int) -> Tensor:
         """A new tile [rows, blocks, width]; or, in a slot's tile, its blocks from `block` on."""
         rows, blocks, _ = shape
-        return new(shape, self.dtype) if whole is None else whole[:rows, block : block + blocks]
+        return (
+            new(shape, self.dtype)
+            if slot_tile is None
+            else slot_tile[:rows, block : block + blocks]
+        )
 
     def _slot_tile(self, shape: tuple[int, int, int], slot: Hashable) -> Tensor:
-        """The tile of a slot, as long as its longest stretch until now."""
+        """The tile of a slot, with as many blocks as its longest stretch so far."""
         if slot not in self._slots or self._slots[slot].shape[1] < shape[1]:
             self._slots[slot] = new(shape, self.dtype)
         return self._slots[slot]

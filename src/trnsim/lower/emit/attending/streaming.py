@@ -1,9 +1,9 @@
 """Attention of many queries: scores of the next stretch overlap the sums of this one.
 
-128 queries and a stretch of keys are a step. Its scores lie in PSUM, a bank at a time, from which
+A step has 128 queries and a stretch of keys. Its scores lie in PSUM, a bank at a time, from which
 the Vector Engine takes the maximum and the Scalar Engine the exponentials. Their sums come from the
 product with the values, which have a column of ones. Steps overlap bank by bank: scores of a step
-follow the weights of the step before, so that all engines have work.
+are issued in turn with the weights of the step before, so that all engines have work.
 """
 
 from __future__ import annotations
@@ -33,12 +33,15 @@ class _Step:
     """Up to 128 queries and a stretch of keys.
 
     Attributes:
-        columns: the keys of the stretch up to the last that is not masked.
-        is_last: whether it is the last stretch of these queries.
-        scores: the scores of each bank, in PSUM.
-        before: ``-scale * maximum`` of each row in all earlier stretches, if there are any.
+        rows: the queries, and their running softmax.
+        keys: the stretch of keys.
+        columns: the number of keys in the stretch up to the last that is not masked.
+        is_last: whether it is the last stretch for these queries.
+        scores: the scores of each bank of keys, [queries, keys] in PSUM.
+        earlier_shift: ``-scale * maximum`` of each query's scores in all earlier stretches, [rows,
+            1]; None in the first.
         shift: the same with this stretch included.
-        result: the weighted values and the sums of the weights, [rows, V + 1].
+        result: the sums of weighted values and of the weights, [rows, V + 1].
     """
 
     rows: QueryRows
@@ -46,7 +49,7 @@ class _Step:
     columns: int
     is_last: bool
     scores: list[Tensor]
-    before: Any = None
+    earlier_shift: Any = None
     shift: Any = None
     result: Any = None
 
@@ -67,11 +70,14 @@ class StreamedAttention:
             self._overlap(None, before, out)
 
     def _steps(self, groups: list[list[tuple[int, ...]]]) -> Iterator[_Step]:
+        """The steps of all groups of heads, without stretches that are masked for all queries."""
         attending = self.attending
         for heads in groups:
             for rows in attending.tiles_of(heads):
                 end = (
-                    max(at + n for _, at, n in rows.places) if attending.is_causal else attending.S
+                    max(at + n for _, at, n in rows.stretches)
+                    if attending.is_causal
+                    else attending.S
                 )
                 visible = [keys for keys in attending.keys_of(heads) if keys.start < end]
                 for keys in visible:
@@ -98,7 +104,7 @@ class StreamedAttention:
             for query, key in zip(rows.queries, keys.keys, strict=True):
                 moving = key[:, start : start + count]
                 nisa.nc_matmul(dst=part, stationary=query, moving=moving)
-            attending.add_bias(part, rows.places[0], keys.start + start)
+            attending.add_bias(part, rows.stretches[0], keys.start + start)
             attending.mask_out(part, rows, keys.start + start)
             largest = maxima[:, number : number + 1]
             nisa.tensor_reduce(dst=largest, op=nl.maximum, data=part, axis=1)
@@ -110,22 +116,22 @@ class StreamedAttention:
     def _shift(self, step: _Step, maxima: Tensor) -> None:
         """Compute ``-scale * maximum`` of each row, over all stretches up to this one."""
         rows, scale = step.rows, -self.attending.scale
-        step.before, step.shift = rows.shift, new((rows.rows, 1))
+        step.earlier_shift, step.shift = rows.shift, new((rows.rows, 1))
         if balance.gpsimd_has_own_port():
-            self._shift_beside(step, maxima)
+            self._shift_on_gpsimd(step, maxima)
         else:
             largest = maxima
             if maxima.shape[1] > 1:
                 largest = new((rows.rows, 1))
                 nisa.tensor_reduce(dst=largest, op=nl.maximum, data=maxima, axis=1)
-            rest = {} if rows.shift is None else {"op1": nl.minimum, "operand1": rows.shift}
+            minimum = {} if rows.shift is None else {"op1": nl.minimum, "operand1": rows.shift}
             nisa.tensor_scalar(
-                dst=step.shift, data=largest, op0=nl.multiply, operand0=scale, **rest
+                dst=step.shift, data=largest, op0=nl.multiply, operand0=scale, **minimum
             )
         rows.shift = step.shift
 
-    def _shift_beside(self, step: _Step, maxima: Tensor) -> None:
-        """Compute the shift on GpSimd, which is idle here: the maximum by halving the columns."""
+    def _shift_on_gpsimd(self, step: _Step, maxima: Tensor) -> None:
+        """Compute the shift on GpSimd, which is idle meanwhile: the maximum by halving columns."""
         while maxima.shape[1] > 1:
             half = -(-maxima.shape[1] // 2)
             halves = new((maxima.shape[0], half))
@@ -135,15 +141,15 @@ class StreamedAttention:
             ("number", -self.attending.scale), lambda: _number_column(-self.attending.scale)
         )
         scale = scale[: maxima.shape[0]]
-        if step.before is None:
+        if step.earlier_shift is None:
             _on_gpsimd(step.shift, maxima, nl.multiply, scale)
             return
         scaled = new(maxima.shape)
         _on_gpsimd(scaled, maxima, nl.multiply, scale)
-        _on_gpsimd(step.shift, scaled, nl.minimum, step.before)
+        _on_gpsimd(step.shift, scaled, nl.minimum, step.earlier_shift)
 
     def _weigh_banks(self, step: _Step | None) -> Iterator[None]:
-        """Sum the values of a step, weighted, a bank at each iteration."""
+        """Sum the values of a step, weighted, a bank of keys at each iteration."""
         if step is None:
             return
         attending, rows = self.attending, step.rows
@@ -175,14 +181,16 @@ class StreamedAttention:
     def _accumulate(self, step: _Step) -> None:
         """Add a step's sums to those of earlier steps, rescaled to the new maximum."""
         rows, result = step.rows, step.result
-        if step.before is not None:
-            shrunk, added = new((rows.rows, 1)), new(result.shape)
-            nisa.activation(dst=shrunk, op=nl.exp, data=step.before, scale=-1.0, bias=step.shift)
+        if step.earlier_shift is not None:
+            factor, added = new((rows.rows, 1)), new(result.shape)
+            nisa.activation(
+                dst=factor, op=nl.exp, data=step.earlier_shift, scale=-1.0, bias=step.shift
+            )
             nisa.scalar_tensor_tensor(
                 dst=added,
                 data=rows.result,
                 op0=nl.multiply,
-                operand0=shrunk,
+                operand0=factor,
                 op1=nl.add,
                 operand1=result,
             )
@@ -193,10 +201,10 @@ class StreamedAttention:
         rows.result = result
 
     def _store(self, rows: QueryRows, out: TensorPlace) -> None:
-        """Divide by the totals, transpose, and store each head."""
+        """Divide by the sums of the weights, transpose, and store each head."""
         attending = self.attending
         total = rows.result[:, attending.V :]
-        attending.store_logs(rows.shift, total, rows.places)
+        attending.store_logs(rows.shift, total, rows.stretches)
         inverse = new((rows.rows, 1))
         nisa.reciprocal(dst=inverse, data=total)
         result = new((rows.rows, attending.V), attending.dtype)
@@ -205,21 +213,22 @@ class StreamedAttention:
             nisa.activation(dst=result, op=nl.copy, data=data, scale=inverse)
         else:
             nisa.tensor_scalar(dst=result, data=data, op0=nl.multiply, operand0=inverse)
-        first_head = head_of(out, rows.places[0][0])
-        if len(rows.places) == 1 or lies_in_rows(first_head, attending.V):
+        first_head = head_of(out, rows.stretches[0][0])
+        if len(rows.stretches) == 1 or lies_in_rows(first_head, attending.V):
             self._store_each(rows, result, out)
             return
         for at, width in tiles.pieces(attending.V, P):
             flipped, column = new((width, rows.rows), attending.dtype, nl.psum), 0
             nisa.nc_transpose(dst=flipped, data=result[:, at : at + width])
-            for index, start, queries in rows.places:
-                here = head_of(out, index).sliced((queries, width), (start, at), (1, 1))
-                store_head(here, flipped[:, column : column + queries], attending.dtype)
+            for index, start, queries in rows.stretches:
+                matrix = head_of(out, index).sliced((queries, width), (start, at), (1, 1))
+                store_head(matrix, flipped[:, column : column + queries], attending.dtype)
                 column += queries
 
     def _store_each(self, rows: QueryRows, result: Tensor, out: TensorPlace) -> None:
+        """Transpose and store each stretch of queries by itself."""
         column = 0
-        for index, start, queries in rows.places:
+        for index, start, queries in rows.stretches:
             self.attending.transpose_and_store(
                 result[column : column + queries], [index], start, out
             )
@@ -227,10 +236,12 @@ class StreamedAttention:
 
 
 def _on_gpsimd(dst: Tensor, first: Tensor, op: Any, second: Tensor) -> None:
+    """``dst = first <op> second`` on the GpSimd Engine."""
     nisa.tensor_tensor(dst=dst, data1=first, data2=second, op=op, engine=nisa.gpsimd_engine)
 
 
 def _number_column(value: float) -> Tensor:
+    """A column [128, 1] of one number."""
     tile = new((P, 1))
     nisa.memset(dst=tile, value=value)
     return tile
