@@ -100,23 +100,25 @@ def hbm_rate(target: str, lnc: int = 1) -> float:
     return min(stack, lnc * max(stack / core.logical_core_max, float(core.dma_bytes_per_s)))
 
 
-def must_cross_bytes(graph: Graph, demand: Mapping[int, Box], short: Collection[int] = ()) -> int:
+def must_cross_bytes(
+    graph: Graph, demand: Mapping[int, Box], cast_numbers: Collection[int] = ()
+) -> int:
     """Bytes of outputs, and of the parts of inputs in `demand`, each counted once.
 
     An output that is an input does not cross again. Matrices of float32 whose numbers are in
-    `short` cross as bfloat16.
+    `cast_numbers` cross as bfloat16.
     """
     read = {value.number for node in graph.nodes for value in node.values}
     inputs = {value.number for value in graph.inputs}
     outputs = {value.number: value.type.nbytes for value in graph.outputs}
     return sum(nbytes for number, nbytes in outputs.items() if number not in inputs) + sum(
         int(fraction_of(demand.get(value.number), value.shape) * value.type.nbytes)
-        // (1 + _is_cast(value, short))
+        // (1 + _is_cast(value, cast_numbers))
         for value in graph.inputs
         if value.number in read
     )
 
 
-def _is_cast(value: Value, short: Collection[int]) -> bool:
+def _is_cast(value: Value, cast_numbers: Collection[int]) -> bool:
     is_matrix = sum(n > 1 for n in value.shape) > 1
-    return is_matrix and value.dtype == "float32" and value.number in short
+    return is_matrix and value.dtype == "float32" and value.number in cast_numbers

@@ -59,8 +59,8 @@ def graph_counts(
         NotModelled: for a `while` whose number of trips is not known.
     """
     if not isinstance(operation, While):
-        dearest = max(inner_graphs(operation), key=seconds)
-        return "at most, the dearest branch", [(dearest, 1)]
+        slowest = max(inner_graphs(operation), key=seconds)
+        return "at most, the dearest branch", [(slowest, 1)]
     if operation.trips is None:
         raise NotModelled(
             "while runs as often as its values decide, so it has no time",

@@ -214,6 +214,7 @@ def all_reduce(
 
 
 def _reduced(tensor: Tensor, reduce_type: str, scale: float, groups: Groups) -> Tensor:
+    """The tensor, which holds the reduction over its group times `scale` afterwards."""
     if exchange_tracing.is_on:
         traced = exchanges.all_reduce(tensor, _TRACED_NAMES[reduce_type], _all_groups(groups))
         return tensor.copy_(traced if scale == 1 else traced * scale)
@@ -251,14 +252,14 @@ def all_gather(
         return [all_gather(part, dim, groups, to, pin_layout) for part, to in pairs]
     _require_dim("all_gather", value, dim)
     if _is_alone(groups):
-        return _put("all_gather", output, value.detach().clone())
+        return _store_result("all_gather", output, value.detach().clone())
     dense = value.detach().movedim(dim, 0).contiguous()
     if exchange_tracing.is_on:
         gathered = exchanges.all_gather(dense, _all_groups(groups))
     else:
         gathered = dense.new_empty((dense.shape[0] * group_size(groups), *dense.shape[1:]))
         dist.all_gather_single(gathered, dense, subgroup(groups))
-    return _put("all_gather", output, gathered.movedim(0, dim).contiguous())
+    return _store_result("all_gather", output, gathered.movedim(0, dim).contiguous())
 
 
 def _outputs(kind: str, values: list[Any], output: Any) -> list[Any]:
@@ -280,7 +281,7 @@ def _outputs(kind: str, values: list[Any], output: Any) -> list[Any]:
     return output
 
 
-def _put(kind: str, output: Tensor | None, result: Tensor) -> Tensor:
+def _store_result(kind: str, output: Tensor | None, result: Tensor) -> Tensor:
     """`result`, in `output` where a program gives one.
 
     Raises:
@@ -332,7 +333,7 @@ def reduce_scatter(
         dist.reduce_scatter_single(shard, dense, operation, subgroup(groups))
     if scale != 1:
         shard = shard * scale
-    return _put("reduce_scatter", output, shard.movedim(0, scatter_dim).contiguous())
+    return _store_result("reduce_scatter", output, shard.movedim(0, scatter_dim).contiguous())
 
 
 def _check_shards(kind: str, value: Tensor, dim: int, count: int, groups: Groups) -> None:

@@ -27,7 +27,7 @@ from trnsim.torch import device_name, pytorch
 from trnsim.torch.api import device as device_module
 from trnsim.torch.clients.imports import when_imported
 from trnsim.torch.device_name import DEVICE_TYPE
-from trnsim.xla import autocast_lists, precision, tensor_meaning
+from trnsim.xla import autocast_lists, precision, tensor_behaviours
 from trnsim.xla.absent_names import AbsentImport
 from trnsim.xla.seeds import seeds
 
@@ -74,7 +74,7 @@ def spell() -> None:
         _kernels[0].impl(name, _factory(name), "XLA")
     device_name.device_names.add(SPELLING)
     _name_tensors()
-    tensor_meaning.serve()
+    tensor_behaviours.serve()
     precision.serve(os.environ)
     seeds.begin()
     _serve_autocast()

@@ -36,13 +36,13 @@ def scan(operation: Scan, node: Node, source: Tensor) -> Tensor:
     op, length = operation.op, node.result.shape[-1]
     out = tiles.output(node.result.shape, node.result.dtype)
     for start, rows in tiles.pieces(node.result.type.elements // length, P):
-        before: Tensor = float(neutral(op, np.float32))
+        carry: Tensor = float(neutral(op, np.float32))
         for column, columns in tiles.pieces(length, _SCAN_COLUMNS):
             pattern = [(length, rows), (1, columns)]
             place = start * length + column
             tile = tiles.load(tiles.strided(source, pattern, place))
-            result = _scan_tile(op, tile, before)
-            before = result[:, columns - 1 : columns]
+            result = _scan_tile(op, tile, carry)
+            carry = result[:, columns - 1 : columns]
             if op in _GROWING:
                 result = integers.wrap(result, node.result.dtype)
             tiles.store(tiles.strided(out, pattern, place), result)
@@ -53,14 +53,14 @@ _GROWING: Final = ("add", "multiply")
 """Operations whose running results may leave the range of a short integer type."""
 
 
-def _scan_tile(op: str, tile: Tensor, before: Tensor) -> Tensor:
-    """Sums are ``1 * before + x``; the others ``(x <op> before) + 0``."""
+def _scan_tile(op: str, tile: Tensor, carry: Tensor) -> Tensor:
+    """Sums are ``1 * carry + x``; the others ``(x <op> carry) + 0``."""
     result, constant = new(tile.shape), new(tile.shape)
     nisa.memset(dst=constant, value=1.0 if op == "add" else 0.0)
     data = (constant, tile) if op == "add" else (tile, constant)
     first = nl.multiply if op == "add" else getattr(nl, op)
     nisa.tensor_tensor_scan(
-        dst=result, data0=data[0], data1=data[1], initial=before, op0=first, op1=nl.add
+        dst=result, data0=data[0], data1=data[1], initial=carry, op0=first, op1=nl.add
     )
     return result
 

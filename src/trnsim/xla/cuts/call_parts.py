@@ -1,4 +1,4 @@
-"""Parts of a call as a recording needs them: where tensors lie, what is new or written."""
+"""What a recording reads from a call: where its tensors lie, and which are new or written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _address, _offset = _base.data_ptr, _base.storage_offset
 
 
 def place_of(tensor: Tensor) -> tuple[int, Geometry]:
-    """The address of a tensor's storage, and its geometry; no address without elements."""
+    """The address of a tensor's storage, 0 without elements, and the tensor's geometry."""
     dtype, offset = tensor.dtype, _offset(tensor)
     address = _address(tensor)
     geometry = (tensor.shape, tensor.stride(), offset, dtype)

@@ -137,7 +137,7 @@ def unrecorded() -> Generator[None]:
 def sides(exchange: RecordedExchange) -> tuple[list[Tensor], list[Tensor]]:
     """The tensors that a rank sends in an exchange, and those that it receives.
 
-    In a scatter every rank gives as many tensors as the root, whose shapes are those of its result.
+    In a scatter every rank sends as many tensors as the group has ranks, each like its result.
     """
     sent: list[Tensor] = []
     received: list[Tensor] = []

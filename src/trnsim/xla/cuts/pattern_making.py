@@ -45,9 +45,9 @@ _READ: Final[dict[str, tuple[int, ...]]] = {
 }
 """Operators with a recording of their own: the positions of the arguments that they read."""
 _WRITTEN: Final = {"aten::zero_": [0], "aten::fill_.Scalar": [0], "aten::_copy_from": [1]}
-"""The positions of those that they write to."""
+"""The positions of the arguments that some of them write to."""
 _WITHOUT: Final = ("aten::_efficientzerotensor", "aten::clone", "aten::unfold")
-"""Others with a recording of their own, which have no pattern."""
+"""Operators with a recording of their own that have no pattern."""
 
 
 def pattern_of(
@@ -55,8 +55,8 @@ def pattern_of(
 ) -> CallPattern | None:
     """The pattern of a call that was recorded; None for one that has none.
 
-    `calls` are those of the tree that the operator was, and `parts` its arguments by position and
-    by name, and its result.
+    `calls` are the calls of the tree that were recorded for the operator. `parts` are its arguments
+    by position, its arguments by name, and its result.
     """
     kind = ViewPattern if name in VIEWS else CallPattern
     making = _Making(kind(name, FrameLine(*program_frame(3)), calls[-1]), calls, memory)
@@ -72,7 +72,8 @@ class _Making:
         is_call: True if one of them is the operator itself, and not a view that the host reads.
         operands: the values of the tensors that it reads.
         tensors: the pattern's tensors.
-        earlier: of storages that are written: the value before; None if the whole is written.
+        earlier: for each storage that is written the value before the call; None if all of the
+            storage is written.
     """
 
     def __init__(
@@ -134,7 +135,7 @@ class _Making:
         return read
 
     def _parts(self, args: Any, kwargs: Any) -> list[tuple[int | str, Any]]:
-        """Each argument that matters, by position or name, with what the call has for it."""
+        """Each argument that changes the call, by position or name, as the signature has it."""
         signature, name, rule = self.main.signature, self.pattern.name, rule_of(self.pattern.name)
         if name in _READ:
             return [(at, signature.arguments[at]) for at in _READ[name]]
@@ -229,7 +230,7 @@ class _Making:
         return True
 
     def _earlier(self, storage: TensorStorage, value: RecordedValue) -> RecordedValue | None:
-        """What a storage held before the call, which has read a value in it; None if not known."""
+        """The value of a storage before the call that read `value` in it; None if not known."""
         if storage not in self.earlier:
             return storage.value
         earlier = self.earlier[storage]

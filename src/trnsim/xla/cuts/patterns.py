@@ -161,19 +161,20 @@ class CallPattern:
         name: the operator's full name.
         place: file and line of the program; None in a backward pass.
         last: the last call of the tree that was recorded for the operator.
-        counts: numbers of its arguments by position, and by name.
-        args: takes its tensors from its arguments.
-        result: takes its tensors from the result; None if there are none, or it is the result.
-        has_result: True if its result is one of the tensors.
-        check: compares the geometries of the tensors.
-        offsets: of each tensor the offset in its storage, in bytes; () if all are 0.
+        counts: the count of its arguments by position, and of those by name.
+        args: picks its tensors from its arguments by position.
+        result: picks its tensors from its result; None for a result with none, or that is a tensor.
+        has_result: True if its result is a tensor.
+        check: true of tensors with the geometries of its tensors.
+        offsets: the offset of each tensor in its storage, in bytes; () if all are 0.
         roots: the values of the storages of the tensors that it reads; these tensors come first.
         new_views: the views that it reads and that are recorded as calls with it.
-        numbers: of each number that is an input: its position or name, the number, and True if
+        numbers: for each number that is an input its position or name, the number, and True if
             PyTorch passes it as a tensor of the host.
-        constants: of each other argument: its position or name, its value, and True if PyTorch
+        constants: for each other argument its position or name, its value, and True if PyTorch
             passes it as a tensor of the host.
-        replaced: for tensors whose earlier value it does not read, the geometry of their storages.
+        replaced: for each tensor whose earlier value it does not read, its index among the tensors
+            and the geometry of its storage.
         seeds: the seed that it reads, and the next one; () if it draws no numbers.
     """
 

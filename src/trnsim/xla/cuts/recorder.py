@@ -422,8 +422,8 @@ class CutRecorder:
 
     def _clone(self, name: str, args: Any, kwargs: Any, result: Tensor) -> None:
         """A copy; a contiguous one of another layout is no call, as torch_xla has no layouts."""
-        source, whole = args[0], kwargs.get("memory_format")
-        if whole is torch.contiguous_format and not source.is_contiguous():
+        source, memory_format = args[0], kwargs.get("memory_format")
+        if memory_format is torch.contiguous_format and not source.is_contiguous():
             value = self.value_of(source)
             origin = value.source or value
             geometry = place_of(result)[1]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from trnsim.device.kernel_call import KernelCall
 
 Geometry: TypeAlias = tuple[tuple[int, ...], tuple[int, ...], int, Any]
-"""Shape, strides, first element and dtype of a tensor in its storage."""
+"""Shape, strides, offset of the first element and dtype of a tensor in its storage."""
 Place: TypeAlias = tuple[str, int]
 """File and line of a call in the program."""
 

@@ -1,4 +1,4 @@
-"""Views by geometry as operators: a recording has where a view lies, a graph needs how it came.
+"""Views as operators: a recording has the geometry of a view, a graph needs the calls that make it.
 
 A view's dimension is one of its base's, of the same stride or a multiple of it, or is repeated.
 Where that does not fit, the base is laid out flat and cut along the view's own strides.

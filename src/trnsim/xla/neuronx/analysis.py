@@ -115,12 +115,12 @@ def _row(node: fx.Node, kind: str, failure: Failure) -> dict[str, str]:
 
 def _calls(module: nn.Module, arguments: tuple[Any, ...]) -> list[Any]:
     """The calls of PyTorch's operators in a module, before any is decomposed."""
-    leaves = _Leaves(module)
+    leaves = _FlatResults(module)
     graph = trace_module(leaves, arguments, is_decomposed=False).module.graph
     return [node for node in graph.nodes if isinstance(node.target, OpOverload)]
 
 
-class _Leaves(nn.Module):
+class _FlatResults(nn.Module):
     """A module that returns the tensors of its results in a list."""
 
     def __init__(self, module: nn.Module) -> None:
@@ -134,7 +134,7 @@ class _Leaves(nn.Module):
 
 
 def _form(value: Any) -> Hashable:
-    """Shapes and dtypes of tensors, and constants."""
+    """The form of an argument: shapes and dtypes of its tensors, and constants as they are."""
     if isinstance(value, fx.Node):
         return tuple(
             (tuple(leaf.shape), leaf.dtype) if isinstance(leaf, Tensor) else leaf
@@ -156,7 +156,7 @@ def failure_of(node: fx.Node) -> Failure | None:
     operands = list(node.all_input_nodes)
     tensors = [operand.meta.get("val") for operand in operands]
     try:
-        traced = trace_module(_Alone(node, operands), tuple(map(_without_values, tensors)))
+        traced = trace_module(_SingleCall(node, operands), tuple(map(_without_values, tensors)))
         imported = import_graph(traced.module)
     except EmulatorError as error:
         return Failure(COMPILER, error.reason)
@@ -180,7 +180,7 @@ def _without_values(value: Any) -> Any:
     return pytree.tree_map_only(Tensor, like, value)
 
 
-class _Alone(nn.Module):
+class _SingleCall(nn.Module):
     """One call of an operator."""
 
     def __init__(self, node: fx.Node, operands: list[fx.Node]) -> None:

@@ -237,6 +237,7 @@ def bucket_module(
 
 
 def _scripted(make: Callable[..., Any]) -> Any:
+    """The TorchScript function that `make` returns."""
     with warnings.catch_warnings():
         # PyTorch has deprecated TorchScript, in which functions of buckets are written.
         warnings.simplefilter("ignore", DeprecationWarning)

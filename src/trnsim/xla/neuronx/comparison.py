@@ -150,10 +150,10 @@ def logit_validation(
         errors, is_close = _compare_largest_scores(
             actual[:until], expected_logits[start:end], tol_map or DEFAULT_TOLERANCE_MAP
         )
-        apart = _score_distance(expected_logits, actual, start, until)
-        part = {"first": start, "last": end - 1, "divergence": apart, "errors": errors}
+        divergence = _score_distance(expected_logits, actual, start, until)
+        part = {"first": start, "last": end - 1, "divergence": divergence, "errors": errors}
         results.append(part)
-        if not is_close or apart > divergence_difference_tol:
+        if not is_close or divergence > divergence_difference_tol:
             return False, results, f"scores differ from token {start} on: {results[-1]}"
         start = end
     return True, results, f"scores of {count} tokens agree"
@@ -181,8 +181,8 @@ def _compare_largest_scores(
     for count, (atol, rtol) in tolerances.items():
         is_all = count in (None, "all")
         size = expected.shape[2] if is_all else min(int(count), expected.shape[2])
-        top_values, places = expected.topk(size, dim=2)
-        summary = _summary(top_values, actual.gather(2, places), atol, rtol)
+        top_values, indices = expected.topk(size, dim=2)
+        summary = _summary(top_values, actual.gather(2, indices), atol, rtol)
         errors["all" if is_all else f"top {count}"] = summary.max_rel_error
         is_close = is_close and summary.allclose
     return errors, is_close

@@ -60,19 +60,19 @@ def replace_weights(neuron_model: Any, weights: nn.Module | Mapping[str, Tensor]
         BadInput: for weights of other shapes or dtypes, or names that no weight has.
     """
     tensors = _tensors(weights)
-    apart = [
+    replaceable = [
         loaded
         for loaded in loaded_parts(neuron_model, "replace_weights")
         if loaded.instance.program.are_weights_apart
     ]
-    if not apart:
+    if not replaceable:
         warnings.warn(
             "torch_neuronx.replace_weights: the weights are part of the program, and stay\n  fix: "
             f"trace with inline_weights_to_neff=False\n  source: {_WEIGHTS}",
             stacklevel=2,
         )
         return
-    for part, instance in apart:
+    for part, instance in replaceable:
         forms = instance.program.weights
         new: list[Tensor] = []
         for (name, form), before in zip(forms.items(), part.weights, strict=True):

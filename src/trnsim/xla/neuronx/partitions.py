@@ -196,10 +196,10 @@ def _check_levels(levels: Sequence[_Level], config: PartitionerConfig) -> None:
             source=_SOURCE,
             line=program_line(),
         )
-    small = min((sum(map(_is_operator, level.nodes)) for level in levels), default=0)
-    if least != -1 and small < least:
+    fewest = min((sum(map(_is_operator, level.nodes)) for level in levels), default=0)
+    if least != -1 and fewest < least:
         raise PartitionRefused(
-            f"a subgraph has {small} operators; min_subgraph_size={least}",
+            f"a subgraph has {fewest} operators; min_subgraph_size={least}",
             fix="allow fewer, or name more operators in ops_to_partition",
             source=_SOURCE,
             line=program_line(),

@@ -227,7 +227,7 @@ def compile_stored(
     names = dict(zip(inputs, (*program.weights, *program.inputs), strict=True))
     graph = ModelGraph.of(imported, set(program.weights), names)
     report = report_model(Subject(program.title, graph), chip, flags)
-    _tell(report)
+    _warn_of_notes(report)
     compiled = replace(
         program,
         target=report.program.target,
@@ -266,7 +266,7 @@ def compile_module(
     imported = import_graph(module, replica_groups(module))
     graph = ModelGraph.of(imported, {*weights, *constants}, names)
     report = report_model(Subject(title, graph), chip or device_target().name, flags)
-    _tell(report)
+    _warn_of_notes(report)
     calls = Calls(module, values)
     program = StoredProgram(
         title=title,
@@ -388,7 +388,7 @@ def _states(function: TracedFunction, aliases: Mapping[Tensor, int]) -> list[lis
     return places
 
 
-def _tell(report: ModelReport) -> None:
+def _warn_of_notes(report: ModelReport) -> None:
     """Warn of refusals, of flags without effect, and of operators that the chip does not have."""
     for note in report.compiler_notes:
         warn(f"{note}\n  TRNSIM_POLICY=chip makes refusals errors", CompilerWarning)

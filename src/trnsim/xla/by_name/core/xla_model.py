@@ -63,7 +63,7 @@ REDUCE_OR: Final = "or"
 REDUCE_MIN: Final = "min"
 REDUCE_MAX: Final = "max"
 
-Place = torch.device | str | None
+DeviceLike = torch.device | str | None
 
 
 @deprecated("Use torch_xla.device instead")
@@ -119,23 +119,23 @@ def get_xla_supported_devices(
     return [f"{SPELLING}:{core}" for core in range(device_module.device_count())][:most]
 
 
-def xla_real_devices(devices: Sequence[Place] | None = None) -> list[str]:
+def xla_real_devices(devices: Sequence[DeviceLike] | None = None) -> list[str]:
     """The runtime's names of devices."""
     places = get_xla_supported_devices() if devices is None else devices
     return [f"NEURON:{torch.device(place or SPELLING).index or 0}" for place in places]
 
 
-def xla_device_hw(device: Place) -> str:
+def xla_device_hw(device: DeviceLike) -> str:
     """The kind of hardware of a device: "NEURON", or "CPU" of the host's."""
     return "NEURON" if is_neuron(torch.device(device or SPELLING)) else "CPU"
 
 
-def xla_device_kind(device: Place = None) -> str:
+def xla_device_kind(device: DeviceLike = None) -> str:
     """The chip of a device ("trn2"); torch_xla has the runtime's name of it."""
     return device_module.get_device_properties(device).name
 
 
-def set_replication(device: Place, devices: Sequence[Place] | None) -> None:
+def set_replication(device: DeviceLike, devices: Sequence[DeviceLike] | None) -> None:
     """Nothing: a process has one replica, on its device."""
     del device, devices
 
@@ -268,7 +268,7 @@ def save(
 
 def send_cpu_data_to_device(
     datas: Any,  # codespell:ignore datas
-    device: Place,
+    device: DeviceLike,
     input_sharding: object = None,
 ) -> Any:
     """Nested data with each tensor of the host on the device; a single tensor becomes a list."""
@@ -277,18 +277,18 @@ def send_cpu_data_to_device(
     return on_device([nested] if isinstance(nested, torch.Tensor) else nested, device or SPELLING)
 
 
-def set_rng_state(seed: int, device: Place = None) -> None:
+def set_rng_state(seed: int, device: DeviceLike = None) -> None:
     """Seed the device, or restore what `get_rng_state` gave."""
     seeds.set(seed, device)
 
 
-def get_rng_state(device: Place = None) -> int:
+def get_rng_state(device: DeviceLike = None) -> int:
     """The device's state as a number, which each draw and the end of each step moves."""
     return seeds.running(device)
 
 
 @contextmanager
-def fork_rng(device: Place = None, enabled: bool = True) -> Generator[None]:
+def fork_rng(device: DeviceLike = None, enabled: bool = True) -> Generator[None]:
     """A context after which the device's state is what it was before."""
     state = seeds.running(device)
     try:
@@ -298,7 +298,7 @@ def fork_rng(device: Place = None, enabled: bool = True) -> Generator[None]:
             seeds.set(state, device)
 
 
-def get_memory_info(device: Place = None) -> dict[str, int]:
+def get_memory_info(device: DeviceLike = None) -> dict[str, int]:
     """Bytes of HBM in use, their largest so far, and those that there are."""
     _, total_bytes = device_module.mem_get_info(device)
     return {

@@ -5,7 +5,7 @@ import torch
 
 from trnsim.errors import BadInput
 from trnsim.torch.device_errors import MixedDevices
-from trnsim.xla import tensor_meaning
+from trnsim.xla import tensor_behaviours
 
 
 def test_an_address_is_the_offset_in_the_storage_and_the_hosts_is_its_own():
@@ -57,7 +57,7 @@ def test_operators_of_the_table_take_the_hosts_tensors_and_no_others_do():
     assert there.tolist() == [5.0, 5.0]
     assert here.device.type == "cpu"
     assert here.tolist() == [10.0, 10.0]
-    for name in tensor_meaning.HOST_OPERANDS:
+    for name in tensor_behaviours.HOST_OPERANDS:
         packet, _, overload = name.removeprefix("aten::").partition(".")
         assert getattr(getattr(torch.ops.aten, packet), overload or "default")
 
