@@ -1,10 +1,11 @@
 """NeuronCores as data: AWS's documented numbers, and a provenance for each."""
 
 import copy
-from dataclasses import FrozenInstanceError, asdict
+from dataclasses import FrozenInstanceError, asdict, replace
 
 import pytest
 
+from trnsim.behaviours import LATEST, VERSIONS
 from trnsim.facts import Evidence
 
 KIB = 1024
@@ -65,3 +66,13 @@ def test_a_core_is_frozen(core):
 
 def test_a_core_can_be_copied(core):
     assert copy.deepcopy(core) == core
+
+
+def test_a_core_that_follows_another_version_is_made_once(core_v3):
+    older, newest = VERSIONS["0.4"], LATEST
+    follower = core_v3.following(older)
+    assert follower.nki is older
+    assert core_v3.following(older) is follower
+    assert core_v3.following(older, is_simulated=True).is_simulated
+    assert follower.following(newest) == core_v3.following(newest)
+    assert replace(follower, generation=2).following(newest).generation == 2

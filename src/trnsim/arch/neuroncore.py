@@ -156,7 +156,16 @@ class NeuronCore:
         """The same core, whose programs follow the rules of another version of NKI."""
         if nki is self.nki and is_simulated == self.is_simulated:
             return self
-        return replace(self, nki=nki, is_simulated=is_simulated)
+        kept = self._following.get((nki.name, is_simulated))
+        if kept is None or kept.nki is not nki:
+            kept = replace(self, nki=nki, is_simulated=is_simulated)
+            self._following[nki.name, is_simulated] = kept
+        return kept
+
+    @cached_property
+    def _following(self) -> dict[tuple[str, bool], NeuronCore]:
+        """The results of `following`, which each run asks for."""
+        return {}
 
     def does(self, simulated: Behaviour) -> bool:
         """True if the core does what a row of the table of behaviours says.

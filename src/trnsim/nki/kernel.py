@@ -444,5 +444,7 @@ def _line_of(function: Callable[..., Any]) -> SourceLine | None:
     """The line of a function's definition; None if Python has no source for it."""
     while isinstance(function, functools.partial):
         function = function.func
-    code = getattr(inspect.unwrap(function), "__code__", None)
+    if hasattr(function, "__wrapped__"):
+        function = inspect.unwrap(function)
+    code = getattr(function, "__code__", None)
     return None if code is None else SourceLine(code.co_filename, code.co_firstlineno)

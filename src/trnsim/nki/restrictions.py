@@ -105,10 +105,12 @@ def _compares_identity(node: ast.Compare) -> bool:
 def _refuse_keyword_only(
     function: Callable[..., Any], line: SourceLine | None, version: Version
 ) -> None:
+    code = code_of(function)
+    if code is None or not code.co_kwonlyargcount:
+        return
     parameters = inspect.signature(function).parameters.values()
     names = [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
-    code = code_of(function)
-    if names and code is not None and code.co_kwonlyargcount:
+    if names:
         _refuse(NO_BARE_STAR, version, f"`*` before parameter `{names[0]}`", line)
 
 
