@@ -239,6 +239,7 @@ def test_valid_ranges_are_the_published_ones_and_include_their_ends(name):
         assert not function.is_legal(np.array([above], np.float32))
         assert not function.is_legal(np.array([np.nan], np.float32))
         assert not function.is_legal(np.array([low, above], np.float32))
+        assert not function.is_legal(np.array([low, np.nan, high], np.float32))
         negatives = name in ("reciprocal", "arctan")
         assert function.is_legal(np.array([-low], np.float32)) is negatives
 
