@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from trnsim.arch import NeuronCore, advised, has_dtype, where
+from trnsim.arch.kept import KeptByCore
 from trnsim.dtypes import Array, Dtype
 from trnsim.errors import IllegalInstruction, InternalError, OutOfMemory, user_line
 from trnsim.memory.access import AccessPattern
@@ -94,7 +95,7 @@ class CoreMemory:
         self._has_values = has_values
         self._roots: dict[Memory, Storage] = {}
         self._places: defaultdict[Memory, MemoryPlaces] = defaultdict(MemoryPlaces)
-        self._sizes: dict[tuple[object, ...], tuple[int, int, TileLayout]] = {}
+        self._sizes = _LEGAL_SIZES.on(core)
         self._loop_storages: list[Storage] | None = None
         self.hbm = HbmBytes()
 
@@ -124,7 +125,7 @@ class CoreMemory:
             IllegalInstruction: more partitions than the core has, or an empty shape.
             OutOfMemory: the tensor alone exceeds the memory.
         """
-        # Tensors of one kind are checked once.
+        # Tensors of one kind are checked once on a core.
         kind = (shape, dtype.name, dtype.dtype, memory)
         size = self._sizes.get(kind)
         if size is None:
@@ -304,7 +305,9 @@ class CoreMemory:
             )
 
 
-_SIZES_KEPT = 1 << 12
+_SIZES_KEPT: Final = 1 << 12
+_LEGAL_SIZES: Final = KeptByCore[tuple[object, ...], tuple[int, int, TileLayout]](_SIZES_KEPT)
+"""By shape, dtype and memory: the bytes of a legal tensor, its pitch in bytes, and its layout."""
 
 
 @lru_cache(maxsize=_SIZES_KEPT)

@@ -17,7 +17,6 @@ from weakref import WeakKeyDictionary
 from trnsim.arch import NeuronCore
 from trnsim.errors import InternalError, SourceLine, UninitializedRead, user_line
 from trnsim.isa import Engine, Instruction
-from trnsim.isa.language.fields import converted_fields
 from trnsim.isa.language.machine import CoreLink, Machine, RankLink
 from trnsim.isa.language.overlap import refuse_overlap
 from trnsim.memory import CoreMemory, ScalarIndex, SharedTensors, Storage, Tile
@@ -27,7 +26,7 @@ from trnsim.program.edges import Nesting, Ordering, Turns
 from trnsim.program.joint import AgreeingCores
 from trnsim.program.program import Checked, Program
 from trnsim.program.records import Follower, KernelRecord, Recorder
-from trnsim.program.signatures import SignatureInfo, signature_info
+from trnsim.program.signatures import SignatureInfo, checked_info
 from trnsim.program.written import note_written, partly_written, refuse_unreadable
 
 _INSTRUCTIONS_PER_REPORT = 1024
@@ -481,17 +480,10 @@ class CoreContext:
         if info is None:
             if self._follower is not None:
                 self._leave_record()
-            values = converted_fields(instruction)
-            instruction.__dict__.update(values)
-            dims = instruction.verify(self.core)
-            outline = instruction.outline()
-            cost = outline.price(self.core, dims)
-            engine = outline.chosen_engine(self.core)
-            checked = Checked(outline, dims, engine, cost)
-            info = self._signatures[signature] = signature_info(
-                signature, len(self.program.checked), checked, instruction, values
-            )
-            self.program.checked.append(checked)
+            number = len(self.program.checked)
+            info = checked_info(signature, number, instruction, self.core, self.has_values)
+            self._signatures[signature] = info
+            self.program.checked.append(info.checked)
         elif info.converted_fields:
             instruction.__dict__.update(info.converted_fields)
         return info

@@ -12,12 +12,12 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from operator import is_, itemgetter
 from types import CodeType, FrameType
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from trnsim.errors import SourceLine, is_of_user, user_line
-from trnsim.isa import DgeMode, Engine, Instruction, MatmulPerfMode, OobMode, ReduceCmd
+from trnsim.isa import Engine, Instruction
 from trnsim.memory import Storage, Tile, TileLayout, VectorIndex
-from trnsim.program.signatures import SignatureInfo
+from trnsim.program.signatures import SignatureInfo, is_constant
 
 
 class StepOrigin:
@@ -155,12 +155,6 @@ class PlainStep:
         return storages
 
 
-_CONSTANTS: Final = frozenset(
-    {type(None), bool, int, float, str, Engine, DgeMode, OobMode, MatmulPerfMode, ReduceCmd}
-)
-"""Types of fields that are compared by type and value."""
-
-
 def plain_step(
     info: SignatureInfo,
     line: SourceLine | None,
@@ -189,7 +183,7 @@ def plain_step(
         or not (info.writes_all or indexed)
         or kind.named
         or kind.meeting is not Instruction.meeting
-        or not all(map(_is_constant, others.values()))
+        or not all(map(is_constant, others.values()))
     ):
         return None
     fields = [(name, False) for name in reads] + [(name, True) for name in indexed]
@@ -218,13 +212,6 @@ def plain_step(
         by_matmul, tuple(filter(shared.__contains__, reads)),
         tuple(filter(shared.__contains__, info.written)),
     )  # fmt: skip
-
-
-def _is_constant(value: object) -> bool:
-    """True for a value that is compared by type and value: no NaN, and of tuples those of such."""
-    if isinstance(value, tuple):
-        return type(value) is tuple and all(map(_is_constant, value))
-    return type(value) in _CONSTANTS and value == value  # noqa: PLR0124  NaN
 
 
 def _is_same(value: object, constant: object) -> bool:

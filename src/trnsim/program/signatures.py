@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from operator import is_
-from typing import Any
+from typing import Any, Final
 
-from trnsim.isa import Instruction
+from trnsim.arch import NeuronCore
+from trnsim.arch.kept import KeptByCore
+from trnsim.isa import DgeMode, Engine, Instruction, MatmulPerfMode, OobMode, ReduceCmd
 from trnsim.isa.language.declaration import State
+from trnsim.isa.language.fields import converted_fields
 from trnsim.isa.language.machine import Plan
 from trnsim.isa.language.overlap import is_streaming, keeps_order
 from trnsim.memory import Tile, VectorIndex
@@ -54,6 +57,10 @@ class SignatureInfo:
     run: Plan
     is_planned: bool
 
+    def numbered(self, number: int) -> SignatureInfo:
+        """The same properties with another number."""
+        return replace(self, number=number)
+
     def accesses(self, instruction: Instruction) -> tuple[list[Tile], list[Tile]]:
         """The tiles that `instruction`, which has this signature, reads and writes."""
         if self.read is None:
@@ -61,6 +68,64 @@ class SignatureInfo:
         operands = instruction.__dict__
         find = operands.__getitem__
         return list(map(find, self.read)), list(map(find, self.written))
+
+
+_CONSTANTS: Final = frozenset(
+    {type(None), bool, int, float, str, Engine, DgeMode, OobMode, MatmulPerfMode, ReduceCmd}
+)
+"""Types of fields that are compared by type and value."""
+
+
+_INFOS_KEPT: Final = 1 << 11
+_kept: Final = {
+    has_values: KeptByCore[tuple[object, ...], SignatureInfo](_INFOS_KEPT)
+    for has_values in (False, True)
+}
+"""By core, in runs with and without values: the properties of legal signatures."""
+
+
+def checked_info(
+    signature: tuple[object, ...],
+    number: int,
+    instruction: Instruction,
+    core: NeuronCore,
+    has_values: bool,
+) -> SignatureInfo:
+    """The properties of `signature`, the `number`-th of a program, of which `instruction` is first.
+
+    They are kept for other kernels on the core if the fields are tiles and constants: then the
+    signature says all that legality and cost depend on.
+
+    Raises:
+        EmulatorError: for any rule that the instruction violates.
+    """
+    kept = _kept[has_values].on(core)
+    info = kept.get(signature)
+    if info is not None:
+        instruction.__dict__.update(info.converted_fields)
+        return info.numbered(number)
+    values = converted_fields(instruction)
+    instruction.__dict__.update(values)
+    dims = instruction.verify(core)
+    outline = instruction.outline()
+    cost = outline.price(core, dims)
+    checked = Checked(outline, dims, outline.chosen_engine(core), cost)
+    info = signature_info(signature, number, checked, instruction, values)
+    if not instruction.meets_ranks and all(map(_is_kept, instruction.__dict__.values())):
+        kept[signature] = info
+    return info
+
+
+def is_constant(value: object) -> bool:
+    """True for a value that is compared by type and value: no NaN, and of tuples those of such."""
+    if isinstance(value, tuple):
+        return type(value) is tuple and all(map(is_constant, value))
+    return type(value) in _CONSTANTS and value == value  # noqa: PLR0124  NaN
+
+
+def _is_kept(value: object) -> bool:
+    """True for a field of which a signature says everything."""
+    return isinstance(value, Tile) or is_constant(value)
 
 
 def signature_info(

@@ -1,0 +1,34 @@
+"""Results that hold on a core, such as the legality of a shape, kept from one run to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Final, Generic, TypeVar
+
+from trnsim.arch.neuroncore import NeuronCore
+
+_K = TypeVar("_K", bound=Hashable)
+_V = TypeVar("_V")
+
+MOST_CORES: Final = 16
+"""Cores whose results are kept: a program has one or two, a study of an estimate thousands."""
+
+
+class KeptByCore(Generic[_K, _V]):
+    """A dictionary for each core, found by identity: the hash of a core takes long."""
+
+    def __init__(self, most: int) -> None:
+        """Of each core at most about `most` results are kept."""
+        self._most = most
+        self._by_id: dict[int, tuple[NeuronCore, dict[_K, _V]]] = {}
+
+    def on(self, core: NeuronCore) -> dict[_K, _V]:
+        """The results of a core, to which its caller adds."""
+        found = self._by_id.get(id(core))
+        if found is None:
+            if len(self._by_id) >= MOST_CORES:
+                self._by_id.clear()
+            found = self._by_id[id(core)] = core, {}
+        if len(found[1]) > self._most:
+            found[1].clear()
+        return found[1]
