@@ -20,6 +20,7 @@ from trnsim.isa import Instruction, NcMatmul, NcMatmulMx, Scalar, VirtualRegiste
 from trnsim.isa.tensor.tensor_engine import is_fresh, is_started
 from trnsim.memory import Memory, Tile
 from trnsim.nki.notices import is_simulator
+from trnsim.nki.register_loops import leave_ended_loops
 from trnsim.program import current_core
 from trnsim.program.edges import Nesting
 
@@ -59,7 +60,10 @@ def check_call(name: str, *operands: object) -> None:
     Raises:
         IllegalInstruction: for such a call.
     """
-    nesting = current_core().nesting
+    core = current_core()
+    nesting = core.nesting
+    if nesting.turns:
+        leave_ended_loops(core)
     if not nesting.turns or nesting.is_read or is_simulator():
         return
     note = (name, _parts(operands, nesting))

@@ -7,13 +7,17 @@ Source: nki.isa.VirtualRegister, Note; release notes of NKI 0.6 and 0.7.
 
 from __future__ import annotations
 
+import sys
+
 from trnsim.behaviours.chosen import asked_version
 from trnsim.behaviours.language import DYNAMIC_LOOPS_WARN, WHILE_REGISTER
 from trnsim.behaviours.scalars import REGISTER_HAS_VALUE
 from trnsim.isa import UnsupportedOperator, VirtualRegister
 from trnsim.isa.control.register import AS_CONDITION
 from trnsim.nki.dialect import running_version
+from trnsim.nki.loop_bodies import check_end_of_turn
 from trnsim.nki.notices import DynamicLoopWarning
+from trnsim.nki.register_loops import is_asked_by_loop
 from trnsim.program import current_core, has_current_core
 from trnsim.user_warnings import warn
 
@@ -32,7 +36,7 @@ def read_by_python(use: str) -> None:
         UnsupportedOperator: from NKI 0.7 on; it is an IllegalInstruction and a TypeError.
     """
     if has_current_core():
-        current_core().nesting.is_read = True
+        current_core().nesting.is_read |= use != AS_CONDITION
     elif asked_version() is None:
         return
     version = running_version()
@@ -47,6 +51,14 @@ def read_by_python(use: str) -> None:
         warn_of_removal(f"a register {use}")
 
 
+def note_answer(is_true: bool) -> None:
+    """Note a condition that Python has read: that of a loop, or one on which turns may depend."""
+    if has_current_core():
+        core = current_core()
+        if not is_asked_by_loop(core, sys._getframe(2), is_true, check_end_of_turn):  # noqa: SLF001
+            core.nesting.is_read = True
+
+
 def warn_of_removal(form: str) -> None:
     """Warn once, at the user's line, of a form that NKI 0.7 refuses."""
     warn(
@@ -58,3 +70,4 @@ def warn_of_removal(form: str) -> None:
 
 
 VirtualRegister.when_python_reads = staticmethod(read_by_python)
+VirtualRegister.when_answered = staticmethod(note_answer)

@@ -323,8 +323,9 @@ class Nesting:
         finally:
             if turn >= 0:
                 self._noted.pop(self.turns, None)
-            del starts[len(outside) :]
-            self.turns = outside
+            if len(self.turns) > len(outside):  # else a loop around it has ended before
+                del starts[len(outside) :]
+                self.turns = outside
 
 
 def loops_of(turns: Turns) -> tuple[int, ...]:

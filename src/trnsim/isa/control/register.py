@@ -48,6 +48,10 @@ def _allow(use: str) -> None:
     """The default of `when_python_reads`: every use is allowed."""
 
 
+def _allow_answer(is_true: bool) -> None:
+    """The default of `when_answered`: nothing follows from an answer."""
+
+
 class VirtualRegister:
     """A register that reads as an integer; arithmetic on it gives new registers.
 
@@ -58,9 +62,12 @@ class VirtualRegister:
         is_offset: whether it may address tensors.
         when_python_reads: function that is called when Python itself reads a register, with
             AS_NUMBER or AS_CONDITION; the front end may refuse the use there.
+        when_answered: function that is called with the answer when Python has read a register as a
+            condition.
     """
 
     when_python_reads: ClassVar[Callable[[str], None]] = staticmethod(_allow)
+    when_answered: ClassVar[Callable[[bool], None]] = staticmethod(_allow_answer)
 
     def __init__(
         self, state: int | None = None, frozen: bool = False, *, is_offset: bool = True
@@ -150,7 +157,9 @@ class VirtualRegister:
 
     def __bool__(self) -> bool:
         VirtualRegister.when_python_reads(AS_CONDITION)
-        return self.is_true()
+        is_true = self.is_true()
+        VirtualRegister.when_answered(is_true)
+        return is_true
 
     def is_true(self) -> bool:
         """True if it is not zero: the condition of a loop on the device.
