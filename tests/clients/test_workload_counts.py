@@ -34,6 +34,10 @@ NOT_BUILT = {
 # Halves of larger models, which no automatic class has.
 CLASSES = {
     "llama4_vision_model": transformers.Llama4VisionModel,
+    "qwen2_5_vl_text": transformers.models.qwen2_5_vl.modeling_qwen2_5_vl.Qwen2_5_VLTextModel,
+    "qwen2_vl_text": transformers.models.qwen2_vl.modeling_qwen2_vl.Qwen2VLTextModel,
+    "qwen3_vl_moe_text": transformers.Qwen3VLMoeTextModel,
+    "qwen3_vl_text": transformers.Qwen3VLTextModel,
     "siglip_text_model": transformers.SiglipTextModel,
 }
 DECODERS = sorted({*decoders.NAMES} - {*NOT_BUILT})

@@ -1,8 +1,9 @@
+import math
 import re
 
 import pytest
 
-from trnsim.reader.json_text import parse_json, parse_json_lines
+from trnsim.reader.json_text import parse_json, parse_json_lines, parse_json_with_infinity
 from trnsim.reader.parsed import Malformed
 
 TEXT = """{
@@ -95,3 +96,12 @@ def test_a_usual_fault_has_its_change(text, fix):
 
 def test_a_name_may_stand_twice_with_one_value():
     assert parse_json('{"a": [1], "a": [1]}').content == {"a": [1]}
+
+
+def test_infinity_is_a_number_where_python_wrote_the_text():
+    parsed = parse_json_with_infinity('{"a": [0.0, Infinity],\n"b": -Infinity}')
+    assert parsed.content == {"a": [0.0, math.inf], "b": -math.inf}
+    assert parsed.line_of(("b",)) == 2
+    with pytest.raises(Malformed, match="NaN is no number of JSON") as refused:
+        parse_json_with_infinity("[Infinity,\nNaN]")
+    assert refused.value.line == 2

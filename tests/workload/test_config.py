@@ -1,4 +1,5 @@
 import json
+import math
 import re
 from pathlib import Path
 
@@ -7,7 +8,7 @@ from parameter_formulas import of_model
 from published_models import COUNTS, DEEPSEEK_V3, FALCON_7B, GPT_OSS, bert, gpt2, llama, t5
 
 from trnsim.errors import BadInput, NotModelled
-from trnsim.workload.config import FAMILIES, from_config, read
+from trnsim.workload.config import FAMILIES, from_config, read, read_values
 from trnsim.workload.resident import active_parameters, parameters
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "llama-3.1-8b.json"
@@ -155,6 +156,16 @@ def test_code_beside_the_weights_is_not_run():
 def test_a_known_model_is_that_of_transformers_although_code_is_beside_its_weights():
     stated = from_config({**LLAMA, "auto_map": {"AutoModel": "modeling_mine.Mine"}}, "mine.json")
     assert stated == from_config(LLAMA, "mine.json")
+
+
+def test_an_unlimited_number_is_one_that_a_key_may_have(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text('{"time_step_limit": [0.0, Infinity], "hidden_size": Infinity}', "utf-8")
+    values = read_values(path)
+    assert values["time_step_limit"] == [0.0, math.inf]
+    refused(
+        {**LLAMA, **values}, "mine.json: hidden_size is inf, it must be a positive whole number"
+    )
 
 
 def test_a_file_without_a_model_type_is_no_configuration():

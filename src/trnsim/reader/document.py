@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from trnsim import files
 from trnsim.errors import BadInput, SourceLine
 from trnsim.reader.csv_text import parse_csv
-from trnsim.reader.json_text import parse_json, parse_json_lines
+from trnsim.reader.json_text import parse_json, parse_json_lines, parse_json_with_infinity
 from trnsim.reader.parsed import Keys, Malformed, ParsedText
 from trnsim.reader.toml_text import parse_toml
 from trnsim.reader.yaml_text import parse_yaml, parse_yaml_documents
@@ -33,6 +33,7 @@ _PARSERS: Final[dict[str, Callable[[str], ParsedText]]] = {
     "csv": parse_csv,
     "json": parse_json,
     "json lines": parse_json_lines,
+    "json with infinity": parse_json_with_infinity,
     "toml": parse_toml,
     "yaml": parse_yaml,
 }
@@ -129,7 +130,9 @@ class SourcePlace(NamedTuple):
         return self.document.refused(self.line.line, f"{self.name}{problem}", fix)
 
 
-def load(path: Path | str, fix: str = "", *, is_table: bool = False) -> FileContent:
+def load(
+    path: Path | str, fix: str = "", *, is_table: bool = False, has_infinity: bool = False
+) -> FileContent:
     """The file at `path`.
 
     ``.yaml``, ``.yml``, ``.json`` and ``.toml`` decide the format. Any other file is JSON if it
@@ -140,17 +143,25 @@ def load(path: Path | str, fix: str = "", *, is_table: bool = False) -> FileCont
         path: the file.
         fix: what errors end with.
         is_table: whether it holds rows.
+        has_infinity: whether Infinity is a number of JSON, as Python writes it.
 
     Raises:
         BadInput: it cannot be read, is empty, no UTF-8 text, or not what its name says.
     """
     if Path(path).suffix.lower() in _SPREADSHEETS:
         raise BadInput(f"{path} is a spreadsheet", fix="save it as CSV, UTF-8, with commas")
-    return parse(files.read_bytes(path, fix), path, fix, is_table=is_table)
+    stored = files.read_bytes(path, fix)
+    return parse(stored, path, fix, is_table=is_table, has_infinity=has_infinity)
 
 
 def parse(
-    stored: bytes, path: Path | str, fix: str = "", *, is_table: bool = False, form: str = ""
+    stored: bytes,
+    path: Path | str,
+    fix: str = "",
+    *,
+    is_table: bool = False,
+    has_infinity: bool = False,
+    form: str = "",
 ) -> FileContent:
     """The document in `stored`, which errors call `path`; `form` is one of `_PARSERS`, or "".
 
@@ -160,6 +171,7 @@ def parse(
     blank = FileContent.of(None, str(path), fix)
     text = _checked_text(stored, path, fix)
     form = form or _form(text, Path(path).suffix.lower(), is_table=is_table)
+    form = "json with infinity" if has_infinity and form == "json" else form
     try:
         return FileContent(str(path), _PARSERS[form](text), fix)
     except Malformed as error:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 from trnsim.reader.parsed import Keys, Malformed, ParsedText
 
-__all__ = ["parse_json", "parse_json_lines"]
+__all__ = ["parse_json", "parse_json_lines", "parse_json_with_infinity"]
 
 _TEXT: Final = r'"[^"\\]*(?:\\.[^"\\]*)*"'
 _TOKEN: Final = re.compile(rf'{_TEXT}|[{{}}\[\]]|[^\s{{}}\[\],:"]+', re.DOTALL)
@@ -34,6 +35,15 @@ def parse_json(text: str) -> ParsedText:
     return ParsedText(_value(text), _Lines(text).line_of)
 
 
+def parse_json_with_infinity(text: str) -> ParsedText:
+    """The one value of a JSON text, in which Infinity and -Infinity are numbers, as in Python's.
+
+    Raises:
+        Malformed: it is not such JSON.
+    """
+    return ParsedText(_value(text, parse_constant=_infinity), _Lines(text).line_of)
+
+
 def parse_json_lines(text: str) -> ParsedText:
     """The values of JSON texts, one per line.
 
@@ -53,10 +63,18 @@ def parse_json_lines(text: str) -> ParsedText:
     return ParsedText(content, lambda keys: numbers[int(keys[0])] if keys else 1)
 
 
-def _value(text: str) -> Any:
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _infinity(name: str) -> float:
+    return _no_constant(name) if name == "NaN" else float(name)
+
+
+def _value(text: str, *, parse_constant: Callable[[str], float] = _no_constant) -> Any:
     try:
         return json.loads(
-            text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_object
+            text, parse_constant=parse_constant, parse_float=_finite, object_pairs_hook=_object
         )
     except json.JSONDecodeError as error:
         raise Malformed(error.lineno, f"not JSON: {error.msg}", _fix(text, error)) from error
@@ -65,7 +83,8 @@ def _value(text: str) -> Any:
         why = f"{error.name} is given twice, with two values"
         raise Malformed(line, why, "leave one of them out") from error
     except (ValueError, RecursionError) as error:
-        raise Malformed(_line_of_fault(text), f"not JSON: {error}") from error
+        line = _line_of_fault(text, parse_constant)
+        raise Malformed(line, f"not JSON: {error}") from error
 
 
 def _fix(text: str, error: json.JSONDecodeError) -> str:
@@ -88,10 +107,6 @@ class _RepeatedName(Exception):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.name = name
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number of JSON")
 
 
 def _finite(text: str) -> float:
@@ -183,7 +198,7 @@ def _is_quoted(name: str, quoted: str) -> bool:
     return quoted[1:-1] == name or ("\\" in quoted and json.loads(quoted) == name)
 
 
-def _line_of_fault(text: str) -> int:
+def _line_of_fault(text: str, parse_constant: Callable[[str], float]) -> int:
     """The line of a number that JSON does not have, or of a value that is nested too deeply."""
     depth = 0
     for token in _TOKEN.finditer(text):
@@ -192,16 +207,16 @@ def _line_of_fault(text: str) -> int:
             depth += 1
         elif mark in ("}", "]"):
             depth -= 1
-        if depth > _MOST_DEPTH or not (mark[0] in '{}[]"' or _is_plain(mark)):
+        if depth > _MOST_DEPTH or not (mark[0] in '{}[]"' or _is_plain(mark, parse_constant)):
             return text.count("\n", 0, token.start()) + 1
     return 1
 
 
-def _is_plain(mark: str) -> bool:
+def _is_plain(mark: str, parse_constant: Callable[[str], float]) -> bool:
     if _SHORT.fullmatch(mark):
         return True
     try:
-        json.loads(mark, parse_constant=_no_constant, parse_float=_finite)
+        json.loads(mark, parse_constant=parse_constant, parse_float=_finite)
     except ValueError:
         return False
     return True

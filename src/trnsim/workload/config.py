@@ -64,7 +64,8 @@ def read_values(path: str | Path) -> Mapping[str, Any]:
     Raises:
         BadInput: it is missing, or is no JSON object.
     """
-    document = load(path, _FIX)
+    # transformers writes an unlimited time step of a state-space model as Infinity.
+    document = load(path, _FIX, has_infinity=True)
     config = document.parsed.content
     if not isinstance(config, dict):
         kind = "a list" if isinstance(config, list) else "a single value"

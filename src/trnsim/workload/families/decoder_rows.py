@@ -180,7 +180,13 @@ ROWS: Final[dict[str, Decoder]] = {
     "ministral3": Decoder(head_dim=128),
     "mistral": Decoder(window=ALL_LAYERS),
     "phi3": Decoder(window=ALL_LAYERS),
-    "qwen2": Decoder(biases=True, window=AFTER_FIRST),
+    **dict.fromkeys(
+        ("qwen2", "qwen2_vl_text", "qwen2_5_vl_text"), Decoder(biases=True, window=AFTER_FIRST)
+    ),
+    "qwen3_vl_text": Decoder(biases=_BIAS, output_bias=_BIAS, head_norm=True, head_dim=128),
+    "qwen3_vl_moe_text": Decoder(
+        biases=_BIAS, output_bias=_BIAS, head_norm=True, is_tied=True, experts=ExpertsRow()
+    ),
     "qwen3": Decoder(
         biases=_BIAS, output_bias=_BIAS, head_norm=True, head_dim=128, window=AFTER_FIRST
     ),
