@@ -12,11 +12,11 @@ from trnsim.device.program_line import program_frame
 from trnsim.xla.cuts.call_parts import place_of
 from trnsim.xla.cuts.patterns import (
     CallPattern,
-    FrameLine,
     PatternMemory,
     View,
     ViewPattern,
     Write,
+    frame_line,
     picker,
     same_tensors,
 )
@@ -59,7 +59,7 @@ def pattern_of(
     by position, its arguments by name, and its result.
     """
     kind = ViewPattern if name in VIEWS else CallPattern
-    making = _Making(kind(name, FrameLine(*program_frame(3)), calls[-1]), calls, memory)
+    making = _Making(kind(name, frame_line(*program_frame(3)), calls[-1]), calls, memory)
     return making.pattern if making.takes(*parts) else None
 
 

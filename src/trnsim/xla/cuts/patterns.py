@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from operator import attrgetter, is_, itemgetter, sub
 from os import sep
 from pathlib import Path
 from threading import get_ident
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor
@@ -36,6 +38,10 @@ _NUMBERS: Final = frozenset({int, float, complex})
 _frame_at: Final = sys._getframe  # noqa: SLF001  the documented way to a stack
 
 _OWN_FILES: Final = str(Path(__file__).parents[2]) + sep
+_MARKED: Final = 4
+"""The distance from `is_here` to the frame above the only one of trnsim above `called`."""
+_SUSPENDED: Final = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
+"""Flags of code whose frame goes on at another time, within other frames."""
 
 
 class PatternMemory(Protocol):
@@ -97,22 +103,38 @@ def _number(value: Any) -> Any:
 class FrameLine:
     """A line of the program, as an instruction of a frame that is reached through certain code.
 
+    As long as a function of a framework runs, the frames around it and their instructions stay. So
+    its frame is marked when it has been reached from this line, and not followed outwards again.
+    The mark is its `f_trace`, which goes with the frame, and which only a debugger reads.
+
     Attributes:
         depth: the distance from `Recorder.called` to the last of the frames of trnsim above it.
         codes: the code of each frame from there to the line's, or to the first one of the thread.
         instruction: the instruction in that frame; None for a call in a backward pass.
+        thread: the thread.
+        is_marking: True if the frame above the only one of trnsim is a framework's function.
     """
 
-    __slots__ = ("codes", "depth", "instruction", "thread")
+    __slots__ = ("__weakref__", "codes", "depth", "instruction", "is_marking", "thread")
 
-    def __init__(self, codes: Sequence[CodeType], instruction: int | None) -> None:
-        own = [code.co_filename.startswith(_OWN_FILES) for code in codes]
-        self.depth = [*own, False].index(False) - 1
-        self.codes, self.instruction = tuple(codes[self.depth :]), instruction
-        self.thread = get_ident()
+    def __init__(
+        self, depth: int, codes: tuple[CodeType, ...], instruction: int | None, thread: int
+    ) -> None:
+        self.depth, self.codes, self.instruction, self.thread = depth, codes, instruction, thread
+        functions = codes[1:] if instruction is None else codes[1:-1]
+        self.is_marking = depth == 1 and bool(functions) and not functions[0].co_flags & _SUSPENDED
+
+    def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
+        """Do nothing, where a debugger takes the mark for its own function."""
 
     def is_here(self) -> bool:
         """True if the call of `Recorder.called`, two frames above, comes from this line."""
+        if self.is_marking:
+            try:
+                if _frame_at(_MARKED).f_trace is self:
+                    return True
+            except ValueError:
+                return False
         try:
             last = _frame_at(self.depth + 2)
         except ValueError:
@@ -124,8 +146,32 @@ class FrameLine:
             last = frame
             frame = frame.f_back
         if self.instruction is None:
-            return frame is None and get_ident() == self.thread
-        return last.f_lasti == self.instruction
+            is_found = frame is None and get_ident() == self.thread
+        else:
+            is_found = last.f_lasti == self.instruction
+        if is_found and self.is_marking:
+            self._mark(_frame_at(_MARKED))
+        return is_found
+
+    def _mark(self, frame: FrameType) -> None:
+        if frame.f_trace is None and sys.gettrace() is None:
+            frame.f_trace = self
+
+
+_frame_lines: Final[WeakValueDictionary[tuple[Any, ...], FrameLine]] = WeakValueDictionary()
+"""The lines of patterns, by the identity of their code, their instruction and thread."""
+
+
+def frame_line(codes: Sequence[CodeType], instruction: int | None) -> FrameLine:
+    """The line of a call by the frames from `Recorder.called` on; patterns of a line share it."""
+    own = [code.co_filename.startswith(_OWN_FILES) for code in codes]
+    depth = [*own, False].index(False) - 1
+    parts = (depth, tuple(codes[depth:]), instruction, get_ident())
+    key = (depth, tuple(map(id, parts[1])), instruction, parts[3])
+    line = _frame_lines.get(key)
+    if line is None:
+        line = _frame_lines[key] = FrameLine(*parts)
+    return line
 
 
 class View(NamedTuple):
@@ -222,10 +268,13 @@ class CallPattern:
         if (len(args), len(kwargs)) != self.counts or not self.line.is_here():
             return False
         storages = self._storages(memory.storages, args, result)
-        if not all(storages) or not self._has_arguments(memory.repeats, args, kwargs):
+        if not all(storages):
             return False
-        values = [*map(_value_of, storages)]
-        if not self._reads(memory, storages, values):
+        if self.constants and not self._has_constants(args, kwargs):
+            return False
+        if self.numbers and not self._has_numbers(memory.repeats, args, kwargs):
+            return False
+        if not self._reads(memory, storages):
             return False
         pending = memory.pending
         for tensor, value, part in self.writes:
@@ -252,14 +301,18 @@ class CallPattern:
             addresses = map(sub, addresses, self.offsets)
         return [*map(storages.get, addresses)]
 
-    def _has_arguments(self, repeats: Repeats, args: Any, kwargs: Any) -> bool:
-        """True if constants are equal, and numbers take the place of the earlier ones."""
+    def _has_constants(self, args: Any, kwargs: Any) -> bool:
+        """True if constants are equal."""
         for at, constant, is_tensor in self.constants:
             value = args[at] if type(at) is int else kwargs.get(at)
             if is_tensor:
                 value = _number(value)
             if value is not constant and (type(value) is not type(constant) or value != constant):
                 return False
+        return True
+
+    def _has_numbers(self, repeats: Repeats, args: Any, kwargs: Any) -> bool:
+        """True if numbers take the place of the earlier ones."""
         for at, number, is_tensor in self.numbers:
             value = args[at] if type(at) is int else kwargs.get(at)
             if is_tensor:
@@ -270,8 +323,9 @@ class CallPattern:
                 return False
         return True
 
-    def _reads(self, memory: PatternMemory, storages: list[Any], values: list[Any]) -> bool:
+    def _reads(self, memory: PatternMemory, storages: list[Any]) -> bool:
         """True if a call reads what this one read, or what takes its place."""
+        values = [*map(_value_of, storages)]
         for tensor, geometry in self.replaced:
             if values[tensor].geometry != geometry:
                 return False

@@ -188,8 +188,9 @@ class CutRecorder:
         """The values that are not computed and that tensors hold, in the order of their calls."""
         values: list[RecordedValue] = []
         for storage in self.pending.values():
-            views = storage.views.items()
-            values += [view for at, view in views if view.node is not None and storage.is_held(at)]
+            if storage.views:
+                views = storage.views.items()
+                values += [view for at, view in views if view.node and storage.is_held(at)]
             if storage.value.node is not None:
                 values.append(storage.value)
         return sorted(values, key=order_of)

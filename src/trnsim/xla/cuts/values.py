@@ -9,6 +9,7 @@ from __future__ import annotations
 import weakref
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import torch
@@ -217,8 +218,12 @@ class TensorStorage:
 
     def hold(self, geometry: Geometry, tensor: Any) -> None:
         """Note a tensor of a view."""
-        alive = [holder for holder in self.holders.get(geometry, ()) if holder() is not None]
-        self.holders[geometry] = [*alive, weakref.ref(tensor)]
+        holders = self.holders.get(geometry)
+        if holders is None:
+            self.holders[geometry] = [weakref.ref(tensor)]
+        else:
+            alive = [holder for holder in holders if holder() is not None]
+            self.holders[geometry] = [*alive, weakref.ref(tensor)]
 
     def settle(self) -> None:
         """Take its values for computed; the next step reads the data that was overwritten."""
@@ -231,15 +236,16 @@ class TensorStorage:
                 if at in self.holders
             }
         origin, self.origin = self.origin, None
+        if origin is None and self.value.node is None:
+            return
         if origin is not None and origin.geometry == self.value.geometry:
             self.value = origin
         else:
             self.value = as_data(self.value, self.address)
 
 
-def order_of(value: RecordedValue) -> tuple[int, int]:
-    """The number of the call that gives a value, and its place among the results."""
-    return (-1 if value.node is None else value.node.number, value.index)
+order_of: Final = attrgetter("node.number", "index")
+"""The number of the call that gives a result, and its place among the call's results."""
 
 
 def as_data(value: RecordedValue, home: int = 0) -> RecordedValue:
