@@ -2,8 +2,8 @@
 
 Each rank publishes its arguments in a shared store. Ranks whose arguments differ, that wait for
 each other in different collectives, or for a rank that has ended, get an error here; inside the
-transport they would hang, or exchange wrong bytes. The agreement costs a write and a read of the
-store (`bench/agreeing.py`).
+transport they would hang, or exchange wrong bytes. The agreement costs a write of the store, and a
+look at the others' boards (`boards.py`, `bench/agreeing.py`).
 
 Sender and receiver of a message agree too, in the order of messages of a pair of ranks. A receive
 may begin long before its send, so each side publishes its arguments when it begins, and reads the
@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple
 
 from trnsim.device import alive
+from trnsim.device.boards import Boards
 from trnsim.device.program_sequence import sequence_failure
 from trnsim.device.steps import tell_of_waiting
 from trnsim.device.store import Store
@@ -126,6 +127,7 @@ class Agreement:
         self._any_source_ranks: set[int] = set()
         self._last_read_keys: dict[str, str] = {}
         store.set(self._lock_key(rank), alive.lock())
+        self._boards = Boards(store, rank, prefix)
 
     def meet(self, group: str, ranks: Sequence[int], own: CallArguments) -> CallFailure | None:
         """Wait until all `ranks` of `group` are at its next collective; return its failure.
@@ -185,7 +187,9 @@ class Agreement:
 
     def _publish_and_wait(self, call: PendingCall) -> CallFailure | None:
         self._publish(call)
-        return self._wait(call)
+        has_counts = bool(call.arguments.send_counts)  # each rank reads those of the others
+        has_met = not has_counts and self._boards.meet(*call[:3], _encoded(call), _PATIENCE_S)
+        return None if has_met else self._wait(call)
 
     def _wait(self, call: PendingCall, wait_s: float = math.inf) -> CallFailure | None:
         text, has_counts = _encoded(call), bool(call.arguments.send_counts)
