@@ -18,7 +18,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from trnsim.device import alive
@@ -264,7 +264,7 @@ class Agreement:
         """Publish the call in which this rank waits; not if other threads of it make calls."""
         if len(self._calling_threads) == 1:
             group, ranks, number, arguments = call
-            text = json.dumps([group, ranks, number, list(asdict(arguments).values())])
+            text = json.dumps([group, ranks, number, list(vars(arguments).values())])
             self._store.set(self._wait_key(self.rank), text)
             if not self._has_published_wait:
                 tell_of_waiting(is_waiting=True)
@@ -366,7 +366,7 @@ class Agreement:
 
 def _encoded(call: PendingCall) -> str:
     """The number and arguments of a call, as the text that a rank publishes."""
-    return json.dumps([call.number, *asdict(call.arguments).values()], separators=(",", ":"))
+    return json.dumps([call.number, *vars(call.arguments).values()], separators=(",", ":"))
 
 
 def _decoded(text: str) -> tuple[int, CallArguments]:
