@@ -38,6 +38,8 @@ Arguments = tuple[Any, ...]
 Keywords = dict[str, Any]
 
 _CPU: Final = torch.device("cpu")
+_WITH_TENSORS: Final = (Tensor, list, tuple)
+"""Types of arguments that may have tensors of the device."""
 _NO_CORE: Final = -1
 """The core of a call in which no tensor of the device has been seen."""
 # Arguments that every device also accepts on the CPU: lengths, and the indices of x[i].
@@ -335,7 +337,11 @@ def to_host(
         host_args.append(argument)
     host_kwargs: Keywords = {}
     for name, argument in kwargs.items():
-        core, (host_kwargs[name],) = _list_to_host(contract, name, core, [argument], args, kwargs)
+        if isinstance(argument, _WITH_TENSORS):
+            core, (argument,) = _list_to_host(  # noqa: PLW2901  as above
+                contract, name, core, [argument], args, kwargs
+            )
+        host_kwargs[name] = argument
     return max(core, 0), host_args, host_kwargs
 
 
