@@ -204,7 +204,7 @@ def trace(
         run = collect()
     last = emissions[-1]
     names, residents = last.names.stretches, last.residents
-    spilled, wanted_bytes = _serials(residents.spilled), residents.crowding.wanted_bytes
+    spilled, wanted_bytes = _serials(residents.spilled), residents.demand.wanted_bytes
     return TracedProgram(run, names, *serials[-1], spilled, _shortages(last, run), wanted_bytes)
 
 

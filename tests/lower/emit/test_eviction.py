@@ -56,7 +56,7 @@ class Passing:
     def __init__(self, graph):
         self.facts, self.places = GraphFacts(graph), {}
 
-    def is_wanted(self, value, known):
+    def is_unread(self, value, known):
         del known
         return value.number not in self.places
 

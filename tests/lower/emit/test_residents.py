@@ -43,7 +43,7 @@ def test_a_result_stays_in_sbuf_while_there_is_room(chain, most_bytes, is_on_chi
     assert placed.is_on_chip == is_on_chip
     assert residents.free_bytes() == most_bytes - BYTES * is_on_chip
     assert residents.spilled == ([] if is_on_chip else [placed.storage])
-    assert residents.crowding.wanted_bytes == BYTES
+    assert residents.demand.wanted_bytes == BYTES
     if not is_on_chip:
         assert placed.storage.shape == (FRAME.rows, FRAME.columns)
         assert placed.storage.buffer == nl.shared_hbm
@@ -72,5 +72,5 @@ def test_an_output_is_wanted_to_the_end(chain):
     placed[graph.outputs[0].number] = [
         residents.allocate_in_hbm(Frame((256, 256), (0,), (1,)), nl.float32)
     ]
-    assert residents.is_wanted(first, {})
+    assert residents.is_unread(first, {})
     assert residents.free_bytes() == BYTES

@@ -47,7 +47,10 @@ class Constants:
         return self.once(("ones", dtype), make)
 
     def periodic(self, number: int, place: TensorPlace, frame: Frame) -> Tensor | None:
-        """One block of a tensor of which all blocks are copies, [block, 1, columns]; else None."""
+        """The first block of a tensor whose blocks are all equal, [block, 1, columns]; else None.
+
+        `number` is that of the tensor's value.
+        """
         outer = [dim for dim in frame.p_dims if frame.shape[dim] > 1 and not any(place.steps[dim])]
         inner = frame.p_dims[len(outer) :]
         length = prod(frame.shape[dim] for dim in inner)
@@ -56,59 +59,67 @@ class Constants:
         key = ("periodic", number, frame, place.steps, place.offset)
         if key in self._tiles:
             return self._tiles[key]
-        moves = [dim for dim in frame.f_dims if any(place.steps[dim])]
+        varying = [dim for dim in frame.f_dims if any(place.steps[dim])]
         if any(not any(place.steps[dim]) and frame.shape[dim] > 1 for dim in inner):
             return None
-        if moves and any(not any(place.steps[d]) and frame.shape[d] > 1 for d in frame.f_dims):
+        if varying and any(not any(place.steps[d]) and frame.shape[d] > 1 for d in frame.f_dims):
             return None
-        dims = (*inner, *moves)
-        thin = Frame(
+        dims = (*inner, *varying)
+        period_frame = Frame(
             tuple(frame.shape[dim] for dim in dims),
             tuple(range(len(inner))),
             tuple(range(len(inner), len(dims))),
             length,
         )
-        if thin.columns * nl.float32.itemsize > self._most_bytes // 2:
+        if period_frame.columns * nl.float32.itemsize > self._most_bytes // 2:
             return None
         steps = tuple(place.steps[dim] for dim in dims)
-        own = TensorPlace(place.storage, thin.shape, steps, place.offset)
+        period = TensorPlace(place.storage, period_frame.shape, steps, place.offset)
         if length == 1 and not place.is_on_chip:
-            tile = transposing.load_repeated(own, thin, frame.block)
+            tile = transposing.load_repeated(period, period_frame, frame.block)
         else:
-            tile = repeat_partitions(transposing.copy_in_frame(own, thin).storage.tile, frame.block)
+            copy = transposing.copy_in_frame(period, period_frame)
+            tile = repeat_partitions(copy.storage.tile, frame.block)
         self._tiles[key] = tile
         return tile
 
     def column(self, number: int, place: TensorPlace, frame: Frame) -> Tensor:
-        """One element for each partition of a frame, [128, blocks, 1], loaded once."""
+        """One element for each partition of a frame, [128, blocks, 1], loaded once.
+
+        `number` is that of the value, whose elements are equal along the frame's columns.
+        """
         dims = frame.p_dims
         shape = tuple(place.shape[dim] for dim in dims)
         steps = tuple(place.steps[dim] for dim in dims)
         key = (number, shape, steps, place.offset, frame.block, frame.is_replicated)
         if key not in self._columns:
-            order = tuple(range(len(dims)))
-            thin = Frame(shape, order, (), frame.block, frame.is_replicated)
-            flat = TensorPlace(place.storage, shape, steps, place.offset)
-            weight = None if thin.is_replicated else self._inputs.weight_of(flat)
+            p_dims = tuple(range(len(dims)))
+            column_frame = Frame(shape, p_dims, (), frame.block, frame.is_replicated)
+            vector = TensorPlace(place.storage, shape, steps, place.offset)
+            weight = None if column_frame.is_replicated else self._inputs.weight_of(vector)
             if weight is not None:
-                source = self._inputs.prepare(weight, thin)
+                source = self._inputs.prepare(weight, column_frame)
                 tile = new(source.shape, source.dtype)
                 nisa.dma_copy(dst=tile, src=source)
             else:
-                dtype = flat.storage.tile.dtype if flat.is_on_chip else flat.storage.dtype
-                if flat.is_on_chip and is_aligned(flat, thin.flipped()):
-                    flat = transposing.copy_in_frame(flat, thin)
-                tile = new((min(thin.block, thin.rows), thin.blocks, 1), dtype)
-                for span in tile_spans(thin, 0, 1, thin.blocks, 1):
-                    part = load_tile(flat, thin, span, dtype)
-                    if span.partitions == thin.rows or span.blocks == thin.blocks:
-                        tile = part
-                        break
-                    here = tile[: span.partitions, span.block : span.block + span.blocks]
-                    nisa.tensor_copy(dst=here, src=part)
+                tile = self._load_column(vector, column_frame)
             if tile.dtype.name in ("bfloat16", "float16"):  # engines take columns in float32
-                wide = new(tile.shape)
-                nisa.tensor_copy(dst=wide, src=tile)
-                tile = wide
+                float32_tile = new(tile.shape)
+                nisa.tensor_copy(dst=float32_tile, src=tile)
+                tile = float32_tile
             self._columns[key] = tile
         return self._columns[key]
+
+    def _load_column(self, vector: TensorPlace, frame: Frame) -> Tensor:
+        """A vector as a column [128, blocks, 1] in a frame without dimensions along columns."""
+        dtype = vector.storage.tile.dtype if vector.is_on_chip else vector.storage.dtype
+        if vector.is_on_chip and is_aligned(vector, frame.flipped()):
+            vector = transposing.copy_in_frame(vector, frame)
+        tile = new((min(frame.block, frame.rows), frame.blocks, 1), dtype)
+        for span in tile_spans(frame, 0, 1, frame.blocks, 1):
+            part = load_tile(vector, frame, span, dtype)
+            if span.partitions == frame.rows or span.blocks == frame.blocks:
+                return part
+            target = tile[: span.partitions, span.block : span.block + span.blocks]
+            nisa.tensor_copy(dst=target, src=part)
+        return tile

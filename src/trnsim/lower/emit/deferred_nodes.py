@@ -1,4 +1,4 @@
-"""Deferred nodes, which their readers compute, and the cases in which one is computed earlier."""
+"""Deferred nodes, which their readers compute, and when a deferred node is computed earlier."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ class DeferredNodes:
     """The nodes of a program whose computation is left to their readers.
 
     Attributes:
-        concatenations: results that the kernel `concatenate` computes when they are read.
-        reductions: reductions that their readers compute, by their results' numbers.
+        concatenations: numbers of results that the kernel `concatenate` computes when they are
+            read.
+        reductions: number of a result -> the reduction that its reader computes.
     """
 
     def __init__(
@@ -49,8 +50,8 @@ class DeferredNodes:
     def add(self, node: Node) -> None:
         """Defer a node; at the end of a long chain of deferred nodes, compute it now."""
         places = self._places
-        waiting = [self._depths.get(v.number, 0) for v in node.values if v.number not in places]
-        depth = 1 + max(waiting, default=0)
+        depths = [self._depths.get(v.number, 0) for v in node.values if v.number not in places]
+        depth = 1 + max(depths, default=0)
         self._make_room(node)
         if depth > _LONGEST_CHAIN:
             self._materialize(node.result)
@@ -58,9 +59,9 @@ class DeferredNodes:
         self._depths[node.result.number] = depth
 
     def defer_reduction(self, node: Node) -> bool:
-        """True if this reduction can be computed by its only reader, which is then recorded.
+        """Defer a reduction to its only reader: True; False at the second call for a node.
 
-        A second request for the same node returns False, so that it is then materialised.
+        Then its reader did not compute it, and it is emitted by itself.
         """
         number = node.result.number
         if number in self._offered:
@@ -70,21 +71,29 @@ class DeferredNodes:
         return True
 
     def _make_room(self, node: Node) -> None:
-        """Compute deferred operands until the panels of the other products fit in SBUF together."""
+        """Compute deferred operands until the panels of the others fit in SBUF together.
+
+        A panel holds the moving operand of a product.
+        """
         panels = {value: self._panels_of(value) for value in node.values}
-        panels = {value: own for value, own in panels.items() if own}
+        panels = {value: sizes for value, sizes in panels.items() if sizes}
         for value in sorted(panels, key=lambda operand: -len(panels[operand])):
-            together = {number: size for own in panels.values() for number, size in own.items()}
-            if sum(together.values()) <= _PANELS_BYTES or len(panels) < 2:  # noqa: PLR2004  beside another
+            all_sizes = {
+                number: size for sizes in panels.values() for number, size in sizes.items()
+            }
+            if sum(all_sizes.values()) <= _PANELS_BYTES or len(panels) < 2:  # noqa: PLR2004  beside another
                 break
             self._materialize(value)
             del panels[value]
         self._panels[node.result.number] = {
-            number: size for own in panels.values() for number, size in own.items()
+            number: size for sizes in panels.values() for number, size in sizes.items()
         }
 
     def _panels_of(self, value: Value) -> dict[int, int]:
-        """Bytes of a partition of each moving operand that a deferred value needs in SBUF."""
+        """Number of moving operand -> its bytes of a partition, for each that a value needs.
+
+        Empty for a value that is computed already.
+        """
         places = self._places
         node, own_places = self._facts.producers.get(value.number), places.get(value.number)
         if node is None or (own_places is not None and not own_places[0].is_pending):
@@ -92,9 +101,9 @@ class DeferredNodes:
         if value.number not in self._panels:
             panels: dict[int, int] = {}
             if isinstance(node.operation, DotGeneral):
-                passes = node.values[0]
-                if not any(place.is_on_chip for place in places.get(passes.number, ())):
-                    panels = {passes.number: panel_bytes(node)}
+                moving = node.values[0]
+                if not any(place.is_on_chip for place in places.get(moving.number, ())):
+                    panels = {moving.number: panel_bytes(node)}
             elif is_view(node):
                 panels = self._panels_of(node.values[0])
             self._panels[value.number] = panels

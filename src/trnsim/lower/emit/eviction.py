@@ -1,8 +1,8 @@
 """Eviction: room in SBUF for values that are read soon, by moving others to HBM.
 
-A value moves if its next reader comes after that of the value that needs room; the one whose next
-reader is farthest moves first (Belady, IBM Systems Journal 5(2), 1966). An output is written in
-row-major order, as it is returned; any other value in the layout that it has in SBUF.
+A value may move if its next reader comes after the next reader of the value that needs room. Values
+with the farthest next reader move first (Belady, IBM Systems Journal 5(2), 1966). An output is
+written in row-major order, as it is returned; any other value in the layout that it has in SBUF.
 """
 
 from __future__ import annotations
@@ -29,50 +29,50 @@ def evict(residents: Residents, value: Value, nbytes: int) -> bool:
         value: the value that needs room; only values that are read after it move.
         nbytes: bytes of a partition that it needs.
     """
-    latest = next_reader(residents, value)
-    later = [(next_reader(residents, held), held, size) for held, size in residents.unread()]
-    later = sorted((entry for entry in later if entry[0] > latest), key=lambda entry: -entry[0])
-    chosen: list[Value] = []
-    missing = nbytes - residents.free_bytes()
-    for _, held, size in later:
-        if missing <= 0:
+    reader = next_reader(residents, value)
+    unread = [(next_reader(residents, other), other, size) for other, size in residents.unread()]
+    later = sorted((entry for entry in unread if entry[0] > reader), key=lambda entry: -entry[0])
+    evicted: list[Value] = []
+    missing_bytes = nbytes - residents.free_bytes()
+    for _, candidate, size in later:
+        if missing_bytes <= 0:
             break
-        if _can_move(residents, held):
-            chosen.append(held)
-            missing -= size
-    for held in chosen:
-        _move(residents, held)
-    return missing <= 0
+        if _can_move(residents, candidate):
+            evicted.append(candidate)
+            missing_bytes -= size
+    for candidate in evicted:
+        _move(residents, candidate)
+    return missing_bytes <= 0
 
 
 def next_reader(residents: Residents, value: Value) -> int:
     """The position in the graph of the next node that reads a value.
 
-    Views, deferred and pending nodes count through their readers; a value that only the outputs
-    need comes after all nodes, in its own order.
+    For views, deferred nodes and pending nodes, their readers count instead. A value that only the
+    outputs need comes after all nodes, in the order of its readers.
     """
-    last = len(residents.facts.graph.nodes)
-    best, waiting, visited = last, [value], {value.number}
-    while waiting:
-        for node in residents.facts.readers(waiting.pop()):
+    end = len(residents.facts.graph.nodes)
+    first, pending, visited = end, [value], {value.number}
+    while pending:
+        for node in residents.facts.readers(pending.pop()):
             places = residents.places.get(node.result.number)
-            waits = is_view(node) or (node.kind is Kind.ELEMENTWISE and places is None)
-            if waits or (places is not None and places[0].is_pending):
+            is_deferred = is_view(node) or (node.kind is Kind.ELEMENTWISE and places is None)
+            if is_deferred or (places is not None and places[0].is_pending):
                 if node.result.number not in visited:
                     visited.add(node.result.number)
-                    waiting.append(node.result)
+                    pending.append(node.result)
             elif places is None:
-                best = min(best, residents.facts.order[node.result.number])
-    if best < last:
-        return best
+                first = min(first, residents.facts.order[node.result.number])
+    if first < end:
+        return first
     is_read_later: dict[int, bool] = {}
-    wanted = [reader.result for reader in residents.facts.readers(value)]
-    wanted = [result for result in wanted if residents.is_wanted(result, is_read_later)]
-    return last + min((residents.facts.order[result.number] for result in wanted), default=last)
+    results = [reader.result for reader in residents.facts.readers(value)]
+    unread = [result for result in results if residents.is_unread(result, is_read_later)]
+    return end + min((residents.facts.order[result.number] for result in unread), default=end)
 
 
 def _can_move(residents: Residents, value: Value) -> bool:
-    """True if a value may move: it lies in matrices that are not replicated."""
+    """True if a value lies on the chip, and in no replicated matrix."""
     places = residents.places.get(value.number, [])
     on_chip = [place for place in places if place.is_on_chip]
     return bool(on_chip) and not any(place.storage.is_replicated for place in on_chip)
@@ -83,20 +83,20 @@ def _move(residents: Residents, value: Value) -> None:
     if residents.facts.is_output(value):
         residents.dense(value)
     matrices = [place.storage for place in residents.places[value.number] if place.is_on_chip]
-    others = [place for place in residents.places[value.number] if not place.is_on_chip]
+    is_in_hbm = any(not place.is_on_chip for place in residents.places[value.number])
     copies: dict[int, Tensor] = {}
-    if not others:
+    if not is_in_hbm:
         copies[id(matrices[0])] = _copy_to_hbm(matrices[0])
-    gone = {id(matrix) for matrix in matrices}
+    evicted = {id(matrix) for matrix in matrices}
     for number, places in residents.places.items():
-        if any(id(place.storage) in gone for place in places):
-            moved = [
-                _new_place(place, copies) if id(place.storage) in gone else place
+        if any(id(place.storage) in evicted for place in places):
+            candidates = [
+                _new_place(place, copies) if id(place.storage) in evicted else place
                 for place in places
             ]
-            remaining = [place for place in moved if place is not None]
-            if remaining:
-                residents.places[number] = remaining
+            new_places = [place for place in candidates if place is not None]
+            if new_places:
+                residents.places[number] = new_places
 
 
 def _copy_to_hbm(matrix: SbufMatrix) -> Tensor:

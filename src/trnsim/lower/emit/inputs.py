@@ -17,7 +17,7 @@ class ProgramInputs:
 
     Attributes:
         weights: numbers of the inputs that never change, so that their layout may be chosen.
-        prepare: returns a range of columns of a weight in HBM, in the layout of a frame.
+        prepare: a function that returns a range of columns of a weight, in HBM in a frame's layout.
         is_ring_full: True if a tile in the ring buffer had to wait until an earlier one was read.
     """
 
@@ -44,26 +44,29 @@ class ProgramInputs:
         return id(tensor) in self._numbers
 
     def weight_of(self, place: TensorPlace) -> int | None:
-        """The number of the weight that a place holds whole, in row-major order; else None."""
+        """The number of the weight of which a place has all elements, row-major; else None."""
         number = None if place.is_on_chip else self._numbers.get(id(place.storage))
         return number if number in self.weights and is_dense(place) else None
 
     def ring_tile(self, shape: tuple[int, int, int], dtype: Any) -> Tensor:
-        """A tile for data read once: a slot of the ring buffer, or a new tile if none fits."""
+        """A tile [partitions, blocks, columns] for data that is read once, in the ring buffer.
+
+        A new tile if it takes more than half of the ring, or fewer than 128 partitions.
+        """
         rows, blocks, columns = shape
-        size, most = blocks * columns, self._ring_bytes // dtype.itemsize
-        if size * 2 > most or rows != P:
+        elements, ring_elements = blocks * columns, self._ring_bytes // dtype.itemsize
+        if elements * 2 > ring_elements or rows != P:
             return new(shape, dtype)
-        ring, at = self._rings.get(dtype) or (new((P, most), dtype), 0)
-        if at + size > most:
-            at = 0
+        ring, start = self._rings.get(dtype) or (new((P, ring_elements), dtype), 0)
+        if start + elements > ring_elements:
+            start = 0
             self.is_ring_full = True
-        self._rings[dtype] = ring, at + size
-        return ring[:, at : at + size].reshape(shape)
+        self._rings[dtype] = ring, start + elements
+        return ring[:, start : start + elements].reshape(shape)
 
 
 def is_dense(place: TensorPlace) -> bool:
-    """True if a place is all of a tensor in HBM, in row-major order."""
+    """True if a place has all elements of a tensor in HBM, in row-major order."""
     return (
         not place.is_on_chip
         and place == in_hbm(place.storage, place.shape)

@@ -1,4 +1,4 @@
-"""Names of stretches of instructions: which graph operations each stretch computes."""
+"""Names of stretches of instructions: the graph's operations that each stretch computes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from trnsim.program import current_core
 
 
 class NamedStretch(NamedTuple):
-    """A stretch of instructions, from one instruction to the next stretch, and its name.
+    """A named stretch of instructions, which ends where the next stretch begins.
 
     Attributes:
-        name: the operations, in words; "" for none.
-        node: the node that stands for it: the first product of a chain, else the last node.
+        first_instruction: position of its first instruction in the program.
+        name: the names of its operations, joined by "+"; "" for none.
+        node: the node that stands for the stretch: the first product of a chain,
+            else the last node.
     """
 
     first_instruction: int
@@ -37,36 +39,39 @@ class StretchNames:
     @contextmanager
     def stretch(self, name: str, node: Node | None = None) -> Generator[None]:
         """Attribute the instructions issued in this context to an operation of that name."""
-        outside = self.stretches[-1]
+        outer = self.stretches[-1]
         self.stretches.append(NamedStretch(len(current_core().program), name, node))
         try:
             yield
         finally:
-            self.stretches.append(outside._replace(first_instruction=len(current_core().program)))
+            self.stretches.append(outer._replace(first_instruction=len(current_core().program)))
 
 
 def chain_name(
     producers: Mapping[int, Node], value: Value, leaves: Mapping[int, TensorPlace]
 ) -> str:
-    """The names of the operations that compute a value from leaves: products, then the rest."""
+    """The names of the operations that compute a value from leaves, joined by "+".
+
+    Pending products come first and conversions last.
+    """
     names: list[str] = [place.storage.name for place in leaves.values() if place.is_pending]
-    waiting, seen = [value], set[int]()
-    while waiting:
-        current = waiting.pop()
+    pending, seen = [value], set[int]()
+    while pending:
+        current = pending.pop()
         node = producers.get(current.number)
         if node is None or current.number in leaves or current.number in seen:
             continue
         seen.add(current.number)
         if node.kind in (Kind.ELEMENTWISE, Kind.REDUCTION):
             names.append(node.name)
-        waiting += node.values
+        pending += node.values
     return "+".join(dict.fromkeys(sorted(names, key=_is_convert))) or "copy"
 
 
 def chain_node(
     producers: Mapping[int, Node], value: Value, leaves: Mapping[int, TensorPlace]
 ) -> Node | None:
-    """The node that stands for a chain: its first product, else the node of the value."""
+    """The node that stands for a chain: its first pending product, else the value's producer."""
     products = [number for number, place in leaves.items() if place.is_pending]
     return producers.get(min(products, default=value.number))
 

@@ -1,4 +1,4 @@
-"""Results that stay in SBUF until their last reader, or in HBM for want of room."""
+"""Results that stay in SBUF until their last reader, or lie in HBM if SBUF has no room."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Residents:
         dense: a function that returns a value in HBM in row-major order, written there if needed.
         most_bytes: maximum bytes of a partition for all results.
         spilled: tensors in HBM of the results for which SBUF had no room.
-        crowding: the bytes that all unread results want at once.
+        demand: the bytes that all unread results would take at once.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Residents:
     ) -> None:
         self.facts, self.places, self.dense, self.most_bytes = facts, places, dense, most_bytes
         self.spilled: list[Tensor] = []
-        self.crowding = SbufDemand(self)
+        self.demand = SbufDemand(self)
         self._residents: list[tuple[Value, int]] = []
 
     def allocate(self, frame: Frame, value: Value) -> TensorPlace:
@@ -56,11 +56,11 @@ class Residents:
             return place
         spilled = self.allocate_in_hbm(frame, dtype_of(value.dtype))
         self.spilled.append(spilled.storage)
-        self.crowding.add(value, spilled.storage, nbytes)
+        self.demand.add(value, spilled.storage, nbytes)
         return spilled
 
     def allocate_in_hbm(self, frame: Frame, dtype: Any) -> TensorPlace:
-        """A new tensor in HBM, [rows, columns] of a frame."""
+        """The place of a new tensor in HBM, [rows, columns] of a frame."""
         tensor = nl.ndarray((frame.rows, frame.columns), dtype=dtype, buffer=nl.shared_hbm)
         steps = tuple((p * frame.columns + f,) for p, f in frame.steps())
         return TensorPlace(tensor, frame.shape, steps, (0,))
@@ -72,10 +72,10 @@ class Residents:
         if frame.columns * size <= self.free_bytes():
             return transposing.copy_in_frame(place, frame)
         result = self.allocate_in_hbm(frame, dtype)
-        full, rest = divmod(frame.rows, frame.block)
-        most = max(_TRANSPOSED_BYTES // dtype.itemsize // P, 1)
-        groups = [(*piece, frame.block) for piece in tiles.pieces(full, most)]
-        groups += [(full, 1, rest)] if rest else []
+        full_blocks, last_rows = divmod(frame.rows, frame.block)
+        blocks_at_once = max(_TRANSPOSED_BYTES // dtype.itemsize // P, 1)
+        groups = [(*piece, frame.block) for piece in tiles.pieces(full_blocks, blocks_at_once)]
+        groups += [(full_blocks, 1, last_rows)] if last_rows else []
         for start, columns in tiles.pieces(
             frame.columns, max(_TRANSPOSED_BYTES // size // P, 1) * P
         ):
@@ -85,11 +85,11 @@ class Residents:
         return result
 
     def add(self, value: Value, place: TensorPlace) -> None:
-        """Record that a value lies in SBUF in a tile of its own."""
+        """Record a new place of a value, if it lies in SBUF in a tile of its own."""
         if place.is_on_chip:
             tile = place.storage.tile
             self._residents.append((value, prod(tile.shape[1:]) * tile.dtype.itemsize))
-            self.crowding.add(value, tile, self._residents[-1][1])
+            self.demand.add(value, tile, self._residents[-1][1])
 
     def free_bytes(self) -> int:
         """Bytes of a partition that are left for results."""
@@ -101,7 +101,7 @@ class Residents:
         self._residents = [
             resident
             for resident in self._residents
-            if self._may_lie_on_chip(resident[0]) and self.is_wanted(resident[0], is_read_later)
+            if self._may_lie_on_chip(resident[0]) and self.is_unread(resident[0], is_read_later)
         ]
         return self._residents
 
@@ -110,11 +110,14 @@ class Residents:
         places = self.places.get(value.number)
         return places is None or any(place.is_on_chip for place in places)
 
-    def is_wanted(self, value: Value, is_read_later: dict[int, bool]) -> bool:
-        """True if a value is an output or still to be read, directly or by deferred nodes."""
-        waiting, visited = [value], set[int]()
-        while waiting:
-            current = waiting.pop()
+    def is_unread(self, value: Value, is_read_later: dict[int, bool]) -> bool:
+        """True if a value is an output or still to be read, directly or by deferred nodes.
+
+        `is_read_later` caches the answers, by the numbers of values.
+        """
+        pending, visited = [value], set[int]()
+        while pending:
+            current = pending.pop()
             if current.number in visited or is_read_later.get(current.number) is False:
                 continue
             visited.add(current.number)
@@ -123,7 +126,7 @@ class Residents:
                 places = self.places.get(node.result.number)
                 is_lazy = node.kind is Kind.ELEMENTWISE and places is None
                 if is_view(node) or is_lazy or (places is not None and places[0].is_pending):
-                    waiting.append(node.result)  # it reads for its readers
+                    pending.append(node.result)  # its readers read the value through it
                 else:
                     is_read |= places is None
             if is_read:

@@ -1,4 +1,4 @@
-"""The bytes of SBUF that all unread results of a program want at once."""
+"""The bytes of SBUF that all unread results of a program would take at once."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 class SbufDemand:
-    """Results that are yet to be read, in SBUF or spilled to HBM.
+    """The bytes of results that are yet to be read, in SBUF or spilled to HBM.
 
     Attributes:
-        wanted_bytes: the peak of their bytes of a partition.
+        wanted_bytes: the largest sum so far of the bytes of a partition that they would take.
     """
 
     def __init__(self, residents: Residents) -> None:
@@ -28,10 +28,10 @@ class SbufDemand:
         self._unread = {
             number: entry
             for number, entry in self._unread.items()
-            if entry[0] is not storage and self._residents.is_wanted(entry[1], is_read_later)
+            if entry[0] is not storage and self._residents.is_unread(entry[1], is_read_later)
         }
-        before = self._unread.get(value.number)
-        largest = max(nbytes, before[2] if before else 0)
+        earlier_entry = self._unread.get(value.number)
+        largest = max(nbytes, earlier_entry[2] if earlier_entry else 0)
         self._unread[value.number] = storage, value, largest
-        together = sum(size for _, _, size in self._unread.values())
-        self.wanted_bytes = max(self.wanted_bytes, together)
+        total_bytes = sum(size for _, _, size in self._unread.values())
+        self.wanted_bytes = max(self.wanted_bytes, total_bytes)

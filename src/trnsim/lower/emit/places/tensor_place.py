@@ -3,7 +3,7 @@
 A tensor on the chip is a matrix: one axis runs along partitions, in blocks, the other along the
 free dimension. The stride (`Step`) of a dimension is then a pair (partitions, columns), in HBM a
 number of elements. Reshapes, transposes, slices and repeats of a tensor are the same storage with
-other strides, so they move nothing wherever strides can describe them.
+other strides, and move nothing if strides can describe them.
 """
 
 from __future__ import annotations
@@ -82,10 +82,10 @@ class PendingResult:
 def chunks_of(pending: list[PendingResult], start: int, end: int) -> list[tuple[int, int]]:
     """Ranges (first, count) of columns from `start` to `end` whose operands are in SBUF at once.
 
-    They come in reverse order if an earlier reader left the operands of the last range in SBUF.
+    They are in reverse order if an earlier reader left the operands of the last range in SBUF.
     """
-    most = min((result.chunk_columns() for result in pending), default=end - start)
-    chunks = [(first, min(most, end - first)) for first in range(start, end, most)]
+    longest = min((result.chunk_columns() for result in pending), default=end - start)
+    chunks = [(first, min(longest, end - first)) for first in range(start, end, longest)]
     if len(chunks) > 1 and any(result.has_columns(*chunks[-1]) for result in pending):
         chunks.reverse()
     return chunks
@@ -112,8 +112,8 @@ class TensorPlace:
 
     Attributes:
         storage: an `SbufMatrix`, a tensor in HBM, a `PendingResult` or a `TileSource`.
-        steps: the stride of each dimension; a stride of zeros repeats.
-        offset: the position of element (0, ..., 0).
+        steps: the stride of each dimension; along a stride of zeros an element is repeated.
+        offset: the position of element (0, ..., 0), in the units of a `Step`.
     """
 
     storage: Any
@@ -158,50 +158,51 @@ class TensorPlace:
         """``shape[d]`` elements of dimension d from ``starts[d]``, every ``strides[d]``-th one."""
         offset = self.offset
         for step, start in zip(self.steps, starts, strict=True):
-            offset = tuple(at + start * move for at, move in zip(offset, step, strict=True))
+            offset = tuple(o + start * s for o, s in zip(offset, step, strict=True))
         steps = tuple(
-            tuple(move * stride for move in step)
+            tuple(component * stride for component in step)
             for step, stride in zip(self.steps, strides, strict=True)
         )
         return replace(self, shape=shape, steps=steps, offset=offset)
 
     def repeated(self, shape: Shape, dims: Sequence[int]) -> TensorPlace:
         """The place with its dimension i as dimension ``dims[i]``, repeated along the others."""
-        still = (0,) * len(self.offset)
-        steps: list[Step] = [still] * len(shape)
+        no_step = (0,) * len(self.offset)
+        steps: list[Step] = [no_step] * len(shape)
         for dim, length, step in zip(dims, self.shape, self.steps, strict=True):
-            steps[dim] = step if length == shape[dim] else still
+            steps[dim] = step if length == shape[dim] else no_step
         return replace(self, shape=shape, steps=tuple(steps))
 
     def reshaped(self, shape: Shape) -> TensorPlace | None:
         """The elements in row-major order in another shape; None if no strides describe them."""
         axes = merge_axes(self.shape, self.steps)
-        still = (0,) * len(self.offset)
+        no_step = (0,) * len(self.offset)
         steps: list[Step] = []
-        left = list(axes)[::-1]
+        remaining_axes = list(axes)[::-1]
         for length in reversed(shape):
             if length == 1:
-                steps.append(still)
+                steps.append(no_step)
                 continue
-            if not left:
+            if not remaining_axes:
                 return None
-            extent, step = left.pop(0)
+            extent, step = remaining_axes.pop(0)
             if extent % length:
                 return None
             steps.append(step)
             if extent > length:
-                left.insert(0, (extent // length, tuple(move * length for move in step)))
-        return None if left else replace(self, shape=shape, steps=tuple(steps[::-1]))
+                outer_step = tuple(component * length for component in step)
+                remaining_axes.insert(0, (extent // length, outer_step))
+        return None if remaining_axes else replace(self, shape=shape, steps=tuple(steps[::-1]))
 
 
 def merge_axes(shape: Shape, steps: Sequence[Step]) -> list[tuple[int, Step]]:
-    """Lengths and strides of axes, neighbours joined where they are evenly spaced."""
+    """Lengths and strides of axes longer than 1, with evenly spaced neighbours joined."""
     axes: list[tuple[int, Step]] = []
     for length, step in zip(shape, steps, strict=True):
         if length == 1:
             continue
-        even = tuple(move * length for move in step)
-        if axes and axes[-1][1] == even:
+        extent = tuple(component * length for component in step)
+        if axes and axes[-1][1] == extent:
             axes[-1] = (axes[-1][0] * length, step)
         else:
             axes.append((length, step))

@@ -1,7 +1,7 @@
 """Transposes: a value laid out in another `Frame`, with partitions and columns exchanged.
 
-A frame says which dimensions of a tensor lie along partitions, and which along columns.
-Blocks of 128 by 128 are transposed by the Tensor Engine, as many at once as a bank of PSUM holds.
+A frame says which dimensions of a tensor lie along partitions, and which along columns. The Tensor
+Engine transposes blocks of 128 by 128, as many as a bank of PSUM holds before they are copied.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def load_in_frame(
 
 
 def copy_in_frame(
-    source: TensorPlace, frame: Frame, start: int = 0, columns: int = 0, wanted: Any = None
+    source: TensorPlace, frame: Frame, start: int = 0, columns: int = 0, dtype: Any = None
 ) -> TensorPlace:
     """A copy in SBUF of the tensor at a place, or of a range of the frame's columns.
 
@@ -74,23 +74,23 @@ def copy_in_frame(
         frame: the layout of the copy.
         start: the first column.
         columns: the number of columns; 0 for all.
-        wanted: the dtype of the copy; None for that of the source.
+        dtype: the dtype of the copy; None for that of the source.
     """
     span = TileSpan(0, frame.blocks, min(frame.block, frame.rows), start, columns or frame.columns)
-    tile = load_part(source, frame, span, wanted)
+    tile = load_part(source, frame, span, dtype)
     matrix = SbufMatrix(tile, frame.rows, frame.block, frame.is_replicated)
     return TensorPlace(matrix, frame.shape, frame.steps(), (0, 0))
 
 
-def load_part(source: TensorPlace, frame: Frame, part: TileSpan, wanted: Any = None) -> Tensor:
+def load_part(source: TensorPlace, frame: Frame, part: TileSpan, dtype: Any = None) -> Tensor:
     """A copy in SBUF of a span of a frame: a tile [partitions, blocks, columns].
 
-    The last block of the frame may fill fewer partitions.
+    The last block of the frame may fill fewer partitions. The dtype is the source's by default.
     """
-    dtype = source.storage.tile.dtype if source.is_on_chip else source.storage.dtype
-    tile = new((part.partitions, part.blocks, part.columns), wanted or dtype)
-    if frame.columns == 1 and part.blocks == frame.blocks and _is_line(source, frame):
-        _fill_from_line(source, frame, tile)
+    source_dtype = source.storage.tile.dtype if source.is_on_chip else source.storage.dtype
+    tile = new((part.partitions, part.blocks, part.columns), dtype or source_dtype)
+    if frame.columns == 1 and part.blocks == frame.blocks and _is_contiguous_column(source, frame):
+        _fill_from_contiguous(source, frame, tile)
     elif is_straight(source, frame) and not is_aligned(source, frame.flipped()):
         _fill_straight(source, frame, tile, part)
     else:
@@ -99,74 +99,77 @@ def load_part(source: TensorPlace, frame: Frame, part: TileSpan, wanted: Any = N
 
 
 def _fill_straight(source: TensorPlace, frame: Frame, tile: Tensor, part: TileSpan) -> None:
-    """Fill a tile with blocks that need no transpose; transfers from HBM convert."""
+    """Fill a tile with blocks that need no transpose; transfers from HBM convert dtypes."""
     dtype = source.storage.tile.dtype if source.is_on_chip else source.storage.dtype
-    full = min(part.blocks, frame.rows // frame.block - part.block)
-    groups = [(0, full, frame.block)] if full > 0 else []
-    groups += [(full, 1, frame.rows % frame.block)] if full < part.blocks else []
+    full_blocks = min(part.blocks, frame.rows // frame.block - part.block)
+    groups = [(0, full_blocks, frame.block)] if full_blocks > 0 else []
+    groups += [(full_blocks, 1, frame.rows % frame.block)] if full_blocks < part.blocks else []
     for number, blocks, rows in groups:
         span = TileSpan(part.block + number, blocks, rows, part.start, part.columns)
-        here = tile[:rows, number : number + blocks]
+        target = tile[:rows, number : number + blocks]
         if not source.is_on_chip and varies_along_columns(source, frame):
-            fill_tile(here, source, frame, span)
+            fill_tile(target, source, frame, span)
             continue
         rows_tile = load_tile(source, frame, span, dtype)
-        nisa.tensor_copy(dst=here, src=widened(rows_tile, tuple(here.shape)))
+        nisa.tensor_copy(dst=target, src=widened(rows_tile, tuple(target.shape)))
 
 
 def load_repeated(row: TensorPlace, frame: Frame, partitions: int) -> Tensor:
     """A row in HBM loaded onto each partition by one transfer: [partitions, 1, columns]."""
-    wide = TensorPlace(row.storage, (partitions, *row.shape), ((0,), *row.steps), row.offset)
+    repeated = TensorPlace(row.storage, (partitions, *row.shape), ((0,), *row.steps), row.offset)
     dims = tuple(dim + 1 for dim in frame.f_dims)
-    frame_wide = Frame(wide.shape, (0,), dims, partitions)
-    return load_tile(
-        wide, frame_wide, TileSpan(0, 1, partitions, 0, frame.columns), row.storage.dtype
-    )
+    repeated_frame = Frame(repeated.shape, (0,), dims, partitions)
+    span = TileSpan(0, 1, partitions, 0, frame.columns)
+    return load_tile(repeated, repeated_frame, span, row.storage.dtype)
 
 
-def _is_line(source: TensorPlace, frame: Frame) -> bool:
-    """True if a single column lies contiguously in HBM."""
-    line = axes_along(source, frame.p_dims)
-    is_whole = frame.block == P and P < frame.rows <= P * P
-    return not source.is_on_chip and is_whole and len(line) == 1 and line[0][1] == (1,)
+def _is_contiguous_column(source: TensorPlace, frame: Frame) -> bool:
+    """True if the rows of a frame, from more than 1 to 128 blocks, lie contiguously in HBM.
+
+    They then are a single column.
+    """
+    axes = axes_along(source, frame.p_dims)
+    has_blocks = frame.block == P and P < frame.rows <= P * P
+    return not source.is_on_chip and has_blocks and len(axes) == 1 and axes[0][1] == (1,)
 
 
-def _fill_from_line(source: TensorPlace, frame: Frame, tile: Tensor) -> None:
+def _fill_from_contiguous(source: TensorPlace, frame: Frame, tile: Tensor) -> None:
     """Fill a column from contiguous elements in HBM: loaded as rows, then transposed."""
-    blocks, rest = divmod(frame.rows, P)
+    blocks, last_rows = divmod(frame.rows, P)
     rows = new((blocks, P), tile.dtype)
     view = tiles.strided(source.storage, [(P, blocks), (1, P)], source.offset[0])
     nisa.dma_copy(dst=rows, src=view)
     flipped = new((P, blocks), tile.dtype, nl.psum)
     nisa.nc_transpose(dst=flipped, data=rows)
     nisa.tensor_copy(dst=tile[:, :blocks, 0], src=flipped)
-    if rest:
-        last = tiles.strided(source.storage, [(1, rest), (1, 1)], source.offset[0] + blocks * P)
-        nisa.dma_copy(dst=tile[:rest, blocks], src=last)
+    if last_rows:
+        start = source.offset[0] + blocks * P
+        last = tiles.strided(source.storage, [(1, last_rows), (1, 1)], start)
+        nisa.dma_copy(dst=tile[:last_rows, blocks], src=last)
 
 
 def is_straight(source: TensorPlace, frame: Frame) -> bool:
-    """True if the frame's columns lie in runs, so that no transpose is needed."""
+    """True if transfers can load the frame's columns as they lie, without a transpose."""
     if source.is_on_chip:
         return has_loadable_columns(source, frame)
-    if frame.columns == 1 and _is_line(source, frame):
+    if frame.columns == 1 and _is_contiguous_column(source, frame):
         return False
     inner = frame.f_dims[-1:]
     return not inner or source.steps[inner[0]] in ((1,), (0,)) or frame.columns == 1
 
 
 def _fill_transposed(source: TensorPlace, frame: Frame, tile: Tensor, part: TileSpan) -> None:
-    """Fill a tile with transposed blocks; each load has at most `_LOADED_BYTES` a partition."""
+    """Fill a tile with transposed blocks; each load has at most `_LOADED_BYTES` per partition."""
     across = frame.flipped()
-    most = max(_LOADED_BYTES // tile.dtype.itemsize // frame.block, 1)
-    if part.blocks > most and not frame.is_replicated:
-        for at, blocks in tiles.pieces(part.blocks, most):
-            here = replace(part, block=part.block + at, blocks=blocks)
-            _fill_transposed(source, frame, tile[:, at : at + blocks], here)
+    blocks_at_once = max(_LOADED_BYTES // tile.dtype.itemsize // frame.block, 1)
+    if part.blocks > blocks_at_once and not frame.is_replicated:
+        for at, blocks in tiles.pieces(part.blocks, blocks_at_once):
+            smaller_part = replace(part, block=part.block + at, blocks=blocks)
+            _fill_transposed(source, frame, tile[:, at : at + blocks], smaller_part)
         return
     begin = part.block * frame.block
     length = min(frame.rows - begin, part.blocks * frame.block)
-    full, rest = divmod(length, frame.block)
+    full_blocks, last_rows = divmod(length, frame.block)
     for at, width in tiles.pieces(part.columns, P):
         if frame.is_replicated:  # a repeated column becomes the same row on all partitions
             lines = _load_rows(source, across, TileSpan(0, 1, width, 0, 1), part.start + at)
@@ -175,9 +178,9 @@ def _fill_transposed(source: TensorPlace, frame: Frame, tile: Tensor, part: Tile
             lines = _load_rows(
                 source, across, TileSpan(0, 1, width, begin, length), part.start + at
             )
-        together = max(1, _BANK_BYTES // lines.dtype.itemsize // width)
-        groups = [(b, min(together, full - b), frame.block) for b in range(0, full, together)]
-        groups += [(full, 1, rest)] if rest else []
+        in_bank = max(1, _BANK_BYTES // lines.dtype.itemsize // width)
+        groups = [(*piece, frame.block) for piece in tiles.pieces(full_blocks, in_bank)]
+        groups += [(full_blocks, 1, last_rows)] if last_rows else []
         for first, blocks, rows in groups:
             flipped = new((rows, blocks, width), lines.dtype, nl.psum)
             for number in range(blocks):
@@ -188,11 +191,14 @@ def _fill_transposed(source: TensorPlace, frame: Frame, tile: Tensor, part: Tile
 
 
 def _load_rows(source: TensorPlace, across: Frame, part: TileSpan, row: int) -> Tensor:
-    """Rows of a source from `row` on, loaded as they lie: [rows, 1, columns of the span]."""
+    """Rows of a source from `row` on, in the frame `across`: [rows, 1, columns of the span].
+
+    A view of SBUF if they lie so, else loaded.
+    """
     if row % P == 0 and is_aligned(source, across):
-        lines_there = slice_of(source, across, replace(part, block=row // P))
-        if lines_there is not None and lines_there.shape[2] == part.columns:
-            return lines_there
+        view = slice_of(source, across, replace(part, block=row // P))
+        if view is not None and view.shape[2] == part.columns:
+            return view
     dtype = source.storage.tile.dtype if source.is_on_chip else source.storage.dtype
     lines = load_tile(source, across, part, dtype, row)
     if lines.shape[2] == part.columns:
@@ -201,9 +207,9 @@ def _load_rows(source: TensorPlace, across: Frame, part: TileSpan, row: int) -> 
 
 
 def is_fragmented(place: TensorPlace, value: Value) -> bool:
-    """True if a view on chip would take too many transfers to write in row-major order.
+    """True if `place`, a view on chip of `value`, takes too many transfers to write row-major.
 
-    Its operand is then written first, and the view is read from HBM.
+    The view's operand is then written first, and the view is read from HBM.
     """
     if not place.is_on_chip:
         return False
@@ -220,18 +226,21 @@ def write_dense(place: TensorPlace, value: Value) -> Tensor:
 
 
 def write_all(place: TensorPlace, value: Value, target: TensorPlace) -> None:
-    """Store a value at a place in HBM; transposed where its runs there lie across partitions."""
+    """Store a value at a place in HBM, from its place in HBM or SBUF.
+
+    It is transposed if neighbouring elements of the target lie on neighbouring partitions.
+    """
     if not place.is_on_chip:
         _copy_in_hbm(place, target)
         return
     frame = replace(frame_of(place), is_replicated=False)  # one row is enough
-    long = [dim for dim, n in enumerate(value.shape) if n > 1]
-    inner = min(reversed(long), key=lambda dim: target.steps[dim], default=-1)
+    long_dims = [dim for dim, n in enumerate(value.shape) if n > 1]
+    inner = min(reversed(long_dims), key=lambda dim: target.steps[dim], default=-1)
     if inner in frame.p_dims and frame.columns > 1:
         frame = Frame(value.shape, frame.f_dims, tuple(sorted(frame.p_dims)))
         _write_transposed(place, frame, target)
         return
-    if frame.columns == 1 and place.is_on_chip and _write_as_line(place, frame, target):
+    if frame.columns == 1 and _try_write_contiguous(place, frame, target):
         return
     for span in tile_spans(frame, 0, frame.columns, 1, _WRITTEN_ELEMENTS):
         tile = slice_of(place, frame, span) if is_aligned(place, frame) else None
@@ -243,41 +252,48 @@ def write_all(place: TensorPlace, value: Value, target: TensorPlace) -> None:
 
 
 def _copy_in_hbm(place: TensorPlace, target: TensorPlace) -> None:
-    """Copy from HBM to HBM by one transfer, or transposed if it makes both sides contiguous."""
-    both = [(*here, *there) for here, there in zip(place.steps, target.steps, strict=True)]
-    along = merge_axes(place.shape, both) or [(1, (1, 1))]
-    runs_at = next((at for at, (_, (step, _)) in enumerate(along[:-1]) if step == 1), None)
-    if runs_at is None or place.storage.dtype.itemsize == 1:
-        _copy(place, target, along)
+    """Copy from HBM to HBM by one transfer; transposed if that makes both sides contiguous."""
+    strides = [(*src, *dst) for src, dst in zip(place.steps, target.steps, strict=True)]
+    axes = merge_axes(place.shape, strides) or [(1, (1, 1))]
+    # The axis along which the source is contiguous, if that is not the last one.
+    src_axis = next((at for at, (_, (step, _)) in enumerate(axes[:-1]) if step == 1), None)
+    if src_axis is None or place.storage.dtype.itemsize == 1:
+        _copy(place, target, axes)
         return
-    matrix = along[runs_at], along[-1]
-    others = [axis for at, axis in enumerate(along[:-1]) if at != runs_at]
+    matrix = axes[src_axis], axes[-1]
+    outer_axes = [axis for at, axis in enumerate(axes[:-1]) if at != src_axis]
     shape = tuple(length for length, _ in matrix)
     frame = Frame(shape, (0,), (1,))
-    for index in product(*(range(length) for length, _ in others)):
-        start, goal = (
-            first + sum(i * steps[side] for i, (_, steps) in zip(index, others, strict=True))
+    for index in product(*(range(length) for length, _ in outer_axes)):
+        src_offset, dst_offset = (
+            first + sum(i * steps[side] for i, (_, steps) in zip(index, outer_axes, strict=True))
             for side, first in enumerate((place.offset[0], target.offset[0]))
         )
-        here, there = (tuple((steps[side],) for _, steps in matrix) for side in (0, 1))
-        source = TensorPlace(place.storage, shape, here, (start,))
-        _write_transposed(source, frame, TensorPlace(target.storage, shape, there, (goal,)))
+        src_steps, dst_steps = (tuple((steps[side],) for _, steps in matrix) for side in (0, 1))
+        source = TensorPlace(place.storage, shape, src_steps, (src_offset,))
+        part = TensorPlace(target.storage, shape, dst_steps, (dst_offset,))
+        _write_transposed(source, frame, part)
 
 
-def _copy(place: TensorPlace, target: TensorPlace, along: list[tuple[int, Step]]) -> None:
+def _copy(place: TensorPlace, target: TensorPlace, axes: list[tuple[int, Step]]) -> None:
     """Copy from HBM to HBM by one transfer, over axes with the strides of both sides."""
-    source, goal = (
+    src, dst = (
         tiles.strided(
-            place.storage, [(steps[side], length) for length, steps in along], place.offset[0]
+            side_place.storage,
+            [(steps[side], length) for length, steps in axes],
+            side_place.offset[0],
         )
-        for side, place in enumerate((place, target))
+        for side, side_place in enumerate((place, target))
     )
-    nisa.dma_copy(dst=goal, src=source)
+    nisa.dma_copy(dst=dst, src=src)
 
 
-def _write_as_line(place: TensorPlace, frame: Frame, target: TensorPlace) -> bool:
-    """Write a single column of whole blocks contiguously, transposed; False if it does not suit."""
-    blocks, rest = divmod(frame.rows, P)
+def _try_write_contiguous(place: TensorPlace, frame: Frame, target: TensorPlace) -> bool:
+    """Write a single column of several blocks, transposed, to contiguous elements of HBM.
+
+    False if the column or the target does not lie so.
+    """
+    blocks, last_rows = divmod(frame.rows, P)
     if frame.block != P or not 1 < blocks <= P or not is_aligned(place, frame):
         return False
     if axes_along(target, frame.p_dims) != [(frame.rows, (1,))]:
@@ -290,10 +306,10 @@ def _write_as_line(place: TensorPlace, frame: Frame, target: TensorPlace) -> boo
     rows = copied(flipped, flipped.dtype)
     start = target.offset[0]
     nisa.dma_copy(dst=tiles.strided(target.storage, [(P, blocks), (1, P)], start), src=rows)
-    if rest:
-        last = slice_of(place, frame, TileSpan(blocks, 1, rest, 0, 1))
+    if last_rows:
+        last = slice_of(place, frame, TileSpan(blocks, 1, last_rows, 0, 1))
         if last is not None:
-            view = tiles.strided(target.storage, [(1, rest), (1, 1)], start + blocks * P)
+            view = tiles.strided(target.storage, [(1, last_rows), (1, 1)], start + blocks * P)
             nisa.dma_copy(dst=view, src=last[:, 0])
     return True
 
@@ -302,10 +318,10 @@ def _write_transposed(place: TensorPlace, frame: Frame, target: TensorPlace) -> 
     """Write a place transposed to HBM, 128 rows of the frame at a time."""
     dtype = place.storage.tile.dtype if place.is_on_chip else place.storage.dtype
     across = frame.flipped()
-    most = max(_LINE_BYTES // dtype.itemsize // across.block, 1)
+    blocks_at_once = max(_LINE_BYTES // dtype.itemsize // across.block, 1)
     for start in range(0, frame.rows, P):
         rows = min(P, frame.rows - start)
-        for first, blocks in tiles.pieces(across.blocks, most):
+        for first, blocks in tiles.pieces(across.blocks, blocks_at_once):
             at = first * across.block
             width = min(blocks * across.block, across.rows - at)
             tile = new((rows, 1, width), dtype)
@@ -326,9 +342,9 @@ def _transpose_columns(
         block: the block of the matrix that holds the first row.
     """
     rows, _, total = tile.shape
-    together = max(1, _BANK_BYTES // tile.dtype.itemsize // across.block)
-    for at in range(0, total, together * across.block):
-        width = min(together * across.block, total - at)
+    rows_in_bank = max(1, _BANK_BYTES // tile.dtype.itemsize // across.block) * across.block
+    for at in range(0, total, rows_in_bank):
+        width = min(rows_in_bank, total - at)
         flipped = new((rows, width), tile.dtype, nl.psum)
         for begin, partitions in tiles.pieces(width, across.block):
             number = block + (at + begin) // across.block
@@ -340,7 +356,7 @@ def _transpose_columns(
 def _load_columns(
     source: TensorPlace, across: Frame, block: int, partitions: int, start: int, columns: int
 ) -> Tensor:
-    """Columns of a block of a matrix in SBUF, loaded if they are elsewhere."""
+    """Columns of a block of a matrix, [partitions, columns]: a view of SBUF, else loaded."""
     span = TileSpan(block, 1, partitions, start, columns)
     data = slice_of(source, across, span) if is_aligned(source, across) else None
     if data is None or data.shape[2] != columns:
