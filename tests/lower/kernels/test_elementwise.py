@@ -127,3 +127,11 @@ def test_a_truth_value_between_two_operations_is_0_or_1(name):
     holds = {"add": 0b0111, "subtract": 0b0110, "multiply": 0b0001, "maximum": 0b0111}[name]
     expected = [int(digit) for digit in f"{holds:04b}"]
     assert truth.view(np.uint8).tolist() == number.tolist() == expected
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2"])
+def test_cube_roots_of_all_magnitudes(target):
+    x = np.array([1e-38, -1e-30, 1e-12, 27.0, -1e20, 3e38, np.inf, np.nan, 0.0], np.float32)
+    g = Graph()
+    g.outputs = [g.elementwise("cbrt", g.input(x.shape, "float32"))]
+    np.testing.assert_allclose(evaluate(g, [x], target)[0], np.cbrt(x), rtol=2e-6)

@@ -260,13 +260,9 @@ def _for_small_x(x: Tensor, large: Tensor, small: Tensor, u: Tensor) -> Tensor:
 
 @on_tiles(functions.Cbrt)
 def _cbrt(node: Node, into: Into, tile: Tensor) -> Tensor:
-    """``e ** (log(x) / 3)``, and one step of Newton's method."""
+    """``sign(x) abs(x) ** (1 / 3)``."""
     del node
-    size = _clip(_activation(nl.abs, tile), 2.0**-64, 2.0**64)
-    root = _activation(nl.exp, alu(nl.multiply, _activation(nl.log, size), 1 / 3))
-    quotient = alu(nl.multiply, size, _inverse(alu(nl.multiply, root, root)))
-    correction = alu(nl.multiply, alu(nl.subtract, quotient, root), 1 / 3)
-    root = alu(nl.add, root, correction)
+    root = alu(nl.power, _activation(nl.abs, tile), 1 / 3)
     return alu(nl.multiply, root, _activation(nl.sign, tile), into)
 
 
