@@ -247,6 +247,12 @@ def test_a_model_that_knows_distances_alone_has_no_longest_sequence():
     found.check_length(10**6)
 
 
+def test_falcon_was_trained_on_2048_tokens_where_the_file_does_not_say():
+    config = {key: value for key, value in FALCON_7B.items() if "position" not in key}
+    assert of(config).max_positions == 2048
+    assert of({**config, "max_position_embeddings": 4096}).max_positions == 4096
+
+
 def test_rotary_positions_and_linear_biases_go_on_beyond_those_of_training():
     for config in (LLAMA, {**LLAMA, "model_type": "falcon", "alibi": True}):
         found = of(config)

@@ -17,6 +17,7 @@ from trnsim.workload.families import (
     images_and_texts,
     texts_to_texts,
 )
+from trnsim.workload.families.dialects import DEFAULTS
 from trnsim.workload.families.keys import ConfigGap, ConfigKeys
 from trnsim.workload.model_names import model_name
 from trnsim.workload.quantization import bits_of, with_listed_bits
@@ -124,6 +125,7 @@ def longest(keys: ConfigKeys, model_type: str) -> tuple[int, str]:
     The length is 0 where no key states it, and for T5, whose positions are relative.
     """
     inside = ""
+    keys = ConfigKeys({**DEFAULTS.get(model_type, {}), **keys.config}, keys.file, keys.inside)
     if model_type in (*images.PAIRS, *images.TEXTS):
         inside = "text_config." if model_type in images.PAIRS else ""
         keys = images.texts_of(keys, model_type)

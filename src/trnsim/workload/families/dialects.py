@@ -125,6 +125,7 @@ DEFAULTS: Final[dict[str, dict[str, Any]]] = {
     },
     "exaone4": {**_WINDOW, **_KV_32},
     "exaone_moe": {**_WINDOW, **_KV_32, "num_shared_experts": 1, "first_k_dense_replace": 1},
+    "falcon": {"max_position_embeddings": 2048},
     "gemma": _KV_16,
     "gemma2": {**_WINDOW, "num_key_value_heads": 4},
     "gemma3_text": {**_WINDOW, "num_key_value_heads": 4},
