@@ -25,6 +25,8 @@ from trnsim.memory.storage import Memory, PlacedStorage, Storage
 from trnsim.memory.tile import Tile
 
 _NDARRAY = "nki.language.ndarray"
+_BYTE: Final = np.dtype(np.uint8)
+"""numpy finds a dtype for the type `np.uint8` anew in each call."""
 
 
 @dataclass(slots=True)
@@ -136,7 +138,7 @@ class CoreMemory:
         nbytes, pitch, layout = size
         if memory is Memory.HBM:
             self.hbm.scratchpad += nbytes
-        data = np.empty(nbytes, np.uint8) if self._has_values else None
+        data = np.empty(nbytes, _BYTE) if self._has_values else None
         line = user_line(above=len(("allocate", "ndarray")))
         storage = Storage(memory, nbytes, pitch, name=name, line=line, data=data)
         storage.allocated_as = dtype, layout.pattern

@@ -102,6 +102,7 @@ class Executable:
         filled = inputs.union(captures[0].initial_bytes)
         self._starts_full = {s.serial for s in self._careful if s.serial in filled}
         self._bound = (*input_lives, *results)
+        self._release()
         self._results = results
         self._lock = Lock()
         self.watches_races = len(captures) > 1 and _may_race(captures, careful)
@@ -183,10 +184,7 @@ class Executable:
                     raise self._unwritten_shared[0]
                 masks = [life.storage.written for life in self._results]
             finally:
-                for life in self._bound:
-                    if life is not None:
-                        set_bytes(life, None)
-                        life.storage.changed = None
+                self._release()
         return [Result(*pair) for pair in zip(results, masks, strict=True)]
 
     def _run(self, watcher: Watcher | None, *, is_exclusive: bool) -> None:
@@ -230,11 +228,18 @@ class Executable:
         results = [np.empty(life.storage.nbytes, np.uint8) for life in self._results]
         for life, data in zip(self._bound, (*inputs, *results), strict=True):
             if life is not None:
-                set_bytes(life, data)
+                life.storage.data = data  # its tiles have no arrays since `_release`
         for life, mask in zip(self._bound, changed, strict=False):
             if life is not None:
                 life.storage.changed = mask
         return results
+
+    def _release(self) -> None:
+        """Let go of the bytes of inputs and results."""
+        for life in self._bound:
+            if life is not None:
+                set_bytes(life, None)
+                life.storage.changed = None
 
 
 def _meets(instruction: Instruction) -> bool:
