@@ -578,3 +578,28 @@ def test_shared_tensors_of_a_body_are_those_of_both_cores(random):
 
     x = random((8, 4))
     np.testing.assert_array_equal(trnsim.run(kernel[2], x, target="trn2").outputs, x)
+
+
+@pytest.mark.parametrize("step", [0, 1])
+def test_tensors_at_addresses_are_known_by_their_address(step):
+    @nki.jit
+    def kernel(x):
+        tile, turns = nl.load(x), []
+
+        def body(_):
+            turns.append(1)
+            place = (0, 8192 + 256 * step * len(turns))
+            made = nl.ndarray(x.shape, x.dtype, buffer=nl.sbuf, address=place)
+            nisa.tensor_scalar(made, tile, op0=nl.add, operand0=1.0)
+            nisa.tensor_copy(tile, made)
+
+        nl.fori_loop(0, 3, body)
+        nl.store(x, tile)
+        return x
+
+    x = np.zeros((4, 4), np.float32)
+    if not step:
+        np.testing.assert_array_equal(trnsim.run(kernel, x).outputs, 3)
+        return
+    with pytest.raises(IllegalInstruction, match="tensor_scalar in a later turn"):
+        trnsim.run(kernel, x)

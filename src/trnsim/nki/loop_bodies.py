@@ -99,9 +99,11 @@ def _parts(value: object, nesting: Nesting) -> object:
     number, as another core may have allocated it.
     """
     if isinstance(value, Tile):
-        storage, serial = value.storage, value.storage.root_serial
+        storage, serial = value.storage, value.storage.serial
         which: object = serial
-        if storage.is_shared and not storage.is_argument:
+        if storage.is_placed:
+            which = storage.memory  # its pattern has its address
+        elif storage.is_shared and not storage.is_argument:
             which = None
         elif serial > nesting.since:
             which = "turn", nesting.depth(serial)
