@@ -135,3 +135,17 @@ def test_cube_roots_of_all_magnitudes(target):
     g = Graph()
     g.outputs = [g.elementwise("cbrt", g.input(x.shape, "float32"))]
     np.testing.assert_allclose(evaluate(g, [x], target)[0], np.cbrt(x), rtol=2e-6)
+
+
+@pytest.mark.parametrize("name", ["remainder", "floor_remainder"])
+@pytest.mark.parametrize("divisor", [3e-26, np.full(3, 3e-26, np.float32)], ids=["number", "tile"])
+def test_remainders_of_tiny_numbers_have_the_sign_of_their_operand(name, divisor):
+    x = np.array([1.1e-25, -1.1e-25, 1e-26], np.float32)
+    g = Graph()
+    left = g.input(x.shape, "float32")
+    is_number = isinstance(divisor, float)
+    right = divisor if is_number else g.input(x.shape, "float32")
+    g.outputs = [g.elementwise(name, left, right)]
+    expected = {"remainder": np.fmod, "floor_remainder": np.mod}[name](x, np.float32(divisor))
+    found = evaluate(g, [x] if is_number else [x, divisor])[0]
+    np.testing.assert_allclose(found, expected, rtol=1e-3)

@@ -387,22 +387,27 @@ def _remainder(node: Node, into: Into, left: Operand, right: Operand) -> Tensor:
     """``left - right * trunc(left / right)``, of the sign of `left`."""
     del node, into
     remainder = _signed_remainder(left, right)
-    sign = math.copysign(1.0, left) if is_number(left) else _activation(nl.sign, left)
+    sign = _sign(left)
     size = abs(right) if is_number(right) else _activation(nl.abs, right)
     step = sign * size if is_number(left) and is_number(right) else alu(nl.multiply, sign, size)
-    return _without_sign_change(remainder, left, step)
+    return _without_sign_change(remainder, sign, step)
 
 
 @on_tiles(arithmetic.FloorRemainder)
 def _floor_remainder(node: Node, into: Into, left: Operand, right: Operand) -> Tensor:
     """``left - right * floor(left / right)``, of the sign of `right`."""
     del node, into
-    return _without_sign_change(_signed_remainder(left, right), right, right)
+    return _without_sign_change(_signed_remainder(left, right), _sign(right), right)
 
 
-def _without_sign_change(remainder: Tensor, signed: Operand, step: Operand) -> Tensor:
-    """`remainder`, plus `step` where the signs of `remainder` and `signed` differ."""
-    is_opposite = alu(nl.less, alu(nl.multiply, remainder, signed), 0.0, _new_mask)
+def _sign(value: Operand) -> Operand:
+    """1 or -1, by the sign of the value; 0 for a zero in a tile."""
+    return math.copysign(1.0, value) if is_number(value) else _activation(nl.sign, value)
+
+
+def _without_sign_change(remainder: Tensor, sign: Operand, step: Operand) -> Tensor:
+    """`remainder`, plus `step` where the remainder has another sign than `sign`."""
+    is_opposite = alu(nl.less, alu(nl.multiply, remainder, sign), 0.0, _new_mask)
     further = alu(nl.add, remainder, step)
     nisa.tensor_copy_predicated(dst=remainder, src=further, predicate=is_opposite)
     return remainder
