@@ -1,8 +1,10 @@
 """Tiles that are made once."""
 
 import numpy as np
+import pytest
 from made_graphs import Made
 
+from trnsim.compiler.program import evaluate_program
 from trnsim.lower.emit.constants import Constants
 
 
@@ -27,3 +29,24 @@ def test_a_row_that_several_operations_add_is_loaded_once():
     assert loaded < twice.count("dma_copy")
     made.check(*sums)
     assert np.isfinite(loaded)
+
+
+@pytest.mark.parametrize("is_given", [True, False])
+def test_a_column_in_many_runs_is_laid_out_by_few_transfers(is_given):
+    """A number for each of 32 groups, repeated over its ten channels; given, or a sum of them."""
+    made = Made()
+    x = made.given(1, 32, 10, 600)
+    numbers = made.given(1, 32) if is_given else made.graph.reduce("add", x, [3])
+    if not is_given:
+        numbers = made.graph.reduce("add", numbers, [2])
+    channels = made.graph.reduce("maximum", x, [3])
+    wide = made.graph.broadcast_in_dim(numbers, x.shape, (0, 1))
+    largest = made.graph.broadcast_in_dim(channels, x.shape, (0, 1, 2))
+    found = made.of("multiply", made.of("subtract", x, largest), wide)
+    made.graph.outputs = [found]
+    (result,) = evaluate_program(made.graph, made.arrays)
+    array = made.arrays[0].astype(np.float64)
+    given = made.arrays[1] if is_given else array.sum((2, 3))
+    expected = (array - array.max(3, keepdims=True)) * given[:, :, None, None]
+    np.testing.assert_allclose(result, expected, rtol=1e-3, atol=1e-2)
+    assert made.opcodes(found).count("dma_copy") <= 40

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any
+from typing import Any, Final
 
 from trnsim.lower.emit.inputs import ProgramInputs
 from trnsim.lower.emit.places import transposing
-from trnsim.lower.emit.places.tensor_place import TensorPlace
+from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
 from trnsim.lower.emit.places.walk import (
     Frame,
+    axes_along,
     is_aligned,
     load_tile,
     repeat_partitions,
     tile_spans,
 )
+from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import P, Tensor, new
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
+
+_MANY_RUNS: Final = 8
+"""Runs of a column beyond which it is laid out in HBM first: each would be a transfer."""
 
 
 class Constants:
@@ -115,6 +120,8 @@ class Constants:
         dtype = vector.storage.tile.dtype if vector.is_on_chip else vector.storage.dtype
         if vector.is_on_chip and is_aligned(vector, frame.flipped()):
             vector = transposing.copy_in_frame(vector, frame)
+        elif count_row_runs(vector, frame) > _MANY_RUNS:
+            vector = _as_line(vector, dtype)
         tile = new((min(frame.block, frame.rows), frame.blocks, 1), dtype)
         for span in tile_spans(frame, 0, 1, frame.blocks, 1):
             part = load_tile(vector, frame, span, dtype)
@@ -123,3 +130,41 @@ class Constants:
             target = tile[: span.partitions, span.block : span.block + span.blocks]
             nisa.tensor_copy(dst=target, src=part)
         return tile
+
+
+def count_row_runs(place: TensorPlace, frame: Frame) -> int:
+    """The transfers that load the rows of a frame of one column, beside those of other blocks."""
+    axes = axes_along(place, frame.p_dims)
+    if not place.is_on_chip:
+        return prod(length for length, _ in axes[:-1])
+    is_even = len(axes) == 1 and axes[0][1] == (1, 0)
+    return 1 if is_even else prod(length for length, _ in axes)
+
+
+def _as_line(place: TensorPlace, dtype: Any) -> TensorPlace:
+    """A vector as contiguous elements in HBM, from HBM or from a column of SBUF."""
+    if place.is_on_chip:
+        place = _column_in_hbm(place, dtype)
+    line = nl.ndarray((prod(place.shape),), dtype=dtype, buffer=nl.shared_hbm)
+    target = in_hbm(line, place.shape)
+    pairs = [(step, n) for (step,), n in zip(place.steps, place.shape, strict=True)]
+    goals = [(step, n) for (step,), n in zip(target.steps, place.shape, strict=True)]
+    source = tiles.strided(place.storage, pairs, place.offset[0])
+    nisa.dma_copy(dst=tiles.strided(line, goals), src=source)
+    return target
+
+
+def _column_in_hbm(place: TensorPlace, dtype: Any) -> TensorPlace:
+    """The column of a matrix in SBUF that a vector is a part of, written to HBM whole."""
+    matrix = place.storage
+    full, rest = divmod(matrix.rows, matrix.block)
+    column = nl.ndarray((matrix.rows,), dtype=dtype, buffer=nl.shared_hbm)
+    tile, at = matrix.tile, place.offset[1]
+    if full:
+        target = tiles.strided(column, [(1, matrix.block), (matrix.block, full)])
+        nisa.dma_copy(dst=target, src=tile[:, :full, at])
+    if rest:
+        target = tiles.strided(column, [(1, rest)], full * matrix.block)
+        nisa.dma_copy(dst=target, src=tile[:rest, full, at])
+    steps = tuple((step[0],) for step in place.steps)
+    return TensorPlace(column, place.shape, steps, (place.offset[0],))

@@ -115,3 +115,26 @@ def test_windows_over_what_was_computed_are_copied_by_engines(target):
     elements = 8 * 56 * 56 + 9 * 8 * 28 * 28
     least_s = 3 * elements / float(arch.target(target).core.vector_clock_hz)
     assert compile(graph, target=target).device_time_s <= 1.5 * least_s + 60e-6
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
+def test_windows_over_images_in_hbm_are_loaded_with_what_lies_between(target):
+    build = Build()
+    windows = Windows((3, 3), (2, 2), (1, 1), (1, 1))
+    x = build.graph.input((8, 64, 56, 56), "bfloat16")
+    taps = windows.taps(build, windows.pad_to_windows(build, x, (28, 28)), (28, 28))
+    best = taps[0]
+    for tap in taps[1:]:
+        best = build.ew("maximum", best, tap)
+    build.graph.outputs = [best]
+    assert compile(build.graph, target=target).device_time_s <= 400e-6
+    small = Build()
+    x = small.graph.input((2, 5, 9, 31), "float32")
+    taps = windows.taps(small, windows.pad_to_windows(small, x, (5, 16)), (5, 16))
+    small.graph.outputs = [small.ew("maximum", taps[0], taps[5]), small.ew("negate", taps[8])]
+    (array,) = arrays_of(small.graph)
+    wide = np.pad(array, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    seen = [wide[:, :, a : a + 9 : 2, b : b + 31 : 2] for a, b in ((0, 0), (1, 2), (2, 2))]
+    found = evaluate_program(small.graph, [array])
+    np.testing.assert_array_equal(found[0], np.maximum(seen[0], seen[1]))
+    np.testing.assert_array_equal(found[1], -seen[2])

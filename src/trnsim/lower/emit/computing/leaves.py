@@ -37,6 +37,8 @@ NEAR_STRIDE: Final = 16
 """Largest stride at which elements are loaded together with the elements between them."""
 _STRIDED_LOAD_BYTES: Final = 16 * 1024
 """Maximum bytes of a partition of a load with a stride up to `NEAR_STRIDE`."""
+_MANY_ON_CHIP: Final = 32
+"""Transfers within SBUF beyond which two by way of HBM are faster: each waits for its issue."""
 _CHUNKS_BYTES: Final = 32 * 1024
 """Maximum bytes of a partition for chunks of all blocks."""
 
@@ -109,9 +111,14 @@ class Leaves:
         """The place of a leaf from which transfers can load the frame: dense, or transposed."""
         is_transposable = has_no_repeats(place) and is_aligned(place, self.frame.flipped())
         is_reachable = has_loadable_columns(place, self.frame) or is_transposable
-        if not is_reachable or count_transfers(place, self.frame) > MANY_TRANSFERS:
+        most = _MANY_ON_CHIP if place.is_on_chip and not is_transposable else MANY_TRANSFERS
+        if not is_reachable or count_transfers(place, self.frame) > most:
             return self._dense_leaf(*key)
-        if not has_no_repeats(place) or is_straight(place, self.frame):
+        if (
+            not has_no_repeats(place)
+            or is_straight(place, self.frame)
+            or has_near_columns(place, self.frame)
+        ):
             return place
         here = self.emission.residents.reframe(place, self.frame)
         self._note_place(key, here)
@@ -155,7 +162,8 @@ class Leaves:
         if self._is_in_parts:
             tile = load_span(place, self.frame, span, dtype)
         else:
-            tile = load_tile(place, self.frame, span, dtype)
+            near = load_near(place, self.frame, span, dtype)
+            tile = load_tile(place, self.frame, span, dtype) if near is None else near
         if is_row:
             self._columns[short] = tile
         return tile
@@ -205,10 +213,44 @@ def load_span(place: TensorPlace, frame: Frame, span: TileSpan, dtype: Any) -> T
     step = dims_along[0][1][0] if len(dims_along) == 1 else 1
     reach = (span.columns - 1) * step + 1
     if not 1 < step <= NEAR_STRIDE or reach * dtype.itemsize > _STRIDED_LOAD_BYTES:
-        return load_tile(place, frame, span, dtype)
+        near = load_near(place, frame, span, dtype)
+        return load_tile(place, frame, span, dtype) if near is None else near
     wide, frame_wide = _select_dims(place, frame, frame.p_dims, frame.columns * step)
     near = load_tile(wide, frame_wide, replace(span, start=span.start * step, columns=reach), dtype)
     return copied(near[:, :, ::step], dtype)
+
+
+def has_near_columns(place: TensorPlace, frame: Frame) -> bool:
+    """True if the last dimension of a frame's columns has a small stride in HBM."""
+    if place.is_on_chip or place.is_generated or place.is_pending or not frame.f_dims:
+        return False
+    inner = frame.f_dims[-1]
+    return place.shape[inner] > 1 and 1 < place.steps[inner][0] <= NEAR_STRIDE
+
+
+def load_near(place: TensorPlace, frame: Frame, span: TileSpan, dtype: Any) -> Tensor | None:
+    """A span whose last dimension has a small stride in HBM, loaded with what lies between.
+
+    Its rows are loaded whole, also those of which the span has a part. None for other strides, and
+    for rows that take too much of SBUF.
+    """
+    if not has_near_columns(place, frame):
+        return None
+    inner = frame.f_dims[-1]
+    width, (step,) = place.shape[inner], place.steps[inner]
+    first, reach = span.start // width, (width - 1) * step + 1
+    rows = -(-(span.start + span.columns) // width) - first
+    if rows * reach * span.blocks * dtype.itemsize > _STRIDED_LOAD_BYTES:
+        return None
+    dims = (*frame.p_dims, *(dim for dim in frame.f_dims if dim != inner))
+    wide, frame_wide = _select_dims(place, frame, dims, reach)
+    loaded = replace(span, start=first * reach, columns=rows * reach)
+    near = load_tile(wide, frame_wide, loaded, dtype)
+    shape = (span.partitions, span.blocks, rows, width)
+    every = near.reshape((*shape[:3], reach))[:, :, :, ::step]
+    whole = copied(every, dtype, new(shape, dtype)).reshape((*shape[:2], rows * width))
+    start = span.start - first * width
+    return whole[:, :, start : start + span.columns]
 
 
 def _select_dims(

@@ -41,6 +41,8 @@ _SUMS_BYTES: Final = 40 * 1024
 """Bytes of a partition for sums over chunks that do not fit in PSUM."""
 _MOST_WINDOWS: Final = 128
 """The most windows that are each transposed for themselves."""
+_LAID_OUT_ANEW: Final = 2
+"""The time of products over channels by that of their columns alone; assumed."""
 _FEWEST_COLUMNS: Final = 64
 """Columns whose time fewer columns take as well (trainium_inferentia2_arch.rst: ``max(N, 64)``)."""
 
@@ -48,7 +50,8 @@ _FEWEST_COLUMNS: Final = 64
 def is_kernel_gradient(node: Node) -> bool:
     """True if products over positions take less time than products over channels.
 
-    Each counts the columns that pass through the array.
+    Each counts the columns that pass through the array. Products over channels count twice: the
+    operands lie by what is the images of this convolution, and would be laid out anew.
     """
     operation: Any = node.operation
     image, kernel = (value.shape for value in node.values)
@@ -60,9 +63,9 @@ def is_kernel_gradient(node: Node) -> bool:
     columns, rows = image[0] * windows, ceil(kernel[0] / P)
     over_channels = taps * ceil(image[1] / P) * rows * max(columns, _FEWEST_COLUMNS)
     blocks = ceil(image[1] * taps / P)
-    transposes = windows * max(image[0], _FEWEST_COLUMNS) + kernel[0]
+    transposes = max(windows * image[0], _FEWEST_COLUMNS) + kernel[0]
     over_positions = blocks * (rows * max(columns, _FEWEST_COLUMNS) + transposes)
-    return over_positions < over_channels
+    return over_positions < _LAID_OUT_ANEW * over_channels
 
 
 def emit_kernel_gradient(emission: Emission, node: Node) -> None:
