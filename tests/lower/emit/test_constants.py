@@ -5,7 +5,9 @@ import pytest
 from made_graphs import Made
 
 from trnsim.compiler.program import evaluate_program
-from trnsim.lower.emit.constants import Constants
+from trnsim.lower.emit.constants import Constants, count_row_runs
+from trnsim.lower.emit.places.tensor_place import SbufMatrix, TensorPlace
+from trnsim.lower.emit.places.walk import Frame
 
 
 def test_a_tile_is_made_once_for_its_key():
@@ -50,3 +52,14 @@ def test_a_column_in_many_runs_is_laid_out_by_few_transfers(is_given):
     expected = (array - array.max(3, keepdims=True)) * given[:, :, None, None]
     np.testing.assert_allclose(result, expected, rtol=1e-3, atol=1e-2)
     assert made.opcodes(found).count("dma_copy") <= 40
+
+
+def test_a_vector_in_several_columns_of_sbuf_is_read_element_by_element():
+    frame = Frame((12, 40), (0, 1), ())
+    matrix = SbufMatrix(None, 40)
+    beside = TensorPlace(matrix, (12, 40), ((0, 1), (1, 0)), (0, 0))
+    assert count_row_runs(beside, frame) == 1
+    every_third = TensorPlace(matrix, (12,), ((3, 0),), (0, 0))
+    assert count_row_runs(every_third, Frame((12,), (0,), ())) == 12
+    along = TensorPlace(matrix, (40,), ((1, 0),), (0, 0))
+    assert count_row_runs(along, Frame((40,), (0,), ())) == 1

@@ -137,6 +137,8 @@ def count_row_runs(place: TensorPlace, frame: Frame) -> int:
     axes = axes_along(place, frame.p_dims)
     if not place.is_on_chip:
         return prod(length for length, _ in axes[:-1])
+    if place.storage.is_replicated or any(step[1] for _, step in axes):
+        return 1  # of several columns: no column to lay out
     is_even = len(axes) == 1 and axes[0][1] == (1, 0)
     return 1 if is_even else prod(length for length, _ in axes)
 
