@@ -32,7 +32,7 @@ from trnsim.nki import language as nl
 _CYCLES_OF_TWO_TENSORS: Final = 2.0
 """Cycles for each element of scalar_tensor_tensor."""
 _ON_THREE_DIMS = (arithmetic.Divide, arithmetic.Reciprocal, arithmetic.Square)
-"""Operations of several instructions that accept tiles of three dimensions."""
+"""Operations of several instructions that take tiles [partitions, blocks, columns] as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +43,18 @@ class ScaledOperation:
         op: the operator of `nki.language`.
         other: the number, or the value with a number for each partition.
         is_reversed: True for ``other <op> data``.
-        is_shift: True for the addition of a value, which an activation takes as its bias.
+        is_column_addition: True for ``data + column``, whose column an activation takes as bias.
     """
 
     data: Value
     op: Any
     other: Value | float
     is_reversed: bool
-    is_shift: bool
+    is_column_addition: bool
 
 
 def is_binary(node: Node) -> bool:
-    """True if one instruction of the Vector Engine computes a node of two operands."""
+    """True if an operator of the Vector Engine, in one instruction, computes a node."""
     operation = node.operation
     is_alu = isinstance(operation, Elementwise) and bool(operation.alu) and not operation.activation
     return _is_plain(node) and is_alu and type(operation) not in _ON_THREE_DIMS
@@ -67,7 +67,7 @@ def is_activation(node: Node) -> bool:
 
 
 def sides(node: Node) -> Iterator[tuple[Value, Value | float, bool]]:
-    """Each tensor operand, the other operand, and whether the other comes first."""
+    """(tensor operand, the other operand, whether the other comes first) for each tensor."""
     operation: Any = node.operation
     operands = [*node.operands, *([] if operation.number is None else [operation.number])]
     first, second = operands
@@ -78,7 +78,7 @@ def sides(node: Node) -> Iterator[tuple[Value, Value | float, bool]]:
 
 
 def as_scaled(node: Node, is_column: Callable[[Value], bool]) -> ScaledOperation | None:
-    """A node as an operation with a number or a column; else None."""
+    """A node as an operation with a number or with a value that `is_column` accepts; else None."""
     if not is_binary(node):
         return None
     operation: Any = node.operation
@@ -87,8 +87,8 @@ def as_scaled(node: Node, is_column: Callable[[Value], bool]) -> ScaledOperation
             if is_column(data):
                 continue
             op = getattr(nl, operation.alu)
-            is_shift = isinstance(operation, arithmetic.Add) and isinstance(other, Value)
-            return ScaledOperation(data, op, other, is_reversed, is_shift)
+            is_column_addition = isinstance(operation, arithmetic.Add) and isinstance(other, Value)
+            return ScaledOperation(data, op, other, is_reversed, is_column_addition)
     return None
 
 
@@ -97,18 +97,20 @@ Step = tuple[Any, Operand, bool]
 
 
 def compute_scaled(node: Node, data: Tensor, steps: list[Step], dst: Tensor | None) -> Tensor:
-    """Two operations with numbers or columns: one instruction; two for columns of more blocks."""
+    """The result of two operations with numbers or columns, as the tile of `node`.
+
+    One instruction computes both, unless a column has several blocks.
+    """
     if not are_single_block([operand for _, operand, _ in steps]):
         for op, operand, is_reversed in steps[:-1]:
-            data = _compute_apart(data, op, operand, is_reversed)
+            data = _compute_first_step(data, op, operand, is_reversed)
         op, operand, is_reversed = steps[-1]
         result, data = _result_and_data(node, data, dst)
         left, right = (operand, data) if is_reversed else (data, operand)
         binary(result, op, left, right)
         return result
     result, data = _result_and_data(node, data, dst)
-    # first, second: whether the operand comes first in its step.
-    (op0, operand0, first), (op1, operand1, second) = steps
+    (op0, operand0, is_reversed0), (op1, operand1, is_reversed1) = steps
     is_affine = (op0, op1) == (nl.multiply, nl.add)
     nisa.tensor_scalar(
         engine=unary_engine(result, data, is_on_scalar=is_affine),
@@ -116,10 +118,10 @@ def compute_scaled(node: Node, data: Tensor, steps: list[Step], dst: Tensor | No
         data=data,
         op0=op0,
         operand0=column(operand0),
-        reverse0=first,
+        reverse0=is_reversed0,
         op1=op1,
         operand1=column(operand1),
-        reverse1=second,
+        reverse1=is_reversed1,
     )
     return result
 
@@ -133,16 +135,18 @@ def compute_with(
     *,
     is_reversed: bool = False,
 ) -> Tensor:
-    """``(data <op0> column) <op1> second`` in one instruction, or in two if faster or needed."""
-    op0, operand, first = step
+    """``(data <op0> column) <op1> second`` in one instruction, or in two if faster or needed.
+
+    `step` has op0 and the column, `node` has op1; `is_reversed` swaps the sides of op1.
+    """
+    op0, operand, is_reversed0 = step
     operation: Any = node.operation
     op1 = getattr(nl, operation.alu)
-    is_fusible = are_single_block([operand]) and not is_number(second)
-    # both: both tensors are in PSUM.
-    both = is_fusible and data.buffer is nl.psum and second.buffer is nl.psum
-    is_one_shape = is_fusible and not both and tuple(second.shape) == tuple(data.shape)
-    if not is_one_shape or _is_apart(op0, data, second):
-        data = _compute_apart(data, op0, operand, first)
+    has_tensors = are_single_block([operand]) and not is_number(second)
+    are_in_psum = has_tensors and data.buffer is nl.psum and second.buffer is nl.psum
+    is_fusible = has_tensors and not are_in_psum and tuple(second.shape) == tuple(data.shape)
+    if not is_fusible or _is_faster_in_two(op0, data, second):
+        data = _compute_first_step(data, op0, operand, is_reversed0)
         result = new(shape_of([data, second]), dtype_of(node.result.dtype)) if dst is None else dst
         binary(result, op1, second if is_reversed else data, data if is_reversed else second)
         return result
@@ -152,7 +156,7 @@ def compute_with(
         data=data,
         op0=op0,
         operand0=column(operand),
-        reverse0=first,
+        reverse0=is_reversed0,
         op1=op1,
         operand1=widened(second, tuple(result.shape)),
         reverse1=is_reversed,
@@ -160,13 +164,21 @@ def compute_with(
     return result
 
 
-def _is_apart(op: Any, data: Tensor, other: Tensor) -> bool:
-    """True if two instructions on several engines end sooner than one on the Vector Engine."""
-    wide = new(data.shape)
-    pairs = balance.tensor_operand_times_s(wide, other)
-    firsts = balance.scalar_operand_times_s(data, wide) if op in SCALAR_ENGINE_OPERATORS else {}
+def _is_faster_in_two(op: Any, data: Tensor, other: Tensor) -> bool:
+    """True if two instructions on several engines end sooner than one on the Vector Engine.
+
+    The first has `op` and a column, the second the tensor `other`. One instruction is recorded in
+    the load of the Vector Engine if it is chosen.
+    """
+    intermediate = new(data.shape)
+    second_times_s = balance.tensor_operand_times_s(intermediate, other)
+    first_times_s = (
+        balance.scalar_operand_times_s(data, intermediate) if op in SCALAR_ENGINE_OPERATORS else {}
+    )
     fused = ((Engine.vector, balance.seconds(Engine.vector, data, _CYCLES_OF_TWO_TENSORS)),)
-    alternatives = [(first, second) for first in firsts.items() for second in pairs.items()]
+    alternatives = [
+        (first, second) for first in first_times_s.items() for second in second_times_s.items()
+    ]
     if balance.lightest_alternative(fused, *alternatives):
         return True
     balance.record_alternative(fused)
@@ -174,10 +186,10 @@ def _is_apart(op: Any, data: Tensor, other: Tensor) -> bool:
 
 
 def compute_shifted(node: Node, data: Tensor, shift: Operand, dst: Tensor | None) -> Tensor:
-    """``f(data + column)`` in one instruction of the Scalar Engine."""
+    """``f(data + column)`` in one instruction of the Scalar Engine; in two for several blocks."""
     operation: Any = node.operation
     if not are_single_block([shift]):
-        data = _compute_apart(data, nl.add, shift, False)
+        data = _compute_first_step(data, nl.add, shift, False)
         return apply(node, [data], dst)
     result, data = _result_and_data(node, data, dst)
     function = getattr(nl, operation.activation)
@@ -214,7 +226,8 @@ def _result_and_data(node: Node, data: Tensor, dst: Tensor | None) -> tuple[Tens
     return result, widened(data, tuple(result.shape))
 
 
-def _compute_apart(data: Tensor, op: Any, operand: Operand, is_reversed: bool) -> Tensor:
+def _compute_first_step(data: Tensor, op: Any, operand: Operand, is_reversed: bool) -> Tensor:
+    """``data <op> operand``, or with the sides swapped, by an instruction of its own."""
     result = new(shape_of([data, operand]))
     binary(result, op, operand if is_reversed else data, data if is_reversed else operand)
     return result
@@ -231,12 +244,12 @@ def reduce_rows(tile: Tensor, op: str, dst: Tensor) -> None:
     if tile.shape[2] == 1:
         nisa.tensor_copy(dst=dst, src=tile)
         return
-    sums = (Engine.vector, balance.seconds(Engine.vector, tile, 1.0))
-    # copies: the Scalar Engine copies each row, and sums it as it does.
-    copies = (Engine.scalar, balance.seconds(Engine.scalar, tile, 1.0))
-    alternatives: list[balance.Alternative] = [(sums,)]
+    on_vector = (Engine.vector, balance.seconds(Engine.vector, tile, 1.0))
+    # The Scalar Engine copies each row, and sums it as it does.
+    on_scalar = (Engine.scalar, balance.seconds(Engine.scalar, tile, 1.0))
+    alternatives: list[balance.Alternative] = [(on_vector,)]
     if op == "add" and tile.shape[1] == 1:
-        alternatives.append((copies,))
+        alternatives.append((on_scalar,))
     alternative = alternatives[balance.lightest_alternative(*alternatives)]
     balance.record_alternative(alternative)
     partitions, blocks, _ = dst.shape
@@ -254,6 +267,7 @@ def reduce_squares(tile: Tensor, dst: Tensor) -> None:
 
 
 def _sum_rows(op: Any, tile: Tensor, dst: Tensor) -> None:
+    """Write the sum of ``op`` of each row of a tile of one block, by the Scalar Engine."""
     partitions, _, columns = tile.shape
     nisa.activation_reduce(
         dst=new((partitions, columns), tile.dtype),
@@ -265,7 +279,10 @@ def _sum_rows(op: Any, tile: Tensor, dst: Tensor) -> None:
 
 
 def _is_plain(node: Node) -> bool:
-    """True if a node is of floating point, and one instruction or one of a few kinds below."""
+    """True if a node has floats alone, and an operator, a function, or a type of `_ON_THREE_DIMS`.
+
+    Conversions between floats count too; operations with a rule for tiles of their own do not.
+    """
     operation = node.operation
     if not all(value.type.is_floating for value in (node.result, *node.values)):
         return False
@@ -277,12 +294,12 @@ def _is_plain(node: Node) -> bool:
 
 
 def with_tile_operand(node: Node, operands: list[Operand], partitions: int) -> list[Operand]:
-    """The operands with a tile for a number that instructions cannot take.
+    """The operands, with a tile in place of the first if instructions cannot take it as a number.
 
     At least one operand must be a tile, and so must the predicate of a selection.
     """
-    is_choice = isinstance(node.operation, Select) and is_number(operands[0])
-    if is_choice or all(map(is_number, operands)):
+    is_number_predicate = isinstance(node.operation, Select) and is_number(operands[0])
+    if is_number_predicate or all(map(is_number, operands)):
         return [constant_tile(operands[0], node.values[0].dtype, partitions), *operands[1:]]
     return operands
 

@@ -56,7 +56,7 @@ def emit_image_concatenation(emission: Emission, node: Node) -> bool:
 def emit_returned_concatenation(emission: Emission, node: Node) -> bool:
     """Emit a concatenation that is an output with an operand on the chip; False for others.
 
-    The operand is written to its part of the result at once, not to HBM and then copied.
+    The operand is written to its part of the result directly, instead of to HBM and then copied.
     """
     if not emission.facts.is_output(node.result) or not all(node.result.shape):
         return False
@@ -67,7 +67,7 @@ def emit_returned_concatenation(emission: Emission, node: Node) -> bool:
     output = tiles.output(node.result.shape, node.result.dtype)
     joined, first = in_hbm(output, node.result.shape), 0
     for value, place in parts:
-        starts = [first if at == dim else 0 for at in range(len(value.shape))]
+        starts = [first if axis == dim else 0 for axis in range(len(value.shape))]
         write_all(place, value, joined.sliced(value.shape, starts, (1,) * len(starts)))
         first += value.shape[dim]
     emission.places[node.result.number] = [joined]
@@ -76,9 +76,9 @@ def emit_returned_concatenation(emission: Emission, node: Node) -> bool:
 
 def _is_of_images(emission: Emission, node: Node) -> bool:
     """True if a convolution or pooling reads the result, directly or after elementwise nodes."""
-    waiting, visited = [node.result], set[int]()
-    while waiting:
-        value = waiting.pop()
+    pending, visited = [node.result], set[int]()
+    while pending:
+        value = pending.pop()
         if value.number in visited:
             continue
         visited.add(value.number)
@@ -86,16 +86,16 @@ def _is_of_images(emission: Emission, node: Node) -> bool:
             if is_by_channels(reader, value):
                 return True
             if reader.kind is Kind.ELEMENTWISE and reader.result.shape == value.shape:
-                waiting.append(reader.result)
+                pending.append(reader.result)
     return False
 
 
 def _place_operand(emission: Emission, value: Value, target: TensorPlace) -> None:
-    """Put a value into its part of the result: computed there, or moved."""
+    """Put a value into `target`, its part of the result: computed there, or copied."""
     frame = Frame(value.shape, (1,), (0, *range(2, len(value.shape))))
     if _try_compute_in_place(emission, value, target, frame):
         return
-    source = _source(emission, value, frame)
+    source = _source_place(emission, value, frame)
     for span in tile_spans(frame, 0, frame.columns, 1, _TRANSFER_ELEMENTS):
         if source.is_on_chip:
             _copy_from_chip(source, target, frame, span)
@@ -117,16 +117,16 @@ def _try_compute_in_place(
     if emission.unconverted_place(value) is not None:
         return False
     evaluation = Evaluation(emission, value, places[0] if places else None)
-    is_whole = not target.is_on_chip or target.offset[0] % frame.block == 0
-    if is_whole and evaluation.frame == frame:
+    starts_block = not target.is_on_chip or target.offset[0] % frame.block == 0
+    if starts_block and evaluation.frame == frame:
         evaluation.fill(target)
         return True
     emission.places[value.number] = [evaluation.run()]
     return False
 
 
-def _source(emission: Emission, value: Value, frame: Frame) -> TensorPlace:
-    """A place of a value: in HBM, or on the chip with channels along the partitions."""
+def _source_place(emission: Emission, value: Value, frame: Frame) -> TensorPlace:
+    """A place of a value: in HBM, or in SBUF with channels along the partitions."""
     unconverted = emission.unconverted_place(value)
     if unconverted is not None:
         return unconverted
@@ -146,12 +146,12 @@ def _copy_from_chip(source: TensorPlace, target: TensorPlace, frame: Frame, span
         write_span(target, frame, span, part)
         return
     first = span.block * frame.block
-    for row, count, there in _places(target, first, span.partitions, span.start, span.columns):
-        here = part[row : row + count, 0]
+    for row, count, dst in _target_views(target, first, span.partitions, span.start, span.columns):
+        src = part[row : row + count, 0]
         if (target.offset[0] + first + row) % target.storage.block == row:
-            nisa.tensor_copy(dst=there, src=here)
+            nisa.tensor_copy(dst=dst, src=src)
         else:
-            nisa.dma_copy(dst=there, src=here)
+            nisa.dma_copy(dst=dst, src=src)
 
 
 def _copy_from_hbm(source: TensorPlace, target: TensorPlace, frame: Frame, span: TileSpan) -> None:
@@ -161,16 +161,21 @@ def _copy_from_hbm(source: TensorPlace, target: TensorPlace, frame: Frame, span:
     for row, rows, p_begin, p_step in runs(p_axes, first, span.partitions, 1):
         for at, length, f_begin, f_step in runs(f_axes, span.start, span.columns, 1):
             begin = source.offset[0] + p_begin[0] + f_begin[0]
-            for piece, count, there in _places(target, first + row, rows, span.start + at, length):
+            views = _target_views(target, first + row, rows, span.start + at, length)
+            for piece, count, dst in views:
                 pattern = [(p_step[0], count), (f_step[0], length)]
                 view = tiles.strided(source.storage, pattern, begin + piece * p_step[0])
-                nisa.dma_copy(dst=there, src=view)
+                nisa.dma_copy(dst=dst, src=view)
 
 
-def _places(
+def _target_views(
     target: TensorPlace, row: int, rows: int, start: int, columns: int
 ) -> Iterator[tuple[int, int, Any]]:
-    """Views of rows of a target: the first row, the count of rows, and the view."""
+    """Views of `rows` rows of a target from `row` on, and `columns` columns from `start` on.
+
+    (number of the view's first row, how many rows it has, the view) for each block in SBUF; one
+    view in HBM.
+    """
     if not target.is_on_chip:
         step = target.storage.shape[1]
         offset = target.offset[0] + row * step + start
@@ -178,8 +183,7 @@ def _places(
         return
     matrix, at = target.storage, 0
     while at < rows:
-        # place: the partition within the block.
-        block, place = divmod(target.offset[0] + row + at, matrix.block)
-        count = min(rows - at, matrix.block - place)
-        yield at, count, matrix.tile[place : place + count, block, start : start + columns]
+        block, partition = divmod(target.offset[0] + row + at, matrix.block)
+        count = min(rows - at, matrix.block - partition)
+        yield at, count, matrix.tile[partition : partition + count, block, start : start + columns]
         at += count

@@ -11,6 +11,7 @@ from trnsim.graph.ops.rounding import Convert
 from trnsim.graph.patterns import number_of
 from trnsim.graph.types import ITEM_BYTES
 from trnsim.lower.emit.computing.compute import (
+    ScaledOperation,
     are_single_block,
     as_scaled,
     compute_activated,
@@ -45,35 +46,32 @@ class FusedComputation(Leaves):
         raise NotImplementedError
 
     def _fused_tile(self, node: Node, path: Path, span: TileSpan, dst: Tensor | None) -> Tensor:
-        """The tile of a node, fused with the node of its operand if an instruction has both."""
+        """The tile of a node, computed with the node of an operand by one instruction if it can."""
         outer = as_scaled(node, partial(self._is_column, path=path))
         if outer is not None:
-            inner, at = self._inner_operation(outer.data, path)
-            before = None if inner is None else as_scaled(inner, partial(self._is_column, path=at))
-            if before is not None:
-                data = self._operand(before.data, at, span)
+            inner, inner_path = self._inner_scaled(outer.data, path)
+            if inner is not None:
+                data = self._operand(inner.data, inner_path, span)
                 steps = [
-                    (before.op, self._operand(before.other, at, span), before.is_reversed),
+                    (inner.op, self._operand(inner.other, inner_path, span), inner.is_reversed),
                     (outer.op, self._operand(outer.other, path, span), outer.is_reversed),
                 ]
                 return compute_scaled(node, data, steps, dst)
         elif is_binary(node):
-            for data, other, is_reversed in sides(node):
-                inner, at = self._inner_operation(data, path)
-                before = (
-                    None if inner is None else as_scaled(inner, partial(self._is_column, path=at))
-                )
-                if before is not None:
-                    first = self._operand(before.data, at, span)
-                    step = before.op, self._operand(before.other, at, span), before.is_reversed
+            for value, other, is_reversed in sides(node):
+                inner, inner_path = self._inner_scaled(value, path)
+                if inner is not None:
+                    data = self._operand(inner.data, inner_path, span)
+                    column = self._operand(inner.other, inner_path, span)
+                    step = inner.op, column, inner.is_reversed
                     second = self._operand(other, path, span)
-                    return compute_with(node, first, step, second, dst, is_reversed=is_reversed)
+                    return compute_with(node, data, step, second, dst, is_reversed=is_reversed)
         if is_activation(node):
-            inner, at = self._inner_operation(node.values[0], path)
-            before = None if inner is None else as_scaled(inner, partial(self._is_column, path=at))
-            if before is not None and before.is_shift:
-                data = self._operand(before.data, at, span)
-                return compute_shifted(node, data, self._operand(before.other, at, span), dst)
+            inner, inner_path = self._inner_scaled(node.values[0], path)
+            if inner is not None and inner.is_column_addition:
+                data = self._operand(inner.data, inner_path, span)
+                shift = self._operand(inner.other, inner_path, span)
+                return compute_shifted(node, data, shift, dst)
         operands = [self._operand(operand, path, span) for operand in node.operands]
         operands = with_tile_operand(node, operands, span.partitions)
         if isinstance(node.operation, Convert) and are_floats(node) and not self._is_elided(node):
@@ -81,10 +79,18 @@ class FusedComputation(Leaves):
             return rounded if dst is None else copied(rounded, dst.dtype, dst)
         return apply(node, operands, dst)
 
-    def _is_elided(self, node: Node) -> bool:
-        """True if a conversion needs no instruction: to a wider format, or before one as narrow.
+    def _inner_scaled(self, value: Value, path: Path) -> tuple[ScaledOperation | None, Path]:
+        """The inner operation that computes a value, if it has a number or a column; its path."""
+        inner, inner_path = self._inner_operation(value, path)
+        if inner is None:
+            return None, inner_path
+        return as_scaled(inner, partial(self._is_column, path=inner_path)), inner_path
 
-        A number that is rounded and then widened stays rounded.
+    def _is_elided(self, node: Node) -> bool:
+        """True if a conversion between floats needs no instruction.
+
+        It widens, or the value that is computed is at least as narrow as its result. A number that
+        is rounded and then widened stays rounded.
         """
         if not are_floats(node):
             return False
@@ -97,26 +103,26 @@ class FusedComputation(Leaves):
         """``f(data * scale + shift)`` or ``f(data * scale + shift + other)``; None for others."""
         if not (is_activation(node) or isinstance(node.operation, Relu)):
             return None
-        inner, at = self._inner_operation(node.values[0], path)
-        operands = self._scale_and_shift(inner, at)
+        inner, inner_path = self._inner_operation(node.values[0], path)
+        operands = self._scale_and_shift(inner, inner_path)
         if operands is None:
-            return self._activated_sum(node, inner, at, span, dst)
+            return self._activated_sum(node, inner, inner_path, span, dst)
         data, scale, shift = (self._operand(operand, at, span) for operand, at in operands)
         if not are_single_block([scale, shift]):
             return None
         return compute_activated(node, data, scale, shift, dst)
 
     def _scale_and_shift(self, node: Node | None, path: Path) -> list[tuple[Any, Path]] | None:
-        """Data, scale and shift of ``data * scale + shift``, each with its path."""
+        """Data, scale and shift of ``data * scale + shift``, each with its path; else None."""
         steps: list[tuple[Any, Path]] = []
         for operation in (Add, Multiply):
             step = None if node is None else as_scaled(node, partial(self._is_column, path=path))
             if node is None or step is None or not isinstance(node.operation, operation):
                 return None
             steps.append((step.other, path))
-            data, at = step.data, path
+            data, data_path = step.data, path
             node, path = self._inner_operation(data, path)
-        return [(data, at), *steps[::-1]]
+        return [(data, data_path), *steps[::-1]]
 
     def _activated_sum(
         self, node: Node, sum_: Node | None, path: Path, span: TileSpan, dst: Tensor | None
@@ -140,7 +146,11 @@ class FusedComputation(Leaves):
         return None
 
     def _inner_operation(self, value: Value, path: Path) -> tuple[Node | None, Path]:
-        """The node that computes a value for one reader alone, past conversions; else None."""
+        """The node that computes a value for one reader alone, and the path to its result.
+
+        Views and elided conversions are passed over. None for a leaf, for a value that is computed
+        already, and for one with several readers.
+        """
         while (value.number, path) not in self.leaves and (value.number, path) not in self._memo:
             node = self.emission.facts.producers.get(value.number)
             if node is None or self.emission.facts.uses.get(value.number, 0) > 1:
@@ -163,6 +173,7 @@ class FusedComputation(Leaves):
         return not varies_along(place, self.frame.f_dims)
 
     def _operand(self, value: Value | float, path: Path, span: TileSpan) -> Any:
+        """A number if the value is one throughout, else its tile in a span."""
         if not isinstance(value, Value):
             return value
         number = self._constant_number(value)

@@ -14,10 +14,11 @@ from trnsim.nki import language as nl
 
 _RANDOM_BITS: Final = 32
 _BELOW_ONE: Final = 1 - 2.0**-24
+"""The largest float32 below 1."""
 
 
 class IotaSource(TileSource):
-    """A tensor whose element at position i is i; its strides say what is counted."""
+    """A tensor whose element at position i is i; a place's strides say which dimension counts."""
 
     def tile(self, place: TensorPlace, frame: Frame, span: TileSpan) -> Tensor | None:
         """The positions of a span's elements; None if they are not evenly spaced."""
@@ -25,22 +26,22 @@ class IotaSource(TileSource):
         is_part = span.columns < frame.columns and len(columns) > 1
         if len(rows) > 1 or len(columns) >= FREE_DIMENSIONS or is_part:
             return None
-        row = rows[0][1][0] if rows else 0
+        row_step = rows[0][1][0] if rows else 0
         pattern = [[step, length] for length, (step,) in columns]
-        first = place.offset[0] + span.block * frame.block * row
+        first = place.offset[0] + span.block * frame.block * row_step
         if len(pattern) <= 1:
             step = pattern[0][0] if pattern else 0
             pattern, first = [[step, span.columns]], first + span.start * step
         counts = new((span.partitions, span.blocks, span.columns), self.dtype)
-        blocks = [[frame.block * row, span.blocks]]
-        nisa.iota(dst=counts, pattern=blocks + pattern, offset=first, channel_multiplier=row)
+        blocks = [[frame.block * row_step, span.blocks]]
+        nisa.iota(dst=counts, pattern=blocks + pattern, offset=first, channel_multiplier=row_step)
         return counts
 
 
 class RandomSource(TileSource):
-    """Uniform numbers in [0, 1): random bits as a fraction of 2**32.
+    """Uniform numbers in [0, 1): 32 random bits as a fraction of 2**32.
 
-    Float32 would round the last few of them to 1, so these become the number before it.
+    Float32 would round the largest of them to 1, so they become the largest number below 1.
     """
 
     def tile(self, place: TensorPlace, frame: Frame, span: TileSpan) -> Tensor:

@@ -17,7 +17,10 @@ from trnsim.nki import language as nl
 
 
 def emit_group_sums(emission: Emission, node: Node, evaluation: Evaluation, dims: set[int]) -> None:
-    """Emit sums over groups of neighbouring partitions; each partition holds its group's sum."""
+    """Emit the sum over `dims`, whose elements lie on groups of neighbouring partitions.
+
+    Each partition then holds its group's sum, which is the place of a broadcast of the result too.
+    """
     frame, size = evaluation.frame, prod(evaluation.frame.shape[dim] for dim in dims)
     block = frame.block
     parts: dict[int, Tensor] = {}
@@ -42,8 +45,8 @@ def emit_group_sums(emission: Emission, node: Node, evaluation: Evaluation, dims
     remaining = [dim for dim in range(len(frame.shape)) if dim not in reduced.dims]
     for reader in emission.facts.readers(node.result):
         operation: Any = reader.operation
-        is_back = isinstance(operation, BroadcastInDim) and list(operation.dims) == remaining
-        if is_back and reader.result.shape == frame.shape:
+        repeats = isinstance(operation, BroadcastInDim) and list(operation.dims) == remaining
+        if repeats and reader.result.shape == frame.shape:
             emission.places[reader.result.number] = [place]
     steps = tuple(place.steps[dim] for dim in remaining)
     emission.places[node.result.number] = [
@@ -52,7 +55,10 @@ def emit_group_sums(emission: Emission, node: Node, evaluation: Evaluation, dims
 
 
 def ones_by_group(size: int, block: int, rows: int, columns: int) -> Tensor:
-    """[k, n]: 1 where row k of one block and column n of another are in one group."""
+    """The matrix [k, n] of 1 where row k of block `rows` and n of block `columns` are in one group.
+
+    Else 0. `size` is the length of a group, `block` that of a block.
+    """
     first, last = columns * block // size, ceil((columns + 1) * block / size)
     groups = last - first
     tile = new((block, groups * size))

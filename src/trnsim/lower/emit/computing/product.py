@@ -39,28 +39,28 @@ _WEIGHT_PANEL_BYTES: Final = 16 * 1024
 @emitter(DotGeneral)
 def dot_general(emission: Emission, node: Node) -> None:
     """Emit a product as pending: its reader computes it."""
-    is_standing = node.result.number in emission.facts.row_partition_products
-    if is_standing:
-        split = _batch_reshape(emission, node)
-        if split is not None and emission.facts.uses[node.result.number] == 1:
-            standing = _RowProduct(emission, node, split)
-            if standing.fits():
-                emission.places[split.number] = [standing.place()]
+    has_rows_on_partitions = node.result.number in emission.facts.row_partition_products
+    if has_rows_on_partitions:
+        batches = _batch_reshape(emission, node)
+        if batches is not None and emission.facts.uses[node.result.number] == 1:
+            row_product = _RowProduct(emission, node, batches)
+            if row_product.fits():
+                emission.places[batches.number] = [row_product.place()]
                 return
-    is_standing = is_standing and len(node.result.shape) == 2  # noqa: PLR2004  a matrix
-    stationary = 0 if is_standing or _lies_in_rows(emission, node) else 1
+    has_rows_on_partitions &= len(node.result.shape) == 2  # noqa: PLR2004  a matrix
+    stationary = 0 if has_rows_on_partitions or _should_write_rows(emission, node) else 1
     emission.places[node.result.number] = [
         PendingProduct(emission, node, stationary=stationary).place()
     ]
 
 
-def _lies_in_rows(emission: Emission, node: Node) -> bool:
-    """True if a product that is an output only has its rows along the partitions.
+def _should_write_rows(emission: Emission, node: Node) -> bool:
+    """True if a product that no node reads takes less time with its rows along the partitions.
 
-    Its operands must be inputs in HBM. A weight is always stationary, as its layout is chosen for
-    that; an operand that was computed lies as the next product needs it. Few rows take less time as
-    the moving operand, though the result is then transposed, 128 columns for each block of rows at
-    a time.
+    Its operands must be inputs in HBM: a weight is always stationary, as its layout is chosen for
+    that, and an operand that was computed lies as the next product needs it. Few rows take less
+    time as the moving operand, though the result is then transposed, 128 columns for each block of
+    rows at a time.
     """
     if not emission.facts.is_output_only(node.result):
         return False
@@ -72,9 +72,9 @@ def _lies_in_rows(emission: Emission, node: Node) -> bool:
     M, N = node.result.shape[-2:]
     K = node.values[0].shape[operation.contracting[0]]
     rows, columns, blocks = (ceil(length / P) for length in (M, N, K))
-    along = rows * blocks * max(N, _FEWEST_COLUMNS)
-    across = columns * blocks * max(M, _FEWEST_COLUMNS) + columns * rows * P
-    return along <= across or M > BANK
+    rows_cycles = rows * blocks * max(N, _FEWEST_COLUMNS)
+    columns_cycles = columns * blocks * max(M, _FEWEST_COLUMNS) + columns * rows * P
+    return rows_cycles <= columns_cycles or M > BANK
 
 
 def _origin(emission: Emission, value: Value) -> int:
@@ -128,9 +128,9 @@ class PendingProduct(PendingResult):
         At most those of one matrix of a batch, where a matrix has several blocks of rows and the
         stationary operand is loaded in panels: blocks that follow each other then share a panel.
         """
-        chunk, own = self._moving.chunk_columns(), int(self.frame.shape[self._f_dim])
-        is_apart = self.batch and self.frame.blocks > 1 and not self._stationary.is_ready()
-        return own if is_apart and chunk > own else chunk
+        chunk, matrix = self._moving.chunk_columns(), int(self.frame.shape[self._f_dim])
+        has_panels = self.batch and self.frame.blocks > 1 and not self._stationary.is_ready()
+        return matrix if has_panels and chunk > matrix else chunk
 
     def load_columns(self, start: int, columns: int) -> None:
         """Load the moving operand of a range of columns."""
@@ -144,7 +144,7 @@ class PendingProduct(PendingResult):
     def tile(self, span: TileSpan) -> Tensor:
         """The sums of a span of one block, in PSUM.
 
-        Those of neighbouring banks are computed with it, as a stationary tile is then loaded once.
+        The sums of the next banks are computed with it, as a stationary tile is then loaded once.
         """
         if self.batch:
             return self._batched_sums(span)
@@ -162,14 +162,14 @@ class PendingProduct(PendingResult):
             *(replace(span, start=at, columns=min(BANK, self._end - at)) for at in starts),
         ]
 
-    def _sums(self, together: list[TileSpan]) -> dict[TileSpan, Tensor]:
+    def _sums(self, spans: list[TileSpan]) -> dict[TileSpan, Tensor]:
         """The sums of spans of one block, each in a bank."""
         sums = {
-            span: new((span.partitions, 1, span.columns), nl.float32, nl.psum) for span in together
+            span: new((span.partitions, 1, span.columns), nl.float32, nl.psum) for span in spans
         }
-        panel = self._stationary.panel(0, together[0])
+        panel = self._stationary.panel(0, spans[0])
         for k in range(self._moving.blocks):
-            stationary = self._stationary.stationary(panel, k, together[0])
+            stationary = self._stationary.stationary(panel, k, spans[0])
             for span, dst in sums.items():
                 moving = self._moving.moving(k, span.start, span.columns)
                 nisa.nc_matmul(dst=dst[:, 0], stationary=stationary, moving=moving)
@@ -243,6 +243,9 @@ class _ProductOperand:
     """An operand of a product, with its contraction along the partitions.
 
     Attributes:
+        frame: the layout in which the product reads it.
+        blocks: blocks of the contraction.
+        length: columns of a matrix of the batch.
         spare_bytes: bytes of a partition that the other operand leaves unused.
     """
 
@@ -253,7 +256,7 @@ class _ProductOperand:
         self.frame = Frame(value.shape, (contraction,), (*range(rank - 2), free))
         self.blocks = self.frame.blocks
         self.length = value.shape[free]
-        self._here: TensorPlace | None = None
+        self._loaded_place: TensorPlace | None = None
         self._start, self._is_part = 0, False
         self._panel: tuple[Any, Tensor] | None = None
         self.spare_bytes = 0
@@ -266,8 +269,8 @@ class _ProductOperand:
             return None
         dtype, free = dtype_of(self.value.dtype), self.frame.f_dims[-1]
         for place in self.emission.materialize(self.value):
-            moves = self.length == 1 or any(place.steps[free])
-            if moves and is_aligned(place, self.frame) and place.storage.tile.dtype == dtype:
+            varies = self.length == 1 or any(place.steps[free])
+            if varies and is_aligned(place, self.frame) and place.storage.tile.dtype == dtype:
                 return place
         return None
 
@@ -282,25 +285,28 @@ class _ProductOperand:
     def chunk_columns(self) -> int:
         """The number of columns that are in SBUF at once, by the bytes of a panel.
 
-        An operand that is no weight and fits whole is loaded here, and has a place from then on.
+        An operand that is no weight, all of whose columns fit, is loaded by this call, and has a
+        place in SBUF from then on.
         """
         if self._ready_place() is not None:
             return int(self.frame.columns)
-        size = dtype_of(self.value.dtype).itemsize * self.blocks
-        most = PANEL_BYTES // size // BANK * BANK or max(PANEL_BYTES // size // P, 1) * P
-        if most >= self.frame.columns and self._weight() is None:
+        column_bytes = dtype_of(self.value.dtype).itemsize * self.blocks
+        fitting = PANEL_BYTES // column_bytes
+        most_columns = fitting // BANK * BANK or max(fitting // P, 1) * P
+        if most_columns >= self.frame.columns and self._weight() is None:
             self.emission.add_place(
                 self.value, load_in_frame(self.emission, self.value, self.frame)
             )
-        return int(min(most, self.frame.columns))
+        return int(min(most_columns, self.frame.columns))
 
     def load_columns(self, start: int, columns: int) -> None:
         """Load a range of columns into SBUF."""
-        self._here, self._start, self._is_part = self._ready_place(), 0, False
-        if self._here is None:
+        self._loaded_place, self._start, self._is_part = self._ready_place(), 0, False
+        if self._loaded_place is None:
             self._is_part = True
             self._start = start
-            self._here = self._load_weight(start, columns) or self._load_columns(start, columns)
+            weight_place = self._load_weight(start, columns)
+            self._loaded_place = weight_place or self._load_columns(start, columns)
 
     def has_columns(self, start: int, columns: int) -> bool:
         """True if a range of columns is what the latest product loaded."""
@@ -331,17 +337,17 @@ class _ProductOperand:
 
     def moving(self, k: int, start: int, columns: int) -> Tensor:
         """Columns of block `k` of the contraction, for nc_matmul's moving operand."""
-        here = self._here
-        if here is None:
-            raise InternalError("columns are read that nobody brought")
+        place = self._loaded_place
+        if place is None:
+            raise InternalError("columns are read before they are loaded")
         rows = min(P, self.frame.rows - k * P)
         if self._is_part:
             at = start - self._start
-            return here.storage.tile[:rows, k, at : at + columns]
-        evenly_spaced = slice_of(here, self.frame, TileSpan(k, 1, rows, start, columns))
-        if evenly_spaced is None:
+            return place.storage.tile[:rows, k, at : at + columns]
+        view = slice_of(place, self.frame, TileSpan(k, 1, rows, start, columns))
+        if view is None:
             raise InternalError(f"columns of {self.frame} do not lie evenly")
-        return evenly_spaced[:, 0, :]
+        return view[:, 0, :]
 
     # As the stationary operand
 
@@ -353,20 +359,23 @@ class _ProductOperand:
         return tile[:rows, k, at : at + span.partitions]
 
     def panel(self, number: int, span: TileSpan) -> tuple[Tensor, int]:
-        """Columns of the whole contraction in SBUF, a span's among them, and the first of them."""
+        """Columns [rows, blocks of the contraction, columns] in SBUF that include a span's.
+
+        Also the number of the first of them. `number` is that of the matrix in the batch.
+        """
         first = span.block * P
-        ready = self._ready_place()
-        if ready is not None:
+        ready_place = self._ready_place()
+        if ready_place is not None:
             offset = number * self.length
             columns = slice_of(
-                ready,
+                ready_place,
                 self.frame,
                 TileSpan(0, self.blocks, min(P, self.frame.rows), offset, self.length),
             )
             if columns is not None:
                 return columns, 0
-        size = dtype_of(self.value.dtype).itemsize * self.blocks
-        width = max(self._panel_bytes() // size // P, 1) * P
+        column_bytes = dtype_of(self.value.dtype).itemsize * self.blocks
+        width = max(self._panel_bytes() // column_bytes // P, 1) * P
         start = first // width * width
         count = min(width, self.length - start)
         key = (number, start)
@@ -375,7 +384,7 @@ class _ProductOperand:
         return self._panel[1], start
 
     def _panel_bytes(self) -> int:
-        """Bytes of a partition for a panel: more where rows would be short."""
+        """Bytes of a partition for a panel: more if rows in HBM would be short."""
         if self._weight() is not None:
             return _WEIGHT_PANEL_BYTES
         is_long = _STATIONARY_PANEL_BYTES // self.blocks >= _SHORT_ROW_BYTES
@@ -384,7 +393,10 @@ class _ProductOperand:
         return PANEL_BYTES + self.spare_bytes
 
     def _weight(self) -> tuple[int, Frame] | None:
-        """The weight, and its frame, that the operand converts or views as a whole; else None."""
+        """(number, frame) of the weight of which the operand is a conversion or a view of all.
+
+        None if there is no such weight.
+        """
         for place in self.emission.convertible_places(self.value):
             number = self.emission.inputs.weight_of(place)
             if number is not None:

@@ -90,22 +90,22 @@ def _reduce_in_place(emission: Emission, node: Node, *, is_of_rows: bool) -> boo
         evaluation = Evaluation(emission, value, is_kept=False)
     frame = evaluation.frame
     dims = {dim for dim in operation.dims if value.shape[dim] > 1}
-    standing = [dim for dim in frame.p_dims if value.shape[dim] > 1]
-    is_across = bool(dims) and dims == set(standing) and not frame.is_replicated
-    fits = frame.columns * nl.float32.itemsize <= emission.residents.most_bytes // 2
-    if is_across and operation.op == "add" and fits:
+    p_dims = [dim for dim in frame.p_dims if value.shape[dim] > 1]
+    reduces_partitions = bool(dims) and dims == set(p_dims) and not frame.is_replicated
+    fits_in_sbuf = frame.columns * nl.float32.itemsize <= emission.residents.most_bytes // 2
+    if reduces_partitions and operation.op == "add" and fits_in_sbuf:
         _sum_partitions(emission, node, evaluation)
         return True
-    if is_across and _transpose_operand(emission, value, frame):
+    if reduces_partitions and _transpose_operand(emission, value, frame):
         evaluation = Evaluation(emission, value)
         frame = evaluation.frame
-        standing = [dim for dim in frame.p_dims if value.shape[dim] > 1]
-    is_part = 0 < len(dims) < len(standing) and dims == set(standing[-len(dims) :])
-    if is_part and operation.op == "add" and frame.columns <= BANK:
+        p_dims = [dim for dim in frame.p_dims if value.shape[dim] > 1]
+    reduces_groups = 0 < len(dims) < len(p_dims) and dims == set(p_dims[-len(dims) :])
+    if reduces_groups and operation.op == "add" and frame.columns <= BANK:
         emit_group_sums(emission, node, evaluation, dims)
         return True
-    long = [dim for dim in frame.f_dims if value.shape[dim] > 1]
-    if evaluation.pending_leaves() or dims != set(long[len(long) - len(dims) :]):
+    f_dims = [dim for dim in frame.f_dims if value.shape[dim] > 1]
+    if evaluation.pending_leaves() or dims != set(f_dims[len(f_dims) - len(dims) :]):
         return False
     _reduce_columns(emission, node, evaluation, dims)
     return True
@@ -116,21 +116,22 @@ def _transpose_operand(emission: Emission, value: Value, frame: Frame) -> bool:
 
     Later readers, such as the rest of a softmax, use it too.
     """
-    across = Frame(frame.shape, frame.f_dims, frame.p_dims)
-    if across.blocks * across.columns * ITEM_BYTES[value.dtype] > MOST_TRANSPOSED_BYTES:
+    transposed = Frame(frame.shape, frame.f_dims, frame.p_dims)
+    if transposed.blocks * transposed.columns * ITEM_BYTES[value.dtype] > MOST_TRANSPOSED_BYTES:
         return False
     emission.materialize(value)
-    emission.places[value.number].insert(0, load_in_frame(emission, value, across))
+    emission.places[value.number].insert(0, load_in_frame(emission, value, transposed))
     return True
 
 
 def _result_dims(frame: Frame, node: Node) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The dimensions of the result along the partitions, and along the columns."""
     operation: Any = node.operation
-    left = [dim for dim in range(len(frame.shape)) if dim not in operation.dims]
-    place = {dim: number for number, dim in enumerate(left)}
+    remaining = [dim for dim in range(len(frame.shape)) if dim not in operation.dims]
+    result_dim = {dim: number for number, dim in enumerate(remaining)}
     p_dims, f_dims = (
-        tuple(place[dim] for dim in side if dim in place) for side in (frame.p_dims, frame.f_dims)
+        tuple(result_dim[dim] for dim in dims if dim in result_dim)
+        for dims in (frame.p_dims, frame.f_dims)
     )
     return p_dims, f_dims
 
@@ -156,10 +157,11 @@ def _sum_partitions(emission: Emission, node: Node, evaluation: Evaluation) -> N
 
 
 def _summed_dtype(emission: Emission, value: Value) -> Any:
-    """The format in which a value's elements enter sums along the partitions.
+    """The dtype in which a value's elements enter sums along the partitions.
 
-    In a narrow graph it is bfloat16, except for integers: bfloat16 holds those up to 256 alone.
-    Those of float16, which has more digits, enter as they are.
+    float16, which has more digits than bfloat16, stays. Otherwise bfloat16 in a graph without
+    float32 or float16 at its ends, unless elements are integers, which it holds only up to 256;
+    else float32.
     """
     if value.dtype == "float16":
         return nl.float16
@@ -180,30 +182,32 @@ def _has_long_integers(emission: Emission, value: Value) -> bool:
 
 
 def _largest_whole_number(emission: Emission, value: Value) -> float:
-    """A bound of the magnitudes of whole numbers; infinite for integers and sums, 0 for fractions.
+    """A bound on the magnitude of a value's elements, if they are whole numbers; else 0.
+
+    Infinite for integers and sums.
 
     Truth values count as 1, and so do smaller numbers of the program.
     """
     bounds: dict[int, float] = {}
-    waiting = [value]
-    while waiting:
-        current = waiting[-1]
+    pending = [value]
+    while pending:
+        current = pending[-1]
         bound = _bound_of_leaf(emission, current)
         if bound is None:
             node = emission.facts.producers[current.number]
-            missing = [one for one in node.values if one.number not in bounds]
-            waiting += missing
+            missing = [operand for operand in node.values if operand.number not in bounds]
+            pending += missing
             bound = None if missing else _bound_of_result(node, bounds)
         if bound == 0:
             return 0
         if bound is not None:
             bounds[current.number] = bound
-            waiting.pop()
+            pending.pop()
     return bounds[value.number]
 
 
 def _bound_of_leaf(emission: Emission, value: Value) -> float | None:
-    """The bound of a value that is not computed from whole numbers; None for one that is."""
+    """The bound of a value without operands to bound it by; None if operands decide."""
     if value.dtype in INTEGERS:
         return inf
     if value.dtype == BOOL:
@@ -212,29 +216,29 @@ def _bound_of_leaf(emission: Emission, value: Value) -> float | None:
     node, number = producers.get(value.number), number_of(producers, value)
     if number is not None and number.is_integer():
         return max(abs(number), 1)
-    is_whole = node is not None and (is_view(node) or node.name in (*_WHOLE_OPERATIONS, *_SUMS))
-    return None if is_whole else 0
+    may_be_whole = node is not None and (is_view(node) or node.name in (*_WHOLE_OPERATIONS, *_SUMS))
+    return None if may_be_whole else 0
 
 
 def _bound_of_result(node: Node, bounds: dict[int, float]) -> float:
-    """The bound of an operation's result, from those of its operands."""
-    parts: list[float] = []
+    """The bound of an operation's result, from the bounds of its operands."""
+    operand_bounds: list[float] = []
     for operand in node.operands:
         if isinstance(operand, Value):
-            parts.append(bounds[operand.number])
+            operand_bounds.append(bounds[operand.number])
         elif float(operand).is_integer():
-            parts.append(max(abs(operand), 1))
+            operand_bounds.append(max(abs(operand), 1))
         else:
             return 0
     if node.name in _SUMS:
         return inf
     if node.name in ("multiply", "square"):
-        return prod(parts) if node.name == "multiply" else parts[0] ** 2
-    return sum(parts) if node.name in ("add", "subtract") else max(parts)
+        return prod(operand_bounds) if node.name == "multiply" else operand_bounds[0] ** 2
+    return sum(operand_bounds) if node.name in ("add", "subtract") else max(operand_bounds)
 
 
 def _span_tile(evaluation: Evaluation, span: TileSpan, dtype: Any) -> Tensor:
-    """A span's tile in a format; as it comes from HBM where the format is the same."""
+    """A span's tile in a dtype; as it is loaded from HBM, if it has that dtype there."""
     shape = (span.partitions, span.blocks, span.columns)
     if evaluation.is_in_hbm() and (evaluation.value.number, ()) in evaluation.leaves:
         tile = evaluation.tile(span)
@@ -265,9 +269,10 @@ def _reduce_columns(emission: Emission, node: Node, evaluation: Evaluation, dims
 def _reduce_groups(evaluation: Evaluation, op: str, inner: int, place: TensorPlace) -> None:
     """Reduce groups of `inner` neighbouring columns, several groups by one instruction."""
     frame = evaluation.frame
-    most = max(_MOST_ELEMENTS_REDUCED // 4 // inner, 1) * inner
-    longest = span_elements(frame, most) if evaluation.is_in_hbm() else most
-    for span in tile_spans(frame, 0, frame.columns, longest, most):
+    most_columns = max(_MOST_ELEMENTS_REDUCED // 4 // inner, 1) * inner
+    is_in_hbm = evaluation.is_in_hbm()
+    most_elements = span_elements(frame, most_columns) if is_in_hbm else most_columns
+    for span in tile_spans(frame, 0, frame.columns, most_elements, most_columns):
         shape = (span.partitions, span.blocks, span.columns)
         tile = widened(evaluation.tile(span), shape)
         groups, first = span.columns // inner, span.start // inner
@@ -277,17 +282,17 @@ def _reduce_groups(evaluation: Evaluation, op: str, inner: int, place: TensorPla
             data = tile[:, number]
             if groups > 1:
                 data = data.reshape((span.partitions, groups, inner))
-            into = dst[:, number]
-            nisa.tensor_reduce(dst=into, op=getattr(nl, op), data=data, axis=len(data.shape) - 1)
+            target = dst[:, number]
+            nisa.tensor_reduce(dst=target, op=getattr(nl, op), data=data, axis=len(data.shape) - 1)
 
 
 def _as_integers(place: TensorPlace, frame: Frame, dtype: str) -> TensorPlace:
     """Whole numbers in float32 as integers of a type, modulo its range."""
     cast = frame.matrix(dtype_of(dtype))
     for span in tile_spans(frame, 0, frame.columns, P, frame.columns):
-        here = slice(span.block, span.block + span.blocks)
-        part = place.storage.tile[: span.partitions, here]
-        target = cast.storage.tile[: span.partitions, here]
+        blocks = slice(span.block, span.block + span.blocks)
+        part = place.storage.tile[: span.partitions, blocks]
+        target = cast.storage.tile[: span.partitions, blocks]
         copied(integers.wrap(part, dtype), target.dtype, target)
     return cast
 

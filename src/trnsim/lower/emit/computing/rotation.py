@@ -1,8 +1,8 @@
-"""Rotary embeddings: halves of a dimension exchanged, one with its sign inverted.
+"""Concatenations, among them rotary embeddings: halves of a dimension exchanged, one negated.
 
-Only the Tensor Engine and transfers move elements between partitions. Here the Tensor Engine
-multiplies by a matrix of ones and minus ones, which is exact. The products stay in PSUM, where the
-next instruction reads them.
+Only the Tensor Engine and transfers move elements between partitions. For a rotary embedding the
+Tensor Engine multiplies by a matrix of ones and minus ones, which is exact. The products stay in
+PSUM, where the next instruction reads them.
 """
 
 from __future__ import annotations
@@ -50,9 +50,8 @@ def concatenate(emission: Emission, node: Node) -> None:
     if match is not None:
         source = match["x"]
         place = emission.materialize(source)[0]
-        own = frame_of if place.is_on_chip else frame_in_hbm
-        frame = own(place)
-        if _fits(place, frame, len(source.shape) - 1):
+        frame = frame_of(place) if place.is_on_chip else frame_in_hbm(place)
+        if _can_rotate(place, frame, len(source.shape) - 1):
             rotation = PendingRotation(emission, place, frame)
             emission.places[node.result.number] = [rotation.place()]
             return
@@ -60,8 +59,8 @@ def concatenate(emission: Emission, node: Node) -> None:
         emission.deferred.concatenations.add(node.result.number)
 
 
-def _fits(place: TensorPlace, frame: Frame, last: int) -> bool:
-    """True if the dimension is innermost along the partitions and straddles no block."""
+def _can_rotate(place: TensorPlace, frame: Frame, last: int) -> bool:
+    """True if dimension `last` is innermost along the partitions, even, and straddles no block."""
     width = frame.shape[last]
     if frame.p_dims[-1:] != (last,) or frame.block % width or width % 2:
         return False
@@ -93,15 +92,15 @@ class PendingRotation(PendingResult):
         """Nothing has to be loaded."""
 
     def tile(self, span: TileSpan) -> Tensor:
-        """A block with its halves exchanged, in PSUM."""
+        """A span of one block with the halves of the dimension exchanged, in PSUM."""
         sums = new((span.partitions, 1, span.columns), nl.float32, nl.psum)
         columns = axes_along(self.source, self.frame.f_dims)
         for at, length, _, _ in runs(columns, span.start, span.columns, len(self.source.offset)):
             moving = self._moving(replace(span, start=span.start + at, columns=length))
-            turn = self._turn(moving.dtype)
+            matrix = self._matrix(moving.dtype)
             nisa.nc_matmul(
                 dst=sums[:, 0, at : at + length],
-                stationary=turn[: span.partitions, : span.partitions],
+                stationary=matrix[: span.partitions, : span.partitions],
                 moving=moving[:, 0],
             )
         return sums
@@ -115,13 +114,13 @@ class PendingRotation(PendingResult):
             raise InternalError(f"columns of {self.frame} do not lie evenly")
         return moving
 
-    def _turn(self, dtype: Any) -> Tensor:
-        """The matrix, made once for each format."""
+    def _matrix(self, dtype: Any) -> Tensor:
+        """The matrix that exchanges halves, made once for each dtype."""
         return self.emission.constants.once(
-            ("rotation", self.width, dtype), lambda: self._matrix(dtype)
+            ("rotation", self.width, dtype), lambda: self._make_matrix(dtype)
         )
 
-    def _matrix(self, dtype: Any) -> Tensor:
+    def _make_matrix(self, dtype: Any) -> Tensor:
         """The matrix [k, n] of factors with which element k enters element n of the result.
 
         Elements of the first half take those of the second with -1, those of the second half take

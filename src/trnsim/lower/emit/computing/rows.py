@@ -59,12 +59,12 @@ def _is_repeated(emission: Emission, value: Value, shape: Shape, outer: int) -> 
 
 
 def is_of_rows(node: Node, outer: int) -> bool:
-    """True if a broadcast repeats along all but the first dimensions, and not along those."""
+    """True if a broadcast repeats along the dimensions from number `outer` on, and these alone."""
     operation: Any = node.operation
     (value,) = node.values
-    long = [(dim, n) for dim, n in zip(operation.dims, value.shape, strict=True) if n > 1]
-    fits = all(dim < outer and n == node.result.shape[dim] for dim, n in long)
-    return fits and prod(value.shape) == prod(node.result.shape[:outer])
+    long_dims = [(dim, n) for dim, n in zip(operation.dims, value.shape, strict=True) if n > 1]
+    is_kept = all(dim < outer and n == node.result.shape[dim] for dim, n in long_dims)
+    return is_kept and prod(value.shape) == prod(node.result.shape[:outer])
 
 
 def is_constant(emission: Emission, value: Value) -> bool:
@@ -74,9 +74,9 @@ def is_constant(emission: Emission, value: Value) -> bool:
 
 def _is_streamed(emission: Emission, value: Value) -> bool:
     """True if the operand is computed from dense tensors in HBM and from values of rows."""
-    waiting, visited, tensors = [value], set[int](), 0
-    while waiting:
-        source = waiting.pop()
+    pending, visited, tensors = [value], set[int](), 0
+    while pending:
+        source = pending.pop()
         if source.number in visited:
             continue
         visited.add(source.number)
@@ -94,7 +94,7 @@ def _is_streamed(emission: Emission, value: Value) -> bool:
         elif node is None or node.kind is not Kind.ELEMENTWISE:
             return False
         else:
-            waiting += node.values
+            pending += node.values
     return tensors > 0
 
 
@@ -128,12 +128,16 @@ def deferred_reduction(emission: Emission, node: Node) -> Node | None:
 
 
 def has_rows_on_partitions(frame: Frame, shape: Shape, outer: int) -> bool:
-    """True if a frame has the first dimensions of a shape on the partitions, in order."""
-    long = [dim for dim, length in enumerate(shape) if length > 1]
-    across = [dim for dim in frame.p_dims if shape[dim] > 1]
-    down = [dim for dim in frame.f_dims if shape[dim] > 1]
-    first = [dim for dim in long if dim < outer]
-    return (across, down) == (first, long[len(first) :]) and not frame.is_replicated
+    """True if a frame has the first `outer` dimensions along partitions, the others along columns.
+
+    Both in order; dimensions of length 1 may lie anywhere.
+    """
+    long_dims = [dim for dim, length in enumerate(shape) if length > 1]
+    p_dims = [dim for dim in frame.p_dims if shape[dim] > 1]
+    f_dims = [dim for dim in frame.f_dims if shape[dim] > 1]
+    outer_dims = [dim for dim in long_dims if dim < outer]
+    is_in_order = (p_dims, f_dims) == (outer_dims, long_dims[len(outer_dims) :])
+    return is_in_order and not frame.is_replicated
 
 
 def is_inside(emission: Emission, value: Value, inside: set[int]) -> bool:

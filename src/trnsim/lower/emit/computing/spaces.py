@@ -1,8 +1,8 @@
 """Iteration spaces of computations from HBM to HBM, as matrices.
 
-Elementwise computations may visit elements in any order: neighbouring dimensions through which
-every tensor steps evenly become one, a long vector is cut into rows, and rows are joined or cut
-until they fill the partitions and suit an instruction.
+Elementwise computations may visit elements in any order. Neighbouring dimensions become one if each
+tensor steps evenly through both, a long vector is cut into rows, and rows are joined or cut until
+they fill the partitions and suit an instruction.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ def matrix_parts(places: Mapping[Any, TensorPlace], piece: int) -> list[MatrixPa
     tensors = list(places.values())
     shape = tensors[0].shape
     steps = [tuple(tensor.steps[dim][0] for tensor in tensors) for dim in range(len(shape))]
-    parts_: list[MatrixPart] = []
+    matrices: list[MatrixPart] = []
     for rows, columns, first in _spaces(merge_axes(shape, steps), piece):
         outer = _walked_axes(rows, is_counted=any(tensor.is_generated for tensor in tensors))
         for index in product(*(range(length) for length, _ in rows[:outer])):
-            moved = [
+            offsets = [
                 sum(i * step[at] for i, (_, step) in zip(index, rows, strict=False))
                 + first * any(step[at] for _, step in (*rows, *columns))
                 for at in range(len(tensors))
             ]
-            parts_.append(_matrix_part(places, rows[outer:], columns, moved))
-    return parts_
+            matrices.append(_matrix_part(places, rows[outer:], columns, offsets))
+    return matrices
 
 
 def is_near(part: MatrixPart, keys: Iterable[Any]) -> bool:
-    """True if the elements of tensors lie so near each other that transfers are fast."""
+    """True if the elements of the tensors `keys` lie so near each other that transfers are fast."""
     for place in (part.places[key] for key in keys):
         last = axes_along(place, part.frame.f_dims)[-1:]
         is_far = bool(last) and last[0][1][0] > NEAR_STRIDE
@@ -71,8 +71,9 @@ def is_near(part: MatrixPart, keys: Iterable[Any]) -> bool:
 
 
 def _matrix_part(
-    places: Mapping[Any, TensorPlace], rows: list[_Axis], columns: list[_Axis], moved: list[int]
+    places: Mapping[Any, TensorPlace], rows: list[_Axis], columns: list[_Axis], offsets: list[int]
 ) -> MatrixPart:
+    """The matrix over some axes, with the offset of each tensor's first element."""
     all_axes = [*rows, *columns]
     shape = tuple(length for length, _ in all_axes)
     frame = Frame(shape, tuple(range(len(rows))), tuple(range(len(rows), len(all_axes))))
@@ -83,7 +84,7 @@ def _matrix_part(
                 tensor.storage,
                 shape,
                 tuple((step[at],) for _, step in all_axes),
-                (tensor.offset[0] + moved[at],),
+                (tensor.offset[0] + offsets[at],),
             )
             for at, (key, tensor) in enumerate(places.items())
         },
@@ -91,9 +92,10 @@ def _matrix_part(
 
 
 def _walked_axes(rows: list[_Axis], *, is_counted: bool) -> int:
-    """The count of outer axes of rows that are walked one by one.
+    """The count of outer axes of rows whose elements each have a matrix of their own.
 
-    0 where all rows fit on the partitions, with a transfer for each of them.
+    0 if all rows fit on the partitions. With `is_counted` (a tensor counts its elements) all axes
+    but one, as the partitions of an iota have one step.
     """
     if _size(rows) <= P and not is_counted:
         return 0
@@ -111,27 +113,28 @@ def _spaces(along: list[_Axis], piece: int) -> Iterator[_Space]:
 
 
 def _spread_axis(axis: _Axis, piece: int) -> Iterator[_Space]:
-    """One long axis over 128 rows, or as many as divide it; the rest in a row of its own.
+    """One long axis over 128 rows, or a few less that divide it; the other elements in one row.
 
     An axis of more than one tile is cut into rows of a tile's width, so that each tile is one
     stretch of HBM.
     """
     length, step = axis
-    rows, rest = divmod(length, piece)
+    rows, remainder = divmod(length, piece)
     start = 0
     if rows > P:
         yield _rows(rows, piece, step, 0)
-        start, length = rows * piece, rest
-    even = (rows for rows in range(P, P - P // 8, -1) if length % rows == 0)
-    rows = next(even, P) if length >= P else P
-    columns, rest = divmod(length, rows)
+        start, length = rows * piece, remainder
+    divisors = (rows for rows in range(P, P - P // 8, -1) if length % rows == 0)
+    rows = next(divisors, P) if length >= P else P
+    columns, remainder = divmod(length, rows)
     if columns:
         yield _rows(rows, columns, step, start)
-    if rest:
-        yield _rows(1, rest, step, start + rows * columns)
+    if remainder:
+        yield _rows(1, remainder, step, start + rows * columns)
 
 
 def _rows(rows: int, columns: int, step: _Steps, first: int) -> _Space:
+    """A stretch of an axis from element `first` on, as rows of `columns` elements."""
     return [(rows, _scale_steps(step, columns))], [(columns, step)], first
 
 
@@ -140,7 +143,10 @@ def _scale_steps(step: _Steps, number: int) -> _Steps:
 
 
 def _split(along: list[_Axis], piece: int) -> tuple[list[_Axis], list[_Axis]]:
-    """Rows and columns: as many last axes as suit a tile, part of the last one if rows are few."""
+    """Row axes and column axes: as many last axes as a tile of `piece` elements holds are columns.
+
+    A part of the last axis alone, if it is longer than a tile and rows are few.
+    """
     columns, number = 1, len(along)
     while columns < len(along) - 1 and _size(along[-columns - 1 :]) <= piece:
         columns += 1
@@ -151,22 +157,23 @@ def _split(along: list[_Axis], piece: int) -> tuple[list[_Axis], list[_Axis]]:
         inner = max(n for n in range(1, piece + 1) if length % n == 0)
         rows = [*rows, (length // inner, _scale_steps(step, inner))]
         along = [*along[:-1], (inner, step)]
-    # The longest axis of rows fills the partitions best; others are walked one by one.
+    # The longest row axis fills the partitions best; each element of the others is a matrix.
     return sorted(rows, key=lambda axis: axis[0]), along[-columns:]
 
 
 def _size(along: Sequence[_Axis]) -> int:
+    """The number of elements over some axes."""
     return prod(length for length, _ in along)
 
 
 def _fill_rows(along: list[_Axis], columns: int, piece: int) -> list[_Axis]:
-    """The axes, part of the last row axis split off where that makes fewer tiles."""
+    """The axes, with a part of the last row axis moved to the columns if that makes fewer tiles."""
     width = _size(along[-columns:])
-    place = len(along) - columns - 1
-    if place < 0 or width >= _FEW_COLUMNS:
+    last_row_axis = len(along) - columns - 1
+    if last_row_axis < 0 or width >= _FEW_COLUMNS:
         return along
-    length, step = along[place]
-    others = [length for length, _ in along[:place]]
+    length, step = along[last_row_axis]
+    others = [length for length, _ in along[:last_row_axis]]
 
     def tiles_with(inner: int) -> int:
         lengths = [*others, length // inner]
@@ -177,4 +184,4 @@ def _fill_rows(along: list[_Axis], columns: int, piece: int) -> list[_Axis]:
     if inner == 1:
         return along
     outer = (length // inner, _scale_steps(step, inner))
-    return [*along[:place], outer, (inner, step), *along[place + 1 :]]
+    return [*along[:last_row_axis], outer, (inner, step), *along[last_row_axis + 1 :]]

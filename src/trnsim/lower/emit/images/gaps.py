@@ -1,8 +1,8 @@
 """Windows over images with gaps, as in a gradient or a transposed convolution.
 
-A tap is a position within a window. Between two elements of the image lie `gap` zeros, so windows
-that start `gap + 1` apart have elements under the same taps, and zeros under the others. Such
-windows are a phase: a convolution of the image without gaps, by these taps alone, whose results are
+A tap is a position within a window. Between two neighbouring elements of the image lie `gap` zeros,
+so windows that start `gap + 1` apart have elements under the same taps, and zeros under the others.
+Such windows are a phase: a convolution of the image without gaps, by these taps alone, that gives
 every ``(gap + 1)``-th result. Zeros are neither stored nor multiplied.
 """
 
@@ -22,8 +22,8 @@ class WindowPhase:
     Attributes:
         rows: the rows of the box that they are in.
         columns: the columns of the box that they are in.
-        taps: for each tap with elements its number, and the box of the elements under it: an
-            element counts as a window of its own.
+        taps: (number, box) for each tap with elements: the box of the elements under it in the grid
+            `Gaps.dense`, where an element is a window.
     """
 
     rows: slice
@@ -38,13 +38,13 @@ class _AxisPhase:
     Attributes:
         windows: their positions among the windows of the box.
         count: the number of windows.
-        firsts: for each tap with elements its position in a window, and the position of the
-            element under it in the first window.
+        taps: (position in a window, element under it in the phase's first window) of each tap with
+            elements.
     """
 
     windows: slice
     count: int
-    firsts: tuple[tuple[int, int], ...]
+    taps: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +85,18 @@ class Gaps:
                     down * self.grid.kernel[1] + across,
                     WindowBox(box.image, row, column, box.images, rows.count, columns.count),
                 )
-                for (down, row), (across, column) in product(rows.firsts, columns.firsts)
+                for (down, row), (across, column) in product(rows.taps, columns.taps)
             )
             yield WindowPhase(rows.windows, columns.windows, taps)
 
     def _low(self, axis: int) -> int:
-        """Zeros before the first element in the image without gaps."""
+        """Zeros before the first element of `dense`, the image without gaps."""
         return self.grid.low_padding[axis] // (self.grid.gaps[axis] + 1)
 
     def _elements_met(self, axis: int, start: int, count: int) -> tuple[int, int]:
-        """The first element under `count` windows from `start` on, and the number of elements.
+        """The first element under `count` windows from `start` on, and how many there are.
 
-        At least one element counts, so that no box is empty.
+        At least 1, so that no box is empty.
         """
         step, low = self.grid.gaps[axis] + 1, self.grid.low_padding[axis]
         end = start + self.grid.reach(axis, count) - 1
@@ -106,13 +106,14 @@ class Gaps:
     def _axis_phases(self, axis: int, start: int, count: int) -> Iterator[_AxisPhase]:
         """The phases of `count` windows from `start` on along one axis."""
         step, low = self.grid.gaps[axis] + 1, self.grid.low_padding[axis]
-        apart = self.grid.dilations[axis]
+        dilation, taps = self.grid.dilations[axis], range(self.grid.kernel[axis])
         for first in range(min(step, count)):
-            many = -(-(count - first) // step)
-            places = [start + first + tap * apart - low for tap in range(self.grid.kernel[axis])]
-            firsts = tuple(
-                (tap, place // step + self._low(axis))
-                for tap, place in enumerate(places)
-                if place % step == 0
+            windows = -(-(count - first) // step)
+            positions = [start + first + tap * dilation - low for tap in taps]
+            taps_with_elements = tuple(
+                (tap, position // step + self._low(axis))
+                for tap, position in enumerate(positions)
+                if position % step == 0
             )
-            yield _AxisPhase(slice(first, first + (many - 1) * step + 1, step), many, firsts)
+            end = first + (windows - 1) * step + 1
+            yield _AxisPhase(slice(first, end, step), windows, taps_with_elements)

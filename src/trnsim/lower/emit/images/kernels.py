@@ -25,10 +25,10 @@ Source: nki-dma-overview.rst; trainium_inferentia2_arch.rst, of NeuronCore-v2.
 
 @dataclass(frozen=True, slots=True)
 class TapBoxes:
-    """A window cut into boxes; the taps of a box lie together along the partitions.
+    """A window cut into boxes of taps; the taps of a box lie together along the partitions.
 
     Attributes:
-        kernel: rows and columns of the window.
+        kernel: rows and columns of the window, in taps.
         box: rows and columns of a box; either one row, or columns that divide the window's.
     """
 
@@ -43,22 +43,22 @@ class TapBoxes:
 
     @property
     def copies(self) -> list[tuple[int, int]]:
-        """The shift of each copy of the image in a box: rows and columns of the window."""
+        """(rows, columns) by which each copy of the image is shifted: one for each tap of a box."""
         return [(y, x) for y in range(self.box[0]) for x in range(self.box[1])]
 
     def taps_in_box(self, first: tuple[int, int]) -> int:
         """The count of taps of the box that begins at `first`."""
-        sizes = zip(self.kernel, self.box, first, strict=True)
-        high, wide = (min(size, extent - at) for extent, size, at in sizes)
-        return high * wide
+        axes = zip(self.kernel, self.box, first, strict=True)
+        rows, columns = (min(size, extent - start) for extent, size, start in axes)
+        return rows * columns
 
 
 def taps_together(
     kernel: tuple[int, int], channels: int, columns: int, moved_bytes: float
 ) -> TapBoxes:
-    """The boxes of taps for which products and copies, which overlap, take the least time.
+    """The boxes of taps with which products and copies, which overlap, take the least time.
 
-    Of boxes with nearly equal times, the one with fewer copies.
+    Between boxes with nearly equal times, those with fewer copies.
 
     Args:
         kernel: rows and columns of the window.
@@ -83,11 +83,12 @@ def taps_together(
 class Kernels(Frame):
     """Kernels [O, C / groups, *window] as a matrix: a block for each box and block of channels.
 
-    Groups that share a block are blocks of a diagonal matrix, zero elsewhere. Of a `Frame`, shape
-    and block hold; its dimensions are empty, as the matrix is computed and not permuted.
+    The kernels of groups that share a block lie on its diagonal, with zeros elsewhere. Of `Frame`'s
+    fields, `shape` and `block` hold; `p_dims` and `f_dims` are empty, as `matrix_of` computes the
+    matrix and does not permute dimensions.
 
     Attributes:
-        taps: the taps that lie together.
+        taps: the boxes of taps that lie together.
         groups_per_block: groups of channels that share a block of the image; 0 without groups.
         channels: rows of one tap in a block, at most.
         outputs: columns that share a block of the result.
@@ -125,7 +126,10 @@ class Kernels(Frame):
         return self.shape[0]
 
     def matrix_of(self, array: Array) -> Array:
-        """[rows, O]: of each box and block of channels, taps by channels."""
+        """The matrix [rows, O] of an array of kernels.
+
+        Its rows are, for each box and each block of channels, the channels of each tap.
+        """
         kernels = array.reshape(*self.shape[:2], *self.taps.kernel)
         if self.is_reversed:
             kernels = kernels[:, :, ::-1, ::-1]
@@ -133,35 +137,33 @@ class Kernels(Frame):
             (len(self.taps.boxes), self.channel_blocks, self.block, self.columns), array.dtype
         )
         for number, first in enumerate(self.taps.boxes):
-            for place, shift in enumerate(self.taps.copies):
-                at = [a + b for a, b in zip(first, shift, strict=True)]
-                if any(a >= extent for a, extent in zip(at, self.taps.kernel, strict=True)):
+            for copy, shift in enumerate(self.taps.copies):
+                row, column = (a + b for a, b in zip(first, shift, strict=True))
+                if row >= self.taps.kernel[0] or column >= self.taps.kernel[1]:
                     continue
-                tap = self._spread(kernels[:, :, at[0], at[1]])
+                tap = self._tap_matrix(kernels[:, :, row, column])
                 for part in range(self.channel_blocks):
                     rows = tap[part * self.channels : (part + 1) * self.channels]
-                    start = place * self.channels
+                    start = copy * self.channels
                     matrix[number, part, start : start + len(rows)] = rows
         return matrix.reshape(self.rows, self.columns)
 
-    def _spread(self, tap: Array) -> Array:
-        """[channels of a block, O] of one tap, [O, C / groups]."""
+    def _tap_matrix(self, tap: Array) -> Array:
+        """The matrix [channels, O] of one tap's kernels, [O, C / groups]; with groups diagonal."""
         if not self.groups_per_block:
             return tap.T
-        own = self.channels // self.groups_per_block
+        group_channels = self.channels // self.groups_per_block
         outputs = self.outputs // self.groups_per_block
-        spread = np.zeros((self.channels, self.columns), tap.dtype)
+        matrix = np.zeros((self.channels, self.columns), tap.dtype)
         for group in range(self.columns // outputs):
-            rows = slice(
-                group % self.groups_per_block * own, (group % self.groups_per_block + 1) * own
-            )
+            first_row = group % self.groups_per_block * group_channels
             columns = slice(group * outputs, (group + 1) * outputs)
-            spread[rows, columns] = tap[columns].T
-        return spread
+            matrix[first_row : first_row + group_channels, columns] = tap[columns].T
+        return matrix
 
 
 def kernels_of(shape: Shape, groups: int, *, is_reversed: bool = False) -> Kernels:
-    """The matrix of kernels of a shape, one tap to a block: as many groups to a block as fit."""
+    """The matrix of kernels of a shape: a tap in each block, and as many groups as fit in one."""
     outputs, inputs = shape[0] // groups, shape[1]
     taps = TapBoxes((shape[2] if len(shape) > _SEQUENCE_RANK else 1, shape[-1]))
     if groups == 1:
@@ -169,6 +171,6 @@ def kernels_of(shape: Shape, groups: int, *, is_reversed: bool = False) -> Kerne
         return Kernels(
             shape, (), (), channels, taps=taps, channels=channels, is_reversed=is_reversed
         )
-    together = min(P // max(inputs, outputs), groups)
-    channels, wide = together * inputs, together * outputs
-    return Kernels(shape, (), (), channels, False, taps, together, channels, wide, is_reversed)
+    in_block = min(P // max(inputs, outputs), groups)
+    channels, outputs = in_block * inputs, in_block * outputs
+    return Kernels(shape, (), (), channels, False, taps, in_block, channels, outputs, is_reversed)

@@ -1,6 +1,7 @@
-"""Reductions over windows in the layout of convolutions: columns of a window, then its rows.
+"""Reductions over windows, such as poolings, in the layout of convolutions.
 
-The results for the columns of each window are shared by the windows that overlap there.
+First the elements of each row of a window are reduced, then the results of its rows, which windows
+that overlap share.
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ _OUTER_DIMS: Final = 2
 
 
 def is_emitted(node: Node) -> bool:
-    """True if windows have instructions as they are: over the last dimensions of images."""
+    """True if `reduce_window` can emit a node: windows over the last dimensions of images."""
     operation = node.operation
     if not isinstance(operation, ReduceWindow):
         return False
     (value,) = node.values
     outer = slice(0, _OUTER_DIMS)
-    still = (operation.lengths, operation.strides, operation.dilations or (1, 1))
+    sizes = (operation.lengths, operation.strides, operation.dilations or (1, 1))
     return (
         len(value.shape) in _IMAGE_RANKS
         and value.dtype in ("float32", "bfloat16")
-        and all(pairs[outer] == (1, 1) for pairs in still)
+        and all(numbers[outer] == (1, 1) for numbers in sizes)
         and not any((*operation.low[outer], *operation.high[outer]))
         and all((*value.shape, *node.result.shape))
     )
@@ -57,7 +58,7 @@ def reduce_window(emission: Emission, node: Node) -> None:
     shape = node.result.shape
     frame = Frame(shape, (1,), (0, *range(2, len(shape))))
     result = emission.residents.allocate(frame, node.result)
-    rows = max(_rows(image), 1)
+    rows = max(_window_rows_at_once(image), 1)
     for part in _bands(image.grid, rows):
         band = image.band(part, TapBoxes((1, 1)))
         for block in range(frame.blocks):
@@ -75,7 +76,7 @@ def reduce_window(emission: Emission, node: Node) -> None:
 
 
 def _unconverted(emission: Emission, value: Value) -> Value:
-    """The value before it was widened: engines compute in float32 anyway."""
+    """The operand of a conversion to float32, as engines compute in float32; else the value."""
     producer = emission.facts.producers.get(value.number)
     is_widened = producer is not None and isinstance(producer.operation, Convert)
     if producer is None or not is_widened or not producer.values[0].type.is_floating:
@@ -105,11 +106,12 @@ def window_grid(node: Node) -> WindowGrid:
     )
 
 
-def _rows(image: Image) -> int:
+def _window_rows_at_once(image: Image) -> int:
     """The count of rows of windows whose elements are in SBUF at once."""
     grid = image.grid
-    over = grid.reach(0, 1) - grid.strides[0]
-    return min((_BAND_BYTES // image.row_bytes - over) // grid.strides[0], grid.window_counts[0])
+    overlap = grid.reach(0, 1) - grid.strides[0]
+    image_rows = _BAND_BYTES // image.row_bytes
+    return min((image_rows - overlap) // grid.strides[0], grid.window_counts[0])
 
 
 def _bands(grid: WindowGrid, rows: int) -> list[WindowBox]:
@@ -125,33 +127,35 @@ def _bands(grid: WindowGrid, rows: int) -> list[WindowBox]:
 def _reduce_windows(
     op: str, grid: WindowGrid, band: Band, part: WindowBox, block: int, dst: Tensor
 ) -> None:
-    """The reduction of every window of a part, into [channels, windows]."""
+    """Write the reduction of every window of `part` to dst [channels, windows]."""
     channels, function = dst.shape[0], getattr(nl, op)
     images = band.tile[:channels, block, : band.rows * band.width]
     images = images.reshape((channels, band.rows, band.width))
-    (high, wide), (down, across), (far, apart) = (grid.kernel, grid.strides, grid.dilations)
+    (tap_rows, tap_columns), (row_stride, column_stride) = grid.kernel, grid.strides
+    row_dilation, column_dilation = grid.dilations
 
     def columns(tap: int) -> Tensor:
-        start = tap * apart
-        return images[:, :, start : start + (part.columns - 1) * across + 1 : across]
+        start = tap * column_dilation
+        end = start + (part.columns - 1) * column_stride + 1
+        return images[:, :, start:end:column_stride]
 
     lines = columns(0)
-    if wide > 1:
-        lines = _combine(function, [columns(tap) for tap in range(wide)], None)
+    if tap_columns > 1:
+        lines = _combine(function, [columns(tap) for tap in range(tap_columns)], None)
 
     def rows(tap: int) -> Tensor:
-        start = tap * far
-        return lines[:, start : start + (part.rows - 1) * down + 1 : down]
+        start = tap * row_dilation
+        return lines[:, start : start + (part.rows - 1) * row_stride + 1 : row_stride]
 
     target = dst.reshape((channels, part.rows, part.columns))
-    if high > 1:
-        _combine(function, [rows(tap) for tap in range(high)], target)
+    if tap_rows > 1:
+        _combine(function, [rows(tap) for tap in range(tap_rows)], target)
     else:
         nisa.tensor_copy(dst=target, src=rows(0))
 
 
 def _combine(function: Any, views: list[Tensor], dst: Tensor | None) -> Tensor:
-    """The elementwise reduction of several views; float32 until the last."""
+    """The elementwise reduction of several views, in `dst` if given; float32 until the end."""
     combined: Tensor = views[0]
     for number, view in enumerate(views[1:], start=2):
         is_last = number == len(views)
