@@ -8,6 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+import trnsim
+from trnsim import nki
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import VirtualRegister
 from trnsim.nki import isa as nisa
@@ -308,3 +310,38 @@ def test_a_dma_steps_over_partitions():
     tile = nl.ndarray((128, 4), nl.float32)
     nisa.memset(tile, 1.0)
     nisa.dma_copy(nl.ndarray((64, 4), nl.float32, buffer=nl.hbm), tile[::2])
+
+
+@pytest.mark.parametrize(
+    ("call", "signature"),
+    [
+        (lambda x: x.rearrange("a b -> b a"), "tensor.rearrange(src_pattern, dst_pattern"),
+        (lambda x: x.permute(), "tensor.permute(dims)"),
+        (lambda x: x.slice(0), "tensor.slice(dim, start, end, step=1)"),
+        (lambda x: x.reshape(2, 8), "tensor.reshape(shape)"),
+        (lambda x: x.view(), "tensor.view(dtype)"),
+        (lambda x: x.ap([[4, 4]], offsets=3), "perhaps with offset"),
+        (lambda x: x.select(0), "tensor.select(dim, index)"),
+    ],
+)
+def test_a_wrong_call_of_a_view_method_shows_its_signature(call, signature):
+    @nki.jit
+    def kernel(x):
+        call(x)
+        return x
+
+    with pytest.raises(IllegalInstruction, match=r"tensor\.[a-z]+: .*; legal: ") as caught:
+        trnsim.run(kernel, np.ones((4, 4), np.float32))
+    assert signature in caught.value.fix
+    assert caught.value.line.file == __file__
+
+
+def test_a_pattern_that_steps_back_is_refused_by_its_strides():
+    @nki.jit
+    def kernel(x):
+        tile = nl.ndarray((4, 4), nl.float32, buffer=nl.sbuf)
+        nisa.dma_copy(tile, x.ap([[4, 4], [-1, 4]], offset=3))
+        return x
+
+    with pytest.raises(IllegalInstruction, match=r"has the strides \(16, -4\) bytes; legal: 0 or"):
+        trnsim.run(kernel, np.ones((4, 4), np.float32))

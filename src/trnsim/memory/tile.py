@@ -363,6 +363,12 @@ class Tile:
         return self.layout.box
 
     def _refuse_bounds(self) -> NoReturn:
+        if any(stride < 0 for stride in self.pattern.strides_bytes):
+            raise IllegalInstruction(
+                f"{self} has the strides {self.pattern.strides_bytes} bytes; legal: 0 or more",
+                fix="step forward, and reverse the order of the elements before or after",
+                source="nki.language.NkiTensor.ap",
+            )
         raise IllegalInstruction(
             f"{self} reaches beyond its storage of {self.storage.nbytes} bytes, "
             f"{self.storage.pitch_bytes} a row: offset {self.pattern.offset_bytes}, strides "

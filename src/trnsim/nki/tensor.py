@@ -41,7 +41,7 @@ from trnsim.nki.indexing import (
     static_part,
 )
 from trnsim.nki.precision import reinterpreted_dtype
-from trnsim.nki.views import TensorViews, since_05
+from trnsim.nki.views import TensorViews, of_tensor, since_05
 
 __all__ = ["DynamicSlice", "MemoryRegion", "NkiTensor"]
 
@@ -218,6 +218,7 @@ class NkiTensor(TensorViews):
         (index,) = integers("select", index)
         return self._view(self.pattern.select(dim, index))
 
+    @of_tensor
     def ap(
         self,
         pattern: Sequence[Sequence[int]],
@@ -310,6 +311,7 @@ class NkiTensor(TensorViews):
         rows = self.pattern._replace(shape=(offsets.pattern.elements, *self.pattern.shape[1:]))
         return NkiTensor(self.storage, self.dtype, rows, self.buffer, index)
 
+    @of_tensor
     def indirect(self, index: NkiTensor, num_elem: int | None = None) -> NkiTensor:
         """Tensor indirection: element i of a partition is its column ``index[i % G, i // G]``.
 

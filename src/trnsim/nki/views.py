@@ -8,6 +8,7 @@ Source: nki.language.NkiTensor.
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
@@ -26,7 +27,7 @@ from trnsim.memory import (
     TileLayout,
     VectorIndex,
 )
-from trnsim.nki.arguments import SOURCE, integers, lengths
+from trnsim.nki.arguments import SOURCE, check_call, integers, lengths
 from trnsim.nki.dialect import follows, require
 from trnsim.nki.indexing import MemoryRegion
 from trnsim.nki.precision import reinterpreted_dtype
@@ -47,9 +48,35 @@ def since_05(method: Callable[_P, _R]) -> Callable[_P, _R]:
     def view(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         if not follows(VIEW_METHODS) and not _is_own_caller():
             require(VIEW_METHODS, f"tensor.{method.__name__}()")
-        return method(*args, **kwargs)
+        try:
+            return method(*args, **kwargs)
+        except TypeError:
+            _check_call(method, args, kwargs)
+            raise
 
     return view
+
+
+def of_tensor(method: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Decorator of a method of tensors: errors of wrong calls show its signature."""
+
+    @wraps(method)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            return method(*args, **kwargs)
+        except TypeError:
+            _check_call(method, args, kwargs)
+            raise
+
+    return call
+
+
+def _check_call(method: Callable[..., Any], args: Any, kwargs: Any) -> None:
+    """Refuse a call of a tensor's method that does not fit its signature, without the tensor."""
+    signature, name = inspect.signature(method), method.__name__
+    _, *parameters = signature.parameters.values()
+    own = signature.replace(parameters=parameters)
+    check_call(f"tensor.{name}", own, args[1:], kwargs, source=f"{SOURCE}.{name}")
 
 
 def _is_own_caller() -> bool:
@@ -142,6 +169,7 @@ class TensorViews(Valueless):
         self._guard(start_dim, "flatten_dims")
         return self._view(self.pattern.flatten_dims(start_dim, end_dim))
 
+    @of_tensor
     def reshape(self, shape: Sequence[int]) -> Self:
         """The same elements under another shape; on chip the partition axis stays."""
         shape = lengths("reshape", shape)
@@ -184,6 +212,7 @@ class TensorViews(Valueless):
                 view = view.flatten_dims(dim, dim + len(names(group)) - 1)
         return view
 
+    @of_tensor
     def view(self, dtype: Any) -> Self:
         """The same bytes as another dtype; the last dimension grows or shrinks."""
         if self.index is not None:
