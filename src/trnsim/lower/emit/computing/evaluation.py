@@ -88,23 +88,23 @@ class Evaluation(FusedComputation):
         self.value = value
         self._memo: dict[tuple[int, Path], Tensor] = {}
         self._places: dict[int, TensorPlace] = {}
-        self._leaving: dict[int, Tensor] = {}
-        self._beside: dict[int, Value] = {}
+        self._output_tiles: dict[int, Tensor] = {}
+        self._also_stored: dict[int, Value] = {}
         self._rows: dict[int, Node] = {}
         if pending is not None:
             self.leaves[value.number, ()] = pending
             return
-        for self._joins in (is_kept, False):
-            for table in (self._beside, self._rows, self.leaves, self._values):
+        for self._may_store_others in (is_kept, False):
+            for table in (self._also_stored, self._rows, self.leaves, self._values):
                 table.clear()
             vars(self).pop("frame", None)
             self._collect_leaves(value, (), is_root=is_kept)
-            if not (self._beside or self._rows) or self._are_joined():
+            if not (self._also_stored or self._rows) or self._can_store_others():
                 break
         inside = {*self._values, *(node.result.number for node in self._rows.values())}
-        for number, other in list(self._beside.items()):
+        for number, other in list(self._also_stored.items()):
             if is_inside(emission, other, inside):
-                del self._beside[number]
+                del self._also_stored[number]
         self._materialize_others()
 
     @cached_property
@@ -114,7 +114,7 @@ class Evaluation(FusedComputation):
         places = [place for place in self.leaves.values() if not place.is_generated]
         return choose_frame(self.emission, self.value, places, numbers)
 
-    def _are_joined(self) -> bool:
+    def _can_store_others(self) -> bool:
         """True if values with several readers, and deferred reductions, can be computed on the way.
 
         Not where sums come from PSUM, which are computed once for all readers; deferred reductions
@@ -144,25 +144,25 @@ class Evaluation(FusedComputation):
     def run_to_hbm(self) -> TensorPlace:
         """Compute the value into a dense tensor in HBM; its place."""
         with self._name_stretch(), balanced():
-            place = self._run_in_parts(is_asked=True)
+            place = self._run_in_parts(is_required=True)
             if place is None:
                 tensor = tiles.output(self.value.shape, self.value.dtype)
                 self._places[self.value.number] = in_hbm(tensor, self.value.shape)
                 place = self._run()
             return place
 
-    def _run_in_parts(self, *, is_asked: bool = False) -> TensorPlace | None:
+    def _run_in_parts(self, *, is_required: bool = False) -> TensorPlace | None:
         """Compute from HBM to HBM, in matrices that suit the engines; None if impossible."""
-        values = (*self._beside.values(), self.value)
-        is_asked |= prod(self.value.shape) == max(self.value.shape, default=0) >= _LONG_VECTOR
-        if self._rows or not (is_asked or all(map(self._is_last, values))):
+        values = (*self._also_stored.values(), self.value)
+        is_required |= prod(self.value.shape) == max(self.value.shape, default=0) >= _LONG_VECTOR
+        if self._rows or not (is_required or all(map(self._is_last, values))):
             return None
         if not self.is_in_hbm():
             return None
         tensors = {output.number: tiles.output(output.shape, output.dtype) for output in values}
         results = {number: in_hbm(tensor, self.value.shape) for number, tensor in tensors.items()}
-        is_few = len(self.leaves) + len(values) <= _MOST_FULL_TILES
-        piece = PIECE_ELEMENTS if is_few else PIECE_ELEMENTS // 2
+        are_few_tensors = len(self.leaves) + len(values) <= _MOST_FULL_TILES
+        piece = PIECE_ELEMENTS if are_few_tensors else PIECE_ELEMENTS // 2
         parts_ = matrix_parts({**self.leaves, **results}, piece)
         if not all(is_near(part, self.leaves) for part in parts_):
             return None
@@ -191,12 +191,12 @@ class Evaluation(FusedComputation):
 
     def _run(self) -> TensorPlace:
         """Compute the value and those stored beside it; the value's place."""
-        for value in (*self._beside.values(), self.value):
+        for value in (*self._also_stored.values(), self.value):
             if value.number not in self._places:
                 self._places[value.number] = self._allocate(value)
         for strip in self._strips(0, self.frame.columns):
             self._compute_strip(strip)
-        for number in (*self._beside, self.value.number):
+        for number in (*self._also_stored, self.value.number):
             self.emission.places[number] = [self._places[number]]
         return self.emission.places[self.value.number][0]
 
@@ -220,13 +220,13 @@ class Evaluation(FusedComputation):
         joined = self._strip
         shape = (joined.partitions, joined.blocks, joined.columns)
         places = {number: at for number, at in self._places.items() if not at.is_on_chip}
-        self._leaving = {}
+        self._output_tiles = {}
         if len(strip) > 1:
-            self._leaving = {number: new(shape, at.storage.dtype) for number, at in places.items()}
+            self._output_tiles = {n: new(shape, at.storage.dtype) for n, at in places.items()}
         for span in strip:
             self.tile(span)
         for number, place in places.items():
-            write_span(place, self.frame, joined, self._leaving[number])
+            write_span(place, self.frame, joined, self._output_tiles[number])
         self._strip = None
 
     def _compute_stored(self, value: Value, span: TileSpan) -> Tensor:
@@ -235,10 +235,10 @@ class Evaluation(FusedComputation):
         if place.is_on_chip:
             return self._compute_tile(value, (), span, slice_of(place, self.frame, span))
         if (self._strip or span) == span:
-            self._leaving[value.number] = self._output_tile(value, span, place.storage.dtype)
-            return self._leaving[value.number]
+            self._output_tiles[value.number] = self._output_tile(value, span, place.storage.dtype)
+            return self._output_tiles[value.number]
         at = span.start - (self._strip or span).start
-        dst = self._leaving[value.number][:, :, at : at + span.columns]
+        dst = self._output_tiles[value.number][:, :, at : at + span.columns]
         return self._compute_tile(value, (), span, dst)
 
     def _output_tile(self, value: Value, span: TileSpan, dtype: Any) -> Tensor:
@@ -308,10 +308,10 @@ class Evaluation(FusedComputation):
             self.leaves[key] = follow(path, place) or self._dense_leaf(*key)
         elif is_passed(node) and self._is_inlined(node.values[0]):
             self._collect_leaves(node.values[0], (node, *path))
-        elif not path and (value.number in self._beside or self._is_of_rows(value, node)):
+        elif not path and (value.number in self._also_stored or self._is_of_rows(value, node)):
             return
         elif node.kind is Kind.ELEMENTWISE and (
-            is_root or self._is_inlined(value) or self._is_beside(value, path)
+            is_root or self._is_inlined(value) or self._try_store_also(value, path)
         ):
             for operand in node.values:
                 self._collect_leaves(operand, path)
@@ -350,23 +350,23 @@ class Evaluation(FusedComputation):
 
     def _is_of_rows(self, value: Value, node: Node) -> bool:
         """True if a value broadcasts a deferred reduction, whose operand is then collected."""
-        is_alike = self._joins and value.shape == self.value.shape
-        if not is_alike or not isinstance(node.operation, BroadcastInDim):
+        has_this_shape = self._may_store_others and value.shape == self.value.shape
+        if not has_this_shape or not isinstance(node.operation, BroadcastInDim):
             return False
-        waiting = deferred_reduction(self.emission, node)
-        if waiting is None or waiting.values[0].shape != value.shape:
+        reduction = deferred_reduction(self.emission, node)
+        if reduction is None or reduction.values[0].shape != value.shape:
             return False
         is_new = value.number not in self._rows
-        self._rows[value.number] = waiting
+        self._rows[value.number] = reduction
         if is_new:
-            self._collect_leaves(waiting.values[0], ())
+            self._collect_leaves(reduction.values[0], ())
         return True
 
-    def _is_beside(self, value: Value, path: Path) -> bool:
+    def _try_store_also(self, value: Value, path: Path) -> bool:
         """True if a value of this shape with other readers is computed and stored on the way."""
-        is_alike = self._joins and not path and value.shape == self.value.shape
-        if is_alike and value.number not in self.emission.deferred.concatenations:
-            self._beside[value.number] = value
+        has_this_shape = self._may_store_others and not path and value.shape == self.value.shape
+        if has_this_shape and value.number not in self.emission.deferred.concatenations:
+            self._also_stored[value.number] = value
             return True
         return False
 
@@ -426,7 +426,7 @@ class Evaluation(FusedComputation):
         key = (value.number, path)
         if key in self._memo and dst is None:
             return self._memo[key]
-        if path or value.number not in self._beside:
+        if path or value.number not in self._also_stored:
             return self._compute_tile(value, path, span, dst)
         tile = self._compute_stored(value, span)
         return tile if dst is None else copied(tile, dst.dtype, dst)

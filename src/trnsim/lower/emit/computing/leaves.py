@@ -101,13 +101,13 @@ class Leaves:
             return period[: span.partitions, :, min(span.start, end - 1) : end]
         if not varies_along(place, self.frame.f_dims):
             return self._column_tile(key, place, span)
-        here = place if self._is_in_parts else self._bring_nearer(key, place)
-        if here == place:
+        new_place = place if self._is_in_parts else self._loadable_place(key, place)
+        if new_place == place:
             return self._load_leaf(key, place, span)
-        self.leaves[key] = here
+        self.leaves[key] = new_place
         return self.leaf_tile(key, span)
 
-    def _bring_nearer(self, key: tuple[int, Path], place: TensorPlace) -> TensorPlace:
+    def _loadable_place(self, key: tuple[int, Path], place: TensorPlace) -> TensorPlace:
         """The place of a leaf from which transfers can load the frame: dense, or transposed."""
         is_transposable = has_no_repeats(place) and is_aligned(place, self.frame.flipped())
         is_reachable = has_loadable_columns(place, self.frame) or is_transposable
@@ -120,19 +120,19 @@ class Leaves:
             or has_near_columns(place, self.frame)
         ):
             return place
-        here = self.emission.residents.reframe(place, self.frame)
-        self._note_place(key, here)
-        return here
+        new_place = self.emission.residents.reframe(place, self.frame)
+        self._note_place(key, new_place)
+        return new_place
 
     def _note_place(self, key: tuple[int, Path], place: TensorPlace) -> None:
         """Record a new place of a leaf for later readers."""
         number, path = key
         value = self._values[number]
         for node in reversed(path):
-            before = invert_view(node, place)
-            if before is None:
+            operand_place = invert_view(node, place)
+            if operand_place is None:
                 return
-            place = before
+            place = operand_place
         self.emission.add_place(value, place)
 
     def _column_tile(self, key: tuple[int, Path], place: TensorPlace, span: TileSpan) -> Tensor:
@@ -145,9 +145,9 @@ class Leaves:
         """A leaf's elements by transfers; once where several spans read the same."""
         is_row = not any(any(place.steps[dim]) for dim in self.frame.p_dims)
         blocks = span.blocks if is_row else (span.block, span.blocks)
-        short = (place, self.frame, blocks, span.partitions, span.start, span.columns)
-        if short in self._columns:
-            return self._columns[short]
+        shared_key = (place, self.frame, blocks, span.partitions, span.start, span.columns)
+        if shared_key in self._columns:
+            return self._columns[shared_key]
         dtype = place.storage.tile.dtype if place.is_on_chip else place.storage.dtype
         strip = self._strip
         if strip is not None and not is_row and strip.columns > span.columns:
@@ -162,10 +162,10 @@ class Leaves:
         if self._is_in_parts:
             tile = load_span(place, self.frame, span, dtype)
         else:
-            near = load_near(place, self.frame, span, dtype)
-            tile = load_tile(place, self.frame, span, dtype) if near is None else near
+            dense_run = load_near(place, self.frame, span, dtype)
+            tile = load_tile(place, self.frame, span, dtype) if dense_run is None else dense_run
         if is_row:
-            self._columns[short] = tile
+            self._columns[shared_key] = tile
         return tile
 
     def _chunk_slice(
@@ -213,11 +213,13 @@ def load_span(place: TensorPlace, frame: Frame, span: TileSpan, dtype: Any) -> T
     step = dims_along[0][1][0] if len(dims_along) == 1 else 1
     reach = (span.columns - 1) * step + 1
     if not 1 < step <= NEAR_STRIDE or reach * dtype.itemsize > _STRIDED_LOAD_BYTES:
-        near = load_near(place, frame, span, dtype)
-        return load_tile(place, frame, span, dtype) if near is None else near
+        dense_run = load_near(place, frame, span, dtype)
+        return load_tile(place, frame, span, dtype) if dense_run is None else dense_run
     wide, frame_wide = _select_dims(place, frame, frame.p_dims, frame.columns * step)
-    near = load_tile(wide, frame_wide, replace(span, start=span.start * step, columns=reach), dtype)
-    return copied(near[:, :, ::step], dtype)
+    dense_run = load_tile(
+        wide, frame_wide, replace(span, start=span.start * step, columns=reach), dtype
+    )
+    return copied(dense_run[:, :, ::step], dtype)
 
 
 def has_near_columns(place: TensorPlace, frame: Frame) -> bool:
@@ -245,9 +247,9 @@ def load_near(place: TensorPlace, frame: Frame, span: TileSpan, dtype: Any) -> T
     dims = (*frame.p_dims, *(dim for dim in frame.f_dims if dim != inner))
     wide, frame_wide = _select_dims(place, frame, dims, reach)
     loaded = replace(span, start=first * reach, columns=rows * reach)
-    near = load_tile(wide, frame_wide, loaded, dtype)
+    dense_run = load_tile(wide, frame_wide, loaded, dtype)
     shape = (span.partitions, span.blocks, rows, width)
-    every = near.reshape((*shape[:3], reach))[:, :, :, ::step]
+    every = dense_run.reshape((*shape[:3], reach))[:, :, :, ::step]
     whole = copied(every, dtype, new(shape, dtype)).reshape((*shape[:2], rows * width))
     start = span.start - first * width
     return whole[:, :, start : start + span.columns]

@@ -104,8 +104,8 @@ class PendingConvolution(PendingResult):
         is_single_block = kernels.channels >= image.shape[1]
         has_gaps = any(self.grid.gaps) and self.grid.strides == (1, 1)
         self.gaps = Gaps(self.grid) if has_gaps else None
-        own_grid = self.grid if self.gaps is None else self.gaps.dense
-        self.image = Image(emission, image, own_grid, P if is_single_block else kernels.channels)
+        image_grid = self.grid if self.gaps is None else self.gaps.dense
+        self.image = Image(emission, image, image_grid, P if is_single_block else kernels.channels)
         shape = node.result.shape
         self.block = kernels.outputs if operation.groups > 1 and shape[1] > kernels.outputs else P
         self.frame = Frame(shape, (1,), (0, *range(2, len(shape))), self.block)
@@ -144,26 +144,26 @@ class PendingConvolution(PendingResult):
 
     def chunk_columns(self) -> int:
         """The columns of the result whose windows are in SBUF at once."""
-        if self._is_bare() and self.image.resident_band() is not None:
+        if self._has_single_taps() and self.image.resident_band() is not None:
             return int(self.frame.columns)
         grid, row_bytes = self.grid, self.image.row_bytes
         rows, columns = grid.window_counts
         step = grid.gaps[0] + 1 if self.gaps is not None else 1
         images = _BAND_BYTES // (ceil(grid.reach(0, rows) / step) * row_bytes)
         if images:
-            together = max(self.span_columns() // (rows * columns), 1)
-            return max(images // together, 1) * together * rows * columns
-        most = _BAND_BYTES // row_bytes * step
-        fitting = max((most - grid.reach(0, 1)) // grid.strides[0] + 1, 1)
-        lines = max(self.span_columns() // columns, 1)
-        return max(fitting // lines, 1) * lines * columns
+            images_at_once = max(self.span_columns() // (rows * columns), 1)
+            return max(images // images_at_once, 1) * images_at_once * rows * columns
+        max_rows = _BAND_BYTES // row_bytes * step
+        fitting = max((max_rows - grid.reach(0, 1)) // grid.strides[0] + 1, 1)
+        rows_at_once = max(self.span_columns() // columns, 1)
+        return max(fitting // rows_at_once, 1) * rows_at_once * columns
 
-    def _is_bare(self) -> bool:
+    def _has_single_taps(self) -> bool:
         return self.kernels.taps.box == (1, 1)
 
     def load_columns(self, start: int, columns: int) -> None:
         """Load the bands under the windows of a range of columns."""
-        band = self.image.resident_band() if self._is_bare() else None
+        band = self.image.resident_band() if self._has_single_taps() else None
         if band is not None:
             self._bands = [band]
             return
@@ -213,7 +213,7 @@ class PendingConvolution(PendingResult):
         kernels, channels = self.kernels, self.grid.channels
         number = span.block if kernels.groups_per_block else block
         rows = min(kernels.channels, channels - number * kernels.channels)
-        if not self._is_bare():
+        if not self._has_single_taps():
             rows = kernels.taps.taps_in_box(first) * kernels.channels
         band = next(band for band in self._bands if band.holds(part))
         return band.view(self.image.grid, number, rows, first, part)

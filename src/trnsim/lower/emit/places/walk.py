@@ -51,13 +51,13 @@ class Frame:
 
     def steps(self) -> tuple[Step, ...]:
         """The strides (partitions, columns) of each dimension."""
-        moves: list[Step] = [(0, 0)] * len(self.shape)
+        steps: list[Step] = [(0, 0)] * len(self.shape)
         for axis, dims in enumerate((self.p_dims, self.f_dims)):
             step = 1
             for dim in reversed(dims):
-                moves[dim] = (step, 0) if axis == 0 else (0, step)
+                steps[dim] = (step, 0) if axis == 0 else (0, step)
                 step *= self.shape[dim]
-        return tuple(moves)
+        return tuple(steps)
 
     def matrix(self, dtype: Any) -> TensorPlace:
         """The place of a tensor of this shape in a new matrix in SBUF."""
@@ -94,19 +94,19 @@ def frame_of(place: TensorPlace) -> Frame:
     p_dims.sort(key=lambda dim: -place.steps[dim][0])
     f_dims = [dim for dim in range(len(shape)) if dim not in p_dims]
     # A repeated dimension keeps its position among its neighbours.
-    moves = [dim for dim in f_dims if place.steps[dim][1]]
-    places = iter(sorted(moves, key=lambda dim: -place.steps[dim][1]))
-    f_dims = [next(places) if dim in moves else dim for dim in f_dims]
+    varying = [dim for dim in f_dims if place.steps[dim][1]]
+    ordered = iter(sorted(varying, key=lambda dim: -place.steps[dim][1]))
+    f_dims = [next(ordered) if dim in varying else dim for dim in f_dims]
     return Frame(shape, tuple(p_dims), tuple(f_dims), matrix.block, matrix.is_replicated)
 
 
 def covers_pending_result(pending: TensorPlace) -> bool:
     """True if a view of a pending result has all of its elements, in the order of its frame."""
-    own, frame = pending.storage.frame, frame_of(pending)
+    whole_frame, frame = pending.storage.frame, frame_of(pending)
     columns = axes_along(pending, frame.f_dims)
     return (
         not any(pending.offset)
-        and (frame.rows, frame.columns) == (own.rows, own.columns)
+        and (frame.rows, frame.columns) == (whole_frame.rows, whole_frame.columns)
         and all(step[0] == 1 for _, step in axes_along(pending, frame.p_dims)[-1:])
         and len(axes_along(pending, frame.p_dims)) <= 1
         and (not columns or (len(columns) == 1 and columns[0][1][1] == 1))
@@ -140,13 +140,13 @@ def tile_spans(
     A span with all columns of the frame may have several blocks, with at most `longest` elements of
     a partition together.
     """
-    full, rest = divmod(frame.rows, frame.block)
-    groups = [(0, full, frame.block)] if full else []
-    groups += [(full, 1, rest)] if rest else []
+    full_blocks, last_rows = divmod(frame.rows, frame.block)
+    groups = [(0, full_blocks, frame.block)] if full_blocks else []
+    groups += [(full_blocks, 1, last_rows)] if last_rows else []
     width = min(columns, most)
     for first, count, partitions in groups:
-        together = max(1, longest // width) if width == frame.columns else 1
-        for block, blocks in tiles.pieces(count, together):
+        blocks_at_once = max(1, longest // width) if width == frame.columns else 1
+        for block, blocks in tiles.pieces(count, blocks_at_once):
             for at, length in tiles.pieces(columns, width):
                 yield TileSpan(first + block, blocks, partitions, start + at, length)
 
@@ -187,27 +187,30 @@ def axes_along(place: TensorPlace, dims: Sequence[int]) -> list[tuple[int, Step]
 
 
 def runs(
-    lengths: list[tuple[int, Step]], start: int, count: int, width: int
+    axes: list[tuple[int, Step]], start: int, count: int, width: int
 ) -> Iterator[tuple[int, int, Step, Step]]:
-    """Pieces of a range of elements with one stride each.
+    """Pieces of `count` elements from `start` on, along axes, with one stride each.
+
+    `width` is the number of components of a stride.
 
     Yields:
-        The index of its first element in the range, its length, its first element's offset, and
-        its stride.
+        The index of a piece's first element in the range, its length, its first element's offset,
+        and its stride.
     """
-    if not lengths:
-        still = (0,) * width
-        yield 0, count, still, still
+    if not axes:
+        no_step = (0,) * width
+        yield 0, count, no_step, no_step
         return
-    inner, step = lengths[-1]
+    inner, step = axes[-1]
     at = start
     while at < start + count:
         length = min(inner - at % inner, start + count - at)
-        begin, rest = tuple(stride * (at % inner) for stride in step), at // inner
-        for outer, move in reversed(lengths[:-1]):
-            begin = tuple(b + m * (rest % outer) for b, m in zip(begin, move, strict=True))
-            rest //= outer
-        yield at - start, length, begin, step
+        offset, outer_index = tuple(stride * (at % inner) for stride in step), at // inner
+        for outer, outer_step in reversed(axes[:-1]):
+            index = outer_index % outer
+            offset = tuple(o + s * index for o, s in zip(offset, outer_step, strict=True))
+            outer_index //= outer
+        yield at - start, length, offset, step
         at += length
 
 
