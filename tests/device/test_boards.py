@@ -106,6 +106,15 @@ def test_a_rank_without_a_board_or_of_another_machine_is_left_to_the_store(store
         assert boards._mapped(address) is None
 
 
+def test_a_group_with_a_rank_without_a_board_waits_for_no_other(store, monkeypatch):
+    one, _ = pair(store)
+    monkeypatch.delattr(os, "memfd_create")
+    Boards(store, 2, "test")
+    begun_s = time.monotonic()
+    assert not one.meet("0", (0, 1, 2), 0, "a", 20)
+    assert time.monotonic() - begun_s < 10
+
+
 def test_a_rank_in_another_process_is_met(store):
     one = Boards(store, 0, "test")
     ready, begin = os.pipe()

@@ -65,9 +65,10 @@ class Boards:
         shown_here = (number + 1, digest)  # an empty slot has 0
         _SLOT.pack_into(self._own, at, *shown_here)
         begun_s = time.monotonic()
-        for board in boards:
-            if board is None:
-                return False
+        readable = [board for board in boards if board is not None]
+        if len(readable) < len(boards):
+            return False
+        for board in readable:
             while (shown := _SLOT.unpack_from(board, at)) != shown_here:
                 waited_s = time.monotonic() - begun_s
                 if shown[0] == shown_here[0] or waited_s > patience_s:
