@@ -135,3 +135,11 @@ def test_what_no_partition_has_is_refused():
 def test_a_text_is_no_number_of_a_partition(name):
     with pytest.raises(ValueError, match=f"{name}='2'"):
         PartitionerConfig(**{name: "2"})
+
+
+def test_arguments_of_a_whole_model_are_refused_in_trace_kwargs_too():
+    whole = {"inline_weights_to_neff": True, "cpu_backend": False}
+    assert parts(trace(Sorted(), X, partitioner_config=PartitionerConfig(trace_kwargs=whole)))
+    apart = PartitionerConfig(trace_kwargs={"inline_weights_to_neff": False})
+    with pytest.raises(NotModelled, match="inline_weights_to_neff: a model in parts has none"):
+        trace(Sorted(), X, partitioner_config=apart)

@@ -19,7 +19,7 @@ from torch import Tensor, fx, nn
 
 from trnsim.compiler import Flags
 from trnsim.device.program_line import program_line
-from trnsim.errors import BadInput
+from trnsim.errors import BadInput, NotModelled
 from trnsim.torch.traces.fx_program import Calls
 from trnsim.torch.traces.script_module import script_module
 from trnsim.torch.traces.stored import HOST, StoredProgram, StoredTensor
@@ -30,8 +30,13 @@ from trnsim.xla.neuronx.trace import compile_module
 from trnsim.xla.neuronx.workdir import check_workdir, write_workdir
 
 _SOURCE: Final = "aws-neuron-sdk, PyTorch NeuronX Tracing API, Graph Partitioner"
-_TRACE_KWARGS: Final = ("compiler_args", "compiler_workdir")
-"""Arguments of `torch_neuronx.trace` that programs of a part have."""
+_WHOLE_MODEL: Final = {
+    "input_output_aliases": None,
+    "inline_weights_to_neff": True,
+    "cpu_backend": False,
+}
+"""Arguments of `torch_neuronx.trace` that a model in parts has only by their defaults."""
+_TRACE_KWARGS: Final = ("compiler_args", "compiler_workdir", *_WHOLE_MODEL)
 _logger: Final = logging.getLogger("Neuron")
 
 
@@ -44,7 +49,7 @@ class PartitionerConfig:
     """Rules for dividing a model between the chip and the host.
 
     Attributes:
-        trace_kwargs: `compiler_args` and `compiler_workdir` of the chip's programs.
+        trace_kwargs: arguments of `torch_neuronx.trace` for the chip's programs, by name.
         model_support_percentage_threshold: minimum share of operators that the chip computes.
         min_subgraph_size: minimum number of operators of a program; -1 for any.
         max_subgraph_count: maximum number of programs; -1 for any.
@@ -71,7 +76,7 @@ class PartitionerConfig:
         if trace_kwargs is not None and not (
             isinstance(trace_kwargs, Mapping) and {*trace_kwargs} <= {*_TRACE_KWARGS}
         ):
-            legal = f"a dictionary of {' and '.join(_TRACE_KWARGS)}"
+            legal = f"a dictionary of {', '.join(_TRACE_KWARGS)}"
             self._refuse("trace_kwargs", trace_kwargs, legal)
 
     def _refuse(self, name: str, value: object, legal: str) -> None:
@@ -103,6 +108,7 @@ def partitioned_trace(
 
     Raises:
         PartitionRefused: where `config` does not permit the partition.
+        NotModelled: for aliases, weights apart or `cpu_backend`.
     """
     if not isinstance(config, PartitionerConfig):  # pyright: ignore[reportUnnecessaryIsInstance]  of a user
         raise PartitionRefused(
@@ -112,6 +118,7 @@ def partitioned_trace(
             line=program_line(),
         )
     chosen = {**options, **(config.trace_kwargs or {})}
+    _refuse_whole_model(chosen)
     folder = chosen.get("compiler_workdir")
     workdir = None if folder is None else check_workdir(folder)
     function = trace_function(func, example_inputs)
@@ -121,6 +128,23 @@ def partitioned_trace(
     _check_levels(levels, config)
     flags = Flags.parse(chosen.get("compiler_args") or "", "compiler_args", Flags.of_environment())
     return _Assembly(function, levels).module(flags, workdir)
+
+
+def _refuse_whole_model(options: Mapping[str, Any]) -> None:
+    """Refuse arguments that have no effect on a model in parts.
+
+    Raises:
+        NotModelled: for another value than the default.
+    """
+    for name, default in _WHOLE_MODEL.items():
+        if (options[name] or None) != (default or None):
+            raise NotModelled(
+                f"torch_neuronx.trace with partitioner_config and {name}: a model in parts has "
+                "none",
+                fix=f"leave {name} out, or trace without partitioner_config",
+                source=_SOURCE,
+                line=program_line(),
+            )
 
 
 def _failures(module: fx.GraphModule, config: PartitionerConfig) -> dict[fx.Node, Failure]:

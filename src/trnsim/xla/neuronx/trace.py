@@ -22,7 +22,7 @@ from trnsim.device.device_core import device_core
 from trnsim.device.device_core import target as device_target
 from trnsim.device.program_line import program_line
 from trnsim.document.values import plain
-from trnsim.errors import BadInput, NotModelled, SourceLine
+from trnsim.errors import BadInput, SourceLine
 from trnsim.torch.compile.fx_import import import_graph
 from trnsim.torch.compile.refused import CompilerWarning
 from trnsim.torch.models.model_graph import ModelGraph
@@ -110,12 +110,13 @@ def trace(
     _refuse_states(states)
     workdir = None if compiler_workdir is None else check_workdir(compiler_workdir)
     if partitioner_config is not None:
-        _refuse_with_partitions(
-            input_output_aliases=bool(input_output_aliases),
-            inline_weights_to_neff=not inline_weights_to_neff,
-            cpu_backend=cpu_backend,
-        )
-        options = {"compiler_args": compiler_args, "compiler_workdir": compiler_workdir}
+        options = {
+            "compiler_args": compiler_args,
+            "compiler_workdir": compiler_workdir,
+            "input_output_aliases": input_output_aliases,
+            "inline_weights_to_neff": inline_weights_to_neff,
+            "cpu_backend": cpu_backend,
+        }
         partitions = import_module("trnsim.xla.neuronx.partitions")  # it imports this module
         return partitions.partitioned_trace(func, example_inputs, partitioner_config, options)
     compiled = compile_function(
@@ -302,17 +303,6 @@ def _refuse_positional(more: tuple[Any, ...]) -> None:
             "example_inputs",
             fix="name the others: compiler_workdir=..., compiler_args=...",
             source=f"{_SOURCE}, Behavior Change",
-            line=program_line(),
-        )
-
-
-def _refuse_with_partitions(**is_passed: bool) -> None:
-    """Refuse the arguments that are passed, which have no effect on a model in parts."""
-    for name in (name for name, is_set in is_passed.items() if is_set):
-        raise NotModelled(
-            f"torch_neuronx.trace with partitioner_config and {name}: a model in parts has none",
-            fix=f"leave {name} out, or trace without partitioner_config",
-            source=_SOURCE,
             line=program_line(),
         )
 
