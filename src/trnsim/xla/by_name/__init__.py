@@ -6,20 +6,23 @@ Source: torch_xla 2.9.0, torch_xla.py.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from functools import wraps
 from types import SimpleNamespace
 from typing import Any, Final
 
 import torch
 
+from trnsim.device.program_line import program_line
+from trnsim.errors import BadInput, SourceLine
 from trnsim.torch.api import device as device_module
 from trnsim.user_warnings import warn
 from trnsim.xla import ranks
 from trnsim.xla.absent_names import absent
 from trnsim.xla.cuts.cutting import cuts
 from trnsim.xla.cuts.ir_text import ir_text
+from trnsim.xla.cuts.values import Place
 from trnsim.xla.device_spelling import SPELLING, spell
 from trnsim.xla.precision import VariableIgnored
 from trnsim.xla.steps import step_closures
@@ -35,6 +38,11 @@ ranks.map_launcher(os.environ)
 spell()
 cuts.begin()
 ranks.register()
+
+
+class CompileRefused(BadInput, RuntimeError):
+    """A step of `compile` that breaks a limit of it."""
+
 
 __version__: Final = "2.9.0"
 """The release whose names these are: programs compare it."""
@@ -128,19 +136,65 @@ def compile(  # noqa: A001  torch_xla's name
 ) -> Any:
     """A function whose every call is a step; without `f` a context of a step.
 
-    The function runs operator by operator, so limits on its programs hold without a check.
+    Args:
+        f: the function.
+        full_graph: True to refuse a cut within the function.
+        name: the function's name in errors; its own by default.
+        num_different_graphs_allowed: most programs that the steps may have; None for any number.
+
+    Raises:
+        CompileRefused: when a step breaks one of these limits, at its end.
     """
-    del full_graph, name, num_different_graphs_allowed
-    if f is None:
-        return step()
-    function = f
+    title = str(name or getattr(f, "__name__", "a step"))
+    context = _limited_step(title, bool(full_graph), num_different_graphs_allowed, set())
+    return context if f is None else context(f)
 
-    @wraps(function)
-    def call(*args: Any, **options: Any) -> Any:
-        with step():
-            return function(*args, **options)
 
-    return call
+@contextmanager
+def _limited_step(
+    title: str, is_whole: bool, most_programs: int | None, programs: set[int]
+) -> Generator[None]:
+    """A step in one program if `is_whole`; `programs` are the numbers of all steps' programs."""
+    sync()
+    before = _executions()
+    try:
+        yield
+        if is_whole:
+            _refuse_cuts(title, _executions() - before)
+    finally:
+        sync()
+    programs.update(number for _, _, number in _executions() - before)
+    if most_programs is not None and len(programs) > most_programs:
+        raise CompileRefused(
+            f"torch_xla.compile of {title} with num_different_graphs_allowed={most_programs}: its "
+            f"steps have {len(programs)} programs",
+            fix="keep shapes and constants equal from call to call (trnsim run FILE --report DIR "
+            "says what changed), or allow more",
+            line=program_line(),
+        )
+
+
+def _executions() -> Counter[tuple[str, Place | None, int]]:
+    """The executions so far, by the kind and the line of the cut, and the program's number."""
+    return Counter(
+        {
+            (cut.kind, cut.place, number): count
+            for cut in cuts.ledger.cuts.values()
+            for number, count in cut.executions.items()
+        }
+    )
+
+
+def _refuse_cuts(title: str, executions: Counter[tuple[str, Place | None, int]]) -> None:
+    """Refuse a step that was cut before its end."""
+    for kind, place, _ in executions:
+        line = SourceLine(*place) if place is not None else None
+        raise CompileRefused(
+            f"torch_xla.compile of {title} with full_graph=True: a value is read within it "
+            f"({kind}), which cuts its program",
+            fix="read it after the call, or leave full_graph out",
+            line=line or program_line(),
+        )
 
 
 def manual_seed(seed: int, device: Any = None) -> None:

@@ -79,6 +79,30 @@ def test_a_step_and_a_compiled_function_end_steps_before_and_after():
     assert met.counter_value("MarkStep") == 6
 
 
+def test_a_compiled_function_keeps_its_limits():
+    import torch_xla
+
+    x = torch.ones(2, 3, device="xla")
+
+    @torch_xla.compile(full_graph=True)
+    def read(x):
+        return x * 2 if x.sum().item() else x
+
+    line = read.__wrapped__.__code__.co_firstlineno + 2
+    with pytest.raises(
+        RuntimeError, match=r"full_graph=True: a value is read within it \(aten::_lo"
+    ):
+        read(x)
+    with pytest.raises(RuntimeError, match=f"{__file__}:{line}"):
+        read(x)
+    doubled = torch_xla.compile(lambda x: x * 2, True, "double", num_different_graphs_allowed=1)
+    assert doubled(x).tolist() == doubled(x).tolist() == [[2.0] * 3] * 2
+    with pytest.raises(RuntimeError, match=r"compile of double with .*=1: its steps have 2 prog"):
+        doubled(x[:1].clone())
+    with pytest.raises(ZeroDivisionError), torch_xla.compile(full_graph=True):
+        x.sum().item() / 0
+
+
 def test_a_lone_rank_is_the_master_of_a_world_of_one():
     import torch_xla.core.xla_model as xm
 
