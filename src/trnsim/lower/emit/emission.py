@@ -32,7 +32,7 @@ from trnsim.lower.kernels.tiles import Tensor
 from trnsim.lower.rules import EMITTERS, require_instructions
 
 _MOST_CONVERTING_READERS: Final = 2
-"""Readers of a wide value in HBM beyond which one narrow copy moves fewer bytes."""
+"""Readers of a float32 value in HBM up to which each converts it; for more it is copied once."""
 
 
 class Emission:
@@ -46,8 +46,8 @@ class Emission:
         constants: the cache of constant tiles.
         deferred: nodes that are emitted together with their readers.
         names: the named stretches of instructions.
-        loaded_moving: the operand that a product last loaded to move through the Tensor Engine,
-            as its key and its place in SBUF; None before the first.
+        loaded_moving: (key, place in SBUF) of the moving operand that a product loaded last; None
+            before the first. The key has the value's number, its frame and the range of columns.
         links: the links to other ranks, if exchanges take their time in the program.
     """
 
@@ -111,7 +111,7 @@ class Emission:
         return sorted(places, key=lambda place: not place.is_on_chip)
 
     def _compute_pending(self, value: Value) -> list[TensorPlace]:
-        """The places of a pending value, computed now; a view computes its operand instead."""
+        """The places of a pending value, computed now; for a view the operand is computed."""
         node = self.facts.producers[value.number]
         (place,) = self.places.pop(value.number)
         if is_view(node) and node.values[0].number in self.places:
@@ -121,7 +121,7 @@ class Emission:
         return self.places[value.number]
 
     def add_place(self, value: Value, place: TensorPlace) -> None:
-        """Record another place of a value, and of the operand that it is a reshape of."""
+        """Record another place of a value, and if it is a reshape, of the operand too."""
         self.places.setdefault(value.number, []).append(place)
         self.residents.add(value, place)
         producer = self.facts.producers.get(value.number)
@@ -131,7 +131,10 @@ class Emission:
                 self.add_place(producer.values[0], before)
 
     def convertible_places(self, value: Value) -> list[TensorPlace]:
-        """The places of a value; of a converted weight those before, as transfers convert too."""
+        """The places of a value; for a converted weight, those of the weight itself.
+
+        The transfers that load the weight convert it.
+        """
         node = self.facts.producers.get(value.number)
         is_new = node is not None and value.number not in self.places
         if node is not None and is_new and isinstance(node.operation, Convert):
@@ -143,12 +146,12 @@ class Emission:
         return self.materialize(value)
 
     def unconverted_place(self, value: Value) -> TensorPlace | None:
-        """The place in HBM before a conversion that each reader makes itself; else None."""
+        """The place in HBM of a conversion's operand, if each reader converts it; else None."""
         node = self.facts.producers.get(value.number)
         if node is None or value.number in self.places or not isinstance(node.operation, Convert):
             return None
         (source,) = node.values
-        # is_fused: the source is computed together with its conversion.
+        # The source is computed together with its conversion, and has no place of its own.
         is_fused = source.number not in self.places and self.facts.uses.get(source.number, 0) <= 1
         is_widely_read = self.facts.uses.get(value.number, 0) > _MOST_CONVERTING_READERS
         if is_fused or is_widely_read or not source.type.is_floating:
@@ -202,13 +205,13 @@ class Emission:
         return tensor
 
     def _constant_tensor(self, value: Value) -> Tensor:
-        """A value in HBM that is one number throughout."""
+        """A tensor in HBM filled with the one number that a value has."""
         tensor = tiles.output(value.shape, value.dtype)
         tiles.fill(tensor, value.type.elements, number_of(self.facts.producers, value) or 0.0)
         return tensor
 
     def _write_view(self, node: Node, place: TensorPlace) -> Tensor:
-        """A view of a place, copied to HBM in row-major order."""
+        """The result of `node`, a view of the value at `place`, in HBM in row-major order."""
         (operand,), is_broadcast = node.values, isinstance(node.operation, BroadcastInDim)
         if is_broadcast or transposing.is_fragmented(place, node.result):
             place = apply_view(node, in_hbm(self.dense(operand), operand.shape)) or place

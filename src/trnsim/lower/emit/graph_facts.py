@@ -26,7 +26,7 @@ class GraphFacts:
     Attributes:
         producers: the node that produces each value.
         order: the position of that node in the graph.
-        uses: the count of nodes that read each value, looking through views.
+        uses: the count of nodes that read each value; for a view its readers count.
         is_narrow: True if no input and no output of the graph is float32 or float16.
     """
 
@@ -45,7 +45,7 @@ class GraphFacts:
 
     @cached_property
     def long_rows(self) -> set[int]:
-        """Values whose rows should lie along the partitions: they are too long to be transposed."""
+        """Values whose rows should lie along the partitions, as they are too large to transpose."""
         return long_row_values(self.graph)
 
     @cached_property
@@ -76,7 +76,10 @@ class GraphFacts:
         return self.is_output(value) and not self.readers(value)
 
     def follow_path(self, value: Value, path: Path) -> Value:
-        """A value seen through a path of views; new nodes are made for views of other values."""
+        """The result of a path of views applied to a value.
+
+        New nodes are made for views that the graph applies to another value.
+        """
         for node in path:
             is_own = node.values[0] == value
             value = node.result if is_own else self.viewed(value, node.operation, node.result.shape)
@@ -84,14 +87,17 @@ class GraphFacts:
 
     def viewed(self, value: Value, operation: Operation, shape: Shape) -> Value:
         """A view of a value that the graph does not have: the result of a new node."""
-        number = min(0, *self.producers) - 1  # the graph's own are not below 0
+        number = min(0, *self.producers) - 1  # numbers of the graph's values are not below 0
         result = Value(number, TensorType(shape, value.dtype))
         self.producers[number] = Node(operation, (value,), (result,))
         return result
 
     @cached_property
     def row_partition_products(self) -> set[int]:
-        """Products whose rows should lie along the partitions: attention's V, and long rows."""
+        """Numbers of products whose rows should lie along the partitions.
+
+        Those are the values V of attention, and `long_rows`.
+        """
         nodes = self.graph.nodes
         products = {n.result.number for n in nodes if isinstance(n.operation, DotGeneral)}
         standing = products & self.long_rows
@@ -111,7 +117,7 @@ class GraphFacts:
 
 
 def use_counts(graph: Graph) -> dict[int, int]:
-    """The count of nodes that read each value, looking through views."""
+    """Number of a value -> how many nodes read it, where a view counts as its readers do."""
     counts: dict[int, int] = {}
     for value in graph.outputs:
         counts[value.number] = counts.get(value.number, 0) + 1

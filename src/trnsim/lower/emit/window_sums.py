@@ -1,4 +1,4 @@
-"""Sums of padded images: what is added to images at the elements under the taps of windows.
+"""Sums of padded images, each of which adds a number for each window at one tap of the windows.
 
 The gradient of a pooling is such a sum: for each tap, an image of a number for each window is
 padded to the size of the images, with zeros between its elements where windows are apart. Adding
@@ -29,10 +29,11 @@ class WindowSums:
     """The sums of padded images of a graph.
 
     Attributes:
-        parts: the nodes that pad, by the number of the sum.
-        inner: numbers of the padded images, and of the sums of some of them.
-        roots: the sum that a padded image is a part of, by the image's number.
-        operands: numbers of the values of which elementwise nodes make what is padded.
+        parts: number of a sum -> the nodes that pad its terms.
+        inner: numbers of the padded images, and of their partial sums.
+        roots: number of a padded image -> the sum of which it is a term.
+        operands: numbers of the images before they are padded, and of the values from which
+            elementwise nodes compute these.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class WindowSums:
         self._add_operands([node.values[0] for node in parts])
 
     def _add_operands(self, values: list[Value]) -> None:
-        """Record the values from which elementwise nodes make the padded ones."""
+        """Record values that are padded, and those from which elementwise nodes compute them."""
         while values:
             value = values.pop()
             if value.number in self.operands:
@@ -98,7 +99,7 @@ def is_padded_image(node: Node) -> bool:
 
 
 def partition_dims(shape: Shape) -> tuple[int, ...]:
-    """The dimensions of images along the partitions: channels, or images too if channels are few.
+    """The dimensions along the partitions: channels, or images and channels if channels are few.
 
     Products read images by channels; few channels would leave most lanes of engines idle.
     """

@@ -81,8 +81,8 @@ class Evaluation(FusedComputation):
     ) -> None:
         """The computation of a value; its place `pending`, if given, is the only leaf.
 
-        Without `is_kept` the value is not stored, as only another operation reads it; values on the
-        way that have several readers are then computed and stored before.
+        Without `is_kept` the value is not stored, as only another operation reads it; operands with
+        several readers are then computed and stored before.
         """
         super().__init__(emission)
         self.value = value
@@ -115,9 +115,9 @@ class Evaluation(FusedComputation):
         return choose_frame(self.emission, self.value, places, numbers)
 
     def _can_store_others(self) -> bool:
-        """True if values with several readers, and deferred reductions, can be computed on the way.
+        """True if operands with several readers, and deferred reductions, can be computed here too.
 
-        Not where sums come from PSUM, which are computed once for all readers; deferred reductions
+        Not if leaves are pending, whose sums are computed once for all readers; deferred reductions
         need their rows along the partitions.
         """
         ranks = {len(node.result.shape) for node in self._rows.values()}
@@ -215,7 +215,7 @@ class Evaluation(FusedComputation):
         return bool(down) and not any(length > 1 for length in value.shape[down[-1] + 1 :])
 
     def _compute_strip(self, strip: list[TileSpan]) -> None:
-        """Compute neighbouring spans of all stored values; their transfers cross HBM together."""
+        """Compute neighbouring spans of all stored values; one transfer loads or stores them."""
         self._strip, self._parts = merged_span(strip), {}
         joined = self._strip
         shape = (joined.partitions, joined.blocks, joined.columns)
@@ -242,7 +242,7 @@ class Evaluation(FusedComputation):
         return self._compute_tile(value, (), span, dst)
 
     def _output_tile(self, value: Value, span: TileSpan, dtype: Any) -> Tensor:
-        """A value's tile in its format in HBM, which other operations may read too."""
+        """A value's tile in `dtype`, its dtype in HBM, which other operations may read too."""
         shape = (span.partitions, span.blocks, span.columns)
         node = self.emission.facts.producers.get(value.number)
         if node is not None and isinstance(node.operation, Convert):
@@ -264,7 +264,7 @@ class Evaluation(FusedComputation):
         return [leaf.storage for leaf in self.leaves.values() if leaf.is_pending]
 
     def tile_spans(self, start: int = 0, columns: int = 0) -> Iterator[TileSpan]:
-        """Spans of `columns` from `start` on, or of all; of one bank where sums come from PSUM."""
+        """Spans of `columns` from `start` on, 0 for all; of one bank if sums come from PSUM."""
         for strip in self._strips(start, start + (columns or self.frame.columns)):
             yield from strip
 
@@ -319,7 +319,7 @@ class Evaluation(FusedComputation):
             self.leaves[key] = self._leaf_place(value, path)
 
     def _is_inlined(self, value: Value) -> bool:
-        """True if a value is computed where it is read, and not stored before."""
+        """True if each reader computes a value for itself, so that it is not stored."""
         emission = self.emission
         node = emission.facts.producers.get(value.number)
         is_added = value.number in emission.facts.window_sums.parts
@@ -363,7 +363,7 @@ class Evaluation(FusedComputation):
         return True
 
     def _try_store_also(self, value: Value, path: Path) -> bool:
-        """True if a value of this shape with other readers is computed and stored on the way."""
+        """True if an operand of this shape with other readers is computed and stored here too."""
         has_this_shape = self._may_store_others and not path and value.shape == self.value.shape
         if has_this_shape and value.number not in self.emission.deferred.concatenations:
             self._also_stored[value.number] = value
@@ -397,7 +397,7 @@ class Evaluation(FusedComputation):
         return not emission.places[value.number][0].is_pending
 
     def _leaf_place(self, value: Value, path: Path) -> TensorPlace:
-        """The place of a leaf, seen in the shape that is computed."""
+        """The place of a leaf in the shape that is computed, after its path of views."""
         emission = self.emission
         places = emission.find_places(value)
         if places[0].is_pending:
@@ -412,7 +412,7 @@ class Evaluation(FusedComputation):
         return self._dense_leaf(value.number, path)
 
     def _materialize_others(self) -> None:
-        """Compute pending leaves of another frame, as their tiles do not match this one's."""
+        """Compute pending leaves of another frame, whose tiles do not match this frame's."""
         for (number, path), place in list(self.leaves.items()):
             if place.is_pending and frame_of(place) != self.frame:
                 value = self._values[number]
@@ -459,7 +459,7 @@ class Evaluation(FusedComputation):
         return tile
 
     def _row_value(self, value: Value, span: TileSpan) -> Any:
-        """A value of a deferred reduction, one element for each row, [partitions, blocks, 1]."""
+        """The tile of a value that deferred reductions give, [partitions, blocks, 1]."""
         number = self._constant_number(value)
         if number is not None:
             return number

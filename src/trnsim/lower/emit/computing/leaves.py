@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 
 _CHUNK_COLUMNS: Final = 2048
-"""Columns of one load where spans are shorter: rows of 4 KiB of 16-bit elements."""
+"""Columns that one load has for several shorter spans: rows of 4 KiB of 16-bit elements."""
 NEAR_STRIDE: Final = 16
 """Largest stride at which elements are loaded together with the elements between them."""
 _STRIDED_LOAD_BYTES: Final = 16 * 1024
 """Maximum bytes of a partition of a load with a stride up to `NEAR_STRIDE`."""
 _MANY_ON_CHIP: Final = 32
-"""Transfers within SBUF beyond which two by way of HBM are faster: each waits for its issue."""
+"""Transfers within SBUF beyond which a copy to HBM and back is faster: each waits for its issue."""
 _CHUNKS_BYTES: Final = 32 * 1024
 """Maximum bytes of a partition for chunks of all blocks."""
 
@@ -47,7 +47,8 @@ class Leaves:
     """The leaves of a fused computation: values that are read, not computed.
 
     Attributes:
-        leaves: the place of each leaf in the shape that is computed, by its number and its path.
+        leaves: (number of a leaf, path of views from it) -> its place, in the shape in which the
+            value is computed.
     """
 
     def __init__(self, emission: Emission) -> None:
@@ -66,7 +67,10 @@ class Leaves:
         raise NotImplementedError
 
     def _dense_leaf(self, number: int, path: Path) -> TensorPlace:
-        """A leaf in HBM in row-major order, of itself or of the view that is computed."""
+        """The place of a leaf that is written to HBM in row-major order, in the computed shape.
+
+        If strides cannot give that shape, the view of the leaf is written instead.
+        """
         value = self._values[number]
         place = follow(path, in_hbm(self.emission.dense(value), value.shape))
         if place is None:
@@ -82,7 +86,7 @@ class Leaves:
         return self._tile_in_frame(key, place, span)
 
     def _tile_in_frame(self, key: tuple[int, Path], place: TensorPlace, span: TileSpan) -> Tensor:
-        """The tile of a leaf, generated or transferred if it does not lie in the frame."""
+        """The tile of a leaf: a view of SBUF if it lies in the frame, else generated or loaded."""
         if place.is_pending or place.is_generated:
             at = (span,) if place.is_pending else (place, self.frame, span)
             generated: Tensor | None = place.storage.tile(*at)
@@ -142,7 +146,7 @@ class Leaves:
         return self._columns[key][: span.partitions, span.block : span.block + span.blocks]
 
     def _load_leaf(self, key: tuple[int, Path], place: TensorPlace, span: TileSpan) -> Tensor:
-        """A leaf's elements by transfers; once where several spans read the same."""
+        """The tile of a leaf, loaded by transfers; a row that spans share is loaded once."""
         is_row = not any(any(place.steps[dim]) for dim in self.frame.p_dims)
         blocks = span.blocks if is_row else (span.block, span.blocks)
         shared_key = (place, self.frame, blocks, span.partitions, span.start, span.columns)
@@ -190,10 +194,10 @@ class Leaves:
 
 
 def load_span(place: TensorPlace, frame: Frame, span: TileSpan, dtype: Any) -> Tensor:
-    """A span's elements from HBM, each transferred once; repetition happens on the chip.
+    """A span's elements, each loaded from HBM once, and repeated on the chip if needed.
 
-    Elements with a small stride are loaded with those between them, as a transfer of
-    single elements takes as long for each as for a run of hundreds of bytes.
+    Elements with a small stride are loaded with the elements between them, as a transfer takes as
+    long for a single element as for a run of hundreds of bytes.
     """
     dims_along = axes_along(place, frame.f_dims)
     if len(dims_along) == 1 and dims_along[0][1] == (1,):
@@ -231,9 +235,9 @@ def has_near_columns(place: TensorPlace, frame: Frame) -> bool:
 
 
 def load_near(place: TensorPlace, frame: Frame, span: TileSpan, dtype: Any) -> Tensor | None:
-    """A span whose last dimension has a small stride in HBM, loaded with what lies between.
+    """A span whose last dimension has a small stride in HBM, loaded with the elements between.
 
-    Its rows are loaded whole, also those of which the span has a part. None for other strides, and
+    All of a row is loaded, also of a row of which the span has a part. None for other strides, and
     for rows that take too much of SBUF.
     """
     if not has_near_columns(place, frame):
@@ -258,7 +262,7 @@ def load_near(place: TensorPlace, frame: Frame, span: TileSpan, dtype: Any) -> T
 def _select_dims(
     place: TensorPlace, frame: Frame, dims: tuple[int, ...], reach: int = 0
 ) -> tuple[TensorPlace, Frame]:
-    """A place and its frame with some dimensions alone, and a run of `reach` elements."""
+    """A place, and its frame, with the dimensions `dims` alone, and a run of `reach` elements."""
     lengths = [(place.shape[dim], place.steps[dim]) for dim in dims]
     lengths += [(reach, (1,))] if reach else []
     shape, steps = (tuple(column) for column in zip(*lengths, strict=True))

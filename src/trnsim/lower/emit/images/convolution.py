@@ -1,9 +1,10 @@
 """Convolutions as products: channels along the partitions, images and positions along columns.
 
-Each position within a window (a tap) is one product, whose moving operand is a shifted view of the
-padded image in SBUF; all add up in PSUM, from where the result goes through the operations that
-follow. Where channels are few, several taps lie together along the partitions: copies of the
-image, each shifted by its tap, fill the array. Kernels of groups are blocks of one diagonal matrix.
+A tap is a position within a window. Each tap is one product, whose moving operand is a shifted view
+of the padded image in SBUF. The products add up in PSUM, from where the result goes through the
+operations that follow. If channels are few, several taps lie together along the partitions: copies
+of the image, each shifted by its tap, fill the array. Kernels of groups lie on the diagonal of one
+matrix.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _IMAGE_RANKS: Final = (3, 4)
 
 
 def is_emitted(node: Node, weights: frozenset[int]) -> bool:
-    """True if a convolution is emitted as it is: 1-D or 2-D, dense or with constant kernels.
+    """True if `convolution` can emit a node: 1-D or 2-D, and without groups or with weights.
 
     Kernels of groups are laid out ahead of time: they must be weights, each group within one block.
     """
@@ -60,7 +61,7 @@ def is_emitted(node: Node, weights: frozenset[int]) -> bool:
 
 @emitter(Convolution)
 def convolution(emission: Emission, node: Node) -> None:
-    """Emit a convolution as pending: its reader computes it. One of few windows is computed now."""
+    """Emit a convolution as pending, for its reader; a kernel's gradient is computed now."""
     _, kernel = node.values
     if kernel.number not in emission.inputs.weights and is_kernel_gradient(node):
         emit_kernel_gradient(emission, node)
@@ -159,6 +160,7 @@ class PendingConvolution(PendingResult):
         return max(fitting // rows_at_once, 1) * rows_at_once * columns
 
     def _has_single_taps(self) -> bool:
+        """True if each tap is a product of its own."""
         return self.kernels.taps.box == (1, 1)
 
     def load_columns(self, start: int, columns: int) -> None:
@@ -209,7 +211,10 @@ class PendingConvolution(PendingResult):
     def _moving(
         self, span: TileSpan, part: WindowBox, first: tuple[int, int], block: int
     ) -> Tensor:
-        """The elements under the windows of a box, seen through the taps of a box."""
+        """The elements under the windows of `part`, for a block of channels.
+
+        If taps lie together, those under each tap of the box of taps that begins at `first`.
+        """
         kernels, channels = self.kernels, self.grid.channels
         number = span.block if kernels.groups_per_block else block
         rows = min(kernels.channels, channels - number * kernels.channels)
@@ -221,6 +226,7 @@ class PendingConvolution(PendingResult):
     # The stationary operand
 
     def _weight(self) -> int | None:
+        """The number of the weight that the kernels are; else None."""
         for place in self.emission.materialize(self.kernel):
             number = self.emission.inputs.weight_of(place)
             if number is not None:
@@ -228,7 +234,10 @@ class PendingConvolution(PendingResult):
         return None
 
     def _stationary(self, span: TileSpan, number: int, block: int, rows: int) -> Tensor:
-        """A box of taps of a block of channels, and the kernels of a span."""
+        """The kernels of a span, for box of taps `number` and a block of channels.
+
+        [rows, kernels]: a row for each channel of each tap.
+        """
         kernels, first = self.kernels, span.block * self.block
         if self._weight() is None:
             last = len(kernels.taps.boxes) - 1
@@ -238,7 +247,7 @@ class PendingConvolution(PendingResult):
         return panel[:rows, number * kernels.channel_blocks + block]
 
     def _panel(self, block: int, first: int, count: int) -> Tensor:
-        """The kernels of a block of the result, in SBUF."""
+        """The kernels of a block of the result, `count` from `first` on, in SBUF."""
         if block not in self._panels:
             weight = self._weight()
             source = self.emission.inputs.prepare(weight, self.kernels, first, count)

@@ -40,10 +40,10 @@ class WindowGrid:
 
     Attributes:
         image_size: the rows and columns of an image.
-        window_counts: how many rows and columns of windows there are.
+        window_counts: the number of rows and of columns of windows.
         kernel: the size of a window, in taps.
         strides: elements from one window to the next.
-        low_padding: zeros before the first element; below 0, elements that are left out there.
+        low_padding: zeros before the first element; if negative, the elements left out there.
         gaps: zeros between neighbouring elements.
         dilations: elements from one tap to the next.
     """
@@ -59,7 +59,7 @@ class WindowGrid:
     dilations: tuple[int, int]
 
     def reach(self, axis: int, windows: int) -> int:
-        """Elements of the padded image that as many neighbouring `windows` reach over."""
+        """The number of the padded image's elements under `windows` neighbouring windows."""
         return (
             (windows - 1) * self.strides[axis] + (self.kernel[axis] - 1) * self.dilations[axis] + 1
         )
@@ -70,9 +70,11 @@ class WindowGrid:
         return self.reach(1, self.window_counts[1])
 
     def elements_in(self, axis: int, start: int, count: int) -> tuple[int, int, int]:
-        """The image's elements in a range of the padded image.
+        """The image's elements among `count` elements of the padded image from `start` on.
 
-        Returns: the first of them, how many they are, and where in the range the first is.
+        Returns:
+            The index of the first in the image, their number, and the index of the first in the
+            range.
         """
         step, low = self.gaps[axis] + 1, self.low_padding[axis]
         first = max(ceil((start - low) / step), 0)
@@ -81,7 +83,7 @@ class WindowGrid:
 
     @property
     def windows(self) -> int:
-        """The count of windows of an image."""
+        """The number of windows of an image."""
         return self.window_counts[0] * self.window_counts[1]
 
     @property
@@ -99,9 +101,10 @@ class Band:
     The copies lie one after another along the partitions.
 
     Attributes:
-        tile: [copies * channels, blocks of channels, images * rows * width and the last shift].
-        first_row: the first row of the padded image.
+        tile: [copies * channels, blocks of channels, images * rows * width + the last shift].
+        first_row: the first of the padded image's rows that it has.
         width: columns of a row.
+        first_window_row: the first row of windows whose elements it has.
     """
 
     tile: Tensor
@@ -149,7 +152,12 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class WindowBox:
-    """A box of windows: images, rows and columns, the first of each and how many."""
+    """A box of windows.
+
+    Attributes:
+        image: the first image; `row` and `column` likewise.
+        images: the number of images; `rows` and `columns` likewise.
+    """
 
     image: int
     row: int
@@ -160,12 +168,15 @@ class WindowBox:
 
     @property
     def count(self) -> int:
-        """The count of windows."""
+        """The number of windows."""
         return self.images * self.rows * self.columns
 
 
 def window_boxes(shape: tuple[int, int], start: int, count: int) -> Iterator[WindowBox]:
-    """The boxes that make up a range of windows, in order."""
+    """The boxes that make up `count` windows from number `start` on, in order.
+
+    `shape` is the number of rows and of columns of windows of an image.
+    """
     rows, columns = shape
     while count:
         image, rest = divmod(start, rows * columns)
@@ -207,7 +218,7 @@ class Image:
         self.width = grid.image_size[1] if grid.is_unpadded else grid.width
 
     def materialize(self) -> None:
-        """Compute the images, unless DMA can convert them to their dtype from another in HBM."""
+        """Compute the images, unless transfers can convert them from another dtype in HBM."""
         if self.emission.unconverted_place(self.value) is None:
             self.emission.materialize(self.value)
 
@@ -217,7 +228,7 @@ class Image:
         return self.frame.blocks * self.width * int(dtype_of(self.value.dtype).itemsize)
 
     def resident_band(self) -> Band | None:
-        """All images in their place in SBUF, if windows can read them there; else None."""
+        """All images where they lie in SBUF, if windows can read them there; else None."""
         grid = self.grid
         place = self._place()
         if self.repeats != (1, 1) or not grid.is_unpadded:
@@ -304,7 +315,7 @@ class Image:
             self._copy(place, block, padded[:, :, slices[0], slices[1]], box)
 
     def _copy(self, place: TensorPlace, block: int, target: Tensor, box: WindowBox) -> None:
-        """Copy elements of a block of channels: rows and columns of some images."""
+        """Copy the elements of `box` of a block of channels into `target`."""
         if place.is_on_chip:
             images = self._on_chip(place, block, target.shape[0])
             self._copy_repeated(images[:, box.image : box.image + box.images], target, box, 0)
@@ -321,7 +332,7 @@ class Image:
                 self._copy_loaded(place, block, image_target, image_box)
 
     def _copy_loaded(self, place: TensorPlace, block: int, target: Tensor, box: WindowBox) -> None:
-        """Copy rows of one image by way of SBUF, to which they are transferred whole."""
+        """Copy rows of one image from HBM by way of SBUF, to which whole rows are transferred."""
         repeats = self.repeats[0]
         high, wide = self._size
         rows_at_once = max(_COPY_ELEMENTS // wide, 1) * repeats
@@ -364,7 +375,7 @@ class Image:
         return high, wide
 
     def _on_chip(self, place: TensorPlace, block: int, channels: int) -> Tensor:
-        """[channels, images, rows, columns] of a block in SBUF."""
+        """A view of a block of channels in SBUF, [channels, images, rows, columns]."""
         high, wide = self._size
         at, start = place.offset[0] // place.storage.block + block, place.offset[1]
         count = self.grid.images * high * wide
@@ -372,7 +383,7 @@ class Image:
         return flat.reshape((channels, self.grid.images, high, wide))
 
     def _in_hbm(self, place: TensorPlace, block: int, box: WindowBox) -> Tensor:
-        """[channels, images, rows, columns] in HBM."""
+        """A view of the elements of `box` in HBM, [channels, images, rows, columns]."""
         first = block * self.frame.block
         count = min(self.frame.block, self.frame.rows - first)
         steps = [step for (step,) in place.steps]
@@ -386,7 +397,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class _CopiedElements:
-    """The elements in a range of enlarged rows or columns that are the same copy of their source.
+    """The elements in a range of enlarged rows or columns with one number among their copies.
 
     Attributes:
         first: the position of the first element in the range.
@@ -400,7 +411,7 @@ class _CopiedElements:
     count: int
 
     def piece(self, start: int, count: int) -> tuple[slice, slice]:
-        """`count` of them from number `start` on: their positions, and those of their sources."""
+        """The positions of `count` of them from number `start` on, and of their sources."""
         at = self.first + start * self.step
         end = at + (count - 1) * self.step + 1
         return slice(at, end, self.step), slice(self.source + start, self.source + start + count)
@@ -423,7 +434,10 @@ def _enlarging_source(emission: Emission, value: Value) -> tuple[Value, tuple[in
 def fill_padding(
     padded: Tensor, rows: tuple[int, int, int], columns: tuple[int, int, int], value: float
 ) -> None:
-    """Write `value` before, after and between the elements: (first, how many, step) by axis."""
+    """Write `value` before, after and between the elements.
+
+    `rows` and `columns` are (position of the first element, number of elements, step).
+    """
     _, _, high, wide = padded.shape
     if rows[2] > 1 or columns[2] > 1 or not rows[1] or not columns[1]:
         nisa.memset(dst=padded, value=value)

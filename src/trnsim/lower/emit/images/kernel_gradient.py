@@ -40,9 +40,9 @@ _SUMS_BANKS: Final = 6
 _SUMS_BYTES: Final = 40 * 1024
 """Bytes of a partition for sums over chunks that do not fit in PSUM."""
 _MOST_WINDOWS: Final = 128
-"""The most windows that are each transposed for themselves."""
+"""Maximum number of windows, each of which is transposed by itself."""
 _LAID_OUT_ANEW: Final = 2
-"""The time of products over channels by that of their columns alone; assumed."""
+"""Ratio of the time of products over channels to the time of their columns alone; assumed."""
 _FEWEST_COLUMNS: Final = 64
 """Columns whose time fewer columns take as well (trainium_inferentia2_arch.rst: ``max(N, 64)``)."""
 
@@ -50,8 +50,9 @@ _FEWEST_COLUMNS: Final = 64
 def is_kernel_gradient(node: Node) -> bool:
     """True if products over positions take less time than products over channels.
 
-    Each counts the columns that pass through the array. Products over channels count twice: the
-    operands lie by what is the images of this convolution, and would be laid out anew.
+    The times are counted in columns that pass through the array. Those over channels count twice,
+    as their operands lie with this convolution's images along the partitions, and would have to be
+    laid out anew.
     """
     operation: Any = node.operation
     image, kernel = (value.shape for value in node.values)
@@ -111,7 +112,7 @@ def _grids(node: Node) -> tuple[WindowGrid, WindowGrid]:
 
 
 def _swapped(emission: Emission, value: Value) -> Value:
-    """A value with its first two dimensions exchanged; where it is a transpose, its operand."""
+    """A value with its first two dimensions exchanged; if it is such a transpose, its operand."""
     shape = (value.shape[1], value.shape[0], *value.shape[2:])
     order = (1, 0, *range(2, len(shape)))
     node = emission.facts.producers.get(value.number)
@@ -124,7 +125,10 @@ def _swapped(emission: Emission, value: Value) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A part of the result: rows (kernels) in whole blocks, and channels in whole blocks."""
+    """A part of the result: `rows` kernels from `row` on, `channels` channels from `channel` on.
+
+    Both begin at a block of 128.
+    """
 
     row: int
     rows: int
@@ -147,7 +151,7 @@ class KernelGradient:
         self.kernels, self.channels = kernel.shape[0], image.shape[0]
 
     def _taps(self) -> TapBoxes:
-        """The taps that lie together along the partitions where channels are few."""
+        """The boxes of taps that lie together on partitions: single taps if channels are many."""
         grid = self.grid
         if grid.channels > P // 2:
             return TapBoxes(grid.kernel)
@@ -156,7 +160,7 @@ class KernelGradient:
         return taps_together(grid.kernel, grid.channels, positions, moved * self.item_bytes)
 
     def run(self) -> None:
-        """Emit the products, and put the place of the last value that they make."""
+        """Emit the products, and record the place of the value that they compute."""
         self.images.materialize()
         self.slopes.materialize()
         value, frame, place = self._result()
@@ -168,7 +172,7 @@ class KernelGradient:
     def _result(self) -> tuple[Value, Frame, TensorPlace]:
         """The value that is stored, its frame and its place.
 
-        It is the result after the views and the conversion that alone read it.
+        That is the result after the views and conversions, each of which is its only reader.
         """
         facts, value = self.emission.facts, self.node.result
         rank = len(value.shape)
@@ -225,6 +229,7 @@ class KernelGradient:
         return is_in_sbuf or blocks * ceil(columns / BANK) <= _SUMS_BANKS
 
     def _chunks(self, channels: int, rows: int) -> list[WindowBox]:
+        """The boxes of positions that are transposed at once, for a part of that size."""
         block_bytes = (channels * prod(self.taps.kernel) + rows) * self.item_bytes
         blocks = max(_CHUNK_BYTES // block_bytes, 1)
         return position_chunks(self.grid, blocks, self.images.row_bytes, _BAND_BYTES)
@@ -258,7 +263,7 @@ def _multiply(
     boxes: Sequence[WindowBox],
     sums: Sequence[tuple[int, Tensor]],
 ) -> None:
-    """Add products to banks of sums, each with its first column: a tile is loaded once for all."""
+    """Add products to banks of sums, (first column, tile) each, by one load of each tile."""
     for number, box in enumerate(boxes):
         for at, dst in sums:
             nisa.nc_matmul(
@@ -269,9 +274,9 @@ def _multiply(
 
 
 class _Sums:
-    """The sums of a part of the result, and their way to its place.
+    """The sums of a part of the result, in PSUM and on their way to the result's place.
 
-    Those over several chunks of positions stay in PSUM if it holds all of them; else they are added
+    Sums over several chunks of positions stay in PSUM if it holds all of them; else they are added
     up in SBUF.
 
     Attributes:
@@ -294,7 +299,7 @@ class _Sums:
         self._begun: set[tuple[int, int]] = set()
 
     def groups(self) -> list[list[int]]:
-        """First columns of the banks that are computed together."""
+        """By group of banks that are computed together, the first column of each bank."""
         pieces = tiles.pieces(len(self._starts), _SUMS_BANKS - 2)
         return [list(self._starts[first : first + count]) for first, count in pieces]
 
@@ -306,7 +311,7 @@ class _Sums:
         return self._banks[block, start]
 
     def take(self, block: int, starts: Sequence[int]) -> None:
-        """Take the sums of a chunk out of PSUM."""
+        """Copy the sums of a chunk from PSUM to their target, or add them to it."""
         for start in starts:
             tile = self._banks.pop((block, start))
             rows = self._totals.get(block)
@@ -331,13 +336,15 @@ class _Sums:
 
     @property
     def _first_column(self) -> int:
+        """The result's column at which the part begins."""
         return self._part.channel * (self._columns // self._part.channels)
 
     def _partitions(self, block: int) -> int:
+        """The number of rows in a block."""
         return min(P, self._part.rows - block * P)
 
     def _target(self, block: int) -> Tensor:
-        """Where a block of rows is stored: on the chip, or in a tile that is written to HBM."""
+        """The tile of a block of rows: the result's on the chip, or one that is written to HBM."""
         rows, columns = self._partitions(block), self._columns
         if self._place.is_on_chip:
             number, start = self._part.row // P + block, self._first_column

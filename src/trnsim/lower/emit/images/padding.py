@@ -1,8 +1,8 @@
 """Padding of images on the chip, and sums of padded images, as of the gradient of a pooling.
 
-Images that lie in SBUF by channels are padded there: engines copy rows, where transfers would take
-each element for itself if zeros come between them. A sum of padded images is never padded: what
-belongs to each tap is added to every so many elements of the sum.
+Images in SBUF with channels along the partitions are padded there: engines copy rows, while a
+transfer would move each element by itself if zeros come between. The terms of a sum of padded
+images are not padded: each is added to the elements of the sum to which padding would move it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _OUTER_DIMS: Final = 2
 _SUM_BYTES: Final = 48 * 1024
 """Bytes of a partition for images that are added up at once."""
 _SPAN_ELEMENTS: Final = 2048
-"""Elements of a partition of what is added at once, beside a whole row."""
+"""Elements of a partition that are added at once, or one row if that is longer."""
 
 
 @emitter(Pad)
@@ -62,10 +62,10 @@ class _Kept:
     """The elements of an axis that padding keeps.
 
     Attributes:
-        first: the first of them.
+        first: index in the operand of the first of them.
         count: their number.
-        start: the place of the first one in the result.
-        step: places from one to the next.
+        start: index of the first one in the result.
+        step: indices of the result from one to the next.
     """
 
     first: int
@@ -74,11 +74,11 @@ class _Kept:
     step: int
 
     def own(self) -> slice:
-        """These elements of the operand."""
+        """The indices of these elements in the operand."""
         return slice(self.first, self.first + self.count)
 
     def places(self, first: int, count: int) -> slice:
-        """The places of `count` elements from number `first` of the operand on."""
+        """The indices in the result of `count` elements from index `first` of the operand on."""
         at = self.start + (first - self.first) * self.step
         return slice(at, at + (count - 1) * self.step + 1, self.step)
 
@@ -96,11 +96,13 @@ def _kept(node: Node) -> tuple[_Kept, _Kept]:
 
 
 def _image_size(value: Value) -> tuple[int, int]:
+    """Rows and columns of an image; a sequence is an image of one row."""
     first, second = (1, *value.shape[_OUTER_DIMS:])[-2:]
     return first, second
 
 
 def _frame(value: Value, p_dims: tuple[int, ...]) -> Frame:
+    """The frame with the dimensions `p_dims` along the partitions, the others along the columns."""
     others = tuple(dim for dim in range(len(value.shape)) if dim not in p_dims)
     return Frame(value.shape, p_dims, others)
 
@@ -133,7 +135,7 @@ def _pad_on_chip(emission: Emission, node: Node) -> bool:
 
 
 def _columns_of(place: TensorPlace, frame: Frame, span: TileSpan) -> Tensor | None:
-    """A span of an aligned place, a view or a copy; None if neither gives all columns."""
+    """The tile of a span of an aligned place: a view or a copy; None if neither has all columns."""
     tile = slice_of(place, frame, span)
     if tile is None:
         tile = gather_slice(place, frame, span)
@@ -141,7 +143,7 @@ def _columns_of(place: TensorPlace, frame: Frame, span: TileSpan) -> Tensor | No
 
 
 def _is_of_windows(emission: Emission, node: Node) -> bool:
-    """True if a node pads images in their rows and columns, of which only slices are read."""
+    """True if a node pads rows and columns of images, and all its readers are slices."""
     operation: Any = node.operation
     (operand,), result = node.values, node.result
     if len(result.shape) not in _IMAGE_RANKS or not all((*result.shape, *operand.shape)):
@@ -158,7 +160,7 @@ def _is_of_windows(emission: Emission, node: Node) -> bool:
 
 
 def _pad_block(node: Node, source: Tensor, target: Tensor) -> None:
-    """Copy a block of channels, [channels, elements], among the number that pads."""
+    """Copy a block of channels [channels, elements] into `target`, among the padding."""
     operation: Any = node.operation
     (operand,), channels = node.values, source.shape[0]
     images = operand.shape[0]
@@ -181,7 +183,7 @@ def _pad_block(node: Node, source: Tensor, target: Tensor) -> None:
 
 
 def _add_windows(emission: Emission, sum_: Value, parts: Sequence[Node]) -> None:
-    """Emit a sum of padded images: each part is added at its places."""
+    """Emit a sum of padded images: each part's elements are added where padding would move them."""
     p_dims = partition_dims(sum_.shape)
     frame = _frame(sum_, p_dims)
     evaluations = [_evaluation(emission, part.values[0], p_dims) for part in parts]
@@ -202,7 +204,7 @@ def _add_windows(emission: Emission, sum_: Value, parts: Sequence[Node]) -> None
 
 
 def _evaluation(emission: Emission, value: Value, p_dims: tuple[int, ...]) -> Evaluation:
-    """The computation of what is padded, in the frame of the sum."""
+    """The computation of a value that is padded, in the frame of the sum."""
     evaluation = Evaluation(emission, value, is_kept=False)
     if evaluation.pending_leaves():
         emission.materialize(value)
@@ -213,7 +215,7 @@ def _evaluation(emission: Emission, value: Value, p_dims: tuple[int, ...]) -> Ev
 
 @dataclass(frozen=True, slots=True)
 class _ImageBox:
-    """Images of a block of partitions: the block, its partitions, the first image, the count."""
+    """`count` images from number `first` on, in the first `partitions` of a block of partitions."""
 
     block: int
     partitions: int
@@ -239,7 +241,7 @@ def _add_block(
 
 
 def _add_part(node: Node, evaluation: Evaluation, images: Tensor, box: _ImageBox) -> None:
-    """Add what belongs to one tap, some images or some rows of an image at a time."""
+    """Add the elements of one part, some images or some rows of an image at a time."""
     (high, wide), (rows, columns) = _image_size(node.values[0]), _kept(node)
     if not rows.count or not columns.count:
         return

@@ -1,8 +1,8 @@
 """Kernels that are no weights: panels of them in SBUF, with channels along the partitions.
 
-The kernels of a panel lie with all of their taps. They are loaded in the order in which they lie in
-HBM, as single elements of a few bytes would each take as long as a run of hundreds. The array then
-reads every tap by its stride; rows of kernels are transposed tap by tap.
+A panel has all taps of its kernels. They are loaded in the order in which they lie in HBM, as a
+single element of a few bytes takes as long as a run of hundreds. The Tensor Engine then reads each
+tap by its stride; kernels that lie as rows in HBM are transposed tap by tap.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
 _PASSING_BYTES: Final = 32 * 1024
-"""Bytes of a partition for panels where SBUF does not hold all of them."""
+"""Bytes of a partition for panels if SBUF does not hold the panels of all kernels."""
 _LINES_BYTES: Final = 16 * 1024
 """Bytes of a partition for rows of kernels on their way to be transposed."""
 _BANK_BYTES: Final = 2048
@@ -63,7 +63,7 @@ class KernelPanels:
         return panel.tile[:, :, at : end : panel.kernel_step]
 
     def _add(self, first: int, count: int) -> _Panel:
-        """Load a panel; earlier ones make room where SBUF does not hold all of them."""
+        """Load a panel; earlier panels are dropped if SBUF does not hold those of all kernels."""
         blocks = -(-self._shape[1] // P)
         kernel_bytes = blocks * self._taps * self._item_bytes
         held = (len(self._panels) + 1) * count * kernel_bytes
@@ -74,6 +74,7 @@ class KernelPanels:
         return panel
 
     def _load(self, first: int, count: int) -> _Panel:
+        """Load `count` kernels from `first` on, by the layout in which the kernels lie."""
         places = self._emission.materialize(self._value)
         rows = Frame(self._shape, (0,), (1, *self._window))
         beside = Frame(self._shape, (1,), (0, *self._window))
@@ -91,7 +92,7 @@ class KernelPanels:
         return self._joined(panel, first, count)
 
     def _joined(self, frame: Frame, first: int, count: int) -> _Panel:
-        """A panel of which each tap is loaded for itself."""
+        """A panel whose taps are loaded one by one."""
         tile = self._new(count)
         for tap in range(self._taps):
             start = tap * self._shape[0] + first
@@ -100,12 +101,13 @@ class KernelPanels:
         return _Panel(tile, 1, count)
 
     def _new(self, count: int) -> Tensor:
+        """A new tile for `count` kernels, [channels of a block, blocks, taps * count]."""
         channels = self._shape[1]
         shape = (min(channels, P), -(-channels // P), self._taps * count)
         return new(shape, tiles.dtype_of(self._value.dtype))
 
     def _transposed(self, place: TensorPlace, rows: Frame, first: int, count: int) -> _Panel:
-        """A panel of kernels that lie in HBM as rows: loaded as they lie, and transposed."""
+        """A panel of kernels that lie in HBM as rows: the rows are loaded, and then transposed."""
         tile, taps, channels = self._new(count), self._taps, self._shape[1]
         most = max(_LINES_BYTES // (P * taps * self._item_bytes), 1) * P
         for start, length in tiles.pieces(channels, most):

@@ -1,8 +1,8 @@
-"""Operands with positions along the partitions: images, each seen through taps, transposed.
+"""Operands of a kernel's gradient: elements under taps, with positions along the partitions.
 
-The sum of a kernel's gradient runs over images and positions, so these lie along the partitions,
-and channels along the columns. A block of positions is a box of windows: whole images where they
-are small, else rows of an image. The Tensor Engine transposes what each tap sees of the box.
+The gradient sums over images and positions of windows, so these lie along the partitions, and
+channels and taps along the columns. A block of positions is a box of windows: whole images if they
+are small, else rows of an image. The Tensor Engine transposes the elements under each tap.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BANK_BYTES: Final = 2048
 
 
 def position_blocks(part: WindowBox) -> list[WindowBox]:
-    """Boxes of at most 128 windows that make up a box of windows in whole rows."""
+    """The boxes of at most 128 windows that make up `part`, a box of whole rows of windows."""
     if part.rows * part.columns <= P:
         pieces = tiles.pieces(part.images, P // (part.rows * part.columns))
         return [replace(part, image=part.image + at, images=count) for at, count in pieces]
@@ -40,13 +40,13 @@ def position_blocks(part: WindowBox) -> list[WindowBox]:
 
 
 def position_chunks(grid: WindowGrid, blocks: int, row_bytes: int, most: int) -> list[WindowBox]:
-    """The boxes of windows that are transposed together: images, or rows of an image.
+    """The boxes of windows that are transposed at once: several images, or rows of an image.
 
     Args:
         grid: the windows.
-        blocks: the most blocks of positions of a box.
+        blocks: maximum number of blocks of positions in a box.
         row_bytes: bytes of a partition for a row of the images.
-        most: the most bytes of a partition for the images under a box.
+        most: maximum bytes of a partition for the images under a box.
     """
     rows, columns = grid.window_counts
     image = WindowBox(0, 0, 0, 1, rows, columns)
@@ -73,13 +73,13 @@ def position_chunks(grid: WindowGrid, blocks: int, row_bytes: int, most: int) ->
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """What taps see of images, with positions along the partitions.
+    """The elements of images under the taps of windows, with positions along the partitions.
 
     Attributes:
         image: the images under the windows.
-        taps: the taps that lie together along the partitions before the transpose.
-        start: the first channel.
-        channels: the count of channels.
+        taps: the boxes of taps that lie together along the partitions before the transpose.
+        start: the number of the first channel.
+        channels: the number of channels.
     """
 
     image: Image
@@ -89,7 +89,7 @@ class Positions:
 
     @property
     def columns(self) -> int:
-        """Columns: for each channel, all taps."""
+        """The number of columns: one for each tap of each channel."""
         return self.channels * prod(self.taps.kernel)
 
     def load(self, part: WindowBox) -> Band:
@@ -118,7 +118,11 @@ class Positions:
         number: int,
         channels: tuple[int, int],
     ) -> None:
-        """Transpose a block of channels under windows of a single box of taps, block by block."""
+        """Transpose a block of channels, all of whose taps lie together, block by block.
+
+        `number` is that of the block of channels, `channels` the first column's channel in the tile
+        and how many there are.
+        """
         at, rows = channels
         taps = prod(self.taps.kernel)
         width = rows * taps
@@ -142,7 +146,7 @@ class Positions:
     def _transpose_taps(
         self, band: Band, block: WindowBox, tile: Tensor, number: int, channels: tuple[int, int]
     ) -> None:
-        """Transpose a block of channels under a block of windows, boxes of taps together."""
+        """Transpose a block of channels under a block of windows, several boxes of taps at once."""
         at, rows = channels
         (high, wide), taps = self.taps.kernel, self.taps
         columns = tile[:, at * high * wide : (at + rows) * high * wide]
@@ -168,7 +172,10 @@ class Positions:
 
 
 def _alike(blocks: Sequence[WindowBox], most: int) -> Iterator[tuple[int, int]]:
-    """The first and the count of neighbouring blocks of as many windows, at most `most`."""
+    """(first, count) of each run of neighbouring blocks with equal counts of windows.
+
+    At most `most` in a run.
+    """
     first = 0
     while first < len(blocks):
         count = 1

@@ -36,7 +36,9 @@ _MANY_FEATURES: Final = 256
 def choose_frame(
     emission: Emission, value: Value, leaves: Iterable[TensorPlace], numbers: set[int]
 ) -> Frame:
-    """The frame of the leaf that decides: a product, one on the chip, else the best read from HBM.
+    """The frame in which to compute a value: that of a pending leaf, else of one on the chip.
+
+    Else one that suits the value's readers, or the operands in HBM.
 
     Args:
         emission: the program.
@@ -61,7 +63,7 @@ def choose_frame(
 
 
 def _channel_frame(emission: Emission, value: Value, leaves: list[TensorPlace]) -> Frame | None:
-    """The frame of images, or of a vector of channels: channels along the partitions; else None."""
+    """The frame with channels along the partitions, for images and vectors of channels; or None."""
     shape = value.shape
     if any(is_by_channels(node, value) for node in emission.facts.readers(value)):
         return Frame(shape, (1,), (0, *range(2, len(shape))))
@@ -78,9 +80,10 @@ def _channel_frame(emission: Emission, value: Value, leaves: list[TensorPlace]) 
 
 
 def _readers_frame(emission: Emission, value: Value, leaves: list[TensorPlace]) -> Frame | None:
-    """The frame by channels of images that are combined with vectors of channels; else None.
+    """The frame with channels along the partitions, if images are combined with channel vectors.
 
-    Such a vector in SBUF would be spread over rows of another frame element by element.
+    In another frame such a vector in SBUF would be spread over rows element by element. None if no
+    reader, nor a reader of an elementwise reader, combines them, or leaves lie otherwise.
     """
     shape, waiting, visited = value.shape, [value], set[int]()
     producer = emission.facts.producers.get(value.number)
@@ -106,7 +109,7 @@ def _readers_frame(emission: Emission, value: Value, leaves: list[TensorPlace]) 
 
 
 def _is_repeated_in(place: TensorPlace, frame: Frame) -> bool:
-    """True if a leaf in SBUF is repeated along a frame's columns on the partitions where it is."""
+    """True for a leaf in SBUF that only has to be repeated along a frame's columns."""
     return place.is_on_chip and not has_no_repeats(place) and has_loadable_columns(place, frame)
 
 
@@ -132,9 +135,9 @@ def _is_row_major(place: TensorPlace) -> bool:
 
 
 def _image_frame(shape: Shape, leaves: list[TensorPlace]) -> Frame | None:
-    """The frame with an image's channel on each partition, if a leaf repeats one number over it.
+    """The frame with one channel of one image on each partition, if a leaf has one number for it.
 
-    Only where all other leaves are row-major in HBM; else None.
+    All other leaves must be row-major in HBM; else None.
     """
     frame = None
     for place in leaves:
@@ -156,7 +159,10 @@ def _feature_frame(value: Value) -> Frame:
 
 
 def _hbm_frame(value: Value, places: list[TensorPlace]) -> Frame:
-    """The frame of operands in HBM: as one of them was computed, row-major, or transposed."""
+    """The frame for operands in HBM: that of one that was computed transposed, else of the first.
+
+    With few rows, a long last dimension lies along the partitions instead.
+    """
     shape = value.shape
     # A value that was computed transposed in HBM stays transposed.
     frames = [frame_in_hbm(place) for place in places]
@@ -174,7 +180,7 @@ def is_by_channels(node: Node, value: Value) -> bool:
 
 
 def _channels_of(place: TensorPlace) -> int | None:
-    """The one dimension along which a leaf's elements differ, if it is not the last; else None."""
+    """The only dimension along which a leaf's elements differ, if it is not the last; or None."""
     moves = [dim for dim, step in enumerate(place.steps) if any(step)]
     long = [dim for dim, length in enumerate(place.shape) if length > 1]
     is_single = len(moves) == 1 and len(long) > 1 and moves[0] < long[-1]
@@ -182,7 +188,7 @@ def _channels_of(place: TensorPlace) -> int | None:
 
 
 def channel_vectors(graph: Graph) -> frozenset[int]:
-    """Numbers of the vectors that are repeated along columns: one element for each channel."""
+    """Numbers of the vectors of channels: values that are repeated along the last dimension."""
     readers: defaultdict[int, list[Node]] = defaultdict(list)
     for node in graph.nodes:
         for value in node.values:
@@ -197,7 +203,10 @@ def channel_vectors(graph: Graph) -> frozenset[int]:
 
 
 def _is_channel_vector(readers: list[Node], vectors: set[int]) -> bool:
-    """True if the first reader that repeats a vector, or a result of it, repeats it so."""
+    """True if the first reader that broadcasts a vector repeats it along the last dimension.
+
+    Readers of an elementwise result of the vector count too.
+    """
     for node in readers:
         if isinstance(node.operation, BroadcastInDim):
             last = len(node.result.shape) - 1

@@ -1,4 +1,4 @@
-"""Views between a value and the shape in which it is computed, applied to places."""
+"""Views applied to places: a reshape, transpose, broadcast or slice is the place by new strides."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from trnsim.graph.ops.rounding import Convert
 from trnsim.lower.emit.places.tensor_place import TensorPlace
 
 Path = tuple[Node, ...]
-"""Reshapes and transposes that lead from a value to the shape that is computed, in order."""
+"""The reshapes and transposes, in order, that lead from a value to the shape of a computation."""
 
 
 def is_passed(node: Node) -> bool:
-    """True if a computation may pass over a node to its operand: a reshape or a transpose."""
+    """True for a reshape or a transpose, for which a computation reads the operand instead."""
     return isinstance(node.operation, Reshape | Transpose)
 
 
 def follow(path: Path, place: TensorPlace) -> TensorPlace | None:
-    """The place of the value that a path of views makes of `place`; None if no strides give it."""
+    """The place of the value that a path of views makes of `place`; None if strides cannot say."""
     current: TensorPlace | None = place
     for node in path:
         if current is not None and isinstance(node.operation, Transpose):
@@ -56,7 +56,7 @@ def is_view(node: Node) -> bool:
 
 
 def is_widening(node: Node) -> bool:
-    """True if a node converts floating point to a wider format, as every reader can too."""
+    """True if a node converts floats to a wider format, so that readers can read its operand."""
     if not isinstance(node.operation, Convert):
         return False
     operand, result = node.values[0].type, node.result.type

@@ -78,7 +78,10 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class TileSpan:
-    """`blocks` blocks from `block` on, `partitions` rows of each, `columns` from `start` on."""
+    """A part of a frame: `blocks` blocks from number `block` on, `columns` from `start` on.
+
+    Of each block it has the first `partitions` rows.
+    """
 
     block: int
     blocks: int
@@ -88,7 +91,7 @@ class TileSpan:
 
 
 def frame_of(place: TensorPlace) -> Frame:
-    """The frame in which a tensor lies on the chip; repeated dimensions are along the columns."""
+    """The frame in which a tensor lies in SBUF; repeated dimensions count as along the columns."""
     matrix, shape = place.storage, place.shape
     p_dims = [dim for dim, step in enumerate(place.steps) if step[0] and shape[dim] > 1]
     p_dims.sort(key=lambda dim: -place.steps[dim][0])
@@ -101,7 +104,7 @@ def frame_of(place: TensorPlace) -> Frame:
 
 
 def covers_pending_result(pending: TensorPlace) -> bool:
-    """True if a view of a pending result has all of its elements, in the order of its frame."""
+    """True if a view has all elements of a pending result, in the order of the result's frame."""
     whole_frame, frame = pending.storage.frame, frame_of(pending)
     columns = axes_along(pending, frame.f_dims)
     return (
@@ -114,7 +117,7 @@ def covers_pending_result(pending: TensorPlace) -> bool:
 
 
 def frame_in_hbm(place: TensorPlace) -> Frame:
-    """The frame in which a tensor lies in HBM: that of its matrix, or row-major."""
+    """The frame in which a tensor lies in HBM: [rows, columns] of a matrix, or row-major."""
     storage, shape = place.storage, place.shape
     if len(storage.shape) != 2:  # noqa: PLR2004  a matrix
         return row_major_frame(shape)
@@ -137,8 +140,8 @@ def tile_spans(
 ) -> Iterator[TileSpan]:
     """The spans that cover `columns` columns from `start` on, each of at most `most` columns.
 
-    A span with all columns of the frame may have several blocks, with at most `longest` elements of
-    a partition together.
+    A span with all columns of the frame may have several blocks, of at most `longest` elements per
+    partition in all.
     """
     full_blocks, last_rows = divmod(frame.rows, frame.block)
     groups = [(0, full_blocks, frame.block)] if full_blocks else []
@@ -156,12 +159,12 @@ _FEWEST_HBM_SPANS: Final = 16
 
 
 def span_elements(frame: Frame, longest: int) -> int:
-    """Elements of a partition in a span: at most `longest`, and few enough for many spans."""
+    """Elements per partition of a span: at most `longest`, and few enough for 16 spans."""
     return min(longest, max(frame.blocks // _FEWEST_HBM_SPANS, 1) * frame.columns)
 
 
 def group_spans(pieces: Iterable[TileSpan], most: int) -> Iterator[list[TileSpan]]:
-    """Groups, of at most `most` columns, of successive spans that are neighbours in one block."""
+    """Successive spans that are neighbours in one block, in groups of at most `most` columns."""
     strip: list[TileSpan] = []
     for span in pieces:
         last = strip[-1] if strip else span
@@ -182,14 +185,14 @@ def merged_span(strip: list[TileSpan]) -> TileSpan:
 
 
 def axes_along(place: TensorPlace, dims: Sequence[int]) -> list[tuple[int, Step]]:
-    """Lengths and strides of some dimensions of a place, neighbours merged."""
+    """(length, stride) of the dimensions `dims` of a place, with evenly spaced ones joined."""
     return merge_axes(tuple(place.shape[dim] for dim in dims), [place.steps[dim] for dim in dims])
 
 
 def runs(
     axes: list[tuple[int, Step]], start: int, count: int, width: int
 ) -> Iterator[tuple[int, int, Step, Step]]:
-    """Pieces of `count` elements from `start` on, along axes, with one stride each.
+    """The pieces with one stride each that make up `count` elements from number `start` on.
 
     `width` is the number of components of a stride.
 
@@ -221,7 +224,7 @@ MANY_TRANSFERS: Final = 1024
 
 
 def count_transfers(place: TensorPlace, frame: Frame) -> int:
-    """The count of evenly spaced pieces in which a frame's elements lie."""
+    """The count of evenly spaced pieces in which a place's elements lie, in a frame's order."""
     pieces = frame.blocks
     for dims in (frame.p_dims, frame.f_dims):
         pieces *= prod(length for length, _ in axes_along(place, dims)[:-1])
@@ -229,7 +232,7 @@ def count_transfers(place: TensorPlace, frame: Frame) -> int:
 
 
 def is_aligned(place: TensorPlace, frame: Frame) -> bool:
-    """True if each element lies in SBUF on the partition and block that the frame gives it."""
+    """True if each element lies in SBUF on the partition, and in the block, of its frame's row."""
     if not place.is_on_chip:
         return False
     matrix = place.storage
@@ -309,9 +312,10 @@ def gather_slice(place: TensorPlace, frame: Frame, span: TileSpan) -> Tensor | N
 def _boxes(
     axes: Sequence[tuple[int, Step]], start: int, count: int
 ) -> Iterator[tuple[int, tuple[int, ...], int]]:
-    """Boxes that make up a range of columns: where each begins, its lengths, and its first column.
+    """Boxes that make up `count` columns from `start` on: (start, lengths, offset) of each.
 
-    The lengths are those of the last dimensions.
+    `start` is the box's position in the range, `lengths` are those of its last dimensions, and
+    `offset` is the column of the tile at which it begins.
     """
     (_, step), inner = axes[0], prod(length for length, _ in axes[1:])
     at = 0
@@ -333,7 +337,7 @@ def load_tile(
 ) -> Tensor:
     """A new tile with a span's elements, by transfers from HBM or across partitions.
 
-    With `at_row` a span of one block begins at that row.
+    A span of one block may begin at row `at_row` of the frame; -1: at its block.
     """
     columns = span.columns if varies_along_columns(place, frame) else 1
     tile = new((span.partitions, span.blocks, columns), dtype)
@@ -349,7 +353,7 @@ def varies_along_columns(place: TensorPlace, frame: Frame) -> bool:
 def fill_tile(
     tile: Tensor, place: TensorPlace, frame: Frame, span: TileSpan, at_row: int = -1
 ) -> None:
-    """Transfer a span's elements into a tile, which has one column where all are equal."""
+    """Transfer a span's elements into a tile; it has one column if a row's elements are equal."""
     p_axes, f_axes = axes_along(place, frame.p_dims), axes_along(place, frame.f_dims)
     if not any(any(step) for _, step in f_axes):
         f_axes = []
@@ -374,10 +378,10 @@ def fill_tile(
 def _fill_blocks(
     tile: Tensor, place: TensorPlace, rows: tuple[int, int], span: TileSpan, group: _Group
 ) -> None:
-    """Transfer evenly spaced rows of HBM; short rows of several blocks in one transfer.
+    """Transfer evenly spaced rows from HBM, short rows of several blocks by one transfer.
 
-    `rows` are those of a block and their stride; 0 rows for a span of one block that begins at the
-    row `span.block`.
+    `rows` are (rows of a block, stride of a row); (0, stride) for a span of one block that begins
+    at row number `span.block`. `group` are evenly spaced runs of columns.
     """
     (block, step), (many, space, (column, length, begin, inner)) = rows, group
     first = place.offset[0] + begin[0] + span.block * (block or 1) * step
@@ -413,7 +417,7 @@ def repeat_partitions(tile: Tensor, partitions: int) -> Tensor:
 def _sources(
     place: TensorPlace, begin: Step, steps: tuple[Step, Step], size: tuple[int, int]
 ) -> Iterator[tuple[Tensor, slice]]:
-    """Views of evenly spaced elements, and the rows of the tile that each fills."""
+    """(view, rows of the tile that it fills) of each source of evenly spaced elements."""
     (p_step, f_step), (rows, length) = steps, size
     if not place.is_on_chip:
         pattern = [(p_step[0], rows), (f_step[0] if length > 1 else 1, length)]
@@ -433,7 +437,7 @@ def _sources(
 
 
 def write_span(place: TensorPlace, frame: Frame, span: TileSpan, tile: Tensor) -> None:
-    """Store a span's tile in HBM."""
+    """Store a span's tile at its elements of `place`, in HBM."""
     p_axes, f_axes = axes_along(place, frame.p_dims), axes_along(place, frame.f_dims)
     for number in range(span.blocks):
         first = (span.block + number) * frame.block
@@ -454,11 +458,11 @@ def write_span(place: TensorPlace, frame: Frame, span: TileSpan, tile: Tensor) -
 
 _Run = tuple[int, int, Step, Step]
 _Group = tuple[int, int, _Run]
-"""Evenly spaced runs: their count, their distance, and the first."""
+"""Evenly spaced runs: their count, the distance between their starts, and the first run."""
 
 
 def _group_evenly(pieces: Iterator[_Run]) -> Iterator[_Group]:
-    """Runs in HBM of equal length, grouped where they begin evenly spaced."""
+    """Successive runs in HBM, in groups of equal length whose starts are evenly spaced."""
     group: list[_Run] = []
     for run in pieces:
         if group and not _continues(group, run):
