@@ -29,7 +29,7 @@ _SLOT: Final = Struct(f"<q{_MARK_BYTES}s")
 _BYTES: Final = _MARK_BYTES + _SLOTS * _SLOT.size
 _MIN_PAUSE_S: Final = 0.00002
 _MAX_PAUSE_S: Final = 0.001
-_PAUSE_DIVISOR: Final = 16
+_PAUSE_DIVISOR: Final = 8
 """A pause between two looks is at most the time waited so far, divided by this."""
 
 
