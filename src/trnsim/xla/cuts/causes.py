@@ -53,15 +53,15 @@ class Cause:
 def cause_of(program: CutProgram, earlier: Sequence[CutProgram]) -> Cause | None:
     """The first difference from the nearest of the earlier programs; None if there is none."""
     calls = Counter(_keys(program))
-    best, most = None, -1.0
+    nearest, most_likeness = None, -1.0
     for other in earlier[-_COMPARED:]:
         shared = (calls & Counter(_keys(other))).total()
         likeness = shared / max(len(program.nodes), len(other.nodes), 1)
-        if likeness >= most:
-            best, most = other, likeness
-    if best is None:
+        if likeness >= most_likeness:
+            nearest, most_likeness = other, likeness
+    if nearest is None:
         return None
-    return _difference(_Calls(best), _Calls(program))
+    return _difference(_Calls(nearest), _Calls(program))
 
 
 def _keys(program: CutProgram) -> list[tuple[str, Place | None]]:
@@ -73,29 +73,30 @@ class _Calls:
 
     def __init__(self, program: CutProgram) -> None:
         self.program = program
-        order = sorted(range(len(program.nodes)), key=lambda at: program.nodes[at].number)
-        self.nodes = [program.nodes[at] for at in order]
-        self.operands = [program.operands[at] for at in order]
-        self._places = {call: at for at, call in enumerate(order)}
+        order = sorted(
+            range(len(program.nodes)), key=lambda position: program.nodes[position].number
+        )
+        self.nodes = [program.nodes[position] for position in order]
+        self.operands = [program.operands[position] for position in order]
+        self._places = {call: position for position, call in enumerate(order)}
 
     @cached_property
     def _inputs(self) -> dict[int, int]:
         """For each input, by its index, its position in the order of first use."""
         used = [reference.index for row in self.operands for reference in row if reference.call < 0]
-        return {index: at for at, index in enumerate(dict.fromkeys(used))}
+        return {index: position for position, index in enumerate(dict.fromkeys(used))}
 
-    def references(self, at: int) -> tuple[tuple[int, int], ...]:
-        """For each operand of a call the position of the call that computes it, and an index.
+    def references(self, position: int) -> tuple[tuple[int, int], ...]:
+        """For each operand of a call the position of the call that gives it, and its index there.
 
-        The index is that among the results of that call. Positions are in the order of the calls,
-        which does not depend on the results. An input has -1 and its position in the order of first
-        use.
+        Positions are in the order of the calls, which does not depend on the program's results. An
+        input has -1 and its position in the order of first use.
         """
         return tuple(
             (-1, self._inputs[operand.index])
             if operand.call < 0
             else (self._places[operand.call], operand.index)
-            for operand in self.operands[at]
+            for operand in self.operands[position]
         )
 
     def outputs(self) -> list[tuple[int, int]]:
@@ -106,9 +107,9 @@ class _Calls:
         """The input that an operand is; None for the result of a call."""
         return self.program.inputs[reference.index] if reference.call < 0 else None
 
-    def shapes(self, at: int) -> list[Any]:
+    def shapes(self, position: int) -> list[Any]:
         """Shape and dtype of the operands of a call; None for numbers."""
-        sources = [self.program.source_of(operand) for operand in self.operands[at]]
+        sources = [self.program.source_of(operand) for operand in self.operands[position]]
         return [
             None if isinstance(source, HostNumber) else (tuple(source[0]), str(source[3]))
             for source in sources
@@ -117,8 +118,8 @@ class _Calls:
 
 def _difference(old: _Calls, new: _Calls) -> Cause:
     """The first difference between two programs."""
-    for at in range(min(len(old.nodes), len(new.nodes))):
-        cause = _call_difference(old, new, at)
+    for position in range(min(len(old.nodes), len(new.nodes))):
+        cause = _call_difference(old, new, position)
         if cause is not None:
             return cause
     if len(new.nodes) > len(old.nodes):
@@ -129,23 +130,27 @@ def _difference(old: _Calls, new: _Calls) -> Cause:
     return _result_difference(old, new)
 
 
-def _call_difference(old: _Calls, new: _Calls, at: int) -> Cause | None:
+def _call_difference(old: _Calls, new: _Calls, position: int) -> Cause | None:
     """The difference between two calls at the same position; None where they are equal."""
-    before, node = old.nodes[at], new.nodes[at]
+    before, node = old.nodes[position], new.nodes[position]
     if before.signature.name != node.signature.name:
-        return _operator_difference(old, new, at)
-    if old.shapes(at) != new.shapes(at):
-        return _shape_difference(old, new, at)
+        return _operator_difference(old, new, position)
+    if old.shapes(position) != new.shapes(position):
+        return _shape_difference(old, new, position)
     if before.signature.digest != node.signature.digest:
         return _constant_difference(before, node)
-    return _operand_difference(new, at) if old.references(at) != new.references(at) else None
+    return (
+        _operand_difference(new, position)
+        if old.references(position) != new.references(position)
+        else None
+    )
 
 
-def _added_calls(old: _Calls, new: _Calls, at: int) -> Cause:
+def _added_calls(old: _Calls, new: _Calls, position: int) -> Cause:
     """The cause where a program has calls after the last one of the earlier program."""
-    node, count = new.nodes[at], len(new.nodes) - at
+    node, count = new.nodes[position], len(new.nodes) - position
     lines = {(call.signature.name, call.place) for call in old.nodes}
-    if all((call.signature.name, call.place) in lines for call in new.nodes[at:]):
+    if all((call.signature.name, call.place) in lines for call in new.nodes[position:]):
         return _growth_cause(node, count)
     return Cause("call", f"{_name(node)} is called, and was not", node.place)
 
@@ -159,9 +164,9 @@ def _growth_cause(node: RecordedCall, count: int) -> Cause:
     )
 
 
-def _operator_difference(old: _Calls, new: _Calls, at: int) -> Cause:
-    """The cause where a call is another one, added, or removed."""
-    before, node = old.nodes[at], new.nodes[at]
+def _operator_difference(old: _Calls, new: _Calls, position: int) -> Cause:
+    """The cause where a call is replaced, added or removed."""
+    before, node = old.nodes[position], new.nodes[position]
     if SEED in (node.signature.name, before.signature.name):
         return Cause(
             "seed",
@@ -169,23 +174,23 @@ def _operator_difference(old: _Calls, new: _Calls, at: int) -> Cause:
             "seed, too",
             node.place,
         )
-    names_old = [call.signature.name for call in old.nodes[at : at + _SKIPPED]]
-    names_new = [call.signature.name for call in new.nodes[at : at + _SKIPPED]]
-    more = _skipped_calls(names_new, names_old)
-    less = _skipped_calls(names_old, names_new)
-    if more is not None and (less is None or more <= less):
+    names_old = [call.signature.name for call in old.nodes[position : position + _SKIPPED]]
+    names_new = [call.signature.name for call in new.nodes[position : position + _SKIPPED]]
+    added_count = _skipped_calls(names_new, names_old)
+    removed_count = _skipped_calls(names_old, names_new)
+    if added_count is not None and (removed_count is None or added_count <= removed_count):
         lines = {(call.signature.name, call.place) for call in old.nodes}
-        added = new.nodes[at : at + more]
+        added = new.nodes[position : position + added_count]
         if all((call.signature.name, call.place) in lines for call in added):
             return _growth_cause(node, len(new.nodes) - len(old.nodes))
         return Cause("call", f"{_name(node)} is called, and was not", node.place)
-    if less is not None:
+    if removed_count is not None:
         return Cause("call", f"{_name(before)} is not called any more", before.place)
     return Cause("call", f"{_name(node)} is called in place of {_name(before)}", node.place)
 
 
 def _skipped_calls(longer: list[str], shorter: list[str]) -> int | None:
-    """The number of first names of `longer` after which it begins as `shorter`; None for none."""
+    """The fewest names to drop from the head of `longer` for it to begin as `shorter`, or None."""
     for skip in range(1, len(longer)):
         rest = longer[skip:]
         if rest[: len(shorter)] == shorter[: len(rest)]:
@@ -193,10 +198,16 @@ def _skipped_calls(longer: list[str], shorter: list[str]) -> int | None:
     return None
 
 
-def _shape_difference(old: _Calls, new: _Calls, at: int) -> Cause:
+def _shape_difference(old: _Calls, new: _Calls, position: int) -> Cause:
     """The cause where an operand has another shape or dtype."""
-    node = new.nodes[at]
-    pairs = zip(old.shapes(at), new.shapes(at), old.operands[at], new.operands[at], strict=False)
+    node = new.nodes[position]
+    pairs = zip(
+        old.shapes(position),
+        new.shapes(position),
+        old.operands[position],
+        new.operands[position],
+        strict=False,
+    )
     for was, now, _, reference in pairs:
         if was == now:
             continue
@@ -281,15 +292,15 @@ def _coordinates(offset: int, whole: Geometry) -> list[int]:
     """The indices of an element, by the strides of a tensor."""
     shape, strides, first, _ = whole
     rest, indices = offset - first, dict[int, int]()
-    for dim in sorted(range(len(shape)), key=lambda at: -strides[at]):
+    for dim in sorted(range(len(shape)), key=lambda number: -strides[number]):
         indices[dim], rest = divmod(rest, strides[dim]) if strides[dim] else (0, rest)
     return [indices[dim] for dim in range(len(shape))]
 
 
-def _operand_difference(new: _Calls, at: int) -> Cause:
+def _operand_difference(new: _Calls, position: int) -> Cause:
     """The cause where the same call reads another value."""
-    node = new.nodes[at]
-    for reference in new.operands[at]:
+    node = new.nodes[position]
+    for reference in new.operands[position]:
         source = new.input_of(reference)
         if isinstance(source, HostNumber):
             return Cause(
