@@ -118,3 +118,23 @@ def test_shares_among_whole_tensors_are_refused():
         NotModelled, match=r"^sdy\.manual_computation whose devices have tensor<4x8"
     ):
         graph_of(parsed(SHARED.format(devices=2, rows=4, before=before)))
+
+
+CALL = """func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = func.call @CALLEE(%a) : (tensor<2xf32>) -> tensor<2xf32>
+  return %0 : tensor<2xf32> }
+func.func private @declared(tensor<2xf32>) -> tensor<2xf32>"""
+
+
+@pytest.mark.parametrize(
+    ("callee", "match"),
+    [("declared", "the function declared is declared, and has no body"), ("main", "call themselv")],
+)
+def test_functions_without_an_end_are_refused(callee, match):
+    with pytest.raises(NotModelled, match=match):
+        graph_of(parsed(CALL.replace("CALLEE", callee)))
+
+
+def test_a_main_without_a_body_is_refused():
+    with pytest.raises(NotModelled, match="the function main is declared"):
+        graph_of(parsed("func.func private @main(tensor<2xf32>) -> tensor<2xf32>"))

@@ -214,7 +214,7 @@ def _operation_count(scope: Scope, block: Block) -> int:
         )
         if op.name == "func.call":
             callee = scope.target.functions[mlir.symbol(op, "callee")]
-            total += _operation_count(scope, callee.regions[0].blocks[0])
+            total += _operation_count(scope, mlir.body_of(callee))
     return total
 
 

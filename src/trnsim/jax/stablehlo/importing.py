@@ -93,7 +93,7 @@ def graph_of(module: Op, device: Device = Device()) -> ImportedModule:  # noqa: 
     functions = mlir.functions(module)
     if "main" not in functions:
         raise BadInput("a module without a function main", fix="lower a function with jax.jit")
-    block = _device_block(functions["main"].regions[0].blocks[0])
+    block = _device_block(mlir.body_of(functions["main"]))
     target = Target(functions, device)
     types = [_argument_type(argument, index) for index, argument in enumerate(block.arguments)]
     inputs = [target.b.graph.input(type_.shape, type_.dtype) for type_ in types]
@@ -102,7 +102,14 @@ def graph_of(module: Op, device: Device = Device()) -> ImportedModule:  # noqa: 
         for index, value in enumerate(inputs)
     }
     scope = Scope(target, None, Path())
-    results = scope.run(block, inputs)
+    try:
+        results = scope.run(block, inputs)
+    except RecursionError as error:
+        raise NotModelled(
+            "functions that call themselves, or calls in more than a few hundred others",
+            fix="write a loop: jax.lax.while_loop",
+            source="StableHLO Specification, Functions",
+        ) from error
     target.b.graph.current_origin = None
     target.b.graph.outputs = [scope.tensor(result) for result in results]
     target.b.graph = graph = simplified_graph(target.b.graph)
@@ -122,7 +129,7 @@ def is_device_program(module: Op, shapes: Sequence[Sequence[int]]) -> bool:
     The shares must also have the shardings of main's arguments and results.
     """
     main = mlir.functions(module)["main"]
-    manual = _manual_computation(main.regions[0].blocks[0])
+    manual = _manual_computation(mlir.body_of(main))
     if manual is None:
         return False
     share_shapes = [mlir.shape_of(share.type) for share in manual.regions[0].blocks[0].arguments]

@@ -51,6 +51,21 @@ def functions(module: Any) -> dict[str, Op]:
     }
 
 
+def body_of(function: Op) -> Block:
+    """The block of a function.
+
+    Raises:
+        NotModelled: the module only declares the function.
+    """
+    blocks = function.regions[0].blocks
+    if not len(blocks):
+        name = str(function.attributes["sym_name"]).strip('"')
+        raise NotModelled(
+            f"the function {name} is declared, and has no body", fix="put its body in the module"
+        )
+    return blocks[0]
+
+
 def element_type(type_: Any) -> str:
     """The element type of a tensor's type as numpy and ml_dtypes name it, or as MLIR does."""
     text = str(ir.RankedTensorType(type_).element_type)

@@ -257,7 +257,7 @@ class Scope:
         """The entries that a function returns; its operations are added to the graph."""
         function = self.target.functions[name]
         outer = Scope(self.target, None, path)
-        return outer.run(function.regions[0].blocks[0], entries)
+        return outer.run(mlir.body_of(function), entries)
 
     def _materialize(self, numbers: Array) -> Value:
         """A constant as a tensor of the graph: an operation for a splat, else an input."""
