@@ -133,12 +133,12 @@ class Constants:
 
 
 def count_row_runs(place: TensorPlace, frame: Frame) -> int:
-    """The transfers that load the rows of a frame of one column, beside those of other blocks."""
+    """The number of transfers that load one block of a vector as a column, in a frame's order."""
     axes = axes_along(place, frame.p_dims)
     if not place.is_on_chip:
         return prod(length for length, _ in axes[:-1])
     if place.storage.is_replicated or any(step[1] for _, step in axes):
-        return 1  # of several columns: no column to lay out
+        return 1  # it lies in several columns, which are not laid out anew
     is_even = len(axes) == 1 and axes[0][1] == (1, 0)
     return 1 if is_even else prod(length for length, _ in axes)
 
@@ -157,7 +157,7 @@ def _as_line(place: TensorPlace, dtype: Any) -> TensorPlace:
 
 
 def _column_in_hbm(place: TensorPlace, dtype: Any) -> TensorPlace:
-    """The column of a matrix in SBUF that a vector is a part of, written to HBM whole."""
+    """A vector in a column of a matrix in SBUF, after all of the column is written to HBM."""
     matrix = place.storage
     full, rest = divmod(matrix.rows, matrix.block)
     column = nl.ndarray((matrix.rows,), dtype=dtype, buffer=nl.shared_hbm)

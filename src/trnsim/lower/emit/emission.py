@@ -41,7 +41,7 @@ class Emission:
     Attributes:
         facts: producers, readers and preferred layouts of the graph's values.
         inputs: the caller's tensors.
-        places: the places of each value by its number, one for each layout in which it lies.
+        places: number of a value -> its places, one for each layout in which it lies.
         residents: the results that lie in SBUF.
         constants: the cache of constant tiles.
         deferred: nodes that are emitted together with their readers.
@@ -68,7 +68,7 @@ class Emission:
         self.loaded_moving: tuple[Any, TensorPlace] | None = None
 
     def run(self, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        """Issue all instructions; the outputs, dense in HBM."""
+        """Issue all instructions, and return the outputs, dense in HBM."""
         for value, tensor in zip(self.facts.graph.inputs, inputs, strict=True):
             self.places[value.number] = [self.inputs.add(value, tensor)]
         for node in self.facts.graph.nodes:
@@ -104,7 +104,7 @@ class Emission:
         return out
 
     def materialize(self, value: Value) -> list[TensorPlace]:
-        """All places of a value, on-chip places first; a pending value is computed before."""
+        """All places of a value, those on the chip first; a pending value is computed now."""
         places = self.find_places(value)
         if places[0].is_pending:
             places = self._compute_pending(value)

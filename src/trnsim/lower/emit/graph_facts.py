@@ -152,8 +152,8 @@ def contracted_values(graph: Graph) -> set[int]:
 def long_row_values(graph: Graph) -> set[int]:
     """Large values whose rows lie best along the partitions, as the scores of a vocabulary do.
 
-    They have the size and the row length of a value of which extremes of rows are taken, and that
-    is too large to be transposed.
+    They have the size and the row length of a value that is too large to be transposed, and of
+    whose rows a maximum or a minimum is taken.
     """
     sizes: set[tuple[int, int]] = set()
     for node in graph.nodes:

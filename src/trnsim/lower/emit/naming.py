@@ -17,8 +17,8 @@ class NamedStretch(NamedTuple):
     Attributes:
         first_instruction: position of its first instruction in the program.
         name: the names of its operations, joined by "+"; "" for none.
-        node: the node that stands for the stretch: the first product of a chain,
-            else the last node.
+        node: the node that stands for the stretch: the first product of a chain, else the last
+            node.
     """
 
     first_instruction: int
@@ -30,7 +30,7 @@ class StretchNames:
     """The named stretches of a program.
 
     Attributes:
-        stretches: the stretches, by their first instructions.
+        stretches: the stretches, in the order of their first instructions.
     """
 
     def __init__(self) -> None:

@@ -134,7 +134,7 @@ class Evaluation(FusedComputation):
             yield
 
     def run(self) -> TensorPlace:
-        """Compute the value; its place."""
+        """Compute the value, and return its place."""
         with self._name_stretch():
             if self.pending_leaves():
                 return self._run()
@@ -142,7 +142,7 @@ class Evaluation(FusedComputation):
                 return self._run_in_parts() or self._run()
 
     def run_to_hbm(self) -> TensorPlace:
-        """Compute the value into a dense tensor in HBM; its place."""
+        """Compute the value into a dense tensor in HBM, and return its place."""
         with self._name_stretch(), balanced():
             place = self._run_in_parts(is_required=True)
             if place is None:
@@ -190,7 +190,7 @@ class Evaluation(FusedComputation):
             self._run()
 
     def _run(self) -> TensorPlace:
-        """Compute the value and those stored beside it; the value's place."""
+        """Compute the value, and those that are stored too; returns the value's place."""
         for value in (*self._also_stored.values(), self.value):
             if value.number not in self._places:
                 self._places[value.number] = self._allocate(value)
@@ -382,7 +382,7 @@ class Evaluation(FusedComputation):
         return all(self._is_at_hand(operand) for operand in node.values)
 
     def _is_at_hand(self, value: Value) -> bool:
-        """True if a value is stored, or a conversion or repetition of one that is."""
+        """True if a value is stored, an iota or one number, or a conversion or repeat of such."""
         emission = self.emission
         while value.number not in emission.places:
             node = emission.facts.producers.get(value.number)

@@ -78,7 +78,7 @@ def _should_write_rows(emission: Emission, node: Node) -> bool:
 
 
 def _origin(emission: Emission, value: Value) -> int:
-    """The number of the value that this one is a view or a conversion of."""
+    """The number of the value of which `value` is a view or a conversion; its own if of none."""
     node = emission.facts.producers.get(value.number)
     while node is not None and (is_view(node) or isinstance(node.operation, Convert)):
         value = node.values[0]
@@ -87,7 +87,7 @@ def _origin(emission: Emission, value: Value) -> int:
 
 
 def _batch_reshape(emission: Emission, node: Node) -> Value | None:
-    """The reshape of a product's rows into batches, if a node reads it so; else None."""
+    """The result of a node that reshapes a product's rows into batches of rows; else None."""
     if len(node.result.shape) != 2:  # noqa: PLR2004  a matrix
         return None
     for reader in emission.facts.readers(node.result):
@@ -153,7 +153,10 @@ class PendingProduct(PendingResult):
         return self._ahead.pop(span)
 
     def _neighbours(self, span: TileSpan) -> list[TileSpan]:
-        """A span and the next ones of its block; alone in float32, whose loads are hidden."""
+        """A span and the spans of the next banks of its block; in float32 the span alone.
+
+        The loads of float32 tiles are hidden, so they need not be shared.
+        """
         dtype = self.node.values[0].dtype
         banks = 1 if span.columns < BANK or dtype == "float32" else max(self.banks, 1)
         starts = range(span.start + span.columns, self._end, BANK)[: banks - 1]

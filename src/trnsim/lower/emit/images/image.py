@@ -155,8 +155,8 @@ class WindowBox:
     """A box of windows.
 
     Attributes:
-        image: the first image; `row` and `column` likewise.
-        images: the number of images; `rows` and `columns` likewise.
+        image: the number of the first image; `row` and `column` are the first row and column.
+        images: how many images it has; `rows` and `columns` are how many rows and columns.
     """
 
     image: int
