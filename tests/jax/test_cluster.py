@@ -117,7 +117,7 @@ def test_what_was_launched_within_a_batch_system_is_no_job_of_its(plain_environm
 
 
 def test_variables_that_name_no_cluster_are_refused(monkeypatch):
-    for address in ("host", ":62182", "host:", "host:a"):
+    for address in ("host", ":62182", "host:", "host:a", "host:0", "host:65536"):
         monkeypatch.setenv("NEURON_RT_ROOT_COMM_ID", address)
         with pytest.raises(BadInput, match=f"='{address}'; legal: an address and a port"):
             NeuronCluster.get_coordinator_address()

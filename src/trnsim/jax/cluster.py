@@ -21,6 +21,7 @@ from trnsim.errors import BadInput
 _DEVICE_COUNTS: Final = "NEURON_PJRT_PROCESSES_NUM_DEVICES"
 _PROCESS_INDEX: Final = "NEURON_PJRT_PROCESS_INDEX"
 _ROOT_ADDRESS: Final = "NEURON_RT_ROOT_COMM_ID"
+_LAST_PORT: Final = (1 << 16) - 1
 _LAUNCHED: Final = "TRNSIM_RESTART"
 """Set by `trnsim launch`, under which this cluster precedes any other, such as a batch system's."""
 _base: Final[Any] = clusters.ClusterEnv
@@ -46,13 +47,14 @@ class NeuronCluster(_base):  # type: ignore[misc]
         """The address at which the processes meet.
 
         Raises:
-            BadInput: for an address without a port.
+            BadInput: for an address without a port, or a port that no address has.
         """
         del timeout_secs
         host, _, port = os.environ[_ROOT_ADDRESS].rpartition(":")
-        if not host or not port.isdecimal():
+        if not host or not port.isdecimal() or not 1 <= int(port) <= _LAST_PORT:
             raise BadInput(
-                f"{_ROOT_ADDRESS}={os.environ[_ROOT_ADDRESS]!r}; legal: an address and a port",
+                f"{_ROOT_ADDRESS}={os.environ[_ROOT_ADDRESS]!r}; legal: an address and a port from "
+                f"1 to {_LAST_PORT}",
                 fix=f"{_ROOT_ADDRESS}=10.0.0.1:62182",
             )
         return f"{host}:{override_coordinator_port or port}"

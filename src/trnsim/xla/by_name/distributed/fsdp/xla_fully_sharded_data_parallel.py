@@ -309,6 +309,7 @@ class XlaFullyShardedDataParallel(nn.Module):
                 fix="call it of the outermost one",
                 line=program_line(),
             )
+        max_norm, norm_type = float(max_norm), float(norm_type)  # "inf", as PyTorch's clipping
         gradients = [p.grad.detach() for p in self.params_with_grad if p.grad is not None]
         own = [torch.linalg.vector_norm(gradient, norm_type) for gradient in gradients]
         norms = torch.stack(own) if own else torch.zeros(1, device=SPELLING)
