@@ -59,7 +59,7 @@ class DeviceProgram:
         replicas: number of copies that run, each with data of its own.
         partitions: number of devices over which each copy is split.
         numbers: the numbers of its devices among those of all processes, replica by replica.
-        places: the indices in `numbers` of this process's devices.
+        positions: the indices in `numbers` of this process's devices.
         cores: the indices of those devices among the devices of this process.
         is_portable: True if the caller names the device at each call.
         donors: the indices of the arguments whose memory it may take.
@@ -81,8 +81,8 @@ class DeviceProgram:
         self.replicas, self.partitions = assignment.shape
         self.numbers = [int(number) for number in assignment.ravel()]
         local_numbers = range(host().first, host().first + len(host().local))
-        self.places = [at for at, number in enumerate(self.numbers) if number in local_numbers]
-        self.cores = [self.numbers[at] - host().first for at in self.places]
+        self.positions = [at for at, number in enumerate(self.numbers) if number in local_numbers]
+        self.cores = [self.numbers[at] - host().first for at in self.positions]
         self._kernels = HostKernels(code)
         self._loaded = {tuple(self.cores): self._load(module, assignment)}
         split = self._split_module if self.partitions > 1 else None
@@ -191,7 +191,7 @@ class DeviceProgram:
         for arrays in arguments:
             self._check_donated(arrays)
         if len(self.numbers) > 1:
-            self.lowered.note(cores, self.places, self.numbers)
+            self.lowered.note(cores, self.positions, self.numbers)
         else:
             self.lowered.note(cores, [0], [host().first + cores[0]])
         values = self._emulated_results(arguments, cores)

@@ -195,16 +195,16 @@ class LoweredProgram:
 
     @cached_property
     def exchanges(self) -> tuple[GraphExchange, ...]:
-        """The exchanges of its devices, in order, with the places of the members of each group."""
+        """The exchanges of its devices, in order; members of groups are numbers of its devices."""
         graph = self._graph_or_error(self.devices - 1)
         return () if isinstance(graph, EmulatorError) else tuple(_exchanges(graph.graph))
 
-    def note(self, cores: Sequence[int], places: Sequence[int], numbers: Sequence[int]) -> None:
+    def note(self, cores: Sequence[int], positions: Sequence[int], numbers: Sequence[int]) -> None:
         """Record a call, where a recording listens.
 
         Args:
             cores: the cores of this process that run the program.
-            places: the index of each of these cores among the program's devices.
+            positions: the index of each of these cores among the program's devices.
             numbers: for each device of the program, its number among the devices of all processes.
         """
         if pending_faults:
@@ -213,14 +213,14 @@ class LoweredProgram:
         if not listening():
             return
         for collective in self.exchanges:  # before the calls, so that they are of the same step
-            group = _group_of(places[0], collective.groups)
+            group = _group_of(positions[0], collective.groups)
             if group:
-                ranks = tuple(numbers[place] for place in group)
+                ranks = tuple(numbers[position] for position in group)
                 note_collective(
                     CollectiveCall(collective.kind, collective.nbytes, ranks, Floor.PROGRAM)
                 )
-        for place, core in zip(places, cores, strict=True):
-            call = self.calls[place]
+        for position, core in zip(positions, cores, strict=True):
+            call = self.calls[position]
             note(call, core, _empty_scope)
             if isinstance(call, CompiledGraph):
                 load(core, call, call)
@@ -302,10 +302,10 @@ def arguments_of(imported: ImportedModule, arguments: Arrays) -> Arrays:
     return imported.arguments([np.asarray(array).astype(dtype) for array, dtype in pairs])
 
 
-def _group_of(place: int, groups: Groups) -> tuple[int, ...]:
-    """The group of a device: the one in which it has the lowest index; () for none."""
-    candidates = [group for group in groups if place in group]
-    return min(candidates, key=lambda group: group.index(place), default=())
+def _group_of(position: int, groups: Groups) -> tuple[int, ...]:
+    """The group of a device of the program: that in which its index is lowest; () for none."""
+    candidates = [group for group in groups if position in group]
+    return min(candidates, key=lambda group: group.index(position), default=())
 
 
 def _exchanges(graph: Graph) -> Iterator[GraphExchange]:

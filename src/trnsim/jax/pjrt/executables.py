@@ -111,7 +111,7 @@ class PjrtExecutable(Handle):
     def logical_ids(self) -> Any:
         """Replica and partition of each device of this process."""
         ids_type = struct("LogicalDeviceIds") * len(self.program.cores)
-        return ids_type(*[divmod(at, self.program.partitions) for at in self.program.places])
+        return ids_type(*[divmod(at, self.program.partitions) for at in self.program.positions])
 
     @cached_property
     def assignment(self) -> Text:

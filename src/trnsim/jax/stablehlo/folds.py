@@ -109,10 +109,10 @@ def scan_by_body(
     check_foldable(scope, op)
     n, reach = value.shape[dim], 1
     while reach < n:
-        before = scope.cut(value, dim, 0, n - reach)
-        after = scope.cut(value, dim, reach, n - reach)
+        before = scope.slice_along(value, dim, 0, n - reach)
+        after = scope.slice_along(value, dim, reach, n - reach)
         combined = _apply_body(scope, op, before, after)
-        end = scope.cut(value, dim, n - reach if is_backward else 0, reach)
+        end = scope.slice_along(value, dim, n - reach if is_backward else 0, reach)
         value = scope.graph.concatenate([combined, end] if is_backward else [end, combined], dim)
         reach *= 2
     return combine_with_start(scope, op, value, start)

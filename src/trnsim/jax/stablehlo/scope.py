@@ -222,8 +222,8 @@ class Scope:
         """The slice of an entry along `dim`; that of a stack lies within one of its parts."""
         if isinstance(entry, Stack):
             (part,) = entry.within(start, length)
-            return self.cut(part.entry, dim, part.start, part.length)
-        return self.cut(entry, dim, start, length)
+            return self.slice_along(part.entry, dim, part.start, part.length)
+        return self.slice_along(entry, dim, start, length)
 
     def _fold_constants(self, op: Op, rule: Rule, arrays: list[Array]) -> Any:
         """The result of an operation on constants: evaluated if they are small or splats."""
@@ -288,10 +288,12 @@ class Scope:
     def _concatenate_parts(self, stack: Stack) -> Value:
         """A stack as one tensor: its parts concatenated."""
         self.graph.current_origin = stack.origin or self.graph.current_origin
-        parts = [self.cut(part.entry, stack.dim, part.start, part.length) for part in stack.parts]
+        parts = [
+            self.slice_along(part.entry, stack.dim, part.start, part.length) for part in stack.parts
+        ]
         return self.graph.concatenate([self.tensor(part) for part in parts], stack.dim)
 
-    def cut(self, entry: Entry, dim: int, start: int, length: int) -> Entry:
+    def slice_along(self, entry: Entry, dim: int, start: int, length: int) -> Entry:
         """A slice of an entry: `length` indices of a dimension from `start` on."""
         if isinstance(entry, np.ndarray):
             return entry[(*(slice(None),) * dim, slice(start, start + length))]

@@ -152,10 +152,10 @@ def slice_(scope: Scope, op: Op) -> Entry:
     """Elements from a start index on, at a stride."""
     starts, steps = mlir.ints(op, "start_indices"), mlir.ints(op, "strides")
     shape = mlir.shape_of(op.results[0].type)
-    return cut(scope, scope.entry(op.operands[0]), starts, shape, steps)
+    return slice_entry(scope, scope.entry(op.operands[0]), starts, shape, steps)
 
 
-def cut(
+def slice_entry(
     scope: Scope,
     entry: Entry,
     starts: Sequence[int],
@@ -174,7 +174,7 @@ def cut(
         stack = entry.sliced(starts[entry.dim], shape)
         if len(stack.parts) == 1:
             part = stack.parts[0]
-            return scope.cut(part.entry, entry.dim, part.start, part.length)
+            return scope.slice_along(part.entry, entry.dim, part.start, part.length)
         return stack
     return scope.graph.slice(scope.tensor(entry), starts, shape, strides)
 
@@ -208,7 +208,7 @@ def dynamic_slice(scope: Scope, op: Op) -> Entry:
     shape, operand_shape = mlir.shape_of(op.results[0].type), mlir.shape_of(operand.type)
     starts = _constant_starts(scope, places, operand_shape, shape)
     if starts is not None:
-        return cut(scope, entry, starts, shape)
+        return slice_entry(scope, entry, starts, shape)
     operands = [scope.value(ssa) for ssa in op.operands]
     return scope.graph.apply(DynamicSlice(shape), *operands)
 
