@@ -43,7 +43,7 @@ _bodies: Final[dict[str, tuple[Body, bool]]] = {}
 _quick_calls: Final[dict[str, Callable[[Call], Call]]] = {}
 """The shorter function of a slot that has one, made of the slot's own."""
 _extension_names: Final[list[str]] = []
-_live_callbacks: Final[list[Any]] = []
+_referenced_callbacks: Final[list[Any]] = []
 """All functions that C holds: ctypes frees one that Python no longer refers to."""
 
 
@@ -160,7 +160,7 @@ def callback_of(name: str) -> Any:
         function = _quick_calls[name](call)
         slot_codes.add(function.__code__)
     callback = (_Callback if returns_error else _VoidCallback)(function)
-    _live_callbacks.append(callback)
+    _referenced_callbacks.append(callback)
     return callback
 
 
@@ -171,7 +171,7 @@ def _unimplemented(name: str) -> Any:
         return error_makers[0](NotModelled(f"PJRT_{name} is not modelled by the neuron device"))
 
     callback = _Callback(call)
-    _live_callbacks.append(callback)
+    _referenced_callbacks.append(callback)
     return callback
 
 

@@ -123,10 +123,14 @@ def _check_independent(scope: Scope, block: Block, dtypes: Sequence[str], name: 
     for index in range(count):
         left, right = sample_pairs([dtypes[index]])
         # Fillers on the left differ from those on the right, so that a choice between them shows.
-        arguments = [_filler(dtype, len(left[0]), at // count) for at, dtype in enumerate(dtypes)]
+        arguments = [
+            _filler(dtype, len(left[0]), position // count) for position, dtype in enumerate(dtypes)
+        ]
         arguments[index], arguments[index + count] = left[0], right[0]
         results = [
-            result for at, result in enumerate(run_body(scope, block, arguments)) if at != index
+            result
+            for position, result in enumerate(run_body(scope, block, arguments))
+            if position != index
         ]
         if not all(
             is_splat(result) or is_equal(result, np.broadcast_to(result[:1], result.shape))

@@ -128,7 +128,7 @@ def module_in(content: bytes, path: str) -> Any:
         diagnostics.append(str(diagnostic))
         return True
 
-    # Without a handler MLIR prints what it has to say, and the error does not name it.
+    # Without a handler MLIR prints its diagnostics, and the error does not have them.
     handler = context.attach_diagnostic_handler(collect)
     try:
         if _MAGIC in content:

@@ -23,7 +23,7 @@ func.func public @main(%a: {whole}) -> {whole} {{
   %one = stablehlo.constant dense<1> : tensor<i32>
   %n = stablehlo.constant dense<{n}> : tensor<i32>
   %places = stablehlo.iota dim = 2 : tensor<{b}x1x{n}xi32>
-  %found:3 = stablehlo.while(%i = %zero, %rest = %a, %rows = %none)
+  %loop:3 = stablehlo.while(%i = %zero, %rest = %a, %rows = %none)
       : tensor<i32>, {whole}, {whole}
     cond {{
       %goes_on = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
@@ -50,7 +50,7 @@ func.func public @main(%a: {whole}) -> {whole} {{
       %j = stablehlo.add %i, %one : tensor<i32>
       stablehlo.return %j, %less, %more : tensor<i32>, {whole}, {whole}
     }}
-  return %found#2 : {whole}
+  return %loop#2 : {whole}
 }}
 """
 """The upper triangle U with ``U.T @ U = a``, in float32: row i of a, less the products of the rows

@@ -93,7 +93,8 @@ def _combine_neighbours(scope: Scope, op: Op, row: Value) -> Value:
     origin = [0] * len(lengths)
     steps = [1] * len(lengths)
     left, right = (
-        scope.graph.slice(row, (*origin, place), (*lengths, pairs), (*steps, 2)) for place in (0, 1)
+        scope.graph.slice(row, (*origin, offset), (*lengths, pairs), (*steps, 2))
+        for offset in (0, 1)
     )
     combined = _apply_body(scope, op, left, right)
     if n % 2 == 0:

@@ -36,8 +36,8 @@ def iota(scope: Scope, op: Op) -> Entry:
     if name == "uint64":
         return wide_iota(scope, shape, dim)
     tensor_type = scope.result(op)
-    places = scope.graph.iota(shape, dim)
-    return places if name == "int32" else scope.b.convert(places, tensor_type.dtype)
+    indices = scope.graph.iota(shape, dim)
+    return indices if name == "int32" else scope.b.convert(indices, tensor_type.dtype)
 
 
 @rule("stablehlo.broadcast_in_dim", is_folded=False)
@@ -201,12 +201,12 @@ def _constant_starts(
 @rule("stablehlo.dynamic_slice", is_folded=False)
 def dynamic_slice(scope: Scope, op: Op) -> Entry:
     """A window whose start is computed; a plain slice if the start is constant."""
-    operand, *places = op.operands
+    operand, *start_values = op.operands
     entry = scope.entry(operand)
     if isinstance(entry, Share):
         return entry.window
     shape, operand_shape = mlir.shape_of(op.results[0].type), mlir.shape_of(operand.type)
-    starts = _constant_starts(scope, places, operand_shape, shape)
+    starts = _constant_starts(scope, start_values, operand_shape, shape)
     if starts is not None:
         return slice_entry(scope, entry, starts, shape)
     operands = [scope.value(ssa) for ssa in op.operands]
@@ -216,9 +216,9 @@ def dynamic_slice(scope: Scope, op: Op) -> Entry:
 @rule("stablehlo.dynamic_update_slice", is_folded=False)
 def dynamic_update_slice(scope: Scope, op: Op) -> Entry:
     """A tensor with a window of it replaced; a stack of parts if the window's start is constant."""
-    operand, part, *places = op.operands
+    operand, part, *start_values = op.operands
     shape, operand_shape = mlir.shape_of(part.type), mlir.shape_of(operand.type)
-    starts = _constant_starts(scope, places, operand_shape, shape)
+    starts = _constant_starts(scope, start_values, operand_shape, shape)
     if starts is None:
         operands = [scope.value(ssa) for ssa in op.operands]
         return scope.graph.apply(DynamicUpdateSlice(), *operands)
@@ -266,5 +266,5 @@ def torch_index_select(scope: Scope, op: Op) -> Entry:
     rows = scope.graph.gather(scope.graph.transpose(table, order), indices)
     count = len(indices.shape)
     axes = range(len(rows.shape))
-    places = [*axes[count : count + dim], *axes[:count], *axes[count + dim :]]
-    return scope.graph.transpose(rows, places)
+    permutation = [*axes[count : count + dim], *axes[:count], *axes[count + dim :]]
+    return scope.graph.transpose(rows, permutation)

@@ -58,8 +58,8 @@ def from_words(scope: Scope, words: Value) -> Wide:
 
 def wide_iota(scope: Scope, shape: Sequence[int], dim: int) -> Wide:
     """Each element's index along a dimension."""
-    places = scope.graph.elementwise("convert", scope.graph.iota(shape, dim), dtype="uint32")
-    return Wide(places, None, max(shape[dim], 1))
+    indices = scope.graph.elementwise("convert", scope.graph.iota(shape, dim), dtype="uint32")
+    return Wide(indices, None, max(shape[dim], 1))
 
 
 def reshape_wide(wide: Wide, change: Callable[[Value], Value]) -> Wide:

@@ -19,8 +19,8 @@ class Flattener:
     """The conversion of a list of arguments to the program's tensors.
 
     Attributes:
-        layout: the places of the arguments, in order.
-        exclude: places that the program does not take; None for none.
+        layout: the indices of the arguments, in order.
+        exclude: indices of arguments that the program does not take; None for none.
     """
 
     def __init__(self, layout: Sequence[int], exclude: Sequence[int] | None = None) -> None:
@@ -38,7 +38,7 @@ class Packer:
 
     Attributes:
         layout: the result, with a number in the place of each tensor and constant.
-        identifiers: the numbers of the tensors: their places among the outputs.
+        identifiers: the numbers of the tensors, which are their indices among the outputs.
         constants: the constants by their numbers.
     """
 
