@@ -1,7 +1,5 @@
 """Programs of JAX in files, whole and corrupt, and `trnsim compile` on them."""
 
-import re
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +10,7 @@ from typer.testing import CliRunner
 
 from trnsim.cli import app
 from trnsim.errors import BadInput, NotModelled
-from trnsim.jax.stablehlo.exported import bytecode_in, of_bytes, read_module
+from trnsim.jax.stablehlo.exported import bytecode_in, of_bytes
 
 PARAMS = {"w": np.ones((4, 8), np.float32), "b": np.ones(8, np.float32)}
 BYTECODE = ".mlirbc"
@@ -114,11 +112,6 @@ def test_a_corrupt_file_is_refused(files, tmp_path, suffix, content, why):
         of_export(path)
     assert refused.value.fix
     assert run(path).exit_code == 1
-
-
-def test_a_file_that_is_not_there_is_refused(tmp_path):
-    with pytest.raises(BadInput, match=re.escape(str(tmp_path / "none.jax"))):
-        read_module(tmp_path / "none.jax")
 
 
 def test_bytecode_in_a_file():

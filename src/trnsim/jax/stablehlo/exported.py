@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from pathlib import Path
 from typing import Any, Final
 
 from jaxlib.mlir import ir
@@ -15,7 +14,6 @@ from trnsim.compiler.ncc.calls import FrameworkCall
 from trnsim.compiler.stand_in import refuse_neff
 from trnsim.device.model_report import Subject
 from trnsim.errors import BadInput
-from trnsim.files import read_bytes
 from trnsim.graph import Graph
 from trnsim.jax.stablehlo import mlir
 from trnsim.jax.stablehlo.hlo import HLO_FIX, kind_of_hlo, stablehlo_of_hlo
@@ -99,15 +97,6 @@ def of_bytes(content: bytes, path: str, title: str, weights: Sequence[str] = ())
         NotModelled: for an operation that a graph does not have, with the program's line.
     """
     return Subject(title, ProgramGraph.of(graph_of(module_in(content, path)), weights))
-
-
-def read_module(path: Path) -> Any:
-    """The module of StableHLO in a file.
-
-    Raises:
-        BadInput: for a file that holds none.
-    """
-    return module_in(read_bytes(path, fix=_EXPORT), str(path))
 
 
 def module_in(content: bytes, path: str) -> Any:
