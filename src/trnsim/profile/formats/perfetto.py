@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from trnsim.profile.formats.protobuf import double, fixed64, length_delimited, number, text
+from trnsim.profile.formats.spans import packet
 from trnsim.profile.formats.tracks import CoreTracks, Counter, Track, TrackSlice
 from trnsim.timing import Timeline
 
-_PACKET_FIELD: Final = 1  # Trace.packet
-_TIMESTAMP, _SEQUENCE, _EVENT, _INTERNED, _FLAGS, _TRACK = 8, 10, 11, 12, 13, 60  # TracePacket
+_TIMESTAMP, _EVENT, _INTERNED, _FLAGS, _TRACK = 8, 11, 12, 13, 60  # TracePacket
 _UUID, _NAME, _PROCESS, _PARENT, _COUNTER = 1, 2, 3, 5, 8  # TrackDescriptor
 _PID, _PROCESS_NAME = 1, 6  # ProcessDescriptor
 _UNIT_NAME = 6  # CounterDescriptor
@@ -27,7 +27,6 @@ _A_NAME_IID, _A_INT, _A_TEXT_IID = 1, 4, 17  # DebugAnnotation
 _EVENT_NAMES, _ANNOTATION_NAMES, _SOURCES, _TEXTS = 2, 3, 4, 29  # InternedData
 _IID, _VALUE, _FILE, _LINE = 1, 2, 2, 4  # EventName, DebugAnnotationName, SourceLocation
 _CLEARED, _NEEDED = 1, 2  # SequenceFlags
-_ONE_SEQUENCE: Final = 1
 _TRACKS_A_PROCESS: Final = 1 << 20
 _INSTRUCTIONS_A_CORE: Final = 1 << 40
 _BETWEEN_CORES: Final = 1 << 62
@@ -90,7 +89,7 @@ class PerfettoTrace:
 
     def begin(self) -> bytes:
         """The first packet of the trace."""
-        return _packet(number(_FLAGS, _CLEARED))
+        return packet(number(_FLAGS, _CLEARED))
 
     def process(self, process: int, name: str) -> Iterator[bytes]:
         """The packet that declares process number `process`, to which tracks belong."""
@@ -122,7 +121,7 @@ class PerfettoTrace:
             steps = zip(counter.times_ns.tolist(), counter.values.tolist(), strict=True)
             for time_ns, value in steps:
                 event = length_delimited(_EVENT, on_track, double(_COUNTER_VALUE, value))
-                yield _packet(number(_TIMESTAMP, time_ns), event)
+                yield packet(number(_TIMESTAMP, time_ns), event)
 
     def slice(
         self,
@@ -146,9 +145,9 @@ class PerfettoTrace:
         strings = length_delimited(_INTERNED, *self._new_strings) if self._new_strings else b""
         self._new_strings.clear()
         flags = number(_FLAGS, _NEEDED)
-        yield _packet(number(_TIMESTAMP, track_slice.start_ns), flags, strings, event)
+        yield packet(number(_TIMESTAMP, track_slice.start_ns), flags, strings, event)
         end = length_delimited(_EVENT, number(_TYPE, _END), on_track)
-        yield _packet(number(_TIMESTAMP, track_slice.end_ns), flags, end)
+        yield packet(number(_TIMESTAMP, track_slice.end_ns), flags, end)
 
     def _new_track(self, process: int, *fields: bytes) -> tuple[int, bytes]:
         """A new track of a process: its uuid, and the packet that declares it."""
@@ -202,8 +201,4 @@ def _process_uuid(process: int) -> int:
 
 
 def _track(*fields: bytes) -> bytes:
-    return _packet(length_delimited(_TRACK, *fields))
-
-
-def _packet(*fields: bytes) -> bytes:
-    return length_delimited(_PACKET_FIELD, number(_SEQUENCE, _ONE_SEQUENCE), *fields)
+    return packet(length_delimited(_TRACK, *fields))

@@ -35,9 +35,9 @@ def perfetto_spans(title: str, tracks: Mapping[str, Sequence[NamedSpan]]) -> byt
 
 def _packets(title: str, tracks: Mapping[str, Sequence[NamedSpan]]) -> Iterator[bytes]:
     process = length_delimited(_PROCESS, number(_PID, 1), text(_PROCESS_NAME, title))
-    yield _packet(length_delimited(_TRACK, number(_UUID, 1), process))
+    yield packet(length_delimited(_TRACK, number(_UUID, 1), process))
     for uuid, (name, spans) in enumerate(tracks.items(), start=2):
-        yield _packet(
+        yield packet(
             length_delimited(_TRACK, number(_UUID, uuid), number(_PARENT, 1), text(_NAME, name))
         )
         on_track = number(_TRACK_UUID, uuid)
@@ -45,8 +45,8 @@ def _packets(title: str, tracks: Mapping[str, Sequence[NamedSpan]]) -> Iterator[
             begin = length_delimited(
                 _EVENT, number(_TYPE, _BEGIN), on_track, text(_EVENT_NAME, span.name)
             )
-            yield _packet(_timestamp(span.start_s), begin)
-            yield _packet(
+            yield packet(_timestamp(span.start_s), begin)
+            yield packet(
                 _timestamp(span.end_s), length_delimited(_EVENT, number(_TYPE, _END), on_track)
             )
 
@@ -55,5 +55,6 @@ def _timestamp(time_s: float) -> bytes:
     return number(_TIMESTAMP, round(time_s * _NS_PER_S))
 
 
-def _packet(*fields: bytes) -> bytes:
+def packet(*fields: bytes) -> bytes:
+    """A packet of the one sequence of a trace."""
     return length_delimited(_PACKET_FIELD, number(_SEQUENCE, _ONE_SEQUENCE), *fields)
