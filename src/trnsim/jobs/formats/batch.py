@@ -80,11 +80,7 @@ def _places(root: SourcePlace) -> Iterator[SourcePlace]:
 
 
 def _read(place: SourcePlace) -> JobSpec:
-    """The spec of a job definition.
-
-    Raises:
-        BadInput: a value is not legal.
-    """
+    """The spec of a job definition."""
     reader = SpecReader(place)
     head = read_head(reader)
     names: dict[Keys, dict[int, str]] = {}
@@ -116,11 +112,7 @@ def _role(
     names: dict[Keys, dict[int, str]],
     **fields: Any,
 ) -> Role:
-    """The role of a container; `fields` are those that its properties do not state.
-
-    Raises:
-        BadInput: a value is not legal.
-    """
+    """The role of a container; `fields` are those that its properties do not state."""
     if reader.value(*keys) == {}:
         reader.take(*keys)
     container = ContainerReader(reader, keys, f"roles.{index}")

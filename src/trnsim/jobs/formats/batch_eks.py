@@ -63,11 +63,7 @@ def _places(root: SourcePlace) -> Iterator[SourcePlace]:
 
 
 def _read(place: SourcePlace) -> JobSpec:
-    """The spec of a job definition.
-
-    Raises:
-        BadInput: a value is not legal.
-    """
+    """The spec of a job definition."""
     reader = SpecReader(place)
     head = read_head(reader)
     if _EKS in place.value:
@@ -82,11 +78,7 @@ def _read(place: SourcePlace) -> JobSpec:
 
 
 def _role(reader: SpecReader, pod: Keys, index: int, **stated: Any) -> Role:
-    """The role of a pod, with the instance type of its range of nodes if that states only one.
-
-    Raises:
-        BadInput: a value is not legal.
-    """
+    """The role of a pod, with the instance type of its range of nodes if that states only one."""
     path = f"roles.{index}"
     types = (*pod[: -len(_POD)], _TYPES)
     job_role = role(reader, pod, path, name="", **stated)

@@ -187,11 +187,7 @@ class _Request:
         raise self._reader.refused(keys, f"legal: {', '.join(ranges)}")
 
     def _overridden(self, job_role: Role, keys: Keys, index: int) -> Role:
-        """A role with the overrides of its container.
-
-        Raises:
-            BadInput: a value is not legal.
-        """
+        """A role with the overrides of its container."""
         check_mapping(self._reader, *keys)
         container = ContainerReader(self._reader, keys, f"roles.{index}")
         common, changes = container.common(), dict[str, Any]()
@@ -212,11 +208,7 @@ class _Request:
         return replace(job_role, environment=environment, **changes)
 
     def _pod(self, job_role: Role) -> Role:
-        """A role with the overrides of its pod.
-
-        Raises:
-            BadInput: a value is not legal.
-        """
+        """A role with the overrides of its pod."""
         overrides = role(self._reader, _POD, "roles.0", name=job_role.name)
         changes = {name: value for name in _POD_FIELDS if (value := getattr(overrides, name))}
         if overrides.command:

@@ -89,11 +89,7 @@ def _places(root: SourcePlace) -> Iterator[SourcePlace]:
 
 
 def _read(place: SourcePlace) -> JobSpec:
-    """The spec of a task definition.
-
-    Raises:
-        BadInput: a value is not legal.
-    """
+    """The spec of a task definition."""
     reader = SpecReader(place)
     name = reader.text("family", field="name")
     count = item_count(reader, _CONTAINERS)

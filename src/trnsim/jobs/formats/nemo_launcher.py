@@ -77,11 +77,7 @@ class _Parts:
 
 
 def _read(place: SourcePlace) -> JobSpec:
-    """The spec of a main configuration with the files that it names.
-
-    Raises:
-        BadInput: a value is not legal.
-    """
+    """The spec of a main configuration with the files that it names."""
     reader, parts = SpecReader(place), _Parts()
     job = Job(roles=(Role(),))
     stages = reader.value("stages")
@@ -158,11 +154,7 @@ def _variables(reader: SpecReader) -> Iterator[tuple[str, str]]:
 
 
 def _on_cluster(reader: SpecReader, parts: _Parts, job: Job) -> Job:
-    """The job with the fields that its cluster states for every job.
-
-    Raises:
-        BadInput: a value is not legal.
-    """
+    """The job with the fields that its cluster states for every job."""
     place = _chosen_document(reader, "cluster", parts, "roles.0.instance")
     if place is None:
         return job

@@ -59,11 +59,7 @@ def _places(root: SourcePlace) -> Iterator[SourcePlace]:
 
 
 def _read(place: SourcePlace) -> JobSpec:
-    """The spec of an endpoint configuration.
-
-    Raises:
-        BadInput: a value is not legal.
-    """
+    """The spec of an endpoint configuration."""
     reader = SpecReader(place)
     name = reader.text("EndpointConfigName", field="name")
     count = item_count(reader, _VARIANTS)
@@ -77,11 +73,7 @@ def _read(place: SourcePlace) -> JobSpec:
 
 
 def _role(reader: SpecReader, index: int) -> Role:
-    """The role of a variant.
-
-    Raises:
-        BadInput: a value is not legal.
-    """
+    """The role of a variant."""
     keys: Keys = (_VARIANTS, index)
     field = f"roles.{index}"
     name = reader.text(*keys, "VariantName", field=f"{field}.name")

@@ -81,11 +81,7 @@ def _places(root: SourcePlace) -> Iterator[SourcePlace]:
 
 
 def _read(place: SourcePlace) -> JobSpec:
-    """The spec of a training job.
-
-    Raises:
-        BadInput: a value is not legal.
-    """
+    """The spec of a training job."""
     reader = SpecReader(place)
     name = reader.text("TrainingJobName", field="name")
     limit = reader.whole("StoppingCondition", "MaxRuntimeInSeconds", field="time_limit_s", least=1)
@@ -117,11 +113,7 @@ def _read(place: SourcePlace) -> JobSpec:
 
 
 def _instance_fields(reader: SpecReader, keys: tuple[str | int, ...], field: str) -> dict[str, Any]:
-    """The instance type and the count of instances of a role, by the fields of `Role`.
-
-    Raises:
-        BadInput: a value is not legal.
-    """
+    """The instance type and the count of instances of a role, by the fields of `Role`."""
     return {
         "instance": instance_in(reader, *keys, "InstanceType", field=f"{field}.instance"),
         "replicas": reader.whole(*keys, "InstanceCount", field=f"{field}.replicas"),
@@ -129,11 +121,7 @@ def _instance_fields(reader: SpecReader, keys: tuple[str | int, ...], field: str
 
 
 def _group(reader: SpecReader, index: int, fields: dict[str, Any]) -> Role:
-    """The role of a group of instances.
-
-    Raises:
-        BadInput: a value is not legal.
-    """
+    """The role of a group of instances."""
     keys, field = (*_GROUPS, index), f"roles.{index}"
     name = reader.text(*keys, "InstanceGroupName", field=f"{field}.name")
     return Role(name=name, **fields, **_instance_fields(reader, keys, field))
