@@ -143,11 +143,7 @@ def _role(
 
 
 def _write(job: Job) -> str:
-    """The job definition of a job.
-
-    Raises:
-        BadInput: Batch cannot express it.
-    """
+    """The job definition of a job."""
     _check(job)
     is_multinode = all(role.is_exclusive for role in job.roles)
     document = definition_head(job, TYPES[is_multinode])

@@ -89,11 +89,7 @@ def _role(reader: SpecReader, pod: Keys, index: int, **stated: Any) -> Role:
 
 
 def _write(job: Job) -> str:
-    """The job definition of a job.
-
-    Raises:
-        BadInput: Batch on EKS cannot express it.
-    """
+    """The job definition of a job."""
     _check(job)
     kept = KeptFields(job.kept)
     is_multinode = all(job_role.is_exclusive for job_role in job.roles)

@@ -211,11 +211,7 @@ def _is_server(role: Role, kept: tuple[KeptField, ...], index: int) -> bool:
 
 
 def _write(job: Job) -> str:
-    """The task definition of a job.
-
-    Raises:
-        BadInput: ECS cannot express it.
-    """
+    """The task definition of a job."""
     check_expressible(job, _UNSUPPORTED_FIELDS)
     check_name(job.name, _FAMILY, "a family of ECS: 1 to 255 letters, digits, - and _")
     instance = common_value(job, "instance", "the containers of a task are on one instance")

@@ -170,11 +170,7 @@ def _purchase(reader: SpecReader) -> str:
 
 
 def _write(job: Job) -> str:
-    """The `cluster.yaml` of a job.
-
-    Raises:
-        BadInput: a cluster cannot express it.
-    """
+    """The `cluster.yaml` of a job."""
     _check(job)
     document: dict[str, Any] = {"Region": job.region} if job.region else {}
     queues: list[dict[str, Any]] = []

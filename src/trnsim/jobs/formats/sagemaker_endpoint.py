@@ -96,11 +96,7 @@ def _role(reader: SpecReader, index: int) -> Role:
 
 
 def _write(job: Job) -> str:
-    """The endpoint configuration of a job.
-
-    Raises:
-        BadInput: SageMaker cannot express it.
-    """
+    """The endpoint configuration of a job."""
     check_expressible(job, _UNSUPPORTED_FIELDS)
     if job.kind is not JobKind.SERVING:
         raise BadInput(f"a {job.kind.value} job is no endpoint", fix="--as sagemaker-training")

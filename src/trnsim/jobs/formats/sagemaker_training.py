@@ -176,11 +176,7 @@ def _region(reader: SpecReader) -> str:
 
 
 def _write(job: Job) -> str:
-    """The training job of a job.
-
-    Raises:
-        BadInput: SageMaker cannot express it.
-    """
+    """The training job of a job."""
     check_expressible(job, _UNSUPPORTED_FIELDS)
     if job.kind is not JobKind.TRAINING:
         raise BadInput(f"a {job.kind.value} job is no training job", fix="--as sagemaker-endpoint")
