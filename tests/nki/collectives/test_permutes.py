@@ -10,7 +10,7 @@ from trnsim.errors import IllegalInstruction
 
 CURRENT_RANK = "collective_permute_implicit_current_processing_rank_id"
 LISTS = {
-    "collective_permute: `source_target_pairs` is (0, 1); legal: a tuple, each of it a tuple": (
+    "collective_permute: `source_target_pairs` is (0, 1); legal: a tuple, each item a tuple": (
         lambda a, b, _: ncc.collective_permute([a], [b], [0, 1])
     ),
     "collective_permute: `source_target_pairs` is 1; legal: a tuple": (
