@@ -153,3 +153,10 @@ def test_a_row_of_the_last_state_needs_all_keys_and_all_layers_before():
     # All of the layer before, of keys and of values; a row of queries, of scores and of the rest.
     assert bound(graph, "trn2").flop == 3 * product + row + 2 * 64 * (32 + 32) + row
     assert bound(graph, "trn2").hbm_bytes == 2 * (64 * 32 + 5 * 32 * 32 + 32)
+
+
+def test_an_input_that_is_returned_is_read_where_nodes_read_it():
+    graph = Graph()
+    table = graph.input((1000, 64), "float32")
+    graph.outputs = [graph.elementwise("exponential", graph.slice(table, (3, 0), (1, 64))), table]
+    assert bound(graph, "trn2").hbm_bytes == 2 * 64 * 4

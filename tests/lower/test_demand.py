@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from trnsim.graph import Graph, TensorType
 from trnsim.graph.ops.collectives import AllReduce
 from trnsim.graph.ops.contraction import Attention, Convolution
+from trnsim.graph.ops.control_flow import If, While
 from trnsim.graph.ops.layout import DynamicSlice, Reverse
 from trnsim.graph.ops.reductions import ReduceWindow, Sort
 from trnsim.lower.demand import count_elements, demands
@@ -258,3 +259,38 @@ def test_what_nobody_needs_has_no_demand():
     graph.outputs = [graph.elementwise("abs", graph.input((0, 4), "float32"))]
     assert unread.number not in demands(graph)
     assert not any(count_elements(box) for box in demands(graph).values())
+
+
+def carried(doubles):
+    """A graph of a row, a matrix and a count; the count is tested, or the row is doubled."""
+    graph = Graph()
+    row, matrix, count = (
+        graph.input(shape, dtype)
+        for shape, dtype in (((4,), "float32"), ((30, 30), "float32"), ((), "int32"))
+    )
+    if doubles:
+        one_more = graph.elementwise("add", count, 1.0, dtype="int32")
+        graph.outputs = [graph.elementwise("add", row, row), matrix, one_more]
+    else:
+        graph.outputs = [graph.elementwise("compare", count, 3.0, dtype="bool", direction="LT")]
+    return graph
+
+
+@pytest.mark.parametrize("trips", [3, None])
+def test_a_loop_needs_what_its_needed_results_and_its_condition_read(trips):
+    graph = Graph()
+    inputs = [graph.input(value.shape, value.dtype) for value in carried(True).inputs]
+    results = graph.apply_to_all(While(carried(False), carried(True), trips), inputs)
+    graph.outputs = [results[0]]
+    assert [needed(graph, value).any() for value in inputs] == [True, False, True]
+    graph.outputs = [results[1]]
+    assert [needed(graph, value).any() for value in inputs] == [False, True, True]
+
+
+def test_branches_need_what_one_of_them_reads():
+    graph = Graph()
+    chosen = graph.input((), "bool")
+    inputs = [graph.input(value.shape, value.dtype) for value in carried(True).inputs]
+    results = graph.apply_to_all(If((carried(True), carried(True))), [chosen, *inputs])
+    graph.outputs = [results[0]]
+    assert [needed(graph, value).any() for value in (chosen, *inputs)] == [True, True, False, False]

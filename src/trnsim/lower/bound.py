@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from trnsim import arch
 from trnsim.arch.peaks import hbm_stack_bytes_per_s, peak_flop_per_s
 from trnsim.graph import Graph, Node, Value
-from trnsim.lower.demand import Box, demands, fraction_of
+from trnsim.lower.demand import Box, demands, fraction_of, whole_box
 from trnsim.lower.needed_flop import needed_flop
 
 
@@ -67,7 +67,10 @@ def bound(
     core = arch.target(target).core
     peak = peak_flop_per_s(core)
     flop, passes = 0.0, 0.0
-    demand = demands(graph)
+    inputs = {value.number for value in graph.inputs}
+    demand = demands(  # an output that is an input is there already
+        graph, [None if v.number in inputs else whole_box(v.shape) for v in graph.outputs]
+    )
     for node in graph.nodes:
         own = needed_flop(node, demand)
         flop += own

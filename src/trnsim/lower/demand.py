@@ -22,6 +22,7 @@ import numpy.typing as npt
 from trnsim.graph import Graph, Kind, Node, Value
 from trnsim.graph.ops.collectives import AllGather, AllReduce, CollectivePermute, ReduceScatter
 from trnsim.graph.ops.contraction import Attention, Convolution, DotGeneral
+from trnsim.graph.ops.control_flow import Branching, While
 from trnsim.graph.ops.layout import (
     BroadcastInDim,
     Concatenate,
@@ -115,7 +116,39 @@ def _operand_boxes(
     rule = _RULES.get(type(operation))
     if rule is not None and len(node.results) == 1:
         return rule(node, box)
-    return [_leading_box(value.shape, _share_of(node, boxes)) for value in node.values]
+    part, needed = _share_of(node, boxes), _needed_operands(node, boxes)
+    return [
+        _leading_box(value.shape, part) if index in needed else None
+        for index, value in enumerate(node.values)
+    ]
+
+
+def _needed_operands(node: Node, boxes: list[Box | None]) -> set[int]:
+    """The indices of the operands that needed results read: of a loop or branches, else all."""
+    operation = node.operation
+    if len(node.values) < len(node.operands):  # numbers among them
+        return {*range(len(node.values))}
+    results = {index for index, box in enumerate(boxes) if box is not None}
+    if isinstance(operation, Branching):
+        return {0}.union(
+            *({index + 1 for index in _read_inputs(b, results)} for b in operation.branches)
+        )
+    if not isinstance(operation, While) or not operation.condition or not operation.body:
+        return {*range(len(node.values))}
+    needed = results | _read_inputs(operation.condition, {0})
+    while (further := needed | _read_inputs(operation.body, needed)) != needed:
+        needed = further
+    return needed
+
+
+def _read_inputs(graph: Graph, outputs: set[int]) -> set[int]:
+    """The indices of the inputs of a graph on which outputs depend, by their indices."""
+    boxes = [
+        whole_box(value.shape) if index in outputs else None
+        for index, value in enumerate(graph.outputs)
+    ]
+    read = demands(graph, boxes)
+    return {index for index, value in enumerate(graph.inputs) if value.number in read}
 
 
 def _share_of(node: Node, boxes: list[Box | None]) -> Fraction:
