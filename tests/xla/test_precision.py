@@ -26,7 +26,7 @@ F32, F64, BF16 = torch.float32, torch.float64, torch.bfloat16
     ],
 )
 def test_the_variables_say_which_dtypes_are_narrower(variables, expected):
-    precision.serve(variables)
+    precision.install(variables)
     assert narrowed_dtypes == expected
 
 
@@ -54,7 +54,7 @@ def test_bytes_and_times_are_those_of_the_narrower_dtype():
     held, calls = measured()
     assert held == 4 * 512 * 512
     wide = calls.events[0].call
-    precision.serve({"XLA_USE_BF16": "1"})
+    precision.install({"XLA_USE_BF16": "1"})
     held, calls = measured()
     assert held == 2 * 512 * 512
     narrow = calls.events[0].call
@@ -65,7 +65,7 @@ def test_bytes_and_times_are_those_of_the_narrower_dtype():
 @pytest.mark.parametrize("value", ["maybe", "yes", "1.0"])
 def test_a_value_that_torch_xla_reads_as_off_is_said(value):
     with pytest.warns(precision.VariableIgnored, match=f"XLA_USE_BF16='{value}' is off") as warned:
-        precision.serve({"XLA_USE_BF16": value})
+        precision.install({"XLA_USE_BF16": value})
     assert warned[0].filename == __file__
     assert narrowed_dtypes == {}
 
@@ -79,6 +79,6 @@ def test_what_only_looks_like_a_number_is_off_with_a_warning(value):
 
     before = dict(narrowed_dtypes)
     with pytest.warns(precision.VariableIgnored, match="legal: true, false, or a number"):
-        precision.serve({precision.USE: value})
+        precision.install({precision.USE: value})
     assert narrowed_dtypes == before
     assert torch.float32 not in narrowed_dtypes

@@ -15,7 +15,7 @@ from trnsim.torch import pytorch
 from trnsim.torch.api import autocast
 from trnsim.torch.pytorch import Library
 
-__all__ = ["FLOAT32", "LOW_PRECISION", "WIDEST", "serve"]
+__all__ = ["FLOAT32", "LOW_PRECISION", "WIDEST", "install"]
 
 LOW_PRECISION: Final = """
     conv1d conv2d conv3d conv1d.padding conv2d.padding conv3d.padding conv_tbc conv_transpose1d
@@ -34,7 +34,7 @@ FLOAT32: Final = """
 WIDEST: Final = "cat stack index_copy"
 
 
-def serve(library: Library) -> None:
+def install(library: Library) -> None:
     """Let autocast of the device follow these lists."""
     lists = (
         (LOW_PRECISION, autocast.low_precision_dtype),

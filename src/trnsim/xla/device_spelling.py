@@ -74,12 +74,12 @@ def spell() -> None:
         _kernels[0].impl(name, _factory(name), "XLA")
     device_name.device_names.add(SPELLING)
     _name_tensors()
-    tensor_behaviours.serve()
-    precision.serve(os.environ)
+    tensor_behaviours.install()
+    precision.install(os.environ)
     seeds.begin()
-    _serve_autocast()
-    _serve_generators()
-    when_imported("torch._subclasses.fake_tensor", _serve_fakes)
+    _install_autocast()
+    _install_generators()
+    when_imported("torch._subclasses.fake_tensor", _install_fakes)
     pytorch_module: Any = torch  # some of its functions have no types
     pytorch_module._register_device_module(SPELLING, device_module)
 
@@ -167,7 +167,7 @@ def _neuron_device(device: Any) -> Any:
     return device
 
 
-def _serve_autocast() -> None:
+def _install_autocast() -> None:
     """Make autocast of "xla" that of the neuron device: C++ has switches for each type."""
     patched: Any = torch
     for name in (
@@ -176,7 +176,7 @@ def _serve_autocast() -> None:
     ):
         setattr(patched, name, _accepting_xla(getattr(torch, name)))
     torch.set_autocast_dtype(DEVICE_TYPE, torch.bfloat16)
-    autocast_lists.serve(_kernels[0])
+    autocast_lists.install(_kernels[0])
     autocast: Any = torch.amp.autocast_mode.autocast
     init = autocast.__init__
 
@@ -200,7 +200,7 @@ def _accepting_xla(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _serve_generators() -> None:
+def _install_generators() -> None:
     """Refuse `torch.Generator("xla")`, as the real package does."""
     kind: Any = type(torch.Generator)
     make = kind.__call__
@@ -216,7 +216,7 @@ def _serve_generators() -> None:
     kind.__call__ = call
 
 
-def _serve_fakes(module: Any) -> None:
+def _install_fakes(module: Any) -> None:
     """Give PyTorch's tensors without values the device's own type, and "xla" as its name.
 
     A compiled program has tensors of both names otherwise, and refuses to mix them.

@@ -14,7 +14,7 @@ import torch
 from trnsim.torch.narrowing import narrowed_dtypes
 from trnsim.user_warnings import warn
 
-__all__ = ["DOWNCAST", "USE", "VariableIgnored", "serve"]
+__all__ = ["DOWNCAST", "USE", "VariableIgnored", "install"]
 
 USE: Final = "XLA_USE_BF16"
 DOWNCAST: Final = "XLA_DOWNCAST_BF16"
@@ -27,7 +27,7 @@ class VariableIgnored(UserWarning):
     """Warning of a variable whose value has no effect."""
 
 
-def serve(environment: Mapping[str, str]) -> None:
+def install(environment: Mapping[str, str]) -> None:
     """Narrow the dtypes that the two variables say; the first wins for float64."""
     if _is_on(environment, DOWNCAST):
         narrowed_dtypes.update({torch.float32: torch.bfloat16, torch.float64: torch.float32})

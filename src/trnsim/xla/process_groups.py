@@ -30,7 +30,7 @@ class MeshRefused(BadInput, ValueError):
     """A group of which no mesh of all ranks follows."""
 
 
-def serve() -> None:
+def install() -> None:
     """Replace PyTorch's `new_group`, and give process groups torch_xla's attribute `_mesh`."""
     module: Any = dist.distributed_c10d
     replaced = _of_own_ranks(module.new_group)

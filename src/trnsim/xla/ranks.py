@@ -159,7 +159,7 @@ def register() -> None:
 
     module.init_process_group = init_process_group
     setattr(dist, "init_process_group", init_process_group)  # noqa: B010  a stub says Final
-    process_groups.serve()
+    process_groups.install()
 
 
 def _is_by_variables(args: tuple[Any, ...], options: Mapping[str, Any]) -> bool:

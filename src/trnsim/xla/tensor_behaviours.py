@@ -20,9 +20,10 @@ import torch
 from trnsim.torch.device_name import DEVICE_TYPE
 from trnsim.torch.dispatch.host_kernels import host_operands
 
-__all__ = ["HOST_OPERANDS", "serve"]
+__all__ = ["HOST_OPERANDS", "install"]
 
-_SPELLED: Final = "xla"
+_XLA_NAME: Final = "xla"
+"""The device's name in torch_xla, and so in the names of types."""
 _ELEMENTWISE: Final = ("add", "sub", "mul", "div", "fmod")
 _BITWISE: Final = ("bitwise_and", "bitwise_or", "bitwise_xor")
 HOST_OPERANDS: Final = frozenset(
@@ -42,50 +43,50 @@ were tried: `maximum`, `remainder`, `atan2` and comparisons refuse them."""
 
 
 @cache
-def serve() -> None:
+def install() -> None:
     """Give tensors and modules these behaviours; a second call does nothing."""
     host_operands.update(HOST_OPERANDS)
-    _serve_addresses()
-    _serve_modules()
-    _serve_seeds()
+    _install_addresses_and_types()
+    _install_modules()
+    _install_seeds()
 
 
-def _serve_addresses() -> None:
+def _install_addresses_and_types() -> None:
     base: Any = torch._C.TensorBase
     tensor: Any = torch.Tensor
-    own_address, own_type, own_device = base.data_ptr, base.type, base.device.__get__
+    torch_data_ptr, torch_type, torch_device = base.data_ptr, base.type, base.device.__get__
 
-    @wraps(own_address)
+    @wraps(torch_data_ptr)
     def data_ptr(self: torch.Tensor) -> int:
-        if own_device(self).type == DEVICE_TYPE:
+        if torch_device(self).type == DEVICE_TYPE:
             return int(self.storage_offset()) * self.element_size()
-        address: int = own_address(self)
+        address: int = torch_data_ptr(self)
         return address
 
-    @wraps(own_type)
+    @wraps(torch_type)
     def type_(self: torch.Tensor, *args: Any, **options: Any) -> Any:
-        result = own_type(self, *args, **options)
+        result = torch_type(self, *args, **options)
         is_name = isinstance(result, str)
-        return result.replace(f".{DEVICE_TYPE}.", f".{_SPELLED}.") if is_name else result
+        return result.replace(f".{DEVICE_TYPE}.", f".{_XLA_NAME}.") if is_name else result
 
     tensor.data_ptr, tensor.type = data_ptr, type_
 
 
-def _serve_modules() -> None:
+def _install_modules() -> None:
     """Let `Module.to` make new Parameters between the host and the device."""
     patched: Any = torch
     is_compatible = patched._has_compatible_shallow_copy_type
-    own_device = torch._C.TensorBase.device.__get__
+    torch_device = torch._C.TensorBase.device.__get__
 
     @wraps(is_compatible)
     def has_compatible_type(tensor: torch.Tensor, other: torch.Tensor) -> bool:
-        types = {own_device(tensor).type, own_device(other).type}
+        types = {torch_device(tensor).type, torch_device(other).type}
         return len(types) == 1 and bool(is_compatible(tensor, other))
 
     patched._has_compatible_shallow_copy_type = has_compatible_type
 
 
-def _serve_seeds() -> None:
+def _install_seeds() -> None:
     """Let `torch.manual_seed` seed all devices but this one."""
     patched: Any = torch.random
     patched._seed_custom_device = lambda _: None  # `xm.set_rng_state` seeds the device
