@@ -20,7 +20,7 @@ from trnsim.jobs.job import Job, JobKind
 from trnsim.jobs.plans import Unplanned, serving_plan, starts_server, training_plan
 from trnsim.jobs.role_price import HOSTING, RolePrice, role_prices
 from trnsim.price import KINDS
-from trnsim.price.regions import REGION, is_region
+from trnsim.price.regions import LEGAL_REGION, is_region
 from trnsim.system.serve.plan import ServingPlan
 from trnsim.system.train.estimate import TrainingEstimate
 
@@ -127,7 +127,9 @@ def _caveats(job: Job, roles: Sequence[RolePrice]) -> tuple[str, ...]:
     is_ec2 = any(role.is_of_sagemaker and role.quote.kind != HOSTING for role in roles)
     caveats = [_SAGEMAKER_CAVEAT] if is_ec2 else []
     if job.region and not is_region(job.region):
-        caveats.append(f"region is {job.region[:_MOST_CHARS]!r}, not {REGION}: prices of any count")
+        caveats.append(
+            f"region is {job.region[:_MOST_CHARS]!r}, not {LEGAL_REGION}: prices of any count"
+        )
     if job.purchase and job.purchase not in KINDS:
         legal = ", ".join(KINDS)
         caveats.append(

@@ -12,7 +12,7 @@ from trnsim.arch.catalogue import Catalogue, catalogue
 from trnsim.arch.prices import Credit, Price, Terms
 from trnsim.facts import Evidence, Provenance, Rate
 from trnsim.price.quotes import KINDS, quote, today
-from trnsim.price.regions import REGION, is_region
+from trnsim.price.regions import LEGAL_REGION, is_region
 from trnsim.reader import FileRecord, Rule, declared, read_rows
 
 _MOST_USD: Final = 1e9
@@ -60,7 +60,7 @@ class OwnPrice(FileRecord):
         "any",
         help="where it holds",
         parse=_checked_region,
-        legal=f"any, or {REGION}",
+        legal=f"any, or {LEGAL_REGION}",
         example="any",
     )
     as_of: date | None = declared(None, help="the first day of it", example="2026-01-01")

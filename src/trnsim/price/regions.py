@@ -1,8 +1,9 @@
 """AWS regions as codes, and the codes that a price's stated region covers.
 
 Sources write regions in several ways: ``us-east-1, us-east-2``, ``us-east-2 az3``, ``US``,
-``outside US``, ``Melbourne``, ``most``, ``not stated``. A price whose source names no single region
-counts in every region, and is shown with the source's words.
+``outside US``, ``Melbourne``, ``most``, ``not stated``. ``US`` and ``outside US`` count
+where they say; any other price whose source names no single region counts in every region. Each is
+shown with the source's words.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import Final
 from trnsim.arch.prices import Price
 from trnsim.errors import BadInput
 
-REGION: Final = "the code of an AWS region, such as us-east-1"
+LEGAL_REGION: Final = "the code of an AWS region, such as us-east-1"
+"""The legal values of a region, in words."""
 
 _CODE_PATTERN: Final = re.compile(r"[a-z]{2}(?:-[a-z]+)+-\d+")
 _CODES_BY_NAME: Final = {"Melbourne": ("ap-southeast-4",), "Dallas Local Zone": ("us-east-1",)}
@@ -32,7 +34,7 @@ def check_region(text: str) -> str:
         BadInput: it has not.
     """
     if not is_region(text):
-        raise BadInput(f"region is {text!r}; legal: {REGION}")
+        raise BadInput(f"region is {text!r}; legal: {LEGAL_REGION}")
     return text
 
 

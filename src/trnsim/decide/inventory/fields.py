@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from trnsim.decide.inventory.workload import Kind, PortState
 from trnsim.price.quotes import KINDS as PURCHASE_KINDS
-from trnsim.price.regions import REGION, is_region
+from trnsim.price.regions import LEGAL_REGION, is_region
 from trnsim.reader import FileRecord, Rule, between, declared
 
 _Framework = Literal["pytorch", "jax", "tensorflow", "cuda", "other"]
@@ -85,7 +85,11 @@ class InventoryRow(FileRecord):
         example="80000",
     )
     region: str | None = declared(
-        None, help="AWS region of the instances", parse=_region, legal=REGION, example="us-east-1"
+        None,
+        help="AWS region of the instances",
+        parse=_region,
+        legal=LEGAL_REGION,
+        example="us-east-1",
     )
     as_of: date | None = declared(
         None, help="last day of the bill, not in the future", example="2026-10-31"
