@@ -55,8 +55,8 @@ class KubeflowKind:
         head: name of the role with a single pod.
         workers: name of the role with one pod or more.
         is_head_needed: whether every job of the kind has a head.
-        processes: name of the field with the processes of a worker.
-        has_text_processes: whether that field is text.
+        processes_field: name of the field with the processes of a worker.
+        is_processes_field_text: whether the value of that field is text, such as "8" or "auto".
         container: name that the container must have; "" for any.
     """
 
@@ -67,8 +67,8 @@ class KubeflowKind:
     head: str
     workers: str
     is_head_needed: bool
-    processes: str
-    has_text_processes: bool
+    processes_field: str
+    is_processes_field_text: bool
     container: str = ""
 
     @property
@@ -176,8 +176,8 @@ def _scaled(kind: KubeflowKind, reader: SpecReader, roles: list[Role]) -> Iterat
 
 def _processes(kind: KubeflowKind, reader: SpecReader, field: str) -> int | None:
     """The number of processes of a worker; None for a word such as "auto", in a text field."""
-    keys = ("spec", kind.processes)
-    if kind.has_text_processes:
+    keys = ("spec", kind.processes_field)
+    if kind.is_processes_field_text:
         return word_or_processes(reader, *keys, field=field)
     return count(reader, *keys, field=field, least=1)
 
@@ -197,7 +197,7 @@ def _write(kind: KubeflowKind, job: Job) -> str:
             {
                 "runPolicy": without_empty({"activeDeadlineSeconds": deadline(job)}),
                 "elasticPolicy": _elastic(job, kept),
-                kind.processes: _stated_processes(kind, job),
+                kind.processes_field: _stated_processes(kind, job),
                 kind.specs: {
                     name: _replicas(kind, job, index, name, kept)
                     for index, name in enumerate(names)
@@ -249,7 +249,7 @@ def _stated_processes(kind: KubeflowKind, job: Job) -> int | str | None:
     """Processes of each replica; None if commands start them. A needed head has none of its own."""
     roles = job.roles[-1:] if kind.is_head_needed else job.roles
     number = stated_processes(roles, kind.title)
-    return number if number is None or not kind.has_text_processes else str(number)
+    return number if number is None or not kind.is_processes_field_text else str(number)
 
 
 def _replicas(

@@ -20,7 +20,7 @@ FORMAT: Final = kubeflow_format(
         head="Launcher",
         workers="Worker",
         is_head_needed=True,
-        processes="slotsPerWorker",
-        has_text_processes=False,
+        processes_field="slotsPerWorker",
+        is_processes_field_text=False,
     )
 )

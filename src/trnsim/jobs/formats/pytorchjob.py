@@ -21,8 +21,8 @@ FORMAT: Final = kubeflow_format(
         head="Master",
         workers="Worker",
         is_head_needed=False,
-        processes="nprocPerNode",
-        has_text_processes=True,
+        processes_field="nprocPerNode",
+        is_processes_field_text=True,
         container="pytorch",
     )
 )

@@ -1,7 +1,7 @@
 """Rules of parallel layouts: divisibility, memory of a rank, the interval of checkpoints.
 
-A rule applies only if all of its numbers are stated. The memory of a rank takes the least that the
-unstated parts of a layout allow.
+A rule applies only if all of its numbers are stated. Where parts of a layout are not stated, the
+memory of a rank is computed with those of their values that need the least.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ _LAYOUT_FIELDS: Final = (
     *("zero", "recompute", "is_sequence", "optimizer", "dtype"),
 )
 _DEGREES: Final = frozenset(("tensor", "pipeline", "context", "data"))
-_SHARES: Final = _DEGREES | {"micro_batch", "global_batch"}
+_DEGREES_AND_BATCHES: Final = _DEGREES | {"micro_batch", "global_batch"}
 _MOST_DEGREE: Final = 100_000
-"""Largest degree of a layout that a message lists: more than any fleet has chips of one job."""
+"""Largest degree of a layout that a message lists: no job has as many chips."""
 _LITTLE_LOSS: Final = 0.05
 """Share of a run's time; an interval of checkpoints that loses no more of it is no finding."""
 
@@ -84,7 +84,7 @@ def _model_ranks(stated: Parallelism) -> int:
     return (stated.tensor or 1) * (stated.pipeline or 1) * (stated.context or 1)
 
 
-def _has_templates(spec: JobSpec, names: frozenset[str] = _SHARES) -> bool:
+def _has_templates(spec: JobSpec, names: frozenset[str] = _DEGREES_AND_BATCHES) -> bool:
     """True if a template states one of these degrees or batches."""
     if any(value.field.removeprefix("parallelism.") in names for value in spec.templates):
         return True
@@ -177,6 +177,7 @@ def _has_even_stages(spec: JobSpec) -> bool:
     if spec.format == "nxdt":
         return False
     names = {name for role in spec.job.roles for name in options_of(role.command)}
+    # Fields of the file that `Job` does not hold may be such options too.
     names |= {str(kept.keys[-1]).replace("_", "-") for kept in spec.job.kept}
     return not any("pipeline" in name and name not in _EVEN_STAGES for name in names)
 
@@ -190,9 +191,9 @@ def _batch(spec: JobSpec) -> Iterator[Violation]:
     if ranks % model_ranks or stated.global_batch is None:
         return
     data = ranks // model_ranks
-    step_sequences = data * (stated.micro_batch or 1)
-    if stated.global_batch % step_sequences:
-        next_batch = -(-stated.global_batch // step_sequences) * step_sequences
+    sequences_at_once = data * (stated.micro_batch or 1)
+    if stated.global_batch % sequences_at_once:
+        next_batch = -(-stated.global_batch // sequences_at_once) * sequences_at_once
         yield Violation(
             _field(spec, "global_batch"),
             f"global batch {stated.global_batch} is no multiple of {data} data ranks x micro batch "
@@ -261,11 +262,11 @@ def _checkpoints(spec: JobSpec) -> Iterator[Violation]:
         return
     step_s = plan.step.step_s.p50
     run_s = plan.steps * step_s
-    reliability, failures = Reliability(), plan.goodput
+    reliability, goodput = Reliability(), plan.goodput
     interval_s = min(steps * step_s, run_s)
-    best_s = min(best_interval_s(failures.mtbf_s, reliability.checkpoint_s), run_s)
+    best_s = min(best_interval_s(goodput.mtbf_s, reliability.checkpoint_s), run_s)
     kept, best = (
-        kept_fraction(failures.mtbf_s, every_s, reliability.checkpoint_s, failures.recovery_s)
+        kept_fraction(goodput.mtbf_s, every_s, reliability.checkpoint_s, goodput.recovery_s)
         for every_s in (interval_s, best_s)
     )
     if best - kept > _LITTLE_LOSS:
@@ -273,7 +274,7 @@ def _checkpoints(spec: JobSpec) -> Iterator[Violation]:
         yield Violation(
             _field(spec, "checkpoint_steps"),
             f"a checkpoint every {steps:,} steps, {seconds(interval_s)}: failures every "
-            f"{seconds(failures.mtbf_s)} and checkpoints leave {kept:.0%} of the time; every "
+            f"{seconds(goodput.mtbf_s)} and checkpoints leave {kept:.0%} of the time; every "
             f"{count:,} steps leave {best:.0%}",
             f"a checkpoint every {count:,} steps",
         )
@@ -315,7 +316,7 @@ RULES: Final = (
     ),
     JobRule(
         "checkpoint-interval",
-        "The interval of checkpoints keeps most of the time that failures leave.",
+        "The interval of checkpoints loses little more of the time than the best interval.",
         "Daly 2006, A higher order estimate of the optimum checkpoint interval for restart dumps",
         _checkpoints,
         Severity.WARNING,
