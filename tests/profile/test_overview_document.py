@@ -23,7 +23,7 @@ from trnsim.profile.overview_document import machine_pairs, overview_diff, overv
 STEP = Overview(
     "step", "trn2", 2e-3, (1e-3, 3e-3), "launches", {"forward": 1.5e-3, "a/b": 5e-4},
     (Action("compile", 1e-3),), {"module": {"net": 2e-3}, "launches": {"launches": 3e-3}},
-    gains=(StepGain("the host twice as fast", 1.5e-3),), whole_s=3.5e-3,
+    gains=(StepGain("the host twice as fast", 1.5e-3),), launched_s=3.5e-3,
 )  # fmt: skip
 RANKS = Overview("ranks", "", 1e-3, None, "", {}, (), {})
 FILES = Path("before.json"), Path("after.json")

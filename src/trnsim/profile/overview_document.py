@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 GAINS_HEADING: Final = "gains, each timed again"
-"""Heading of the changes of a step, each with the gain that a new timing of the step shows."""
+"""Heading of possible changes; each gain is the difference after timing the step with it."""
 
 _SUMMARY_SCHEMA: Final = "profile-overview/1"
 _DIFF_SCHEMA: Final = "profile-overview-diff/1"
@@ -112,7 +112,7 @@ def _blocks(overview: Overview, index: int) -> list[Block]:
         blocks.append(Note("advice, by what it saves at most:"))
         blocks.append(Items([advice_text(action) for action in overview.actions], indent=2))
     if overview.gains:
-        total = time_text(overview.whole_s)
+        total = time_text(overview.launched_s)
         blocks.append(Note(f"{GAINS_HEADING}, of {total} from the first launch on:"))
         blocks.append(Items([gain_text(gain) for gain in overview.gains], indent=2))
     blocks += [

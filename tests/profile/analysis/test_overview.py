@@ -125,7 +125,7 @@ def test_a_stored_program_has_lanes_and_gains_and_an_older_step_neither():
     old, new = overviews([step(), step(program=program)])
     assert (old.lanes, old.gains) == ((), ())
     assert [lane.name for lane in new.lanes] == ["kernels", "launches", "HBM in use"]
-    assert new.whole_s == pytest.approx(5e-3)  # both launches, and the kernel of the second
+    assert new.launched_s == pytest.approx(5e-3)  # both launches, and the kernel of the second
     assert max(new.gains, key=lambda gain: gain.gain_s).change == "mm for nothing"
     # Advice is timed again too: one launch in place of two; an operation of three calls keeps both.
     assert [action.gain_s for action in new.actions] == pytest.approx([1e-3, 1e-3])

@@ -81,7 +81,7 @@ class Overview:
         groups_s: for each heading, seconds by name: other divisions of the same time.
         lanes: spans over time; empty if the answer does not store them.
         gains: changes that were timed again; empty if the answer stores no program.
-        whole_s: the time that gains shorten: from the first launch to the last end.
+        launched_s: the time that gains shorten: from the first launch to the last end.
     """
 
     subject: str
@@ -94,7 +94,7 @@ class Overview:
     groups_s: Mapping[str, Mapping[str, float]]
     lanes: Sequence[Lane | CurveLane] = ()
     gains: Sequence[StepGain] = ()
-    whole_s: float = 0.0
+    launched_s: float = 0.0
 
 
 def is_readable(schema: str) -> bool:
@@ -226,7 +226,7 @@ def _step(answer: Values) -> Overview:
         overview,
         lanes=step_lanes(program),
         gains=step_gains(program),
-        whole_s=program.total_s,
+        launched_s=program.total_s,
     )
 
 

@@ -1,8 +1,9 @@
 """A world of ranks -> a Perfetto trace: a process for each rank, and one for the links.
 
-A rank's process has the engines, DMA queues and CC-Cores of its cores; that of the links has, for
-each link, HBM, rank's DMA engines and EFA adapter, the bytes a second that collectives pass. Arrows
-go between the slices of one collective, from the rank that came last to those that waited for it.
+A rank's process has the engines, DMA queues and CC-Cores of its cores. That of the links has the
+bytes a second that collectives pass through each link, each HBM, the DMA engines of each rank and
+each EFA adapter. Arrows go between the slices of one collective, from the rank that came last to
+those that waited for it.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class _CollectiveSlice(NamedTuple):
 
 @dataclass
 class _World:
-    """A world's trace being written; `slices` has each collective's, which are written last."""
+    """A world's trace being written; `slices` holds those of collectives back until the end."""
 
     ranks: Ranks
     links: Sequence[LinkRate]
@@ -60,7 +61,7 @@ class _World:
     )
 
     def packets(self) -> Iterator[bytes]:
-        """Every packet; collectives come last, so that arrows go from their last member."""
+        """Every packet; slices of collectives last, when it is known where their arrows begin."""
         yield self.trace.begin()
         yield from self.trace.process(len(self.ranks), f"{self.title}, {_LINKS_TITLE}")
         yield from self.trace.counters(map(_counter, self.links), len(self.ranks))
@@ -88,8 +89,9 @@ class _World:
         yield from self.trace.counters(core.counters, rank, prefix)
 
     def _meetings(self) -> Iterator[bytes]:
-        exchanges = [
-            [{exchange.index: exchange for exchange in rows} for rows in timed_collectives(cores)]
+        """The slices of collectives: a meeting is one collective with all of its members."""
+        collectives = [
+            [{row.index: row for row in rows} for rows in timed_collectives(cores)]
             for cores in self.ranks
         ]
         flow_count = 0
@@ -103,16 +105,16 @@ class _World:
             for member, arrows in flows.items():
                 collective_slice = self.slices[member]
                 notes = _annotations(
-                    exchanges[member.rank][member.core][member.instruction], last, arrows
+                    collectives[member.rank][member.core][member.instruction], last, arrows
                 )
                 yield from self.trace.slice(*collective_slice, notes)
 
 
 def _annotations(
-    exchange: TimedCollective, last: MeetingMember, flows: Sequence[int]
+    collective: TimedCollective, last: MeetingMember, flows: Sequence[int]
 ) -> SliceNotes:
     """The notes of a collective."""
-    instruction = exchange.instruction
+    instruction = collective.instruction
     words = {
         "algorithm": algorithm_of(instruction) or "none: a single rank",
         "floor": Floor.PROGRAM.value,
@@ -121,9 +123,9 @@ def _annotations(
     }
     numbers = {
         "bytes": round(instruction.nbytes()),
-        "waited ns": round(exchange.waited_s * _NS_PER_S),
-        "hidden ns": round(exchange.hidden_s * _NS_PER_S),
-        "exposed ns": round(exchange.exposed_s * _NS_PER_S),
+        "waited ns": round(collective.waited_s * _NS_PER_S),
+        "hidden ns": round(collective.hidden_s * _NS_PER_S),
+        "exposed ns": round(collective.exposed_s * _NS_PER_S),
     }
     return SliceNotes(flows, words, numbers)
 
