@@ -28,19 +28,19 @@ def job_buildings(
     """
     free_blocks = dict(blocks)
     buildings: dict[str, list[str]] = {}
-    for job in sorted(jobs, key=lambda job: -job.levels[-1].blocks):
-        if not job.is_in_building:
+    for kind in sorted(jobs, key=lambda kind: -kind.levels[-1].blocks):
+        if not kind.is_in_building:
             continue
-        for _ in range(job.count):
+        for _ in range(kind.count):
             roomiest = max(free_blocks, key=lambda name: free_blocks[name])
-            if free_blocks[roomiest] < job.levels[-1].blocks:
+            if free_blocks[roomiest] < kind.levels[-1].blocks:
                 raise BadInput(
-                    f"{job.name}: no building has room for {job.levels[-1].chips} chips "
+                    f"{kind.name}: no building has room for {kind.levels[-1].chips} chips "
                     "beside the largest widths of jobs that live there",
                     fix="reduce largest_chips or count, or say within: fleet",
                 )
-            free_blocks[roomiest] -= job.levels[-1].blocks
-            buildings.setdefault(job.name, []).append(roomiest)
+            free_blocks[roomiest] -= kind.levels[-1].blocks
+            buildings.setdefault(kind.name, []).append(roomiest)
     return buildings
 
 
@@ -57,21 +57,22 @@ def building_shares(scenario: Scenario, plan: FleetPlan, hour: int) -> dict[str,
         free_blocks[building] -= blocks
         shares[building][name] = shares[building].get(name, 0) + blocks
 
-    service_blocks = dict(
+    # Services, and below the kinds of jobs that may be in several buildings.
+    movable_blocks = dict(
         zip(
             (service.name for service in scenario.services),
             plan.services[hour].tolist(),
             strict=True,
         )
     )
-    for job, counts in zip(scenario.jobs, plan.jobs, strict=True):
-        widths = np.repeat([level.blocks for level in job.levels], counts[hour])[::-1]
-        if job.is_in_building:
-            for building, blocks in zip(buildings_by_kind[job.name], widths.tolist(), strict=True):
-                assign(building, job.name, blocks)
+    for kind, counts in zip(scenario.jobs, plan.jobs, strict=True):
+        widths = np.repeat([level.blocks for level in kind.levels], counts[hour])[::-1]
+        if kind.is_in_building:
+            for building, blocks in zip(buildings_by_kind[kind.name], widths.tolist(), strict=True):
+                assign(building, kind.name, blocks)
         else:
-            service_blocks[job.name] = int(widths.sum())
-    for name, blocks in service_blocks.items():
+            movable_blocks[kind.name] = int(widths.sum())
+    for name, blocks in movable_blocks.items():
         remaining = blocks
         for building, room in list(free_blocks.items()):
             assigned = min(remaining, room)

@@ -78,7 +78,8 @@ class LayoutRequest:
 def layouts(model: Architecture, machine: Machine, request: LayoutRequest) -> list[Layout]:
     """Every legal layout that meets the request and uses all ranks of a machine.
 
-    The list is empty if the request has a size below 1; `LayoutRequest.plain` then fails `check`.
+    The list is empty if the request has a size below 1; `layout.check` of `request.plain(machine)`
+    then says which.
     """
     if any(size < 1 for name, size in request.fixed_fields.items() if name in _COUNT_FIELDS):
         return []
@@ -104,29 +105,31 @@ def _layouts_of_all_ranks(
                 data = ranks_left // (pipeline * context)
                 if request.data not in (None, data) or data > request.global_batch:
                     continue
-                shared = {"tensor": tensor, "pipeline": pipeline, "context": context}
-                shares = [ranks for ranks in expert_sizes if data % ranks == 0]
-                for other_fields in _fields_beside_ranks(request, shares, data, depth // pipeline):
-                    sizes = fixed | shared | {"data": data} | other_fields
+                degrees = {"tensor": tensor, "pipeline": pipeline, "context": context}
+                expert_choices = [ranks for ranks in expert_sizes if data % ranks == 0]
+                for other_fields in _fields_beside_ranks(
+                    request, expert_choices, data, depth // pipeline
+                ):
+                    sizes = fixed | degrees | {"data": data} | other_fields
                     sizes.setdefault("is_sequence", tensor > 1)
                     if pipeline > 1 or sizes["virtual"] == 1:
                         yield Layout(**sizes)
 
 
 def _fields_beside_ranks(
-    request: LayoutRequest, expert_sizes: list[int], data: int, depth: int
+    request: LayoutRequest, expert_sizes: list[int], data: int, stage_layers: int
 ) -> Iterator[dict[str, Any]]:
     """Combinations of the fields that do not change the number of ranks.
 
-    `expert_sizes` are the choices of expert ranks, `data` is the number of data ranks, `depth` the
-    layers of a stage.
+    `expert_sizes` are the choices of expert ranks, `data` is the number of data ranks,
+    `stage_layers` the layers of a stage.
     """
-    virtual = [n for n in _VIRTUAL_STAGES if depth % n == 0 and request.schedule == "1f1b"]
-    zeros = [1, 3] if data > 1 else [1]
+    virtual = [n for n in _VIRTUAL_STAGES if stage_layers % n == 0 and request.schedule == "1f1b"]
+    zero_stages = [1, 3] if data > 1 else [1]
     for micro in _choices(request.micro_batch, _micro_batches(request, data)):
         for chunks in _choices(request.virtual, virtual or [1]):
             for expert in _choices(request.expert, expert_sizes):
-                for zero in _choices(request.zero, zeros):
+                for zero in _choices(request.zero, zero_stages):
                     for recompute in _choices(request.recompute, list(RECOMPUTES)):
                         yield {
                             "micro_batch": micro,
@@ -192,20 +195,20 @@ def _needed_bytes(model: Architecture, candidates: list[Layout]) -> Array:
     stages = _column(candidates, "pipeline")
     first = np.array([memory.in_flight(layout, 0) for layout in candidates])
     last = np.array([memory.in_flight(layout, layout.pipeline - 1) for layout in candidates])
-    flights = np.stack([first, last]) / _column(candidates, "virtual")
+    kept_micro_batches = np.stack([first, last]) / _column(candidates, "virtual")
     is_only = stages == 1
     dense = np.stack([table + is_only * head, head + is_only * table]) + layers / stages
     unsharded = dense + experts / stages
-    shard = _column(candidates, "shard")
-    shared = (dense + experts / stages * _column(candidates, "expert")) / shard
-    bits = [memory.bytes_of_parameter(layout) for layout in candidates]
-    width, gradient, state = np.array(bits).T
+    shard_ranks = _column(candidates, "shard_ranks")
+    shared = (dense + experts / stages * _column(candidates, "expert")) / shard_ranks
+    parameter_bytes = [memory.bytes_of_parameter(layout) for layout in candidates]
+    width, gradient, state = np.array(parameter_bytes).T
     zero = _column(candidates, "zero")
     total = width * np.where(zero > 2, shared, unsharded)  # noqa: PLR2004  ZeRO's own stages
     total += gradient * np.where(zero > 1, shared, unsharded) + state * np.where(
         zero > 0, shared, unsharded
     )
-    total += flights * activations / stages + working + buffer
+    total += kept_micro_batches * activations / stages + working + buffer
     total += (zero > 2) * memory.GATHERED_LAYERS * width * per_layer  # noqa: PLR2004  as above
     total[1] += logits
     total[0] += is_only * logits

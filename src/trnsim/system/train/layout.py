@@ -108,8 +108,8 @@ class Layout:
         return self.zero >= ZERO.index("weights")
 
     @property
-    def shard(self) -> int:
-        """Number of ranks that hold the same parameters of a layer outside its experts."""
+    def shard_ranks(self) -> int:
+        """Ranks with the same parameters of a layer outside its experts; ZeRO shards among them."""
         return self.data * self.context
 
     @cached_property
@@ -120,13 +120,13 @@ class Layout:
             "tensor": Spread(self.tensor),
             "context": Spread(self.context, self.tensor),
             "expert": Spread(self.expert, self.tensor * self.context),
-            "data": Spread(self.shard, self.tensor),
-            "expert data": Spread(self.data // self.expert, self.shard_stride),
+            "data": Spread(self.shard_ranks, self.tensor),
+            "expert data": Spread(self.data // self.expert, self.expert_shard_stride),
             "pipeline": Spread(min(self.pipeline, 2), stage),
         }
 
     @property
-    def shard_stride(self) -> int:
+    def expert_shard_stride(self) -> int:
         """Stride, in ranks, of the ranks that hold the same experts."""
         return self.tensor * self.context * self.expert
 
@@ -149,7 +149,7 @@ def check(layout: Layout, model: Architecture, machine: Machine) -> None:
     Raises:
         BadInput: names the option, the legal values and the reason.
     """
-    for fault in (_numbers, _words, _machine, _layers, _tokens, _batch):
+    for fault in (_numbers, _listed_values, _machine, _layers, _tokens, _batch):
         for message, fix in fault(layout, model, machine):
             raise BadInput(message, fix=fix)
 
@@ -186,7 +186,7 @@ def _numbers(layout: Layout, model: Architecture, machine: Machine) -> Iterator[
             )
 
 
-_LEGAL_WORDS: Final = {
+_LEGAL_VALUES: Final = {
     "recompute": RECOMPUTES,
     "schedule": SCHEDULES,
     "dtype": DTYPES,
@@ -197,14 +197,14 @@ _EXAMPLES: Final = {"dtype": "bf16", "zero": 1, "recompute": "selective"}
 """Values that a fix names in place of the first legal one."""
 
 
-def _words(layout: Layout, model: Architecture, machine: Machine) -> Iterator[Misfit]:
+def _listed_values(layout: Layout, model: Architecture, machine: Machine) -> Iterator[Misfit]:
     del model
-    for name, words in _LEGAL_WORDS.items():
+    for name, legal in _LEGAL_VALUES.items():
         value = getattr(layout, name)
-        if value not in words:
+        if value not in legal:
             yield Misfit(
-                f"--{name} is {value!r}; legal: {', '.join(map(str, words))}",
-                f"for example --{name} {_EXAMPLES.get(name, words[0])}",
+                f"--{name} is {value!r}; legal: {', '.join(map(str, legal))}",
+                f"for example --{name} {_EXAMPLES.get(name, legal[0])}",
             )
     machine.peak(layout.dtype)
 

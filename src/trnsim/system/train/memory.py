@@ -81,7 +81,7 @@ def stage(chunks: list[Chunk], layout: Layout, stage_number: int) -> StageMemory
     dense = sum(part.times * part.dense for part in parts)
     experts = sum(part.times * part.experts for part in parts)
     all_parts = dense + experts
-    shared = dense / layout.shard + experts * layout.expert / layout.shard
+    shared = dense / layout.shard_ranks + experts * layout.expert / layout.shard_ranks
     weight, gradient, state = bytes_of_parameter(layout)
     flights = in_flight(layout, stage_number) / layout.virtual
     layer_bytes = sum(part.times * kept_bytes(part, layout) for part in parts if part.is_layer)

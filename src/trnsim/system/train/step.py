@@ -337,7 +337,7 @@ class TrainingSteps:
         total = parameters.part
         updated = total.dense + total.experts
         if layout.shards_optimizer:
-            updated = (total.dense + total.experts * layout.expert) / layout.shard
+            updated = (total.dense + total.experts * layout.expert) / layout.shard_ranks
         width = WEIGHT_BYTES[layout.dtype]
         moved = OPTIMIZERS[layout.optimizer].moved_bytes(width, GRADIENT_BYTES)
         return updated * moved / bytes_per_s(self.machine)
