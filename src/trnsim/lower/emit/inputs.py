@@ -16,8 +16,9 @@ class ProgramInputs:
     """The inputs of a program.
 
     Attributes:
-        weights: numbers of the inputs that never change, so that their layout may be chosen.
-        prepare: a function that returns a range of columns of a weight, in HBM in a frame's layout.
+        weights: `Value.number` of each input that never changes, so its layout may be chosen.
+        prepare: a function that lays a weight, or some of its columns, out in HBM as a frame asks,
+            and returns the tensor.
         is_ring_full: True if a tile in the ring buffer had to wait until an earlier one was read.
     """
 
@@ -27,7 +28,7 @@ class ProgramInputs:
         prepare: Callable[..., Tensor],
         ring_bytes: int = FIRST_SCHEDULE.ring_bytes,
     ) -> None:
-        """Inputs, with `ring_bytes` of a partition as a ring buffer for weights that pass."""
+        """Inputs; weights that are read once share a ring buffer of `ring_bytes` of a partition."""
         self.weights, self.prepare = weights, prepare
         self.is_ring_full = False
         self._ring_bytes = ring_bytes
@@ -44,7 +45,7 @@ class ProgramInputs:
         return id(tensor) in self._numbers
 
     def weight_of(self, place: TensorPlace) -> int | None:
-        """The number of the weight of which a place has all elements, row-major; else None."""
+        """The number of the weight that a place holds entirely, row-major; else None."""
         number = None if place.is_on_chip else self._numbers.get(id(place.storage))
         return number if number in self.weights and is_dense(place) else None
 

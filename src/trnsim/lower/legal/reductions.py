@@ -16,7 +16,10 @@ def _is_over_neighbours(node: Node) -> bool:
 
 @legal(Reduce, unless=_is_over_neighbours)
 def reduce_(b: Build, op: Reduce, operand: Value) -> Value:
-    """Each run of neighbours, the last first; floating point in float32 between them."""
+    """One reduction for each run of neighbours, from the last run to the first.
+
+    Floating point stays in float32 from one reduction to the next.
+    """
     (wanted,) = b.result_types
     reduced = operand
     if operand.type.is_floating or wanted.is_floating:

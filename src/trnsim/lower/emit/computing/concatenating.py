@@ -28,7 +28,7 @@ from trnsim.lower.kernels import tiles
 from trnsim.nki import isa as nisa
 
 _IMAGE_RANKS: Final = (3, 4)
-"""Ranks of sequences and of images, with batch and channels."""
+"""Numbers of dimensions of sequences and of images, batch and channels included."""
 _TRANSFER_ELEMENTS: Final = 1 << 14
 """Elements of a partition in one transfer."""
 
@@ -43,7 +43,7 @@ def emit_image_concatenation(emission: Emission, node: Node) -> bool:
         return False
     frame = Frame(shape, (1,), (0, *range(2, len(shape))))
     joined = emission.residents.allocate(frame, node.result)
-    first = 0
+    first = 0  # the channel of the result at which the next operand begins
     for value in node.values:
         starts = [first if dim == 1 else 0 for dim in range(len(shape))]
         target = joined.sliced(value.shape, starts, (1,) * len(shape))
@@ -65,6 +65,7 @@ def emit_returned_concatenation(emission: Emission, node: Node) -> bool:
         return False
     dim = node.operation.dim if isinstance(node.operation, Concatenate) else 0
     output = tiles.output(node.result.shape, node.result.dtype)
+    # `first` is the index along `dim` at which the next operand begins in the result.
     joined, first = in_hbm(output, node.result.shape), 0
     for value, place in parts:
         starts = [first if axis == dim else 0 for axis in range(len(value.shape))]
@@ -106,7 +107,11 @@ def _place_operand(emission: Emission, value: Value, target: TensorPlace) -> Non
 def _try_compute_in_place(
     emission: Emission, value: Value, target: TensorPlace, frame: Frame
 ) -> bool:
-    """Compute a value in its part of the result; False if it has other readers or another frame."""
+    """Compute a value straight into its part of the result; False if it has to be copied there.
+
+    It has to be copied if it is not computed now, or has other readers. A value whose frame is not
+    `frame`, or whose part does not begin at a block, is computed now into a place of its own.
+    """
     places = emission.places.get(value.number)
     node = emission.facts.producers.get(value.number)
     if node is None or (places is not None and not places[0].is_pending):
@@ -114,7 +119,7 @@ def _try_compute_in_place(
     is_shared = emission.facts.uses.get(value.number, 0) > 1
     if is_shared or is_view(node) or (places is None and node.kind is not Kind.ELEMENTWISE):
         return False
-    if emission.unconverted_place(value) is not None:
+    if emission.unconverted_place(value) is not None:  # its operand is copied, and so converted
         return False
     evaluation = Evaluation(emission, value, places[0] if places else None)
     starts_block = not target.is_on_chip or target.offset[0] % frame.block == 0
@@ -157,6 +162,7 @@ def _copy_from_chip(source: TensorPlace, target: TensorPlace, frame: Frame, span
 def _copy_from_hbm(source: TensorPlace, target: TensorPlace, frame: Frame, span: TileSpan) -> None:
     """Copy a span from HBM to HBM or SBUF."""
     first = span.block * frame.block
+    # `row` and `at` count from the first row and column of the span, `piece` from `row`.
     p_axes, f_axes = axes_along(source, frame.p_dims), axes_along(source, frame.f_dims)
     for row, rows, p_begin, p_step in runs(p_axes, first, span.partitions, 1):
         for at, length, f_begin, f_step in runs(f_axes, span.start, span.columns, 1):
@@ -173,8 +179,8 @@ def _target_views(
 ) -> Iterator[tuple[int, int, Any]]:
     """Views of `rows` rows of a target from `row` on, and `columns` columns from `start` on.
 
-    (number of the view's first row, how many rows it has, the view) for each block in SBUF; one
-    view in HBM.
+    (its first row, its number of rows, the view) for each block in SBUF; one view in HBM. The first
+    row counts from `row`.
     """
     if not target.is_on_chip:
         step = target.storage.shape[1]
