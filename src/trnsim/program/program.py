@@ -61,7 +61,7 @@ class StorageUse:
         row_bytes: bytes of a partition on chip, of a row in HBM.
         name: the user's name for it, or "".
         line: the line that allocated it.
-        first_write: the instruction that wrote it first, or -1 if it was read before that.
+        first_write: the instruction that wrote it first, or -1 if one read it before any wrote it.
         last_use: the last instruction that accessed it.
         reads: number of instructions that read it (HBM only; not counted on chip).
         written_bytes: bytes that instructions wrote to it (HBM only).
@@ -115,10 +115,10 @@ class Program:
         uses: serial -> use of each storage whose address the kernel did not fix.
         tensor_of: the serial of the HBM tensor that instruction i moves, or -1.
         first_serial: lower bound of the serials of its own storages.
-        touches: the tiles on chip that each instruction accesses, those in `uses`.
-        as_issued: the program as it was issued, if this one has rooms or spills; else None.
-        ordering: the order that the kernel asks for beside that of its data.
-        without_edges: the program without the dependences of its edges, if it has them; else None.
+        touches: the on-chip tiles that each instruction accesses, of the storages in `uses`.
+        as_issued: the program before `program.rooms` or spills changed it; None if they did not.
+        ordering: the order that the kernel itself asks for, beside the order that its data need.
+        without_edges: the program before edges added dependences; None if they did not.
     """
 
     core: NeuronCore
@@ -170,7 +170,10 @@ class Program:
         return any(checked.is_spill for checked in self.checked)
 
     def timing(self) -> Hashable:
-        """Key: equal for programs of a core type that take the same time among the same peers."""
+        """A key, not a time: programs of a core type with equal keys take the same time.
+
+        That holds where their peers are the same too.
+        """
         columns = self.which, self._waits_for, self._waits_start, self._follows, self._follows_start
         kinds = tuple(
             (checked.instruction.signature(), tuple(checked.dims.items()))
@@ -204,7 +207,7 @@ class Program:
         return Successors(self._follows, self._follows_start)
 
     def waiting(self, after: Mapping[int, Collection[int]]) -> Program:
-        """This program with further dependences, by index: `after[i]` are added to instruction i.
+        """This program, whose instruction i also comes after the instructions `after[i]`.
 
         An instruction waits for those on other engines, and may not overtake those on its own.
         """

@@ -1,8 +1,8 @@
 """The expected error of an estimate: the errors for unseen kernels against published times.
 
-Source: docs/generated/accuracy.md. A figure of known kernels is over all published times of a class
-of sizes, each estimated with constants that were chosen without its kernel; `bench/accuracy` writes
-the figures to errors.json.
+Source: docs/generated/accuracy.md. A known kernel is one with a published time. Each is estimated
+as if it were unseen, with constants that are chosen without it; a figure is over all published
+times of about the same length. `bench/accuracy` writes the figures to errors.json.
 """
 
 from __future__ import annotations
@@ -14,16 +14,20 @@ from trnsim.arch import TARGETS, NeuronCore
 from trnsim.timing.interval import UnseenError, errors
 
 OUTSIDE: Final = UnseenError("of other people", float("inf"), 10, 29.0)
-"""Kernels that nobody here had seen, timed by an outside look (docs/generated/accuracy.md)."""
+"""The errors that a look from outside found for ten kernels, of any length, that nobody here knew.
+
+Source: docs/generated/accuracy.md.
+"""
 
 
 def unseen_error(core: NeuronCore, total_time_s: float, publication: str = "") -> str:
     """The expected error of an estimate of `total_time_s` for a kernel on `core`, as text.
 
-    `publication` is the one that has times of the kernel's library, or "".
+    `publication` names the publication that has times of the kernel's library; "" if none has.
     """
     if not any(chip.validated for chip in TARGETS.values() if chip.core.name == core.name):
         return f"no published time of {core.name} to compare with"
+    # The errors of known kernels by length, and those of the length of this one.
     sizes = errors().unseen
     known = next((size for size in sizes if total_time_s < size.below_s), sizes[-1])
     median, p90 = ceil(known.median_percent), ceil(known.p90_percent)

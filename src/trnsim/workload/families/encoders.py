@@ -30,7 +30,7 @@ from trnsim.workload.operators import ACTIVATIONS
 _DISTIL: Final = Spelling(("dim",), ("n_layers",), ("n_heads",), intermediate=("hidden_dim",))
 _DEFAULT_EPSILON: Final = 1e-12
 _CHOICES: Final = ("SequenceClassification", "MultipleChoice")
-"""Heads that score a whole sequence: its classes, or that it is the right one."""
+"""Heads that score a whole sequence: as each of some classes, or as the right one of several."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,12 @@ class Encoder:
         function: default activation of its MLP.
         has_biases: whether all products in the layers have biases; if not, keys decide.
         norm: parameters of a norm for each element.
-        places: whether positions are learned.
+        places: whether positions are rows of a learned table.
         reserved: positions that no token takes.
         types: default rows of the table of token types.
         width_default: default elements of a row of the tables; 0 for the hidden size.
-        is_projected: whether a projection follows the tables even if their rows have hidden size;
-            narrower rows are projected in every family.
+        is_projected: whether a projection follows the tables in any case; in other families only
+            if rows of the tables are narrower than the hidden size.
         is_shared: whether all layers share weights.
         has_buckets: whether it has a table of relative position biases, by distance and head.
         has_pooler: whether the plain model has a pooler of the first token.
@@ -56,7 +56,7 @@ class Encoder:
             dense layer of their own.
         is_local: whether most layers have a window of attention.
         dense_bias: bias of the dense layer before the logits.
-        classified: activation of the dense layer before the classes.
+        classified: activation of the dense layer before the classes, in transformers' name.
     """
 
     names: Spelling = PLAIN_NAMES
@@ -132,8 +132,8 @@ def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
             before=(Projection("project in", width, hidden, hidden),) if is_projected else (),
             embedding_parameters=(types + places + row.norm) * width + _buckets(keys, row),
             behind=behind.matrices,
-            # No final norm: others have norms behind each sum, and ModernBERT's is counted with the
-            # layers, each of which has two, though its first layer has only one.
+            # No final norm: most families have none. ModernBERT has one, but its first layer has
+            # one norm instead of the two that are counted for each layer, so the sum is right.
             head_parameters=behind.small,
             outputs=behind.outputs,
             is_tied=behind.outputs > 0 and keys.flag("tie_word_embeddings", default=True),
@@ -201,7 +201,7 @@ def _layers(keys: ConfigKeys, row: Encoder, hidden: int) -> tuple[tuple[Layer, .
         has_biases=has_mlp_biases,
     )
     is_causal = keys.flag("is_decoder")
-    own = hidden if bias else 0
+    own = hidden if bias else 0  # bias of the product behind attention
     attention = Attention(
         heads,
         heads,
@@ -223,6 +223,7 @@ def _layers(keys: ConfigKeys, row: Encoder, hidden: int) -> tuple[tuple[Layer, .
         )
         for window, times in groups
     )
+    # Window -> number of its group.
     places = {window: number for number, (window, _) in enumerate(groups)}
     return layers, [places[window] for window in layer_windows]
 
@@ -254,12 +255,13 @@ def _buckets(keys: ConfigKeys, row: Encoder) -> int:
 
 @dataclass(frozen=True)
 class _Behind:
-    """The head behind the layers.
+    """The products after the last layer: the model's head.
 
     Attributes:
         small: parameters of norms and biases.
         outputs: size of the vocabulary of its logits.
-        is_two: whether it has several branches, each with a result of its own.
+        is_two: whether it has two results: logits of words, and whether the second sentence
+            follows the first.
     """
 
     matrices: tuple[Projection, ...]
@@ -306,7 +308,7 @@ def _classes(hidden: int, labels: int, *, is_each_token: bool) -> Projection:
 
 
 def _words(keys: ConfigKeys, row: Encoder, hidden: int, width: int, *, is_paired: bool) -> _Behind:
-    """A dense product, a norm, and scores of words by the table.
+    """A dense product, a norm, and logits of words: products with the rows of the embedding table.
 
     With `is_paired`, as in BERT's training, also scores that the second sentence follows the first.
     """

@@ -78,7 +78,7 @@ _IMAGE_ENCODERS: Final = {
     "mistral3": "pixtral",
 }
 _KEYS_ABOVE: Final = ("architectures", "id2label", "num_labels", "tie_word_embeddings")
-"""Keys of the whole model that decide the end of its decoder."""
+"""Keys that may stand above `text_config`, and decide the decoder's head."""
 _IMAGE_TOKENS: Final = 256
 _VISION_WIDTH: Final = 7680
 """Default width of the output of Llama 4's image encoder."""
@@ -90,6 +90,7 @@ def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
     Raises:
         BadInput: a configuration is missing, or names an unknown model.
     """
+    # `seeing` is the image encoder's configuration and type, `read` the tower of the decoder.
     seeing = _typed(keys.nested("vision_config"), _IMAGE_ENCODERS[model_type], images.ROWS)
     tower = images.image(*seeing)
     texts, kind = _typed(texts_of(keys, model_type), TEXTS[model_type]["model_type"], ROWS)
@@ -121,7 +122,8 @@ def _projection(
     """Projections from tokens of an image to tokens of a text."""
     if model_type == "gemma3":
         tokens = keys.whole("mm_tokens_per_image", default=_IMAGE_TOKENS)
-        share = min(1.0, tokens / tower.tokens)  # means of neighbours, with a norm
+        # Neighbouring tokens are averaged to `tokens`, and normed, before the projection.
+        share = min(1.0, tokens / tower.tokens)
         return (Projection("projection", tower.hidden, hidden, tower.hidden, rows=share),)
     if model_type == "llama4":
         vision = keys.nested("vision_config")
