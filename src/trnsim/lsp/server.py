@@ -67,7 +67,7 @@ class OpenFile:
     Attributes:
         is_checking: whether a check of it runs.
         is_stale: whether it was saved since that began.
-        bounds: the bounds of that check, by which it is ended; None while nothing runs.
+        bounds: the bounds of the check that runs, or None: `end` finds its process by them.
     """
 
     is_checking: bool = False
@@ -81,9 +81,9 @@ class KernelServer(LanguageServer):
 
     Attributes:
         bounds: bounds of a check; the folder is the workspace's root.
-        has_root: whether there is one: without, nothing runs.
-        runs_on_save: whether files are run: the option runOnSave of the client.
-        chips: chips to check on: its option on.
+        has_root: whether the workspace has a root; if not, no file is run.
+        runs_on_save: whether files are run: the client's option `runOnSave`.
+        chips: chips to check on: the client's option `on`.
     """
 
     def __init__(self, bounds: Bounds) -> None:
@@ -97,7 +97,7 @@ class KernelServer(LanguageServer):
         self._checks = asyncio.Semaphore(_MOST_CHECKS)
 
     def configure(self, params: types.InitializeParams) -> None:
-        """Take the root and the options of a client; options of another type stay as they were."""
+        """Take the root and the options of a client; an option of a wrong type is ignored."""
         folders = params.workspace_folders or []
         uri = folders[0].uri if folders else params.root_uri
         root = (to_fs_path(uri) if uri else None) or params.root_path
@@ -217,7 +217,7 @@ class KernelServer(LanguageServer):
     def _show(self, uri: str, last: FileCheck) -> None:
         """Publish the diagnostics of a file, and ask the client to ask for its hints."""
         document = self.workspace.get_text_document(uri)
-        # A file that is closed may be gone, or no text.
+        # Without marks nothing is read: a file that was closed may be gone, or be no text.
         lines = [line.rstrip("\r\n") for line in document.lines] if last.marks else []
         codec = document.position_codec
         diagnostics = []
@@ -247,34 +247,34 @@ def _end(file: OpenFile) -> None:
 
 
 def server(bounds: Bounds) -> KernelServer:
-    """The server, with what it answers."""
-    kernels = KernelServer(bounds)
+    """A server with the functions that answer its editor's messages."""
+    kernel_server = KernelServer(bounds)
 
-    @kernels.feature(types.INITIALIZE)
+    @kernel_server.feature(types.INITIALIZE)
     def initialize(params: types.InitializeParams) -> None:
-        kernels.configure(params)
+        kernel_server.configure(params)
 
-    @kernels.feature(types.TEXT_DOCUMENT_DID_OPEN)
+    @kernel_server.feature(types.TEXT_DOCUMENT_DID_OPEN)
     async def opened(params: types.DidOpenTextDocumentParams) -> None:
-        await kernels.check(params.text_document.uri)
+        await kernel_server.check(params.text_document.uri)
 
-    @kernels.feature(types.TEXT_DOCUMENT_DID_SAVE)
+    @kernel_server.feature(types.TEXT_DOCUMENT_DID_SAVE)
     async def saved(params: types.DidSaveTextDocumentParams) -> None:
-        await kernels.check(params.text_document.uri)
+        await kernel_server.check(params.text_document.uri)
 
-    @kernels.feature(types.TEXT_DOCUMENT_DID_CLOSE)
+    @kernel_server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
     def closed(params: types.DidCloseTextDocumentParams) -> None:
-        kernels.close(params.text_document.uri)
+        kernel_server.close(params.text_document.uri)
 
-    @kernels.feature(types.TEXT_DOCUMENT_INLAY_HINT)
+    @kernel_server.feature(types.TEXT_DOCUMENT_INLAY_HINT)
     def inlay_hints(params: types.InlayHintParams) -> list[types.InlayHint]:
-        return kernels.hints_of(params)
+        return kernel_server.hints_of(params)
 
-    @kernels.feature(types.TEXT_DOCUMENT_HOVER)
+    @kernel_server.feature(types.TEXT_DOCUMENT_HOVER)
     async def hover(params: types.HoverParams) -> types.Hover | None:
-        return await kernels.hover_of(params)
+        return await kernel_server.hover_of(params)
 
-    return kernels
+    return kernel_server
 
 
 def serve(bounds: Bounds) -> None:

@@ -19,7 +19,7 @@ _TEXT: Final = r'"[^"\\]*(?:\\.[^"\\]*)*"'
 _TOKEN: Final = re.compile(rf'{_TEXT}|[{{}}\[\]]|[^\s{{}}\[\],:"]+', re.DOTALL)
 _NAME_OR_BRACE: Final = re.compile(rf"(?P<text>{_TEXT})\s*(?P<colon>:)?|[{{}}]", re.DOTALL)
 _SHORT: Final = re.compile(r"-?\d{1,300}(\.\d*)?|true|false|null")
-"""Values that are no texts and that Python can hold."""
+"""Values that are taken as legal without a parser: short numbers, true, false and null."""
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _DECODER: Final = json.JSONDecoder()
 _MOST_DEPTH: Final = 500
@@ -130,19 +130,19 @@ class _Lines:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._members: dict[int, dict[str | int, int]] = {}
-        """By the offset of an object or a list, what `_members` says of it."""
+        self._offsets: dict[int, dict[str | int, int]] = {}
+        """Offset of an object or a list -> the offsets of its members (`_members`)."""
 
     def line_of(self, keys: Keys) -> int:
         """The line of the value under `keys`, or of the innermost value that exists on the way."""
         text = self._text
         start = value = _after_space(text, 0)
         for key in keys:
-            if value not in self._members:
-                self._members[value] = _members(text, value)
-            if key not in self._members[value]:
+            if value not in self._offsets:
+                self._offsets[value] = _members(text, value)
+            if key not in self._offsets[value]:
                 break
-            start = self._members[value][key]
+            start = self._offsets[value][key]
             value = _after_name(text, start) if isinstance(key, str) else start
         return text.count("\n", 0, start) + 1
 
@@ -187,14 +187,15 @@ def _line_of_second(text: str, name: str) -> int:
             has_name.append(False)
         elif token[0] == "}":
             has_name.pop()
-        elif token["colon"] and _is_quoted(name, token["text"]):
+        elif token["colon"] and _is_text_of(token["text"], name):
             if has_name[-1]:
                 return text.count("\n", 0, token.start()) + 1
             has_name[-1] = True
     return 1
 
 
-def _is_quoted(name: str, quoted: str) -> bool:
+def _is_text_of(quoted: str, name: str) -> bool:
+    """True if a JSON text, quotes included, is that of a name."""
     return quoted[1:-1] == name or ("\\" in quoted and json.loads(quoted) == name)
 
 
@@ -207,12 +208,14 @@ def _line_of_fault(text: str, parse_constant: Callable[[str], float]) -> int:
             depth += 1
         elif mark in ("}", "]"):
             depth -= 1
-        if depth > _MOST_DEPTH or not (mark[0] in '{}[]"' or _is_plain(mark, parse_constant)):
+        if depth > _MOST_DEPTH or not (
+            mark[0] in '{}[]"' or _is_legal_scalar(mark, parse_constant)
+        ):
             return text.count("\n", 0, token.start()) + 1
     return 1
 
 
-def _is_plain(mark: str, parse_constant: Callable[[str], float]) -> bool:
+def _is_legal_scalar(mark: str, parse_constant: Callable[[str], float]) -> bool:
     if _SHORT.fullmatch(mark):
         return True
     try:

@@ -4,7 +4,8 @@ A reduction adds in the order of the fabric's algorithm, and is rounded wherever
 memory, as in a kernel. The golden result is NumPy's sum of the inputs in 64 bits. At most
 `MOST_ELEMENTS` of a rank's message are computed. The collective engine adds in float32, so integers
 are kept so small that their sum is exact. AWS documents no tolerance for floats; here it is the
-most that the roundings can add up to.
+most that the roundings can add up to. `metadata` has the chunks of a variable operation, from the
+file that states them.
 
 Source: aws-neuron-sdk tools/neuron-sys-tools/nccom-test.rst, Data Integrity;
 compiler/error-codes/EVRF061.rst, Why this happens.
@@ -66,7 +67,7 @@ def check(planned: PlannedOperation, nbytes: int, seed: int) -> CheckedValues:
     """Compute an operation, and compare each rank's output with the golden one.
 
     Raises:
-        BadInput: a sum has no value of the data type.
+        BadInput: the data type cannot hold the sum.
         InternalError: an output differs.
     """
     worst, count = 0.0, 0
@@ -87,7 +88,7 @@ def check(planned: PlannedOperation, nbytes: int, seed: int) -> CheckedValues:
 
 
 def _inputs(planned: PlannedOperation, nbytes: int, group: Sequence[int], seed: int) -> list[Array]:
-    """The input of each rank: its whole message, although a gather sends only a part of it."""
+    """The input of each rank, as long as its message; a gather sends only the first part of it."""
     options, ranks = planned.options, len(group)
     dtype = _FORMATS[options.datatype]
     elements = nbytes // item_bytes(options.datatype)
@@ -180,8 +181,8 @@ def _reduced(
 ) -> Array:
     """The sum in the order of the algorithm, rounded at each write to memory."""
     fabric, kind = planned.fabric, planned.operation.kind
-    alike = groups_like(fabric, planned.groups, group)
-    order = reduction_order(fabric, kind, float(nbytes), alike, group)
+    alike_groups = groups_like(fabric, planned.groups, group)
+    order = reduction_order(fabric, kind, float(nbytes), alike_groups, group)
     dtype = _FORMATS[planned.options.datatype]
     values = {rank: to_float32(array) for rank, array in zip(group, inputs, strict=True)}
 
@@ -256,9 +257,9 @@ def _sent_chunks(
 def _tolerance(planned: PlannedOperation, inputs: Sequence[Array]) -> Any:
     """Upper bound of the error that roundings of a sum add up to; 0 for integers and for moves."""
     dtype = _FORMATS[planned.options.datatype]
-    sums = planned.operation.name in ("all_reduce", "reduce_scatter")
-    if not sums or not dtype.is_float:
+    is_sum = planned.operation.name in ("all_reduce", "reduce_scatter")
+    if not is_sum or not dtype.is_float:
         return 0.0
     step = 2.0 ** -(dtype.mantissa_bits + 1)
-    sizes = np.sum([np.abs(to_float32(array)).astype(np.float64) for array in inputs], axis=0)
-    return float(sizes.max(initial=0.0)) * len(inputs) * step
+    magnitudes = np.sum([np.abs(to_float32(array)).astype(np.float64) for array in inputs], axis=0)
+    return float(magnitudes.max(initial=0.0)) * len(inputs) * step
