@@ -62,7 +62,7 @@ class Behaviour:
     @property
     def span(self) -> str:
         """The versions in which it holds, in words: "in NKI 0.3 to 0.5", "from NKI 0.5 on"."""
-        names = [version.name for version in VERSIONS.values() if version.follows(self)]
+        names = self._version_names()
         if self.until is None:
             return f"from NKI {names[0]} on"
         return f"in NKI {names[0]}" + (f" to {names[-1]}" if len(names) > 1 else "")
@@ -77,7 +77,7 @@ class Behaviour:
             usage: what the program wrote.
             line: the line of the program; None for the innermost on the stack.
         """
-        names = [other.name for other in VERSIONS.values() if other.follows(self)]
+        names = self._version_names()
         near = names[0] if version.number < self.first else names[-1]
         return IllegalInstruction(
             f"{usage} under {version}, where {self.otherwise}; legal: {self.span}",
@@ -95,9 +95,16 @@ class Behaviour:
         if not version.follows(self):
             raise self.refusal(version, usage, line)
 
+    def _version_names(self) -> list[str]:
+        """The names of the versions in which it holds."""
+        return [version.name for version in VERSIONS.values() if version.follows(self)]
+
 
 def existence(since: str, form: str, instead: str, source: str = "") -> Behaviour:
-    """The existence of a name or keyword since a version; its release notes are the source."""
+    """The existence of a name or keyword since a version.
+
+    The source is the release notes of that version, unless another is given.
+    """
     return Behaviour(
         name=form,
         since=since,
