@@ -34,7 +34,8 @@ def message(error: EmulatorError) -> str:
 def show(error: BaseException, script: Path, prefix: str = "") -> int:
     """Print the error that ended `script` to stderr; returns the exit status.
 
-    An error of trnsim stands behind `prefix`; TRNSIM_FULL_TRACEBACK=1 prints all frames above it.
+    Before the text of an error of trnsim comes `prefix`, and with TRNSIM_FULL_TRACEBACK=1 all its
+    frames.
     """
     if isinstance(error, EmulatorError):
         if keeps_all_frames():
@@ -63,7 +64,7 @@ def users_traceback(error: BaseException, script: Path) -> str:
 
 
 def _users_frames(frames: list[FrameSummary], script: Path) -> list[FrameSummary]:
-    """The frames from the script on, without trnsim's between the user's."""
+    """The frames from the script on; of trnsim's, only those after the last of the user's."""
     starts = [i for i, frame in enumerate(frames) if Path(frame.filename) == script]
     starts += [i for i, frame in enumerate(frames) if not _is_machinery(frame.filename)]
     shown = frames[starts[0] :] if starts else frames

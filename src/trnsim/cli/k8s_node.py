@@ -13,7 +13,7 @@ from typing import Annotated, Final
 
 import typer
 
-from trnsim.cli.k8s_options import CaFile, NodeName, PodResources, Server, TokenFile
+from trnsim.cli.k8s_options import CaFile, NodeName, PodResourcesSocket, Server, TokenFile
 from trnsim.cli.on import on_option, one_platform
 from trnsim.cli.options import Lnc
 from trnsim.cli.terminal import echo
@@ -60,7 +60,7 @@ def device_plugin(
         Path,
         typer.Option(help="Kubelet's folder of device plugins.", metavar="DIR"),
     ] = plugin.FOLDER,
-    pod_resources: PodResources = SOCKET,
+    pod_resources: PodResourcesSocket = SOCKET,
     device_files: Annotated[
         bool,
         typer.Option(
@@ -106,7 +106,7 @@ def device_plugin(
 def node_problems(
     on: NodeInstance = None,
     lnc: Lnc = None,
-    pod_resources: PodResources = SOCKET,
+    pod_resources: PodResourcesSocket = SOCKET,
     kmsg: Annotated[
         Path | None,
         typer.Option(

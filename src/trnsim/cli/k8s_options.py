@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["CaFile", "NodeName", "PodResources", "Server", "TokenFile"]
+__all__ = ["CaFile", "NodeName", "PodResourcesSocket", "Server", "TokenFile"]
 
 Server = Annotated[
     str | None,
@@ -34,7 +34,7 @@ NodeName = Annotated[
         metavar="NAME",
     ),
 ]
-PodResources = Annotated[
+PodResourcesSocket = Annotated[
     Path,
     typer.Option(
         "--pod-resources",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 from trnsim.cli.k8s_node import ended_by_signals
-from trnsim.cli.k8s_options import PodResources
+from trnsim.cli.k8s_options import PodResourcesSocket
 from trnsim.cli.options import parser
 from trnsim.cli.quantity_options import number
 from trnsim.cli.terminal import echo
@@ -32,7 +32,7 @@ def neuron_monitor_k8s_info(
         float,
         number("Seconds between readings.", unit="s", example="30s", default="15s"),
     ] = 15.0,
-    pod_resources: PodResources = SOCKET,
+    pod_resources: PodResourcesSocket = SOCKET,
 ) -> None:
     """Tell neuron-monitor which pods of Kubernetes hold cores and devices; end it with Ctrl-C.
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     Options = TypeVar("Options", bound=DataclassInstance)
 
 parser: Final = Parser
+"""What the modules of commands call to make their Typer application."""
 _Answer = TypeVar("_Answer")
 
 
@@ -61,7 +62,7 @@ AsOf = Annotated[
 
 
 def price_option(default: str | bool = True) -> Any:
-    """The declaration of --price; help shows the words `default` as its default kind."""
+    """The declaration of --price; help shows `default` as the kind that it has if left out."""
     return typer.Option(
         "--price",
         help="Purchase kind of all prices: on_demand, capacity_block, spot, ...",
@@ -111,7 +112,7 @@ Port = Annotated[
 CallMemory = Annotated[
     int,
     whole(
-        "Maximum data of each process of a call (Linux).",
+        "Memory that each process of a call may use for data (Linux).",
         "--memory",
         unit="bytes",
         example="4GiB",
@@ -147,7 +148,7 @@ def catalogue_with(path: Path | None) -> Catalogue:
     return catalogue() if path is None else with_own_prices(path)
 
 
-def day_of(stated: str | None, rows: Catalogue) -> date:
+def day_of(stated: str | None, catalogue: Catalogue) -> date:
     """The day that `--as-of` names; today without it.
 
     Raises:
@@ -157,11 +158,11 @@ def day_of(stated: str | None, rows: Catalogue) -> date:
     from trnsim.price import check_day, today  # noqa: PLC0415
 
     if stated is None:
-        return today(rows)
+        return today(catalogue)
     try:
         day = date.fromisoformat(stated if len(stated) == len("2026-11-21") else "")
     except ValueError:
         raise BadInput(
-            f"--as-of is {stated!r}; legal: a day up to {today(rows)}, as YYYY-MM-DD"
+            f"--as-of is {stated!r}; legal: a day up to {today(catalogue)}, as YYYY-MM-DD"
         ) from None
-    return check_day(day, rows)
+    return check_day(day, catalogue)

@@ -67,7 +67,7 @@ class InferOptions:
     ] = 1
     sequence: Annotated[
         int | None,
-        whole("Tokens of a text; default: 128, or as many as the model knows.", unit="tokens"),
+        whole("Tokens of a text; default: 128, or the model's limit if less.", unit="tokens"),
     ] = None
     image: Annotated[
         int | None,
@@ -87,7 +87,8 @@ class InferOptions:
     dtype: Annotated[
         str | None,
         typer.Option(
-            help="Type of products and weights: bf16, fp16, fp32 or fp8; default: bf16 (T4: fp16).",
+            help="Type of matrix products and weights: bf16, fp16, fp32 or fp8; default: bf16 "
+            "(T4: fp16).",
             metavar="DTYPE",
         ),
     ] = None

@@ -1,4 +1,4 @@
-"""``trnsim plan train``: the best layout, its step by cause, time and USD of a run."""
+"""``trnsim plan train``: the best layout, a step's time by cause, a run's time and USD."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from trnsim.workload.config import read
 
 _HOUR_S: Final = 3600.0
 _FRONT_DOUBLINGS: Final = 3
-"""Doublings of the least number of instances that are timed for one platform's Pareto front."""
+"""How often the smallest number of instances is doubled for a single platform's Pareto front."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,11 @@ class TrainOptions:
     ] = 1e9
     sequence: Annotated[
         int | None,
-        whole("Tokens of a text; default: 8192 or what the model knows.", unit="tokens", least=1),
+        whole(
+            "Tokens of a sequence; default: 8192, or the model's limit if less.",
+            unit="tokens",
+            least=1,
+        ),
     ] = None
     global_batch: Annotated[
         int | None,
@@ -100,7 +104,7 @@ class TrainOptions:
         str, typer.Option(help="Schedule of the pipeline: 1f1b, zb-h1 or zb-h2.", metavar="NAME")
     ] = "1f1b"
     dtype: Annotated[
-        str, typer.Option(help="Type of products: fp32, fp16, bf16 or fp8.", metavar="DTYPE")
+        str, typer.Option(help="Type of matrix products: fp32, fp16, bf16 or fp8.", metavar="DTYPE")
     ] = "bf16"
     optimizer: Annotated[
         str,
@@ -108,7 +112,12 @@ class TrainOptions:
     ] = "adamw"
     deadline: Annotated[
         float | None,
-        number("Seconds after which a search times no more.", unit="s", example="5min", above=0),
+        number(
+            "Seconds after which a search times no further layout.",
+            unit="s",
+            example="5min",
+            above=0,
+        ),
     ] = None
     budget: Annotated[
         int, whole("Layouts that a search times.", unit="layouts", example="100", least=1)
@@ -157,7 +166,7 @@ class TrainOptions:
     ] = None
 
     def effort(self, platforms: int, tell: Callable[[str], None]) -> Effort:
-        """The effort of a search; a single platform is also timed on `_FRONT_DOUBLINGS`."""
+        """The effort of a search; for a single platform, more instances are timed too."""
         doublings = _FRONT_DOUBLINGS if platforms == 1 else 0
         return Effort(
             self.budget, self.deadline, self.ray, processes=0, doublings=doublings, tell=tell
@@ -197,22 +206,26 @@ def train(options: TrainOptions) -> Document | None:
     Example: trnsim plan train llama-3.1-8b --on trn2 --instances 4 --tokens 10B
     """
     model = read(options.config)
-    rows = catalogue_with(options.prices)
+    catalogue = catalogue_with(options.prices)
     if options.emit is not None:
         check_kind(options.emit)
-    kinds = purchased_platforms(options.on, options.price, is_mixed=options.mixed_prices)
+    platforms = purchased_platforms(options.on, options.price, is_mixed=options.mixed_prices)
     if options.trace_file is not None:
-        if len(kinds) * len(options.instances or [None]) > 1:
+        if len(platforms) * len(options.instances or [None]) > 1:
             raise BadInput(
                 "--trace has one pipeline",
                 fix="name one platform and one number: --on trn2 --instances 4",
             )
         files.check_writable(options.trace_file)
-    table = measured_table(options.measured, [name for name, _ in kinds])
+    table = measured_table(options.measured, [name for name, _ in platforms])
     with progress() as tell:
-        effort = options.effort(len(kinds), tell)
-        timed = partial(estimate, model, effort=effort, measured=table, rows=rows)
-        runs = [training for on in kinds for training in _platform_runs(options, model, *on, timed)]
+        effort = options.effort(len(platforms), tell)
+        timed = partial(estimate, model, effort=effort, measured=table, rows=catalogue)
+        runs = [
+            training
+            for name, purchase_kind in platforms
+            for training in _platform_runs(options, model, name, purchase_kind, timed)
+        ]
     if options.trace_file is not None:
         (training,) = runs
         content = trace.perfetto(training.model, training.machine, training.step.layout, table)
@@ -224,7 +237,7 @@ def train(options: TrainOptions) -> Document | None:
         ]
         echo("\n".join(starts))
         return None
-    remarks = price_remarks([training.quote for training in runs], rows)
+    remarks = price_remarks([training.quote for training in runs], catalogue)
     return train_document(model, runs, remarks)
 
 
@@ -232,7 +245,7 @@ def _platform_runs(
     options: TrainOptions,
     model: Architecture,
     name: str,
-    kind: str,
+    purchase_kind: str,
     estimated: Callable[..., TrainingEstimate],
 ) -> list[TrainingEstimate]:
     """The runs of a platform: one for each number of instances."""
@@ -249,7 +262,7 @@ def _platform_runs(
                     options.recovery_s,
                     options.spares,
                 ),
-                kind=kind,
+                kind=purchase_kind,
             )
             for count in options.instances or [None]
         ]
