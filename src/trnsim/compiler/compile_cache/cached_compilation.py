@@ -1,9 +1,9 @@
-"""Compilation through the cache: a program that stands is read, a compiler's refusal is remembered.
+"""Compilation through the cache: a stored program is read, a compiler's refusal is remembered.
 
 What stops a compilation from outside (a full disk or memory, a file that may not be read, Ctrl-C)
 says nothing of the graph, and is not remembered. Two processes that want one graph compile it once:
-the second waits for the first. A cache that cannot be written is told, and the graph is compiled
-all the same.
+the second waits for the first. If the cache cannot be written, a message says so, and the graph is
+compiled all the same.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from trnsim.errors import BadInput, EmulatorError
 from trnsim.foreign_text import terminal_text
 
 Tell = Callable[[str, str], None]
-"""A function of a component of AWS's, such as NEURON_CACHE, and a message of it."""
+"""Logs a message: called with the component of AWS's that logs it (NEURON_CACHE) and the text."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ def compile_entry(
 
 
 def _is_verdict(error: EmulatorError) -> bool:
-    """True if the error would come again: under any policy, and whatever the machine's state."""
+    """True if the error would come again, under any TRNSIM_POLICY and on any machine."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError | MemoryError):
@@ -174,7 +174,7 @@ def _is_verdict(error: EmulatorError) -> bool:
 
 
 def _stored(entry: CacheEntry, tell: Tell, *, retries_failed: bool) -> CachedProgram | None:
-    """The program that stands; None if the graph must be compiled.
+    """The program in the cache; None if the graph must be compiled.
 
     Raises:
         CachedFailure: the graph failed before.
@@ -216,7 +216,7 @@ def _remember(entry: CacheEntry, reason: str, tell: Tell) -> None:
 
 
 def failure_text(error: EmulatorError) -> str:
-    """An error without the line of the program that compiles, which is not part of the graph."""
+    """An error's text, without its source line, which is the program's and not the graph's."""
     lines = [error.reason]
     lines += [f"fix: {error.fix}"] if error.fix else []
     lines += [f"source: {error.source}"] if error.source else []

@@ -1,7 +1,7 @@
 """Exchanges between ranks: a rank's program writes its operand and reads the result.
 
 Between the two, the exchange takes the time of the links (`trnsim.compiler.links`), if the program
-has them; else `trnsim.lower.without_exchanges` lists it, and a caller with links adds its time.
+has them; else none: a caller adds the times of what `trnsim.lower.without_exchanges` lists.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from trnsim.nki import language as nl
 
 @emitter(AllReduce)
 def all_reduce(emission: Emission, node: Node) -> None:
-    """The reduction of all ranks' elements at each place, whatever the layout."""
+    """The reduction over ranks of each element; the operand may lie on the chip, in any layout."""
     place = emission.materialize(node.values[0])[0]
     if not place.is_on_chip or place.storage.is_replicated:
         if emission.links is not None:

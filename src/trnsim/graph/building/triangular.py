@@ -1,6 +1,6 @@
 """Systems of equations with a triangular matrix, by products alone.
 
-A triangle without its diagonal, N, vanishes as a power: N ** n = 0. So ``(1 + N) ** -1`` is the
+A triangle without its diagonal, N, has a power of zero: N ** n = 0. So ``(1 + N) ** -1`` is the
 product of ``1 + M ** (2 ** k)`` with ``M = -N``, and takes 2 log2(n) products where substitution
 takes n steps, one after the other.
 """
@@ -28,14 +28,14 @@ def solve_triangular(
     x = b.broadcast(b.convert(y, "float32"), (*batch, *y.shape[-2:]))
     row, column = (b.graph.iota(matrix.shape, len(batch) + dim) for dim in (0, 1))
     direction = "GT" if upper else "LT"
-    beside = b.ew("compare", column, row, dtype="bool", direction=direction)
+    beside = b.ew("compare", column, row, dtype="bool", direction=direction)  # off the diagonal
     power = b.ew("select", beside, b.ew("negate", matrix), 0.0, dtype="float32")
     if not unitriangular:
-        on = b.ew("compare", column, row, dtype="bool", direction="EQ")
+        on = b.ew("compare", column, row, dtype="bool", direction="EQ")  # the diagonal
         diagonal = b.ew("select", on, matrix, 0.0, dtype="float32")
         diagonal = b.reduce("add", diagonal, [len(batch) + 1], keeps_dims=True)
         power, x = b.ew("divide", power, diagonal), b.ew("divide", x, diagonal)
-    reached = 1
+    reached = 1  # powers of N that x includes, N ** 0 among them
     while reached < matrix.shape[-1]:
         x = b.ew("add", x, b.dot(power, x, "float32"))
         reached *= 2
