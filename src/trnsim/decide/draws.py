@@ -25,9 +25,11 @@ Samples = NDArray[np.float64]
 
 DRAWS: Final = 4000
 CLOSE_STANDARD_ERRORS: Final = 3.0
-"""Distance from a threshold, in standard errors, within which a share's side is not certain."""
+"""A share within so many standard errors of a threshold may truly lie on its other side."""
 DEMAND_SPREAD: Final = assumed(0.20, "one sigma of next year's volume over this year's; no source")
-EFFORT_SPREAD: Final = assumed(0.30, "one sigma of engineer-weeks, as of any assumed number here")
+EFFORT_SPREAD: Final = assumed(
+    0.30, "one sigma of engineer-weeks: that of all assumed numbers; no source"
+)
 DEMAND: Final = "demand"
 EFFORT: Final = "effort"
 """Names of the inputs demand (of next year) and effort (engineer-weeks of a migration)."""

@@ -39,8 +39,8 @@ def test_a_log_of_rates_has_the_step_in_which_the_plans_ranks_make_its_tokens():
 def test_a_load_test_has_its_latencies_and_its_figures():
     found = logged(serve(), LOAD)
     assert [(one.name, one.p50_s) for one in found.times] == [("TTFT", 0.1), ("TPOT", 0.02)]
-    assert found.plain["ttft_p99_s"] == 0.2
-    assert found.plain["output_tokens_per_s"] == 90.0
+    assert found.fields["ttft_p99_s"] == 0.2
+    assert found.fields["output_tokens_per_s"] == 90.0
 
 
 def test_a_load_test_of_one_token_each_has_no_time_between_them():

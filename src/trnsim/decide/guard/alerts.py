@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from trnsim.alert_rules import Alert, rule_file
-from trnsim.decide.guard.limits import Limits
+from trnsim.decide.guard.limits import WorkloadLimits
 
 COUNTERS: Final = {
     "serve": ("vllm:generation_tokens_total", "vllm_generation_tokens_total"),
@@ -37,36 +37,36 @@ MAX_FAILED_SHARE: Final = 0.01
 """Share of executions that may fail; a choice."""
 
 
-def rate_of(limits: Limits) -> str:
+def rate_of(limits: WorkloadLimits) -> str:
     """PromQL expression of the tokens or items a second of one instance, on average."""
     matchers = selector(limits)
     rates = [f"rate({counter}{matchers}[15m])" for counter in COUNTERS[limits.workload.kind]]
     return f"sum({' or '.join(rates)}) / count(instance_info{matchers})"
 
 
-def utilisation_of(limits: Limits) -> str:
+def utilisation_of(limits: WorkloadLimits) -> str:
     """PromQL expression of the mean utilisation of the workload's NeuronCores."""
     return f"avg(neuroncore_utilization_ratio{selector(limits)})"
 
 
-def selector(limits: Limits, *further: str) -> str:
+def selector(limits: WorkloadLimits, *further: str) -> str:
     """PromQL label matchers in braces: the workload's label, and `further` matchers."""
     name = json.dumps(limits.workload.name, ensure_ascii=False)  # PromQL has the escapes of JSON
     return "{" + ",".join([f"workload={name}", *further]) + "}"
 
 
-def alerts(limits: Limits) -> tuple[Alert, ...]:
+def alerts(limits: WorkloadLimits) -> tuple[Alert, ...]:
     """Alert rules of a workload."""
     return (*_drift(limits), *_health(limits))
 
 
-def rules(all_limits: Sequence[Limits]) -> str:
+def rules(all_limits: Sequence[WorkloadLimits]) -> str:
     """Rule file of Prometheus with a group for each workload."""
     groups = [(limits.workload.name, alerts(limits)) for limits in all_limits]
     return rule_file(groups, label="workload")
 
 
-def _drift(limits: Limits) -> list[Alert]:
+def _drift(limits: WorkloadLimits) -> list[Alert]:
     """Rules about throughput; none if the volume is in hours or has no predicted time."""
     if limits.rate is None or limits.slowest_rate is None:
         return []
@@ -104,7 +104,7 @@ def _drift(limits: Limits) -> list[Alert]:
     return drift_alerts
 
 
-def _health(limits: Limits) -> list[Alert]:
+def _health(limits: WorkloadLimits) -> list[Alert]:
     """Rules about errors and missing metrics, which need no prediction."""
     matchers, name = selector(limits), limits.workload.name
     failed = selector(limits, FAILED_MATCHER)

@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from trnsim.decide.guard.limits import Limits
+from trnsim.decide.guard.limits import WorkloadLimits
 from trnsim.price.payback import HOURS_PER_MONTH
 
 STAGES: Final = ("parallel run", "proven", "settled")
@@ -37,7 +37,7 @@ class RetainedCapacity:
     saving: float | None
 
 
-def retained_capacity(limits: Limits) -> tuple[RetainedCapacity, ...]:
+def retained_capacity(limits: WorkloadLimits) -> tuple[RetainedCapacity, ...]:
     """Instances to keep in each stage."""
     today = limits.workload.today
     count = today_count(limits)
@@ -46,7 +46,7 @@ def retained_capacity(limits: Limits) -> tuple[RetainedCapacity, ...]:
     return tuple(_stage(limits, stage, instances, usd_each) for stage, instances in stages)
 
 
-def today_count(limits: Limits) -> int:
+def today_count(limits: WorkloadLimits) -> int:
     """Instances in use today: the stated number, else the predicted hours / 730, at least 1."""
     today = limits.workload.today
     if today.count is not None:
@@ -54,7 +54,7 @@ def today_count(limits: Limits) -> int:
     return max(1, math.ceil(today.hours.p50 / HOURS_PER_MONTH)) if today.hours else 1
 
 
-def _counts(limits: Limits, count: int) -> tuple[int, int, int]:
+def _counts(limits: WorkloadLimits, count: int) -> tuple[int, int, int]:
     """Instances to keep in each stage, of `count` instances today."""
     hours = limits.candidate.hours
     if limits.workload.kind == "train" or hours is None:
@@ -62,7 +62,7 @@ def _counts(limits: Limits, count: int) -> tuple[int, int, int]:
     return count, math.ceil(count * (1 - hours.p50 / hours.p90)), 0
 
 
-def _stage(limits: Limits, stage: str, instances: int, usd_each: float) -> RetainedCapacity:
+def _stage(limits: WorkloadLimits, stage: str, instances: int, usd_each: float) -> RetainedCapacity:
     usd = instances * usd_each
     predicted = limits.candidate.usd_per_month
     today = limits.workload.today.usd_per_month

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trnsim.decide.guard.alerts import FAILED_MATCHER, rate_of, selector, utilisation_of
-from trnsim.decide.guard.limits import Limits
+from trnsim.decide.guard.limits import WorkloadLimits
 from trnsim.grafana import Chart, page
 
 
-def dashboard(all_limits: Sequence[Limits]) -> str:
+def dashboard(all_limits: Sequence[WorkloadLimits]) -> str:
     """The page as JSON that Grafana imports, with a row for each workload."""
     rows = [
         (f"{limits.workload.name} on {limits.candidate.instance}", _panels(limits))
@@ -18,7 +18,7 @@ def dashboard(all_limits: Sequence[Limits]) -> str:
     return page("Moved workloads", "trnsim-guard", rows)
 
 
-def _panels(limits: Limits) -> list[Chart]:
+def _panels(limits: WorkloadLimits) -> list[Chart]:
     matchers, unit, failed = selector(limits), limits.unit, selector(limits, FAILED_MATCHER)
     charts: list[Chart] = []
     if limits.rate is not None and limits.slowest_rate is not None:
@@ -52,8 +52,8 @@ def _panels(limits: Limits) -> list[Chart]:
     return charts
 
 
-def _cost(limits: Limits) -> Chart:
-    """Chart of USD a million units: measured at the decision's price, predicted, today."""
+def _cost(limits: WorkloadLimits) -> Chart:
+    """Chart of USD for a million units: counted, at the decision's price; predicted; today's."""
     price, today = limits.candidate.price, limits.today_usd_per_unit
     lines: dict[str, str] = {}
     if price is not None:

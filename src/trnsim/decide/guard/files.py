@@ -14,7 +14,7 @@ from trnsim.decide.decision import Decision
 from trnsim.decide.guard.alerts import alerts, rules
 from trnsim.decide.guard.capacity import retained_capacity, today_count
 from trnsim.decide.guard.dashboard import dashboard
-from trnsim.decide.guard.limits import Limits, moved_limits
+from trnsim.decide.guard.limits import WorkloadLimits, moved_limits
 from trnsim.decide.guard.split import NO_EFA_BYTES_PER_S, WorkloadSplit, split
 from trnsim.document.values import json_text
 from trnsim.errors import BadInput
@@ -45,7 +45,9 @@ def write(decision: Decision, folder: Path, rows: Catalogue) -> list[Path]:
 
 
 def fallback(
-    decision: Decision, all_limits: Sequence[Limits], splits: Mapping[str, WorkloadSplit | None]
+    decision: Decision,
+    all_limits: Sequence[WorkloadLimits],
+    splits: Mapping[str, WorkloadSplit | None],
 ) -> str:
     """Page in Markdown for the people on call: capacity to keep and reasons to fall back."""
     head = (
@@ -59,7 +61,9 @@ def fallback(
 
 
 def figures(
-    decision: Decision, all_limits: Sequence[Limits], splits: Mapping[str, WorkloadSplit | None]
+    decision: Decision,
+    all_limits: Sequence[WorkloadLimits],
+    splits: Mapping[str, WorkloadSplit | None],
 ) -> str:
     """Numbers of all guard files, as JSON."""
     workloads = [
@@ -82,7 +86,7 @@ def figures(
     return json_text(contents) + "\n"
 
 
-def _page(limits: Limits, workload_split: WorkloadSplit | None) -> str:
+def _page(limits: WorkloadLimits, workload_split: WorkloadSplit | None) -> str:
     """Section of a workload on the fallback page."""
     workload, today = limits.workload, limits.workload.today
     count = today_count(limits)
@@ -109,7 +113,7 @@ def _delay_text(alert: Alert) -> str:
     return "at once" if not alert.for_minutes else f"after {alert.for_minutes} minutes"
 
 
-def _kept_table(limits: Limits) -> str:
+def _kept_table(limits: WorkloadLimits) -> str:
     rows = [
         (
             capacity.stage,
@@ -138,7 +142,7 @@ def _split_lines(cost: WorkloadSplit | None) -> list[str]:
 
 
 def _splits(
-    decision: Decision, all_limits: Sequence[Limits], rows: Catalogue
+    decision: Decision, all_limits: Sequence[WorkloadLimits], rows: Catalogue
 ) -> dict[str, WorkloadSplit | None]:
     """Split of each workload; None if its new chips run all of its operators."""
     if not any(limits.workload.split for limits in all_limits):
@@ -148,7 +152,7 @@ def _splits(
 
 
 def _split(
-    limits: Limits, models: Mapping[str, Architecture], rows: Catalogue
+    limits: WorkloadLimits, models: Mapping[str, Architecture], rows: Catalogue
 ) -> WorkloadSplit | None:
     name, today = limits.workload.name, limits.workload.today
     if not limits.workload.split:

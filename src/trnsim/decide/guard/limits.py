@@ -22,7 +22,7 @@ UNITS: Final = {"tokens_per_month": "tokens", "items_per_month": "items"}
 
 
 @dataclass(frozen=True)
-class Limits:
+class WorkloadLimits:
     """Predicted figures that a moved workload must keep.
 
     Attributes:
@@ -44,7 +44,7 @@ class Limits:
     today_usd_per_unit: float | None
 
 
-def moved_limits(decision: Decision) -> tuple[Limits, ...]:
+def moved_limits(decision: Decision) -> tuple[WorkloadLimits, ...]:
     """Limits of each workload whose verdict is in `MOVED`.
 
     Raises:
@@ -64,7 +64,7 @@ def moved_limits(decision: Decision) -> tuple[Limits, ...]:
     return all_limits
 
 
-def limits(workload: WorkloadDecision) -> Limits:
+def limits(workload: WorkloadDecision) -> WorkloadLimits:
     """The predicted figures of `workload` on its best instance, which a guard checks.
 
     Raises:
@@ -80,7 +80,7 @@ def limits(workload: WorkloadDecision) -> Limits:
         rate = workload.volume / (3600 * hours.p50)
         slowest = workload.volume / (3600 * hours.p90)
         break_even = rate * (1 - saving.p50) if saving else None
-    return Limits(
+    return WorkloadLimits(
         workload=workload,
         candidate=candidate,
         unit=unit,

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from trnsim.decide.guard.limits import Limits
+from trnsim.decide.guard.limits import WorkloadLimits
 from trnsim.facts import assumed, documented
 from trnsim.workload.architecture import Architecture
 
@@ -54,7 +54,7 @@ class WorkloadSplit:
 
 
 def split(
-    limits: Limits,
+    limits: WorkloadLimits,
     model: Architecture,
     *,
     bytes_per_s: float,

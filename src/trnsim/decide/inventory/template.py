@@ -8,9 +8,9 @@ from trnsim.decide.inventory.fields import InventoryRow
 from trnsim.reader import row_template
 
 _HEAD_COMMENT: Final = """\
-# An inventory for `trnsim assess`: a row for each workload. The same fields as the first line of a
-# CSV file are legal too. A field that stands behind a # may be left out or filled in; one with a *
-# has to be there. Of the three volumes a row has one. Paths lie in or below this file's folder.
+# An inventory for `trnsim assess`: a row for each workload. A CSV file with these fields in its
+# first line is legal too. A field that stands behind a # may be left out or filled in; one with a *
+# has to be there. A row has one of the three volumes. Paths lie in or below this file's folder.
 """
 
 

@@ -1,4 +1,7 @@
-"""Ideal conditions for Trainium: the five rules of the source document."""
+"""Ideal conditions for Trainium: five rules of the source document.
+
+That is the public guide that `trnsim.decide.rules` describes.
+"""
 
 from __future__ import annotations
 

@@ -14,13 +14,13 @@ from typing import Final
 MOST_ERROR: Final = 0.25
 """P90 of relative errors up to which a family's predictions support a decision.
 
-It is the accuracy target of training, the widest that a family has met.
+It is the target of training in docs/generated/accuracy-models.md.
 """
 
 
 @dataclass(frozen=True)
 class RowFamily:
-    """A family of published times: rows of the table of accuracy that share constants.
+    """A family of published times, which are predicted with the same constants.
 
     Attributes:
         median: median of the absolute relative errors of held-out rows.

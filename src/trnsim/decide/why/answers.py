@@ -31,7 +31,7 @@ class PlanAnswer:
     Attributes:
         kind: command of the answer, or format of a log.
         name: name of the platform, chip or workload.
-        plain: all fields of the answer.
+        fields: all fields of the answer.
         times: times of the answer, the principal one first.
         options: options of its command, by name; empty if unknown.
         is_measured: True for a log.
@@ -39,7 +39,7 @@ class PlanAnswer:
 
     kind: str
     name: str
-    plain: Mapping[str, Any]
+    fields: Mapping[str, Any]
     times: tuple[Time, ...]
     options: Mapping[str, str] = field(default_factory=dict)
     is_measured: bool = False

@@ -228,7 +228,7 @@ def answer_difference(
     )
     if old.kind == new.kind:
         covered_fields = _TIME_FIELDS_BY_KIND.get(old.kind, ()) if times else ()
-        changes = difference(name, old.plain, new.plain, (*_SEARCH_FIELDS, *covered_fields))
+        changes = difference(name, old.fields, new.fields, (*_SEARCH_FIELDS, *covered_fields))
         inputs = (
             *changes.causes,
             *_size_changes(pairs),
@@ -369,7 +369,7 @@ def _input_changes(
     if old.is_measured or new.is_measured:
         return ()
     old_inputs, new_inputs = (
-        {**_common_inputs(answer.plain), **time.sizes}
+        {**_common_inputs(answer.fields), **time.sizes}
         for answer, time in zip((old, new), pairs[0], strict=True)
     )
     return tuple(
@@ -406,8 +406,8 @@ def _log_figure_changes(old: PlanAnswer, new: PlanAnswer) -> tuple[AnswerChange,
     if not (old.is_measured or new.is_measured):
         return ()
     plans = new if old.is_measured else old
-    shared = [key for key in old.plain if key in new.plain]
-    before, after = ({key: answer.plain[key] for key in shared} for answer in (old, new))
+    shared = [key for key in old.fields if key in new.fields]
+    before, after = ({key: answer.fields[key] for key in shared} for answer in (old, new))
     return difference("", before, after, _TIME_FIELDS_BY_KIND.get(plans.kind, ())).figures
 
 

@@ -1,4 +1,4 @@
-"""Measured logs as answers, to be compared with a plan of the same run."""
+"""Measured logs in the form of a command's answer, to be compared with a plan of the same run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RANK_AXES: Final = ("tensor", "pipeline", "data", "context")
 """Axes of a layout whose product is the number of its ranks."""
 
 AnswersOrLog: TypeAlias = "Mapping[str, PlanAnswer] | RunLog"
-"""Answers by name, or a log."""
+"""Answers of trnsim's commands by name, or a log."""
 
 
 def with_logs(
@@ -58,32 +58,32 @@ def _log_answer(
 def of_log(log: RunLog, plan: PlanAnswer) -> PlanAnswer:
     """A log as an answer, to be compared with a plan of the same run.
 
-    If the log has only rates (tokens a second of a rank), its step time is the plan's tokens of a
-    step per rank / rate.
+    If the log has only rates (tokens a second of a rank), the time of a step is the number of
+    tokens that a rank has in a step of the plan, divided by that rate.
 
     Raises:
         BadInput: the plan is of another kind of run, or of another batch.
     """
     run = log.run
     if isinstance(run, Training):
-        times = _training(log, run, plan)
-        plain: dict[str, Any] = {}
+        times = _step_times(log, run, plan)
+        fields: dict[str, Any] = {}
     else:
-        times = _load(run)
-        plain = {"output_tokens_per_s": run.output_tokens_per_s}
+        times = _latencies(run)
+        fields = {"output_tokens_per_s": run.output_tokens_per_s}
         for name, values in (("ttft", run.ttft_s), ("tpot", run.tpot_s)):
-            plain |= {f"{name}_p{rank}_s": value for rank, value in values.items()}
-    return PlanAnswer(f"log ({log.format})", log.path, plain, times, is_measured=True)
+            fields |= {f"{name}_p{percentile}_s": value for percentile, value in values.items()}
+    return PlanAnswer(f"log ({log.format})", log.path, fields, times, is_measured=True)
 
 
-def _training(log: RunLog, run: Training, plan: PlanAnswer) -> tuple[Time, ...]:
+def _step_times(log: RunLog, run: Training, plan: PlanAnswer) -> tuple[Time, ...]:
     if plan.kind != "plan train":
         raise BadInput(
             f"{log.path} has steps of a training run, {plan.name} is of trnsim {plan.kind}; legal "
             "beside it: an answer of trnsim plan train",
             fix="plan the same run: trnsim plan train CONFIG.json --json",
         )
-    layout = Values(plan.plain, plan.name).object_at("layout")
+    layout = Values(plan.fields, plan.name).object_at("layout")
     batch = layout.number("global_batch")
     if run.sequences is not None and run.sequences != batch:
         raise BadInput(
@@ -93,12 +93,12 @@ def _training(log: RunLog, run: Training, plan: PlanAnswer) -> tuple[Time, ...]:
         )
     step_s = run.step_s
     if step_s is None:
-        step_s = _tokens(layout) / (run.tokens_per_s or math.inf)
+        step_s = _tokens_of_rank(layout) / (run.tokens_per_s or math.inf)
     return (Time(STEP, "train", step_s, is_measured=True),)
 
 
-def _tokens(layout: Values) -> float:
-    """Tokens of a step per rank of the plan."""
+def _tokens_of_rank(layout: Values) -> float:
+    """Tokens that one rank has in a step."""
     ranks = math.prod(layout.number(axis) for axis in _RANK_AXES)
     tokens = layout.number("global_batch") * layout.number("sequence")
     if not ranks > 0:
@@ -106,7 +106,7 @@ def _tokens(layout: Values) -> float:
     return tokens / ranks
 
 
-def _load(run: Load) -> tuple[Time, ...]:
+def _latencies(run: Load) -> tuple[Time, ...]:
     latencies: Mapping[str, tuple[str, dict[int, float]]] = {
         TTFT: ("prefill", run.ttft_s),
         TPOT: ("decode", run.tpot_s),
