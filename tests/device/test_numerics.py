@@ -35,9 +35,9 @@ def test_a_count_has_those_of_the_contexts_within():
     with numerics("exact") as outer:
         outer["one"] += 1
         with numerics("exact") as inner:
-            mode.on_host["two"] += 1
+            mode.host_fallbacks["two"] += 1
         assert inner == {"two": 1}
-        assert mode.on_host is outer
+        assert mode.host_fallbacks is outer
     assert outer == {"one": 1, "two": 1}
 
 

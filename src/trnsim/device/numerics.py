@@ -3,8 +3,8 @@
 - `fast`, the default: the host computes an operation as a whole, and rounds once.
 - `exact`: the instructions of the chip are emulated, so that sums are added in the order of tiles
   and functions are those of the engines; a compiled graph runs as the program that was timed.
-- `shapes`: no values are computed. A step has its calls, memory and time, and a number that is read
-  is undefined.
+- `shapes`: no values are computed. A step has its calls, memory and time; a value that the program
+  reads from a tensor is undefined.
 
 Random numbers are the host's in all modes. `fast` and `exact` agree within one rounding of the
 output plus ``2 * K * 2**-24 * sum(abs(a) * abs(b))`` for a reduction over K, and within
@@ -38,7 +38,7 @@ FUNCTION_BOUNDS: Final = {
     "asinh": 2.0**-18,
     "acosh": 2.0**-19,
 }
-"""Bounds of functions that lose more: differences of nearly equal numbers, long formulas."""
+"""Bounds of functions that are less precise: they subtract nearly equal numbers, or are long."""
 
 
 class _Mode:
@@ -46,13 +46,13 @@ class _Mode:
 
     Attributes:
         is_stochastic: true if `fast` rounds stochastically.
-        on_host: number of operations that the host computed in `exact`, by reason.
+        host_fallbacks: number of operations that the host computed in `exact`, by reason.
     """
 
     def __init__(self) -> None:
         self.is_stochastic = os.environ.get(STOCHASTIC, "0") == "1"
         self.kind: Numerics = _mode_of(os.environ.get(_MODE_VARIABLE, "fast"), f"{_MODE_VARIABLE}=")
-        self.on_host: Counter[str] = Counter()
+        self.host_fallbacks: Counter[str] = Counter()
 
 
 def _mode_of(value: str, setting: str = "numerics ") -> Numerics:
@@ -91,12 +91,12 @@ def numerics(kind: Numerics, *, is_stochastic: bool | None = None) -> Generator[
         kind: the mode.
         is_stochastic: true if `fast` rounds stochastically; None leaves that as it is.
     """
-    before = mode.kind, mode.is_stochastic, mode.on_host
+    before = mode.kind, mode.is_stochastic, mode.host_fallbacks
     mode.kind = _mode_of(kind)
     mode.is_stochastic = mode.is_stochastic if is_stochastic is None else is_stochastic
-    mode.on_host = inner_count = Counter[str]()
+    mode.host_fallbacks = inner_count = Counter[str]()
     try:
         yield inner_count
     finally:
-        mode.kind, mode.is_stochastic, mode.on_host = before
-        mode.on_host += inner_count
+        mode.kind, mode.is_stochastic, mode.host_fallbacks = before
+        mode.host_fallbacks += inner_count

@@ -264,7 +264,7 @@ class LoweredProgram:
                 f"{self.name} in exact numerics: {reason}",
                 fix=f"let the host compute it and count it: {VARIABLE}=host",
             )
-        mode.on_host[reason] += 1
+        mode.host_fallbacks[reason] += 1
         text = f"{self.name} runs on the host, not instruction by instruction: {reason}"
         count_host_fallback(self.name, text)
         return None

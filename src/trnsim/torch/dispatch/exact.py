@@ -184,7 +184,7 @@ def _leave_to_host(name: str, inputs: list[Tensor], reason: str) -> None:
     """
     from trnsim.torch.aten.decompositions import DECOMPOSITIONS  # noqa: PLC0415  likewise
 
-    mode.on_host[reason] += 1
+    mode.host_fallbacks[reason] += 1
     tensors = ", ".join(f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in inputs)
     similar_names = (
         ()
