@@ -1,6 +1,7 @@
 """The time of a layer on one rank, and its source.
 
-There are two kinds of source: a user's measured table, and formulas with few constants.
+A source is named "measured", for a user's table of times, or "few constants", for formulas whose
+few constants are fitted to published times.
 """
 
 from __future__ import annotations
@@ -18,33 +19,34 @@ from trnsim.workload.summary import PartSummary
 
 @dataclass(frozen=True)
 class LayerTime:
-    """The time of a part on one rank, without its exchanges.
+    """The time of one layer, embedding or head on one rank, without its exchanges.
 
     Attributes:
         time_s: median seconds.
-        parts_s: seconds by cause, which add up to `time_s`: "products", "weights" (time by
-            which reading all factors exceeds "products"), "KV", "elements", "scores", "fixed".
+        parts_s: seconds by cause, which add up to `time_s`: "products", "weights" (time that
+            reading the products' operands takes beyond "products"), "KV", "elements", "scores",
+            "fixed".
         spread: one sigma of the logarithm of (true / `time_s`).
-        source: "measured" or "few constants", with file or rows.
-        has_exchanges: whether `spread` covers the exchanges of the layer too.
+        source: "measured" or "few constants", with the file or the published rows.
+        covers_exchanges: whether `spread` covers the exchanges of the layer too.
     """
 
     time_s: float
     parts_s: Mapping[str, float]
     spread: float
     source: str
-    has_exchanges: bool = False
+    covers_exchanges: bool = False
 
 
 class LayerTimes(Protocol):
     """A source of times of layers."""
 
     def forward(self, summary: PartSummary, model_pass: Pass) -> LayerTime:
-        """The forward time of one layer of a summary in a pass."""
+        """The forward time in a pass of one of the equal layers that `summary` describes."""
         ...
 
     def backward(self, summary: PartSummary, model_pass: Pass) -> LayerTime:
-        """The time of both gradients of one layer of a summary."""
+        """The time of both gradients of one of the equal layers that `summary` describes."""
         ...
 
 
@@ -62,7 +64,7 @@ class SumErrors:
         If the spread of the layer covers its exchanges, they have no error of their own.
         """
         spread = math.hypot(layer.spread, more_spread)
-        if layer.has_exchanges:
+        if layer.covers_exchanges:
             self._add(layer.source, spread * (time_s + exchanged_s))
             return
         self._add(layer.source, spread * time_s)
@@ -89,7 +91,8 @@ class Sources:
     """The sources of the times of a plan, by phase."""
 
     def __init__(self) -> None:
-        self._shapes: dict[str, dict[str, dict[str, set[object]]]] = {}
+        # The shapes that a source answered, by phase, source and part.
+        self._answered: dict[str, dict[str, dict[str, set[object]]]] = {}
 
     def add(self, phase: str, part: str, source: str, shape: object = None) -> None:
         """Note that a part's time in a phase came from a source.
@@ -100,12 +103,12 @@ class Sources:
             source: the source of its `LayerTime`.
             shape: batch and lengths of the pass.
         """
-        parts = self._shapes.setdefault(phase, {}).setdefault(source, {})
+        parts = self._answered.setdefault(phase, {}).setdefault(source, {})
         parts.setdefault(part, set()).add(shape)
 
     def words(self) -> dict[str, str]:
         """The sources of each phase; if there are several, each with its parts."""
-        return {phase: _words(shapes) for phase, shapes in self._shapes.items()}
+        return {phase: _words(by_source) for phase, by_source in self._answered.items()}
 
 
 def _words(by_source: Mapping[str, Mapping[str, set[object]]]) -> str:

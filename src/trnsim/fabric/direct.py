@@ -1,6 +1,7 @@
 """Collectives for which AWS describes no algorithm: each transfer goes straight to its rank.
 
-Broadcast and reduce are composed of the described collectives. All of these are assumptions.
+All of these are assumptions. Broadcast and reduce are not here: `trnsim.fabric.choice` composes
+each of a collective of these and one that AWS describes.
 """
 
 from __future__ import annotations
