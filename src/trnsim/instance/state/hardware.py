@@ -1,8 +1,8 @@
 """Hardware faults of the emulated instance: injected faults, their counters and their log.
 
-A fault is a file in the folder `faults` of the state, written once. Counters count those files: an
-error of the hardware stays counted after the program that met it has ended, until `reset`. The file
-`neuron.log` has a line for each in the form of the driver's log, marked as emulated.
+A fault is a file in the folder `faults` of the state. Counters count those files: an error of the
+hardware stays counted after the program that met it has ended, until `reset`. The file `neuron.log`
+has a line for each in the form of the driver's log, marked as emulated.
 
 Source: aws-neuron-sdk neuron-runtime/nrt-troubleshoot.rst, Hardware Errors; the names of
 NEURON_HW_ERR are those of src/k8/neuron-problem-detector.
@@ -39,8 +39,9 @@ class FaultKind:
         status: the runtime's status with its number, or "" where programs go on.
         log_name: the name after NEURON_HW_ERR= in the driver's log.
         counter: the counter of neuron-monitor's hardware group that it adds to, or "".
-        execution: the status under which neuron-monitor counts an execution that it ends, or "".
-        error: the kind under which neuron-monitor counts its error.
+        execution: the status under which neuron-monitor counts an execution that the fault ends;
+            "" where programs go on.
+        error: the kind of error under which neuron-monitor counts the fault.
     """
 
     status: str
@@ -113,7 +114,8 @@ class StoredFault:
     def is_active(self) -> bool:
         """True if it affects its device now.
 
-        A fault with an end counts as over if it begins in the future: the clock was set back.
+        If its beginning lies in the future, the clock was set back: a fault with a duration then
+        counts as over.
         """
         if self.is_cleared:
             return False
@@ -221,13 +223,13 @@ def counters(faults: Iterable[StoredFault], devices: int) -> list[dict[str, int]
 def changed_ns(folder: Path) -> int:
     """Time in ns at which the folder of faults changed last; 0 without a folder."""
     try:
-        return os.stat(folder / FOLDER).st_mtime_ns  # noqa: PTH116  once a second, in each process
+        return os.stat(folder / FOLDER).st_mtime_ns  # noqa: PTH116  cheap: it is called every second
     except OSError:
         return 0
 
 
 def check_kind(name: str) -> None:
-    """Refuse a name of no kind of fault.
+    """Refuse a name that no kind of fault has.
 
     Raises:
         BadInput: `name` is not in `KINDS`.
