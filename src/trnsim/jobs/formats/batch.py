@@ -35,8 +35,8 @@ from trnsim.jobs.formats.container import (
 )
 from trnsim.jobs.formats.format import JobFormat
 from trnsim.jobs.formats.listing import Keys, indexed, item_count, named
-from trnsim.jobs.formats.meeting import with_head, without_head
 from trnsim.jobs.formats.refusal import UnsupportedField, check_expressible, check_ranks, in_units
+from trnsim.jobs.formats.rendezvous import with_head, without_head
 from trnsim.jobs.formats.writing import json_spec, with_kept, without_empty
 from trnsim.jobs.job import Job, Role
 from trnsim.jobs.parallelism import started_ranks

@@ -19,7 +19,6 @@ from trnsim.errors import BadInput
 from trnsim.jobs.formats.cloudformation import resources
 from trnsim.jobs.formats.format import JobFormat
 from trnsim.jobs.formats.listing import item_count, tagged_model, tags
-from trnsim.jobs.formats.meeting import with_head, without_head
 from trnsim.jobs.formats.refusal import (
     UnsupportedField,
     check_expressible,
@@ -27,6 +26,7 @@ from trnsim.jobs.formats.refusal import (
     common_value,
     in_units,
 )
+from trnsim.jobs.formats.rendezvous import with_head, without_head
 from trnsim.jobs.formats.sagemaker import (
     UNSUPPORTED_FIELDS,
     Keys,

@@ -1,8 +1,8 @@
-"""Commands of jobs on several nodes, whose ranks meet at the address in MASTER_ADDR.
+"""Commands of jobs on several nodes, whose ranks meet at the head: the node in MASTER_ADDR.
 
 Services start a command without a shell, so `$MASTER_ADDR` in its words is not replaced. A writer
-wraps such a command in a shell that sets the variable to the service's name of the first node, and
-a reader unwraps it.
+wraps such a command in a shell that sets the variable to the first node, in the spelling of the
+service, and a reader unwraps it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SHELL: Final = ("/bin/sh", "-c")
 
 
 def with_head(role: Role, address: str) -> tuple[str, ...]:
-    """The command of a role, run by a shell if it names the head of the job.
+    """The command of a role, run by a shell if it has `$MASTER_ADDR`.
 
     Args:
         role: the role.

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trnsim.jobs.formats.meeting import with_head, without_head
+from trnsim.jobs.formats.rendezvous import with_head, without_head
 from trnsim.jobs.job import Role
 
 HEAD = "${NOWHERE:-10.0.0.1}"
