@@ -98,9 +98,7 @@ class FewConstants:
             return layer_time
         host_s = _RESULT_BYTES * returned_elements(summary) / self.host_bytes_per_s
         parts = {**layer_time.parts_s, "host": host_s}
-        return LayerTime(
-            sum(parts.values()), parts, self.spread, self.source, covers_exchanges=True
-        )
+        return LayerTime(sum(parts.values()), parts, self.spread, self.source, has_exchanges=True)
 
     def backward(self, summary: PartSummary, model_pass: Pass) -> LayerTime:
         """The time of both gradients of one layer of a summary."""
@@ -148,9 +146,7 @@ class FewConstants:
             "scores": passes * self._scores_s(summary),
             "fixed": passes * self._halves(summary) * half_s,
         }
-        return LayerTime(
-            sum(parts.values()), parts, self.spread, self.source, covers_exchanges=True
-        )
+        return LayerTime(sum(parts.values()), parts, self.spread, self.source, has_exchanges=True)
 
 
 @dataclass(frozen=True)

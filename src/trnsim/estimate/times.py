@@ -28,14 +28,14 @@ class LayerTime:
             "fixed".
         spread: one sigma of the logarithm of (true / `time_s`).
         source: "measured" or "few constants", with the file or the published rows.
-        covers_exchanges: whether `spread` covers the exchanges of the layer too.
+        has_exchanges: whether `spread` covers the exchanges of the layer too.
     """
 
     time_s: float
     parts_s: Mapping[str, float]
     spread: float
     source: str
-    covers_exchanges: bool = False
+    has_exchanges: bool = False
 
 
 class LayerTimes(Protocol):
@@ -64,7 +64,7 @@ class SumErrors:
         If the spread of the layer covers its exchanges, they have no error of their own.
         """
         spread = math.hypot(layer.spread, more_spread)
-        if layer.covers_exchanges:
+        if layer.has_exchanges:
             self._add(layer.source, spread * (time_s + exchanged_s))
             return
         self._add(layer.source, spread * time_s)

@@ -148,7 +148,7 @@ def test_exchanges_err_with_layers_whose_rows_had_them_and_else_by_themselves():
 
         def forward(self, block, given):
             layer = few(machine("trn2")).forward(block, given)
-            return replace(layer, covers_exchanges=False, source="measured: a.csv")
+            return replace(layer, has_exchanges=False, source="measured: a.csv")
 
     together, apart = steps().decode(8, 1024), steps(times=Apart()).decode(8, 1024)
     assert "exchanges" not in together.errors_s
