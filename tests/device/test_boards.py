@@ -47,7 +47,7 @@ def met(*calls):
     def run(at):
         found[at] = calls[at]()
 
-    threads = [threading.Thread(target=run, args=(at,)) for at in range(len(calls))]
+    threads = [threading.Thread(target=run, args=(at,), daemon=True) for at in range(len(calls))]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -104,6 +104,13 @@ def test_a_rank_without_a_board_or_of_another_machine_is_left_to_the_store(store
     path, _ = store["test/board/0"].split()
     for address in (f"{path} {'0' * 32}", f"/proc/{os.getpid()}/fd/99999 {'0' * 32}", "junk"):
         assert boards._mapped(address) is None
+
+
+def test_a_pipe_at_the_address_is_no_board_and_does_not_block(tmp_path):
+    """On another machine the path may be that of a pipe, which opens when somebody writes."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert met(lambda: boards._mapped(f"{pipe} {'0' * 32}") is None) == [True]
 
 
 def test_a_group_with_a_rank_without_a_board_waits_for_no_other(store, monkeypatch):

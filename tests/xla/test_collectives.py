@@ -191,6 +191,13 @@ def test_arguments_that_fit_no_rank_are_named():
         xm.all_reduce("mean", value)
     with pytest.raises(ValueError, match=r"reduce_scatter of \[2\] along dimension 0 into 3 parts"):
         xm.reduce_scatter("sum", value, 1.0, 0, 3)
+    with pytest.raises(ValueError, match=r"into '1' parts, in a group of 1 ranks"):
+        xm.reduce_scatter("sum", value, 1.0, 0, "1")
+    for output in (5, [value]):
+        with pytest.raises(
+            ValueError, match=r"all_gather with an output of type (int|list); legal"
+        ):
+            xm.all_gather(value, output=output)
     with pytest.raises(ValueError, match=r"all_to_all .* as many parts as ranks"):
         xm.all_to_all(value, 0, 0, 2)
     with pytest.raises(ValueError, match="sends or receives twice"):

@@ -91,7 +91,7 @@ def _mapped(address: str) -> mmap | None:
     """The board at an address, if its mark is there: another machine has other files."""
     path, _, mark = address.partition(" ")
     with suppress(OSError, ValueError):
-        handle = os.open(path, os.O_RDONLY)
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         try:
             board = mmap(handle, _BYTES, access=ACCESS_READ)
         finally:

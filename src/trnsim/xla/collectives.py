@@ -281,21 +281,24 @@ def _outputs(kind: str, values: list[Any], output: Any) -> list[Any]:
     return output
 
 
-def _store_result(kind: str, output: Tensor | None, result: Tensor) -> Tensor:
+def _store_result(kind: str, output: Any, result: Tensor) -> Tensor:
     """`result`, in `output` where a program gives one.
 
     Raises:
-        CollectiveMisused: for an `output` of another shape, which a copy would repeat.
+        CollectiveMisused: for an `output` that is no tensor, or has another shape.
     """
     if output is None:
         return result
-    if output.shape != result.shape:
+    shape = list(output.shape) if isinstance(output, Tensor) else None
+    if shape != list(result.shape):
+        given = f"type {type(output).__name__}" if shape is None else f"shape {shape}"
         raise CollectiveMisused(
-            f"xm.{kind} with an output of shape {list(output.shape)}; legal: {list(result.shape)}",
-            fix="give an output of the result's shape, or leave it out",
+            f"xm.{kind} with an output of {given}; legal: {list(result.shape)}",
+            fix="give a tensor of the result's shape, or leave it out",
             line=program_line(),
         )
-    return output.copy_(result)
+    stored: Tensor = output.copy_(result)
+    return stored
 
 
 def reduce_scatter(
@@ -340,7 +343,7 @@ def _check_shards(kind: str, value: Tensor, dim: int, count: int, groups: Groups
     _require_dim(kind, value, dim)
     if count != group_size(groups) or value.shape[dim] % count:
         raise CollectiveMisused(
-            f"xm.{kind} of {list(value.shape)} along dimension {dim} into {count} parts, in a "
+            f"xm.{kind} of {list(value.shape)} along dimension {dim} into {count!r} parts, in a "
             f"group of {group_size(groups)} ranks; legal: as many parts as ranks, which divide it",
             fix="give the number of the group's ranks, and pad the tensor",
             line=program_line(),

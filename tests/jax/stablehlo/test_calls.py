@@ -101,3 +101,8 @@ def test_the_smallest_elements_are_refused_in_a_custom_call_too():
     np.testing.assert_array_equal(found, [[6, 5, 4]])
     with pytest.raises(NotModelled, match=r"mhlo\.topk of the smallest elements"):
         graph_of(parsed(text.replace("LARGEST", "false")))
+    for given in ('"false"', "1 : i64"):
+        with pytest.raises(NotModelled, match=r"mhlo\.topk with the attributes .*; legal: k = 3"):
+            graph_of(parsed(text.replace("LARGEST", given)))
+    with pytest.raises(NotModelled, match=r"mhlo\.topk with the attributes 5 : i64; legal"):
+        graph_of(parsed(text.replace("{k = 3 : i64, largest = LARGEST}", "5 : i64")))

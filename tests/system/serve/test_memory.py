@@ -59,5 +59,8 @@ def test_what_does_not_fit_is_told_by_what():
         r"  fix: lower --max-num-seqs or --max-model-len, or use --kv-cache-dtype fp8",
     ):
         replace(big, sequence_bytes=20.0 * 2**30).check(6, "GPU", "m")
-    with pytest.raises(OutOfMemory, match=r"fix: use more ranks or fewer bits a weight"):
+    with pytest.raises(
+        OutOfMemory,
+        match=r"fix: use more ranks or fewer bits a weight.* a larger type, or one with EFA",
+    ):
         replace(MEMORY, weights_bytes=95.0).check(1, "GPU", "m")

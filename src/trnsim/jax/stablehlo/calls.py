@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
+from jaxlib.mlir import ir
+
 from trnsim.errors import NotModelled
 from trnsim.graph.building.functions import FUNCTIONS
 from trnsim.graph.ops.calls import CustomCall
@@ -71,7 +73,14 @@ def mhlo_top_k(scope: Scope, op: Op) -> Any:
     attributes = op.attributes  # a custom call has those of the operation in one of its own
     if "mhlo.attributes" in attributes:
         attributes = attributes["mhlo.attributes"]
-    if "largest" in attributes and not attributes["largest"].value:
+    try:
+        is_largest = "largest" not in attributes or ir.BoolAttr(attributes["largest"]).value
+    except (TypeError, ValueError) as error:
+        raise NotModelled(
+            f"mhlo.topk with the attributes {attributes!s:.80}; legal: k = 3 : i64, largest = true",
+            fix="write jax.lax.top_k",
+        ) from error
+    if not is_largest:
         raise NotModelled("mhlo.topk of the smallest elements", fix="negate the operand")
     return top_k(scope, scope.value(op.operands[0]), mlir.shape_of(op.results[0].type)[-1])
 

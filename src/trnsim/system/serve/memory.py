@@ -77,7 +77,8 @@ class RankMemory:
         raise OutOfMemory(
             f"{model}: a {rank} needs {_gib(sum(parts.values()))} of HBM: {listed}; it has "
             f"{_gib(self.total_bytes)}, of which {self.utilization:.0%} may be used",
-            fix="use more ranks or fewer bits a weight: --tensor-parallel-size, --quantization"
+            fix="use more ranks or fewer bits a weight: --tensor-parallel-size, a larger type, or "
+            "one with EFA and --pipeline-parallel-size; --quantization"
             if is_weights
             else "lower --max-num-seqs or --max-model-len, or use --kv-cache-dtype fp8 or more "
             "ranks",

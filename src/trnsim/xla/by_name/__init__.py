@@ -143,8 +143,23 @@ def compile(  # noqa: A001  torch_xla's name
         num_different_graphs_allowed: most programs that the steps may have; None for any number.
 
     Raises:
-        CompileRefused: when a step breaks one of these limits, at its end.
+        CompileRefused: when a step breaks one of these limits, at its end; at once for an `f` that
+            is no function, or a number that is no whole number.
     """
+    if f is not None and not callable(f):  # pyright: ignore[reportUnnecessaryComparison]  of a user
+        raise CompileRefused(
+            f"torch_xla.compile of {f!r:.60}; legal: a function, or None for a context",
+            fix="torch_xla.compile(function), or with torch_xla.compile():",
+            line=program_line(),
+        )
+    most: Any = num_different_graphs_allowed
+    if most is not None and not isinstance(most, int):
+        raise CompileRefused(
+            f"torch_xla.compile with num_different_graphs_allowed={most!r:.60}; legal: a whole "
+            "number, or None for any number of programs",
+            fix="num_different_graphs_allowed=1",
+            line=program_line(),
+        )
     title = str(name or getattr(f, "__name__", "a step"))
     context = _limited_step(title, bool(full_graph), num_different_graphs_allowed, set())
     return context if f is None else context(f)

@@ -103,6 +103,16 @@ def test_a_compiled_function_keeps_its_limits():
         x.sum().item() / 0
 
 
+def test_compile_refuses_what_is_no_function_and_no_number_of_programs():
+    import torch_xla
+
+    with pytest.raises(RuntimeError, match=r"compile of 5; legal: a function, or None for"):
+        torch_xla.compile(5)
+    for number in ("2", [1], 1.5):
+        with pytest.raises(RuntimeError, match=r"num_different_graphs_allowed=.*; legal: a whole"):
+            torch_xla.compile(lambda x: x, num_different_graphs_allowed=number)
+
+
 def test_a_lone_rank_is_the_master_of_a_world_of_one():
     import torch_xla.core.xla_model as xm
 
