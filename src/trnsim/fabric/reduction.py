@@ -72,7 +72,7 @@ def _kangaring(group: RankGroup) -> Order:
 
 
 def _mesh(group: RankGroup) -> Order:
-    """Over the ranks of each chip, then over chips."""
+    """Sum over the ranks of each chip, then over chips."""
     chips = list(group.by_chip.values())
     if len(chips) == 1:
         return chips[0]
@@ -80,17 +80,17 @@ def _mesh(group: RankGroup) -> Order:
 
 
 def _chip_order(ranks: Sequence[int]) -> Order:
-    """The ranks of a chip at once; a single one has nothing to add."""
+    """Sum over the ranks of a chip at once; a single rank has nothing to add."""
     return tuple(ranks) if len(ranks) > 1 else ranks[0]
 
 
 def _at_once(group: RankGroup) -> Order:
-    """All ranks at once."""
+    """Sum over all ranks at once."""
     return group.ranks
 
 
 def _rdh(group: RankGroup) -> Order:
-    """Over the ranks of each chip, then with the neighbour along one axis after the other."""
+    """Sum over the ranks of each chip, then with the neighbour along one axis after the other."""
     inside: dict[tuple[int, int], Order] = {
         chip: _chip_order(ranks) for chip, ranks in group.by_chip.items()
     }
@@ -100,7 +100,7 @@ def _rdh(group: RankGroup) -> Order:
 
 
 def _hierarchical(group: RankGroup, kind: str, nbytes: float) -> Order:
-    """Over the ranks of each instance, then over those at the same place of each."""
+    """Sum over the ranks of each instance, then over ranks at the same place of all instances."""
     inside, between = hierarchical.stages(group)
     chosen = best_of("reduce_scatter", inside, nbytes).algorithm
     part = nbytes / inside[0].size

@@ -82,7 +82,7 @@ class Grid:
 
     @property
     def chip_bytes_per_s(self) -> float:
-        """Two links along each dimension of more than one chip."""
+        """Rate of all links of a chip: two along each dimension of more than one chip."""
         pairs = zip(self.sizes, self.rates, strict=True)
         return sum(2 * rate for size, rate in pairs if size > 1)
 
@@ -308,11 +308,15 @@ class Racks:
 
     @property
     def chip_bytes_per_s(self) -> float:
-        """To both switches and to every other rack."""
+        """Rate of all links of a chip: to both switches and to every other rack."""
         return self.server_rate + self.rack_rate + self.between_rate * (self.racks - 1)
 
     def route(self, source: int, target: int) -> Route:
-        """Through the nearest common switch, or over the connection between racks."""
+        """The route through the nearest switch that both chips share.
+
+        Between racks it goes to the chip at the target's place in the source's rack, and from there
+        over the direct connection.
+        """
         if source == target:
             return ()
         size = self.servers * self.per_server

@@ -202,7 +202,10 @@ def load(
 
 
 def call_python(op: Any, place: int) -> None:
-    """Make a custom call the call of a program's callback at that place."""
+    """Turn a custom call into a call of one of the program's Python callbacks.
+
+    `place` is the callback's index among them.
+    """
     from jaxlib.mlir import ir  # noqa: PLC0415  slow to import, and only compiling needs it
 
     with op.context:

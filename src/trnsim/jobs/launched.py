@@ -32,7 +32,7 @@ _FIX: Final = "name the world.json of a launch: trnsim launch --report DIR"
 
 @dataclass(frozen=True, kw_only=True)
 class _Rank(ForeignRecord):
-    """The fields of a rank of a report that its time needs."""
+    """What the time of a launch needs from one rank's entry in its report."""
 
     steps: int = between("steps", 0, 1e12)
     device_time_s: float = declared(help="time of its kernels in a step", unit="s", least=0)
@@ -41,7 +41,7 @@ class _Rank(ForeignRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class _World(ForeignRecord):
-    """The fields of a report of a launch that its time needs."""
+    """What the time of a launch needs from its report."""
 
     instance: str
     nodes: int = between("number of instances", 1, 1e6)

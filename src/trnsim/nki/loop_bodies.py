@@ -48,7 +48,7 @@ def check_turn(instruction: Instruction) -> None:
 
 
 def check_call(name: str, *operands: object) -> None:
-    """Refuse a call in a device loop's body that earlier turns have not had there.
+    """Refuse a call in a device loop's body that differs from the one of earlier turns.
 
     Operands that are numbers or tensors are those of Python, and compared; values of registers and
     scalars may differ.

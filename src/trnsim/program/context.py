@@ -167,7 +167,7 @@ class CoreContext:
         return is_complete and self.ordering == self.program.ordering
 
     def end(self) -> tuple[KernelRecord | None, KernelRecord | None]:
-        """The record that the finished run agreed with, and the record that it produced."""
+        """End a run: the earlier record that it agreed with, and its new one; each or None."""
         if self._follower is not None and not self.agreed_to_the_end():
             self._leave_record()
         recorder = self._recorder

@@ -43,9 +43,15 @@ class TrainingResult:
 
 
 def train(seed: int = 0, steps: int = 20, target: str = "trn2") -> TrainingResult:
-    """Train a small classifier on generated spirals, on the device and on the CPU, with AdamW.
+    """Train a small classifier of points on spirals, once on the device and once on the CPU.
 
-    On the device the model is compiled, by torch.compile; its time is that on the chip `target`.
+    Both runs start from the same model and use AdamW. On the device, torch.compile compiles the
+    model, and the result has the time of its graphs on a chip.
+
+    Args:
+        seed: seed of the points and of the initial model.
+        steps: number of training steps.
+        target: the chip whose time is given, such as "trn2".
     """
     with recording() as recorded:
         device = _losses(torch.device(DEVICE_TYPE), seed, steps)

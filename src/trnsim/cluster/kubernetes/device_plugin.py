@@ -347,9 +347,10 @@ class _ResourceServer:
         }
 
     def _mounts(self, own: Path) -> list[dict[str, Any]]:
-        """The container's own state, and in it, not to be written, what the instance's state has.
+        """Mounts of a container: its own state, and read-only in it files of the instance's state.
 
-        Faults strike programs in containers; the time of LISTENING says that a monitor reads.
+        So the instance's faults strike programs in the container, and they see by the time of the
+        file LISTENING that a monitor reads.
         """
         state = self._settings.state
         listen(state, 0.0)

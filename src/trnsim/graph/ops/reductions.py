@@ -53,7 +53,7 @@ class Reduce(Operation, kind=Kind.REDUCTION):
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
-        """Over the last dimensions, the first ones, and both ends."""
+        """Reductions over the last dimensions, the first ones, and both ends."""
         return tuple(
             Example(cls(op, dims), (TensorType((3, 4, 40), dtype),), (values,))
             for op in BODIES

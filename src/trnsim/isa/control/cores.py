@@ -168,7 +168,7 @@ class Sendrecv(CoreInstruction, engines=(Engine.dma, Engine.gpsimd)):
         return [(self.dst, flags)] if flags.any() else None
 
     def execute(self, machine: Machine) -> None:
-        """Bit for bit."""
+        """The values are copied bit for bit."""
         link = self._link(machine, int(self.send_to_rank), int(self.recv_from_rank))
         has_values = self.src.storage.data is not None
         sent = self.src.bits().copy() if has_values else np.empty(self.src.shape, np.void)

@@ -127,9 +127,9 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
         )
 
     def resolved(self) -> Instruction | None:
-        """The instruction with its scalar indices applied; then none is left that could be skipped.
+        """The instruction with its scalar indices applied.
 
-        So its oob_mode is error.
+        Its oob_mode is then error, as no index is left that could be skipped.
         """
         result = super().resolved()
         if isinstance(result, DmaTranspose) and result is not self:

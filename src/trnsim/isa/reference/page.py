@@ -370,7 +370,10 @@ def _short(value: object) -> str:
 
 
 def _facts(instances: Iterable[Instruction]) -> str:
-    """The facts that `cost` reads for these instances, with their kinds."""
+    """A table of the hardware facts on which the costs of these instructions rest.
+
+    It gives each fact's value on every core and the kind of its source; "" if there are none.
+    """
     used = sorted({name for i in instances for name in facts_read(i)})
     rows = [(f"`{name}`", *(_fact(core.facts()[name]) for core in cores())) for name in used]
     header = ("fact", *(core.name for core in cores()))

@@ -133,7 +133,10 @@ class Activation(Instruction, engines=(Engine.scalar,)):
         return run
 
     def batch_plan(self, core: NeuronCore) -> BatchPlan | None:
-        """As `plan`, for exact functions; a reduce_res has the sums of each tile."""
+        """As `plan`, for many tiles at once; only for exact functions.
+
+        Each tile's sums go to its own part of reduce_res.
+        """
         compute = self._float32_function()
         is_exact = self.op in EXACT_FUNCTIONS and core.does(REDUCE_RES_MAY_ALIAS)
         if compute is None or not is_exact or self._has_column_in_dst():

@@ -69,7 +69,11 @@ def _check_engine(instruction: Instruction, core: NeuronCore, has: Has) -> None:
 
 
 def _random_cost(core: NeuronCore, engine: Engine, elements: int) -> Cost:
-    """F cycles, F/4 on the Vector Engine of v4; on GpSimd 150 + F (assumed, as for iota)."""
+    """The cost of drawing `elements` random numbers per partition.
+
+    One cycle each, a quarter of one on the Vector Engine of v4. On GpSimd one cycle each after 150
+    cycles of overhead, which is assumed, as for iota.
+    """
     if engine is Engine.gpsimd:
         return lane_cost(core, engine, core.gpsimd_overhead_cycles + elements)
     return lane_cost(core, engine, elements / core.vector_random_values_per_cycle)

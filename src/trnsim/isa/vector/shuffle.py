@@ -95,7 +95,7 @@ class NcStreamShuffle(Instruction, engines=(Engine.vector,)):
         self._check_starts(core, ceil(max(n.D, n.S) / _QUADRANT_PARTITIONS))
 
     def execute(self, machine: Machine) -> None:
-        """Bit for bit."""
+        """The values are copied bit for bit."""
         del machine
         route = self._route()
         assert route is not None  # noqa: S101  ensured by `check`

@@ -277,7 +277,10 @@ class _SharedInputs:
         self.outer: list[Entry] = [*map(scope.entry, self._ssas), *self._constants]
 
     def inputs(self, part: _BlockGraph) -> list[Value]:
-        """A part's inputs for all values that any part reads from outside."""
+        """Inputs of one part for the outer values of all parts, so that all parts take the same.
+
+        An outer value that this part does not read becomes an input that it does not use.
+        """
         graph, inputs = part.scope.graph, list[Value]()
         numbers = {id(array): number for number, array in part.constants.items()}
         values = {value.number: value for value in graph.inputs}

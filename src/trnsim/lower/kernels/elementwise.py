@@ -312,14 +312,14 @@ def _reduce_precision(node: Node, into: Into, tile: Tensor) -> Tensor:
 
 @on_tiles(bits.Not)
 def _not(node: Node, into: Into, tile: Tensor) -> Tensor:
-    """The complement of booleans; that of integers is in `integers`."""
+    """The negation of booleans; module `integers` inverts the bits of integers."""
     del node
     return alu(nl.equal, tile, 0.0, into)
 
 
 @on_tiles(bits.And, bits.Or, bits.Xor)
 def _logic(node: Node, into: Into, left: Operand, right: Operand) -> Tensor:
-    """The logic of booleans; that of integers is in `integers`."""
+    """And, or, and exclusive or of booleans; module `integers` has those of integers' bits."""
     return alu(_LOGICAL[type(node.operation)], left, right, into)
 
 

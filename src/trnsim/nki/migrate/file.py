@@ -152,7 +152,7 @@ class SourceFile:
     # Tensors
 
     def tensor(self, node: ast.AST | None) -> TensorText:
-        """Facts of the tensor that an expression gives."""
+        """What the source tells of the tensor to which an expression evaluates."""
         if isinstance(node, ast.Name):
             return self._named(node)
         if isinstance(node, ast.Subscript):
@@ -178,7 +178,7 @@ class SourceFile:
         return None
 
     def _named(self, node: ast.Name) -> TensorText:
-        """Facts of the tensor that a name holds in its function or an enclosing one."""
+        """What the source tells of the tensor that a name holds, here or in an outer function."""
         function: Function | None = self.function_of(node)
         while function is not None:
             key = function, node.id
@@ -226,7 +226,7 @@ class SourceFile:
         return values
 
     def _made(self, node: ast.Call) -> TensorText:
-        """Facts of the tensor that a call such as nl.ndarray allocates."""
+        """What the source tells of the tensor that a call such as nl.ndarray allocates."""
         position = _MAKERS[self.short(node.func)]
         buffer = argument(node, position + 1, "buffer")
         shape = argument(node, 0, "shape")
@@ -253,7 +253,7 @@ class SourceFile:
         return self.short(node)
 
     def _part(self, node: ast.Subscript) -> TensorText:
-        """Facts of an indexed tensor."""
+        """What the source tells of the part of a tensor that an index selects."""
         base = self.tensor(node.value)
         indices = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         slices = [each for each in indices if isinstance(each, ast.Slice)]

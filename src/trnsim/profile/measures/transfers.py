@@ -102,7 +102,9 @@ def transfers(timeline: Timeline) -> Transfers:
 
 
 def _queue_name(checked: Checked, queue_type: str) -> str:
-    """Neuron's name of a queue: q, the triggering engine, the type ("qSyncDynamicHW").
+    """The name that Neuron's profiles give the queue of a transfer, such as "qSyncDynamicHW".
+
+    It is the letter q, the engine that triggers the transfer, and a suffix of the queue's type.
 
     Source of "SpillReload0": fused_mamba.rst; profile-schema-reference.rst, queue_name.
     """

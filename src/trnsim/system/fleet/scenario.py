@@ -212,9 +212,10 @@ _LEAST_NORMAL_MEAN: Final = 500.0
 
 
 def spares_for(ultraservers: int, repair_share: float) -> int:
-    """90th percentile of the UltraServers under repair at once, by Poisson's distribution.
+    """Spare UltraServers that are enough 90 % of the time.
 
-    At most all but one.
+    It is the 90th percentile of the number under repair at once, by Poisson's distribution; one
+    UltraServer is never a spare.
 
     Args:
         ultraservers: number of UltraServers.

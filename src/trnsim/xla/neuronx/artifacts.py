@@ -56,7 +56,7 @@ class HloArtifacts(SimpleNamespace):
 
 @dataclass
 class NeffArtifacts:
-    """A compiled program."""
+    """The result of compiling a traced graph: the name of the program's file (a NEFF)."""
 
     neff_filename: str
 

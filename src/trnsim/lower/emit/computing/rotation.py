@@ -71,7 +71,10 @@ def _can_rotate(place: TensorPlace, frame: Frame, last: int) -> bool:
 
 
 class PendingRotation(PendingResult):
-    """A rotation that waits for its reader: each block times the matrix that exchanges halves."""
+    """A rotation that is computed when its result is read.
+
+    Each block is multiplied by a matrix that exchanges its halves.
+    """
 
     name = "rotate"
 

@@ -175,7 +175,7 @@ class PendingConvolution(PendingResult):
         self._bands = [self.image.band(part, taps) for part in seen_boxes]
 
     def tile(self, span: TileSpan) -> Tensor:
-        """The sums of a span of one block, in PSUM."""
+        """A new tile in PSUM: the convolution's results for a span of columns of one block."""
         sums = new((span.partitions, 1, span.columns), nl.float32, nl.psum)
         at = 0
         for part in window_boxes(self.grid.window_counts, span.start, span.columns):
