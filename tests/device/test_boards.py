@@ -42,65 +42,65 @@ def pair(store):
 
 def met(*calls):
     """What each call returns, all at once in threads."""
-    found = [None] * len(calls)
+    results = [None] * len(calls)
 
     def run(at):
-        found[at] = calls[at]()
+        results[at] = calls[at]()
 
     threads = [threading.Thread(target=run, args=(at,), daemon=True) for at in range(len(calls))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(20)
-    return found
+    return results
 
 
 def test_ranks_that_show_the_same_meet_and_ask_the_store_once(store):
-    one, other = pair(store)
+    first, second = pair(store)
     for number in range(50):
         texts = [
             lambda each=each, n=number: each.meet("0", (0, 1), n, f"{n}", 5)
-            for each in (one, other)
+            for each in (first, second)
         ]
         assert met(*texts) == [True, True]
     assert store.reads == 2
 
 
 def test_a_rank_that_comes_late_is_waited_for(store):
-    one, other = pair(store)
+    first, second = pair(store)
 
     def late():
         time.sleep(0.05)
-        return other.meet("0", (0, 1), 0, "a", 5)
+        return second.meet("0", (0, 1), 0, "a", 5)
 
-    assert met(lambda: one.meet("0", (0, 1), 0, "a", 5), late) == [True, True]
+    assert met(lambda: first.meet("0", (0, 1), 0, "a", 5), late) == [True, True]
 
 
 def test_another_text_of_the_same_number_ends_the_wait_at_once(store):
-    one, other = pair(store)
+    first, second = pair(store)
     begun_s = time.monotonic()
     assert met(
-        lambda: one.meet("0", (0, 1), 0, "a", 20), lambda: other.meet("0", (0, 1), 0, "b", 20)
+        lambda: first.meet("0", (0, 1), 0, "a", 20), lambda: second.meet("0", (0, 1), 0, "b", 20)
     ) == [False, False]
     assert time.monotonic() - begun_s < 10
 
 
 @pytest.mark.parametrize("shown", [("0", 0, "a"), ("0", 2, "a"), ("1", 1, "a"), None])
 def test_another_number_or_group_and_silence_are_waited_for_in_vain(store, shown):
-    one, other = pair(store)
+    first, second = pair(store)
     if shown is not None:
         group, number, text = shown
-        other.meet(group, (0, 1), number, text, 0)
-    assert not one.meet("0", (0, 1), 1, "a", 0.01)
+        second.meet(group, (0, 1), number, text, 0)
+    assert not first.meet("0", (0, 1), 1, "a", 0.01)
 
 
 def test_a_rank_without_a_board_or_of_another_machine_is_left_to_the_store(store, monkeypatch):
-    one = Boards(store, 0, "test")
-    assert not one.meet("0", (0, 1), 0, "a", 5)  # it has not begun
+    first = Boards(store, 0, "test")
+    assert not first.meet("0", (0, 1), 0, "a", 5)  # it has not begun
     monkeypatch.delattr(os, "memfd_create")
     without = Boards(store, 1, "test")
     assert not without.meet("0", (0, 1), 0, "a", 5)
-    assert not one.meet("0", (0, 1), 1, "a", 5)
+    assert not first.meet("0", (0, 1), 1, "a", 5)
     path, _ = store["test/board/0"].split()
     for address in (f"{path} {'0' * 32}", f"/proc/{os.getpid()}/fd/99999 {'0' * 32}", "junk"):
         assert boards._mapped(address) is None
@@ -114,33 +114,33 @@ def test_a_pipe_at_the_address_is_no_board_and_does_not_block(tmp_path):
 
 
 def test_a_group_with_a_rank_without_a_board_waits_for_no_other(store, monkeypatch):
-    one, _ = pair(store)
+    first, _ = pair(store)
     monkeypatch.delattr(os, "memfd_create")
     Boards(store, 2, "test")
     begun_s = time.monotonic()
-    assert not one.meet("0", (0, 1, 2), 0, "a", 20)
+    assert not first.meet("0", (0, 1, 2), 0, "a", 20)
     assert time.monotonic() - begun_s < 10
 
 
 def test_a_rank_in_another_process_is_met(store):
-    one = Boards(store, 0, "test")
+    first = Boards(store, 0, "test")
     ready, begin = os.pipe()
     child = os.fork()
     if child == 0:
         try:
-            other = Boards(store, 1, "test")
+            second = Boards(store, 1, "test")
             os.write(begin, store["test/board/1"].encode())
-            os._exit(0 if other.meet("0", (0, 1), 0, "a", 20) else 1)
+            os._exit(0 if second.meet("0", (0, 1), 0, "a", 20) else 1)
         finally:
             os._exit(2)
     store.set("test/board/1", os.read(ready, 1000).decode())
-    assert one.meet("0", (0, 1), 0, "a", 20)
+    assert first.meet("0", (0, 1), 0, "a", 20)
     assert os.waitpid(child, 0)[1] == 0
 
 
 def test_a_board_that_is_forgotten_leaves_no_file_open(store):
     before = open_files()
-    one = Boards(store, 0, "test")
+    first = Boards(store, 0, "test")
     assert open_files() > before
-    del one
+    del first
     assert open_files() == before
