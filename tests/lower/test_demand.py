@@ -294,3 +294,20 @@ def test_branches_need_what_one_of_them_reads():
     results = graph.apply_to_all(If((carried(True), carried(True))), [chosen, *inputs])
     graph.outputs = [results[0]]
     assert [needed(graph, value).any() for value in (chosen, *inputs)] == [True, True, False, False]
+
+
+def test_a_loop_needs_what_reaches_a_result_after_several_turns():
+    body, condition, graph = Graph(), Graph(), Graph()
+    rows = [body.input((3,), "float32") for _ in range(5)]
+    count = body.input((), "int32")
+    one_more = body.elementwise("add", count, 1.0, dtype="int32")
+    body.outputs = [*rows[1:4], rows[3], rows[4], one_more]
+    for value in body.inputs:
+        condition.input(value.shape, value.dtype)
+    is_less = condition.elementwise(
+        "compare", condition.inputs[-1], 5.0, dtype="bool", direction="LT"
+    )
+    condition.outputs = [is_less]
+    inputs = [graph.input(value.shape, value.dtype) for value in body.inputs]
+    graph.outputs = [graph.apply_to_all(While(condition, body, 5), inputs)[0]]
+    assert [needed(graph, value).any() for value in inputs] == [True] * 4 + [False, True]

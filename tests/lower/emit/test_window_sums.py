@@ -49,6 +49,21 @@ def test_other_sums_are_added_as_they_are(given):
     assert total.number not in GraphFacts(graph).window_sums.parts
 
 
+@pytest.mark.parametrize("widened", [1, 2])
+def test_sums_in_another_dtype_than_their_images_are_added_as_they_are(widened):
+    graph = Graph()
+    x = graph.input((2, 3, 4, 5), "bfloat16")
+    total, *others = (
+        graph.pad(graph.elementwise("multiply", x, k), (0, 0, 1, 1), (0, 0, 1, 1))
+        for k in (2.0, 3.0, 4.0)
+    )
+    for number, part in enumerate(others, 1):
+        dtype = "float32" if number >= widened else "bfloat16"
+        total = graph.elementwise("add", total, part, dtype=dtype)
+    graph.outputs = [total]
+    assert total.number not in GraphFacts(graph).window_sums.parts
+
+
 def test_padded_truth_values_are_no_images():
     graph = Graph()
     x = graph.input((1, 2, 3, 3), "int32")

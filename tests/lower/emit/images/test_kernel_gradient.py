@@ -113,3 +113,134 @@ def test_a_gradient_takes_little_more_than_its_products_and_bytes(image, kernels
         bytes_s = nbytes / float(core.dma_bytes_per_s)
         time_s = compile(graph, target=target).device_time_s
         assert time_s <= 2.5 * (product_s + copy_s + bytes_s) + 40e-6
+
+
+def convolved(x, w, operation):
+    """The windows of images by kernels in float64, tap by tap."""
+    x, w = x.astype(np.float64), w.astype(np.float64)
+    sizes = [(n - 1) * (gap + 1) + 1 for n, gap in zip(x.shape[2:], operation.gaps, strict=True)]
+    wide = np.zeros((*x.shape[:2], *sizes))
+    wide[(..., *(slice(None, None, gap + 1) for gap in operation.gaps))] = x
+    sides = zip(operation.low, operation.high, strict=True)
+    wide = np.pad(wide, ((0, 0), (0, 0), *sides))
+    w = np.flip(w, (2, 3)) if operation.is_reversed else w
+    high, wide_count = (n - k + 1 for n, k in zip(wide.shape[2:], w.shape[2:], strict=True))
+    found = []
+    for images, kernels in zip(
+        np.split(wide, operation.groups, 1), np.split(w, operation.groups), strict=True
+    ):
+        found.append(
+            sum(
+                np.einsum("nchw,oc->nohw", images[..., y : y + high, x : x + wide_count], tap)
+                for y, x in np.ndindex(*w.shape[2:])
+                for tap in [kernels[:, :, y, x]]
+            )
+        )
+    return np.concatenate(found, 1)
+
+
+STILL, ONES, AROUND = (0, 0), (1, 1), (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("image", "kernel", "operation", "is_gradient"),
+    [
+        ((3, 4, 8, 7), (5, 4, 8, 7), Convolution(ONES, AROUND, AROUND, STILL, ONES), True),
+        (
+            (3, 4, 8, 7),
+            (5, 4, 8, 7),
+            Convolution(ONES, AROUND, AROUND, STILL, ONES, 1, True),
+            False,
+        ),
+        ((3, 4, 8, 7), (6, 2, 8, 7), Convolution(ONES, AROUND, AROUND, STILL, ONES, 2), False),
+        ((3, 4, 5, 7), (5, 4, 8, 7), Convolution(ONES, AROUND, AROUND, (1, 0), ONES), False),
+        ((3, 4, 20, 15), (5, 4, 8, 7), Convolution(ONES, STILL, STILL, STILL, ONES), True),
+        ((3, 4, 20, 16), (5, 4, 8, 7), Convolution(ONES, STILL, STILL, STILL, ONES), False),
+    ],
+    ids=["plain", "reversed", "groups", "gaps", "117 windows", "130 windows"],
+)
+def test_only_a_plain_convolution_of_few_windows_is_a_gradient(
+    image, kernel, operation, is_gradient
+):
+    graph = Graph()
+    graph.outputs = [graph.apply(operation, *(graph.input(s, "float32") for s in (image, kernel)))]
+    assert is_kernel_gradient(graph.nodes[-1]) == is_gradient
+    rng = np.random.default_rng(1)
+    x, w = (rng.standard_normal(shape).astype(np.float32) for shape in (image, kernel))
+    (found,) = evaluate_program(graph, [x, w])
+    np.testing.assert_allclose(found, convolved(x, w, operation), rtol=1e-4, atol=1e-4)
+
+
+SWAPS = {
+    "of all dimensions": (
+        lambda g, v: g.transpose(v, (1, 0, 3, 2)),
+        lambda a: a.swapaxes(0, 1).swapaxes(2, 3),
+    ),
+    "of images and channels": (
+        lambda g, v: g.transpose(v, (1, 0, 2, 3)),
+        lambda a: a.swapaxes(0, 1),
+    ),
+    "a reshape": (lambda g, v: g.reshape(v, (3, 4, 5, 5)), lambda a: a.reshape(3, 4, 5, 5)),
+}
+
+
+@pytest.mark.parametrize("swap", SWAPS)
+def test_operands_that_look_like_exchanged_images_and_channels(swap):
+    in_graph, in_numpy = SWAPS[swap]
+    graph = Graph()
+    x, w = graph.input((4, 3, 5, 5), "float32"), graph.input((4, 3, 5, 5), "float32")
+    operation = Convolution(ONES, AROUND, AROUND, STILL, ONES)
+    graph.outputs = [graph.apply(operation, in_graph(graph, x), in_graph(graph, w))]
+    assert is_kernel_gradient(graph.nodes[-1])
+    rng = np.random.default_rng(2)
+    arrays = [rng.standard_normal((4, 3, 5, 5)).astype(np.float32) for _ in range(2)]
+    expected = convolved(*map(in_numpy, arrays), operation)
+    (found,) = evaluate_program(graph, arrays)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+READERS = {
+    "an integer": (
+        lambda g, v: [g.elementwise("convert", v, dtype="int32")],
+        lambda a: [np.trunc(a)],
+    ),
+    "a slice": (lambda g, v: [g.slice(v, (1, 0, 0, 1), (2, 5, 3, 2))], lambda a: [a[1:, :, :, 1:]]),
+    "a sum of copies": (
+        lambda g, v: [
+            g.reduce("add", g.broadcast_in_dim(v, (2, *v.shape), (1, 2, 3, 4)), (0, 1, 2))
+        ],
+        lambda a: [2 * a.sum((0, 1))],
+    ),
+    "two": (
+        lambda g, v: [g.elementwise("convert", v, dtype="bfloat16"), g.elementwise("negate", v)],
+        lambda a: [a, -a],
+    ),
+    "an output and a conversion": (
+        lambda g, v: [v, g.elementwise("convert", v, dtype="bfloat16")],
+        lambda a: [a, a],
+    ),
+    "a transpose of two readers": (
+        lambda g, v: [v, g.transpose(v, (3, 1, 0, 2))],
+        lambda a: [a, a.transpose(3, 1, 0, 2)],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_each_reader_of_a_gradient_has_its_values(kind):
+    in_graph, in_numpy = READERS[kind]
+    graph = Graph()
+    x, w = graph.input((3, 4, 8, 7), "float32"), graph.input((5, 4, 8, 7), "float32")
+    operation = Convolution(ONES, AROUND, AROUND, STILL, ONES)
+    sums = graph.apply(operation, x, w)
+    assert is_kernel_gradient(graph.nodes[-1])
+    graph.outputs = in_graph(graph, sums)
+    rng = np.random.default_rng(3)
+    arrays = [rng.standard_normal(value.shape).astype(np.float32) for value in (x, w)]
+    expected = in_numpy(convolved(*arrays, operation))
+    for value, ours, theirs in zip(
+        graph.outputs, evaluate_program(graph, arrays), expected, strict=True
+    ):
+        rate = 1e-4 if value.dtype == "float32" else 5e-3
+        within = 0 if value.dtype == "int32" else rate
+        np.testing.assert_allclose(np.asarray(ours, float), theirs, rtol=within, atol=within)

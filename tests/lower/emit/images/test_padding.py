@@ -138,3 +138,68 @@ def test_windows_over_images_in_hbm_are_loaded_with_what_lies_between(target):
     found = evaluate_program(small.graph, [array])
     np.testing.assert_array_equal(found[0], np.maximum(seen[0], seen[1]))
     np.testing.assert_array_equal(found[1], -seen[2])
+
+
+def numpy_padded(array, low, high, interior, number):
+    """An array with elements put between, and then added or removed at both ends."""
+    sizes = [(n - 1) * (gap + 1) + 1 for n, gap in zip(array.shape, interior, strict=True)]
+    wide = np.full(sizes, number)
+    wide[tuple(slice(None, None, gap + 1) for gap in interior)] = array
+    added = [(max(a, 0), max(b, 0)) for a, b in zip(low, high, strict=True)]
+    wide = np.pad(wide, added, constant_values=number)
+    return wide[
+        tuple(
+            slice(max(-a, 0), n - max(-b, 0)) for a, b, n in zip(low, high, wide.shape, strict=True)
+        )
+    ]
+
+
+PADS = {
+    "between": ((0, 0, 1, 2), (0, 0, 0, 3), (0, 0, 1, 2)),
+    "cut between": ((0, 0, -3, -4), (0, 0, 2, -1), (0, 0, 1, 2)),
+    "nothing is kept": ((0, 0, -9, 0), (0, 0, 14, 1), (0, 0, 0, 0)),
+    "no column is kept": ((0, 0, 1, 11), (0, 0, 0, -10), (0, 0, 0, 0)),
+    "images too": ((1, 0, 1, 0), (2, 0, 0, 1), (0, 0, 0, 0)),
+    "channels too": ((0, 1, 1, 0), (0, 2, 0, 1), (0, 1, 0, 0)),
+    "more than SBUF holds": ((0, 0, 150, 151), (0, 0, 152, 150), (0, 0, 0, 0)),
+}
+
+
+@pytest.mark.parametrize("is_output", [False, True])
+@pytest.mark.parametrize("case", PADS)
+def test_padded_results_have_each_element_in_its_place(case, is_output):
+    build = Build()
+    graph = build.graph
+    x, w = graph.input((2, 5, 7, 9), "float32"), graph.input((3, 5, 1, 1), "float32")
+    sums = graph.apply(Convolution((1, 1), (0, 0), (0, 0), (0, 0), (1, 1)), x, w)
+    padded = graph.pad(sums, *PADS[case], number=-2.5)
+    part = tuple(max(n - 1, 1) for n in padded.shape)
+    graph.outputs = [build.ew("negate", graph.slice(padded, (0,) * 4, part))]
+    graph.outputs += [padded] if is_output else []
+    arrays = arrays_of(graph)
+    product = np.einsum("nchw,oc->nohw", arrays[0].astype(np.float64), arrays[1][:, :, 0, 0])
+    whole = numpy_padded(product, *PADS[case], -2.5)
+    found = evaluate_program(graph, arrays)
+    expected = [-whole[tuple(slice(n) for n in part)], whole][: len(found)]
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("case", ["between", "cut between", "nothing is kept", "no column is kept"])
+def test_a_sum_of_images_that_padding_cuts(case):
+    build = Build()
+    graph = build.graph
+    x = graph.input((3, 5, 7, 9), "float32")
+    pads = [PADS[case], ((0, 0, 2, 1), (0, 0, 0, 0), (0, 0, 0, 0))]
+    size = numpy_padded(np.zeros(x.shape), *pads[0], 0.0).shape
+    rest = tuple(a - b - c for a, b, c in zip(size, x.shape, pads[1][0], strict=True))
+    pads[1] = pads[1][0], rest, pads[1][2]
+    total = build.ew("add", *(graph.pad(build.ew("multiply", x, k), *p) for k, p in zip((2.0, 3.0), pads, strict=True)))  # fmt: skip  # noqa: E501
+    graph.outputs = [total]
+    (array,) = arrays_of(graph)
+    expected = sum(
+        k * numpy_padded(array.astype(np.float64), *p, 0.0)
+        for k, p in zip((2, 3), pads, strict=True)
+    )
+    (found,) = evaluate_program(graph, [array])
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
