@@ -196,6 +196,15 @@ def test_images_beyond_a_band_pass_in_bands_of_rows(image, kernel, operation):
     assert np.array_equal(found, graph.reference(arrays)[0])  # whole numbers add up exactly
 
 
+def test_images_of_few_windows_pass_one_by_one_if_two_are_larger_than_sbuf_holds():
+    operation = attributes(2, dilations=(200, 150))
+    graph, weights = graph_of(operation, (2, 4, 210, 160), (6, 4, 2, 2), "float32")
+    arrays = [np.rint(4 * one).astype(np.float32) for one in arrays_of(graph)]
+    (found,) = evaluate_program(graph, arrays, "trn1", weights)
+    assert np.array_equal(found, convolved(*arrays, operation))  # whole numbers add up exactly
+    assert not compile(graph, "trn1", weights=weights).notes
+
+
 @pytest.mark.parametrize("is_reversed", [False, True])
 @pytest.mark.parametrize("image", [(1, 20, 7, 9), (3, 140, 4, 5)])
 def test_kernels_that_are_no_weights_turn_on_the_chip(image, is_reversed):

@@ -30,6 +30,8 @@ from trnsim.nki import language as nl
 
 _BAND_BYTES: Final = 32 * 1024
 """Bytes of a partition for a band of the padded image; the next band loads meanwhile."""
+_MOST_BAND_BYTES: Final = 96 * 1024
+"""Bytes of a partition for the bands of several images whose windows share a bank, at most."""
 _PANELS_BYTES: Final = 32 * 1024
 """Bytes of a partition for kernels that stay in SBUF while bands pass."""
 _FP32_PASSES: Final = 4
@@ -141,7 +143,8 @@ class PendingConvolution(PendingResult):
         if rows * columns > BANK:
             pieces = ceil(rows / (BANK // columns))
             return ceil(rows / pieces) * columns
-        return BANK // (rows * columns) * rows * columns
+        images = min(BANK // (rows * columns), _MOST_BAND_BYTES // self._image_bytes())
+        return max(images, 1) * rows * columns
 
     def chunk_columns(self) -> int:
         """The columns of the result whose windows are in SBUF at once."""
@@ -149,15 +152,23 @@ class PendingConvolution(PendingResult):
             return int(self.frame.columns)
         grid, row_bytes = self.grid, self.image.row_bytes
         rows, columns = grid.window_counts
-        step = grid.gaps[0] + 1 if self.gaps is not None else 1
-        images = _BAND_BYTES // (ceil(grid.reach(0, rows) / step) * row_bytes)
+        images = _BAND_BYTES // self._image_bytes()
         if images:
             images_at_once = max(self.span_columns() // (rows * columns), 1)
             return max(images // images_at_once, 1) * images_at_once * rows * columns
-        max_rows = _BAND_BYTES // row_bytes * step
+        max_rows = _BAND_BYTES // row_bytes * self._row_step()
         fitting = max((max_rows - grid.reach(0, 1)) // grid.strides[0] + 1, 1)
         rows_at_once = max(self.span_columns() // columns, 1)
         return max(fitting // rows_at_once, 1) * rows_at_once * columns
+
+    def _row_step(self) -> int:
+        """Rows of the padded images for each that a band holds: gaps are left out."""
+        return self.grid.gaps[0] + 1 if self.gaps is not None else 1
+
+    def _image_bytes(self) -> int:
+        """Bytes of a partition for the band under all windows of an image."""
+        rows = ceil(self.grid.reach(0, self.grid.window_counts[0]) / self._row_step())
+        return rows * self.image.row_bytes
 
     def _has_single_taps(self) -> bool:
         """True if each tap is a product of its own."""
