@@ -37,7 +37,9 @@ def test_a_register_reads_as_an_integer():
         bool(register == 7.0)
     with pytest.raises(IllegalInstruction, match="__divmod__ of a register; legal: "):
         divmod(register, 2)
-    assert repr(register) == "VirtualRegister(7)"
+    assert repr(register) == f"{register}" == "VirtualRegister(7)"
+    with pytest.raises(IllegalInstruction, match="an f-string with the format '03d'; legal: "):
+        f"{register:03d}"
     assert {register: 1}[register] == 1
 
 

@@ -191,6 +191,16 @@ class VirtualRegister:
             self._on_read()
         return f"VirtualRegister({self._state})"
 
+    def __format__(self, spec: str) -> str:
+        """The register in words, in an f-string; a format of numbers is refused.
+
+        Raises:
+            IllegalInstruction: for a format.
+        """
+        if spec:
+            _refuse(f"an f-string with the format {spec!r}")
+        return repr(self)
+
 
 def _operator(name: str) -> Callable[[VirtualRegister, Any], VirtualRegister]:
     """The method `name`, such as ``__radd__``: arithmetic of a register that makes a new one."""
