@@ -12,13 +12,14 @@ from trnsim.compiler.patterns.merge import COMMON_SUBEXPRESSION
 from trnsim.graph import Graph
 from trnsim.graph.rewriting import rewrite_graph
 from trnsim.lower.patterns.contractions import SPLIT_CONTRACTION
+from trnsim.lower.patterns.convolutions import SINGLE_WINDOW, VOLUME
 
 
 def prepare_graph(
     graph: Graph, weights: Collection[int], flags: Flags | None = None
 ) -> HoistedGraph:
-    """A graph with attention recognized, casts, large products in parts, and weights hoisted."""
-    rewritten_graph = rewrite_graph(graph, [ATTENTION])
+    """A graph with patterns of whole operations replaced, casts, and weights hoisted."""
+    rewritten_graph = rewrite_graph(graph, [ATTENTION, SINGLE_WINDOW, VOLUME])
     if rewritten_graph is not graph:
         rewritten_graph.prune()
     rewritten_graph = rewrite_graph(

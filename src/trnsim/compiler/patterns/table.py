@@ -10,11 +10,14 @@ from trnsim.compiler.patterns.merge import COMMON_SUBEXPRESSION
 from trnsim.graph.rewriting import Pattern
 from trnsim.lower.legalize import legal_patterns
 from trnsim.lower.patterns.contractions import SPLIT_CONTRACTION
+from trnsim.lower.patterns.convolutions import SINGLE_WINDOW, VOLUME
 from trnsim.lower.patterns.enlarging import ENLARGING
 from trnsim.lower.patterns.rotation import ROTATION
 
 PATTERNS: Final[tuple[Pattern, ...]] = (
     ATTENTION,
+    SINGLE_WINDOW,
+    VOLUME,
     COMMON_SUBEXPRESSION,
     SPLIT_CONTRACTION,
     AHEAD,

@@ -19,9 +19,9 @@ def convolve_taps(b: Build, taps: Sequence[Value], weight: Value, groups: int) -
     batch, channels, *places = taps[0].shape
     if groups == channels == weight.shape[0]:
         return _channel_by_channel(b, taps, weight)
-    rows = weight_matrix(b, weight, groups)
+    rows = _weight_matrix(b, weight, groups)
     convolved = b.graph.dot_general(rows, join_taps(b, taps, groups), (2, 1), "float32")
-    return batch_first(b, convolved, batch, places)
+    return _batch_first(b, convolved, batch, places)
 
 
 def join_taps(b: Build, taps: Sequence[Value], groups: int) -> Value:
@@ -34,14 +34,14 @@ def join_taps(b: Build, taps: Sequence[Value], groups: int) -> Value:
     return b.graph.reshape(columns, (groups, channels // groups * len(rows), flat))
 
 
-def batch_first(b: Build, x: Value, batch: int, places: Sequence[int]) -> Value:
+def _batch_first(b: Build, x: Value, batch: int, places: Sequence[int]) -> Value:
     """``[N, C, *places]`` of ``[groups, C / groups, N * places]``."""
     channels = x.shape[0] * x.shape[1]
     image = b.graph.reshape(x, (channels, batch, *places))
     return b.graph.transpose(image, (1, 0, *range(2, len(places) + 2)))
 
 
-def weight_matrix(b: Build, weight: Value, groups: int) -> Value:
+def _weight_matrix(b: Build, weight: Value, groups: int) -> Value:
     """``[groups, out, in * taps]`` of ``[groups * out, in, *kernel]``."""
     outer, inner, *kernel = weight.shape
     return b.graph.reshape(weight, (groups, outer // groups, inner * prod(kernel)))

@@ -4,10 +4,6 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 
 import torch.nn.functional as F  # noqa: N812  its usual name
 
-from trnsim.graph import TensorType
-from trnsim.graph.building.build import Build
-from trnsim.torch.aten.decompositions import DECOMPOSITIONS
-
 aten = torch.ops.aten
 torch.manual_seed(0)
 CASES = {
@@ -37,20 +33,6 @@ def test_convolutions_and_their_gradients(agree, case):
     agree(lambda x, w, b: convolve(x, w, b, stride, padding), x, w, bias, tolerance=2.0**-16)
     g = torch.randn_like(convolve(x, w, bias, stride, padding))
     agree(lambda g, x, w: gradients(g, x, w, stride, padding), g, x, w, tolerance=2.0**-16)
-
-
-@pytest.mark.parametrize("size", [2, 32])
-def test_windows_side_by_side_are_one_turn_of_the_input(size):
-    b = Build()
-    b.result_types = [TensorType((2, 5, 3, 3), "float32")]
-    x = b.graph.input((2, 3, 3 * size, 3 * size), "float32")
-    weight = b.graph.input((5, 3, size, size), "float32")
-    steps = [size, size], [0, 0], [1, 1]
-    DECOMPOSITIONS["convolution"](b, x, weight, None, *steps, False, [0, 0], 1)
-    names = [node.name for node in b.graph.nodes]
-    assert names.count("dot_general") == 1
-    assert names.count("transpose") == 2  # of the input, and of the result
-    assert "concatenate" not in names
 
 
 FORMS = {

@@ -8,12 +8,11 @@ number of places of its window along each dimension.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from typing import Any, Final
 
 from trnsim.graph import Value
 from trnsim.graph.building.build import Build
-from trnsim.graph.building.convolution import batch_first, join_taps, weight_matrix
+from trnsim.graph.building.convolution import join_taps
 from trnsim.graph.building.windows import Sizes, Windows
 from trnsim.graph.ops.contraction import Convolution
 from trnsim.torch.aten.decomposition import Decomposition
@@ -30,39 +29,15 @@ def _convolved(
     b: Build, x: Value, weight: Value, windows: Windows, groups: int, places: Sizes
 ) -> Value:
     """The convolution of an input with a weight: for each window the sum of their products."""
-    is_disjoint = windows.stride == windows.kernel and set(windows.dilation) == {1}
-    if groups == 1 and is_disjoint and set(windows.kernel) != {1}:
-        return _convolved_patches(b, windows.pad_to_windows(b, x, places), weight, places)
-    zeros = (0,) * windows.rank
     operation = Convolution(
         strides=windows.stride,
         low=windows.padding,
         high=windows.overhang(x.shape[2:], places),
-        gaps=zeros,
+        gaps=(0,) * windows.rank,
         dilations=windows.dilation,
         groups=groups,
     )
     return b.graph.apply(operation, x, weight, dtype="float32")
-
-
-def _convolved_patches(b: Build, x: Value, weight: Value, places: Sizes) -> Value:
-    """The convolution as one matrix product, for windows that do not overlap (patches).
-
-    A transpose of the input has the windows as columns, as each element is in one window at most.
-    """
-    batch, channels, *_ = x.shape
-    kernel, rank = weight.shape[2:], len(places)
-    covered = [count * size for count, size in zip(places, kernel, strict=True)]
-    x = b.graph.slice(x, (0,) * (rank + 2), (batch, channels, *covered))
-    pairs = [n for pair in zip(places, kernel, strict=True) for n in pair]
-    cut = b.graph.reshape(x, (batch, channels, *pairs))
-    order = (1, *range(3, 2 * rank + 2, 2), 0, *range(2, 2 * rank + 2, 2))
-    columns = b.graph.reshape(
-        b.graph.transpose(cut, order), (1, channels * prod(kernel), batch * prod(places))
-    )
-    rows = weight_matrix(b, weight, 1)
-    products = b.graph.dot_general(rows, columns, (2, 1), "float32")
-    return batch_first(b, products, batch, places)
 
 
 def _transposed_convolved(
