@@ -25,7 +25,7 @@ class Bench:
     def match(self, form, value, *others):
         """What a form captures of a value, beside which others are returned."""
         self.graph.outputs = [value, *others]
-        return form.match(value, Makers.in_graph(self.graph), {})
+        return form.match(value, Makers.of_graph(self.graph), {})
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_a_number_stands_as_it_is_or_is_repeated(bench):
     for number in (0.5, wide):
         value = bench.of("multiply", bench.x, number)
         assert bench.match(form, value) == {"x": bench.x}
-        assert number_of(Makers.in_graph(graph).nodes, number) == 0.5
+        assert number_of(Makers.of_graph(graph).nodes, number) == 0.5
     assert bench.match(form, bench.of("multiply", bench.x, bench.y)) is None
 
 

@@ -142,7 +142,7 @@ def test_what_is_needed_is_not_left_out():
 
 def test_operations_that_stay_are_recognized():
     graph = graph_of()
-    makers = Makers.in_graph(graph)
+    makers = Makers.of_graph(graph)
     stays = Pattern("stays", "", DOUBLE.before, when=lambda match: match["x"] in graph.inputs)
     found = [match_node(stays, node, makers) for node in graph.nodes]
     assert [one is not None for one in found] == [False, True, False, False]
@@ -157,5 +157,5 @@ def test_operations_that_stay_are_recognized():
 def test_a_match_knows_the_operations_that_it_names():
     graph = graph_of()
     inner = Pattern("", "", form_of(Negate, form_of(Negate, name="inner")))
-    found = match_node(inner, graph.nodes[1], Makers.in_graph(graph))
+    found = match_node(inner, graph.nodes[1], Makers.of_graph(graph))
     assert found.operation("inner") is graph.nodes[0].operation

@@ -1,8 +1,8 @@
 """`compile`: the time of a graph as one optimized program for each NeuronCore.
 
-A graph that an earlier process compiled is read. Of many equal layers only a few are compiled, as
-two programs of different depth: the difference of their times gives that of each layer that is left
-out. Branches, loops and the user's kernels split a graph into several programs.
+The program of a graph that an earlier process compiled is read from disk. Of many equal layers only
+a few are compiled, as two programs of different depth: the difference of their times gives the time
+of each further layer. Branches, loops and the user's kernels split a graph into several programs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from trnsim.graph import Graph, verify
 from trnsim.lower import GraphExchange, bound, without_exchanges
 
 _SOURCE: Final = "aws-neuron-sdk logical-neuroncore-config.rst"
-_NAMED: Final = 4
+_NAMED_OPERATIONS: Final = 4
 """Number of operations that a note on single-core work names."""
 
 
@@ -57,9 +57,9 @@ def compile(  # noqa: A001  the name that compilers have
     Args:
         graph: the graph.
         target: the chip.
-        lnc: physical cores of a logical one, over which the graph is split; by default what
-            --logical-nc-config says among the flags, else 1.
-        flags: those of neuronx-cc; its defaults if none.
+        lnc: number of physical cores of a logical core, over which the graph is split; by default
+            the value of --logical-nc-config in `flags`, else 1.
+        flags: the flags of neuronx-cc; None for its defaults.
         weights: the inputs that do not change from call to call, by their values' numbers.
         tell: receives messages on the progress of the search for a schedule.
         is_linked: whether exchanges between ranks take their time in the program, where the chip's
@@ -70,7 +70,7 @@ def compile(  # noqa: A001  the name that compilers have
         NotModelled: for an operation without instructions, by name.
     """
     settings = flags or Flags()
-    cores = _cores(lnc, settings, target)
+    cores = _logical_core_size(lnc, settings, target)
     options = CompileOptions(target, cores, settings.optlevel, tell, cores, is_linked)
     entry = ProgramEntry(graph, frozenset(weights), options, settings)
     program = entry.read()
@@ -116,8 +116,8 @@ def _compile_graph(
     )
 
 
-def _cores(lnc: int | None, flags: Flags, target: str) -> int:
-    """Physical cores of a logical one.
+def _logical_core_size(lnc: int | None, flags: Flags, target: str) -> int:
+    """Number of physical cores of a logical core.
 
     Raises:
         BadInput: for any number but 1, and 2 where the chip has logical cores.
@@ -157,7 +157,7 @@ def split_programs(hoisted: HoistedGraph) -> Iterator[tuple[Graph, frozenset[int
 
 
 def _cut_graph(graph: Graph, start: int, end: int) -> Graph:
-    """Nodes `start` to `end` as a graph, whose inputs are the values that they read of others."""
+    """Nodes `start` to `end` as a graph, whose inputs are the values that other nodes compute."""
     nodes = graph.nodes[start:end]
     result_numbers = {value.number for node in nodes for value in node.results}
     read = {value.number: value for node in nodes for value in node.values}
@@ -189,8 +189,8 @@ def time_on_cores(graph: Graph, weights: frozenset[int], options: CompileOptions
         return two_cores
     if two_cores is not None and limit_s < one_core.figures.device_time_s:
         return two_cores
-    names = ", ".join(dict.fromkeys(node.name for node in graph.nodes[:_NAMED]))
-    more = " ..." if len(graph.nodes) > _NAMED else ""
+    names = ", ".join(dict.fromkeys(node.name for node in graph.nodes[:_NAMED_OPERATIONS]))
+    more = " ..." if len(graph.nodes) > _NAMED_OPERATIONS else ""
     note = f"one of the two cores does all of: {names}{more}"
     # Both cores of a logical one are started, whether both work or not.
     launch_s = core.paired_launch_s if one_core.figures.launch_s else 0.0

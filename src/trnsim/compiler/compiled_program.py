@@ -19,10 +19,10 @@ class CompiledProgram:
     """A graph as a program.
 
     Attributes:
-        lnc: physical cores of a logical one.
+        lnc: number of physical cores of a logical core.
         flags: the flags of neuronx-cc with which it was compiled.
         device_time_s: time from the first instruction to the last result.
-        launch_s: the fixed cost of starting it.
+        launch_s: time to start the program.
         programs: number of programs into which branches, loops and kernels split it.
         layers: number of equal layers of which a few were compiled; 0 if all operations were.
         compiled_layers: number of those layers that were compiled.
@@ -62,7 +62,7 @@ class CompiledProgram:
         return sum(share.part.critical_s.get(name, 0.0) for share in self.shares)
 
     def costs(self) -> tuple[Cost, ...]:
-        """Costs of the program's operations, the dearest first, each with the program's one launch.
+        """Costs of the program's operations, the dearest first, each with the program's launch.
 
         An operation's time is its part of the critical path, so that the times add up to the
         program's; its flop are a share in proportion to its time on the Tensor Engine.

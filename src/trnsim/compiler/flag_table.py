@@ -112,7 +112,8 @@ _ROWS: Final = (
         values=_spelled("inf2", "trn1", "trn1n", "trn2", "trn3"),
         note="has no effect: the chip is the device's, or that of --on",
     ),
-    CompilerFlag(  # compiler/error-codes/EVRF051.rst
+    # compiler/error-codes/EVRF051.rst
+    CompilerFlag(
         name="experimental-unsafe-fp8e4m3fn-as-fp8e4m3",
         sets="fp8_e4m3fn_as_e4m3",
         values=_SWITCH,

@@ -104,7 +104,7 @@ class Flags:
         """
         flags = after or cls()
         for flag, value in flag_settings(source, where):
-            flags = _with(flags, flag, value, where)
+            flags = _with_setting(flags, flag, value, where)
         return flags
 
     @classmethod
@@ -117,7 +117,7 @@ class Flags:
         Raises:
             BadInput: as `parse`.
         """
-        words = [word for name, value in options.items() for word in _option(name, value)]
+        words = [word for name, value in options.items() for word in _option_words(name, value)]
         return cls.parse(words, "options", cls.of_environment())
 
     @classmethod
@@ -147,7 +147,7 @@ def flag_settings(
         BadInput: for a word that is no flag of neuronx-cc, and a flag that lacks a value or takes
             none.
     """
-    return _settings(deque(_words(source, where)), where, operands)
+    return _parse_words(deque(_words(source, where)), where, operands)
 
 
 def program_flags(
@@ -183,7 +183,7 @@ def _words(source: Any, where: str) -> list[str]:
     return words
 
 
-def _option(name: Any, value: Any) -> list[str]:
+def _option_words(name: Any, value: Any) -> list[str]:
     """The words that one option of `torch.compile` stands for."""
     if not isinstance(name, str):
         raise BadInput(f"options: {name!r} is the name of no flag; legal: text", fix=f"'{name}'")
@@ -205,7 +205,7 @@ def _option(name: Any, value: Any) -> list[str]:
     return [f"{word}={','.join(map(str, value)) if listed else value}"]
 
 
-def _settings(
+def _parse_words(
     words: deque[str], where: str, operands: list[str] | None
 ) -> Iterator[tuple[CompilerFlag, str]]:
     """Each flag with its value, "" for none.
@@ -230,17 +230,17 @@ def _settings(
                 f"{where}: {word}; the flag takes no value", fix=f"--{flag.name}", source=SOURCE
             )
         if flag.name not in FLAGS and not equals and operands is None:
-            value = " ".join(_values(words))
+            value = " ".join(_take_values(words))
         yield flag, value
 
 
 def _is_flag(word: str) -> bool:
-    """True if a word is read as a flag; a quoted one with blanks is a value, as by argparse."""
+    """True if a word is a flag; a word with a hyphen and blanks is a value, as in argparse."""
     return word.startswith("-") and " " not in word
 
 
-def _values(words: deque[str]) -> Iterator[str]:
-    """The words up to the next flag, which are taken from `words`."""
+def _take_values(words: deque[str]) -> Iterator[str]:
+    """Remove and yield the words before the next flag."""
     while words and not _is_flag(words[0]):
         yield words.popleft()
 
@@ -274,7 +274,7 @@ def _flag_of_word(word: str, where: str) -> CompilerFlag:
     )
 
 
-def _with(flags: Flags, flag: CompilerFlag, value: str, where: str) -> Flags:
+def _with_setting(flags: Flags, flag: CompilerFlag, value: str, where: str) -> Flags:
     """`flags` with one more setting.
 
     Raises:

@@ -107,13 +107,16 @@ def stacks_of(graph: Graph) -> list[Stack]:
 
 
 def _best_runs(graph: Graph) -> list[LayerRun]:
-    """Disjoint runs: the one that saves most, and others that save a good part of the graph.
+    """Disjoint runs: the run that saves most operations, and others that save a good part.
 
-    A sum of many values is no stack: what makes them would still be computed without its layers.
+    A sum of many values is left out: without its additions, its operands are still computed.
     """
     keys = _operation_numbers(graph.nodes)
     candidates = [
-        run for length in _distances(keys) for run in _runs(keys, length) if not _is_sum(graph, run)
+        run
+        for length in _distances(keys)
+        for run in _runs_of_length(keys, length)
+        if not _is_sum(graph, run)
     ]
     best: list[LayerRun] = []
     for run in sorted(candidates, key=lambda run: (-run.saved_operations, run.length)):
@@ -140,12 +143,13 @@ def maker_places(graph: Graph) -> dict[int, int]:
 
 
 def _operation_numbers(nodes: list[Node]) -> list[int]:
-    """A number for each node, equal for the same operation on the same types."""
+    """A number for each node, equal for equal operations on equal types."""
     numbers: dict[Hashable, int] = {}
-    return [numbers.setdefault(_key(node), len(numbers)) for node in nodes]
+    return [numbers.setdefault(_operation_key(node), len(numbers)) for node in nodes]
 
 
-def _key(node: Node) -> Hashable:
+def _operation_key(node: Node) -> Hashable:
+    """The operation with its constant operands and the types of its operands and results."""
     operation: Operation = node.operation
     operands = tuple(o.type if isinstance(o, Value) else o for o in node.operands)
     return operation, operands, tuple(value.type for value in node.results)
@@ -164,7 +168,7 @@ def _distances(keys: list[int]) -> list[int]:
     return [distance for distance, _ in distances.most_common(_MOST_DISTANCES)]
 
 
-def _runs(keys: list[int], length: int) -> list[LayerRun]:
+def _runs_of_length(keys: list[int], length: int) -> list[LayerRun]:
     """The runs of at least three layers of one length."""
     runs: list[LayerRun] = []
     start, end = 0, len(keys) - length

@@ -25,7 +25,7 @@ _MOST_CACHED_GRAPHS = 1 << 14
 def operator_costs(graph: Graph, target: str, cores: int = 1) -> tuple[Cost, ...]:
     """The cost of each kernel of an operator on a device of one or two cores.
 
-    Bytes are those of both cores; flop are the whole operator's.
+    The bytes are the sum over both cores; the flop are the whole operator's.
 
     Raises:
         NotModelled: for an operation without a kernel.

@@ -1,8 +1,8 @@
-"""A compiled program on disk: what an earlier process compiled of the same graph is read.
+"""Compiled programs on disk, each found by its graph, options and flags.
 
-The whole answer of `compile` is kept, so that a graph is neither prepared, nor split over cores,
-nor searched for equal layers again. A file names no module and no line of the user's program: its
-shares have their numbers in the graph that was compiled.
+The whole result of `compile` is stored, so that a graph is neither prepared, nor split over cores,
+nor searched for equal layers again. A file names no module and no source line of the user's
+program, but gives their numbers in the graph.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ _NONE: Final = -1
 
 
 class ProgramEntry:
-    """The place on disk of the program of a graph.
+    """The stored program of a graph.
 
-    A graph with control flow or a user's kernels has none, as the code of a kernel may change.
+    The program of a graph with control flow or a user's kernels is not stored, as the code of a
+    kernel may change.
     """
 
     def __init__(
@@ -97,7 +98,7 @@ class ProgramEntry:
     def _share(
         self, module: int, stars: list[int], line: int, operation: str, times: int, *part: Any
     ) -> Share:
-        """The share of a row of `_row`."""
+        """The share that `_row` encoded."""
         steps = self._modules[module].split(".") if module != _NONE else [""]
         for place in stars:
             steps[place] = _STAR

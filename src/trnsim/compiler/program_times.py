@@ -43,7 +43,7 @@ compiled; for fewer instructions, 2 n and 4 n layers are."""
 _MOST_SHORTEST_LAYERS: Final = 3
 """The most layers of each stack that the shortest graph may have."""
 _WORK_IN_ALL_SCHEDULES: Final = 0.95
-"""The share of an engine's work that no other schedule saves: they differ in spills, by less."""
+"""The part of an engine's work that is left in every schedule, as only their spills differ."""
 
 
 class NoFasterProgramError(Exception):
@@ -56,14 +56,14 @@ class ProgramFigures:
 
     Attributes:
         device_time_s: time from the first instruction to the last result.
-        launch_s: the fixed cost of starting it.
+        launch_s: time to start the program.
         work: work of each operation, by its name and its index in the graph.
         notes: sentences for the user on parts that are kernels one after another.
         compiled_layers: number of layers of each stack that were compiled; empty if all were.
         schedule: the division of SBUF between results and passing tiles.
         shortages: shortages of SBUF that another division of it may remove: `ROOM` and `RING` of
             `lower.emit.schedule`.
-        is_linked: whether exchanges between ranks are part of its time.
+        is_linked: whether exchanges between ranks are part of the program's time.
         wanted_bytes: peak of the bytes of an SBUF partition for all results not yet read.
     """
 
@@ -91,7 +91,11 @@ class ProgramFigures:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> ProgramFigures:
-        """The figures that `as_json` gave; a KeyError where a field is missing."""
+        """The figures that `as_json` encoded.
+
+        Raises:
+            KeyError: where a field is missing.
+        """
         decoded: dict[str, Any] = {
             "notes": tuple(values["notes"]),
             "compiled_layers": tuple(values["compiled_layers"]),
@@ -172,7 +176,9 @@ def time_graph(graph: Graph, weights: frozenset[int], options: CompileOptions) -
 def _compile_graph(graph: Graph, weights: frozenset[int], options: CompileOptions) -> TimedGraph:
     """A graph with its time: compiled with fewer of its equal layers if possible, else whole."""
     untimed = TimedGraph(graph, weights, ProgramFigures(), (), options.cores)
-    stacks = [stack for stack in stacks_of(graph) if _min_layers(replace(untimed, stacks=(stack,)))]
+    stacks = [
+        stack for stack in stacks_of(graph) if _fewest_layers(replace(untimed, stacks=(stack,)))
+    ]
     for shortened_stacks in (stacks, stacks[:1]):
         timed = _time_by_layers(replace(untimed, stacks=tuple(shortened_stacks)), options)
         if timed is not None:
@@ -192,7 +198,7 @@ def _try_schedules(
     """
     weights = whole.weights
     first = program_figures(graph, weights, options)
-    work_s = busiest_engine_s(first.work, _places(whole.graph, graph), layers)
+    work_s = busiest_engine_s(first.work, _places_in_whole(whole.graph, graph), layers)
     if _WORK_IN_ALL_SCHEDULES * work_s >= options.limit_s:
         raise NoFasterProgramError
     alternatives = alternative_schedules(options.level, first.shortages, first.instructions)
@@ -205,13 +211,13 @@ def _try_schedules(
 
 
 def _time_by_layers(whole: TimedGraph, options: CompileOptions) -> TimedGraph | None:
-    """A graph's figures from those with few layers; None where layers cannot be removed.
+    """A graph's figures, from programs of few of its layers; None where layers cannot be removed.
 
     Two programs that differ by some layers of a stack give the time of a layer among its
     neighbours. The schedule is the fastest for the shortest graph.
     """
     stacks = whole.stacks
-    shortest = _min_layers(whole)
+    shortest = _fewest_layers(whole)
     short = _shorten(whole, shortest) if shortest and stacks else None
     if short is None:
         return None
@@ -244,7 +250,7 @@ def _time_by_layers(whole: TimedGraph, options: CompileOptions) -> TimedGraph | 
             base, short = longer_figures, longer
     compiled_layers = tuple(many if len(cut_stacks) == 1 else few for _ in cut_stacks)
     layers = list(zip(cut_stacks, compiled_layers, strict=True))
-    places = _places(whole.graph, short)
+    places = _places_in_whole(whole.graph, short)
     work = scale_work(base.work, places, layers, time_s, instructions)
     figures = replace(
         base,
@@ -256,13 +262,13 @@ def _time_by_layers(whole: TimedGraph, options: CompileOptions) -> TimedGraph | 
     return replace(whole, figures=figures)
 
 
-def _places(graph: Graph, shorter: Graph) -> list[int]:
+def _places_in_whole(graph: Graph, shorter: Graph) -> list[int]:
     """For each operation of `shorter`, which has fewer layers, its index in `graph`."""
     makers = maker_places(graph)
     return [makers[node.result.number] for node in shorter.nodes]
 
 
-def _min_layers(whole: TimedGraph) -> int:
+def _fewest_layers(whole: TimedGraph) -> int:
     """The fewest layers of each stack that a shorter graph can have; 0 if there is none."""
     return next((n for n in range(1, _MOST_SHORTEST_LAYERS + 1) if _shorten(whole, n)), 0)
 
@@ -288,8 +294,8 @@ def program_figures(
 ) -> ProgramFigures:
     """The figures of a graph's program in a schedule, with all of its operations compiled.
 
-    They are cached on disk: an interrupted search resumes. A graph that this compiler cannot place
-    on the chip has the time of its kernels one after another.
+    The figures are cached on disk, so that an interrupted search resumes. A graph that cannot be
+    placed on the chip has the time of its kernels one after another.
     """
     key = _cache_key("program", graph, weights, options, schedule)
     cached = disk_cache.read(key, ProgramFigures.from_json)
@@ -328,7 +334,7 @@ def program_figures(
 def _cache_key(
     content: str, graph: Graph, weights: frozenset[int], options: CompileOptions, search: Hashable
 ) -> Hashable:
-    """The key on disk of what is known of a graph's program.
+    """The key on disk of the figures of a graph's program.
 
     Args:
         content: "model" for a graph with equal layers, "program" for one that is compiled whole.

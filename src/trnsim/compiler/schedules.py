@@ -1,8 +1,9 @@
 """Candidate schedules of a program: how SBUF is divided between resident and passing tensors.
 
-The time model prices each, and the fastest is taken. -O1 takes the first schedule, -O2 also tries a
-roomier one if results had no room, -O3 tries all. Whether AWS's compiler loads more weights ahead
-is not known: published times of encoders agree with the first ring.
+The time model prices each schedule, and the fastest is taken. -O1 takes the first schedule, -O2
+also tries a schedule with more room for results if they had too little, -O3 tries all. Whether
+AWS's compiler loads more weights ahead is not known: published times of encoders agree with the
+ring of the first schedule.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class CompileOptions:
         tell: receives messages on the progress of the search.
         lnc: cores of a rank, where only one of two runs the program; 0 stands for `cores`.
         is_linked: whether exchanges between ranks take their time in the program.
-        limit_s: time of another program of the same work: one that cannot take less is not needed.
+        limit_s: time of another program of the same work; a program that cannot take less is not
+            compiled.
     """
 
     target: str

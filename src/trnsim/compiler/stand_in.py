@@ -45,7 +45,7 @@ class StandIn:
     """The content of a file in place of a NEFF.
 
     Attributes:
-        lnc: physical cores of a logical one.
+        lnc: number of physical cores of a logical core.
         flags: the compiler's flags, in order.
         graph_format: the format of the graph: hlo, stablehlo, or a framework's own.
         report: the estimate, as `trnsim compile --json` has it.
@@ -60,7 +60,7 @@ class StandIn:
     report: dict[str, Any] = field(repr=False)
 
     def serialized(self) -> bytes:
-        """The file."""
+        """The bytes of the file."""
         header = {
             "target": self.target,
             "lnc": self.lnc,
@@ -85,10 +85,10 @@ def is_neff(content: bytes) -> bool:
 
 
 def refuse_neff(content: bytes, path: str) -> None:
-    """Refuse a NEFF of AWS's compiler by name.
+    """Refuse a NEFF of AWS's compiler.
 
     Raises:
-        BadInput: the bytes are one.
+        BadInput: the bytes are a NEFF.
     """
     if is_neff(content):
         parts = (content[place] for place in (_MAJOR_AT, _MINOR_AT))
@@ -130,14 +130,14 @@ def parse_program(content: bytes, path: str) -> StandIn:
     header, _, graph = lines[-1].partition(b"\n")
     if len(header) > _HEADER_LINE_MAX:
         raise BadInput(f"{path}: a header of {len(header):,} bytes", fix=_FIX)
-    return _checked(header, graph, path)
+    return _parse_header_and_graph(header, graph, path)
 
 
-def _checked(header: bytes, graph: bytes, path: str) -> StandIn:
+def _parse_header_and_graph(header: bytes, graph: bytes, path: str) -> StandIn:
     """The program of a header and a graph.
 
     Raises:
-        BadInput: for a header without the fields of one, or of other kinds.
+        BadInput: for a header in which a field is missing or has another type.
     """
     try:
         values = json.loads(header)

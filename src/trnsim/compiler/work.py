@@ -1,7 +1,7 @@
 """The work of each operation in a graph's program: its time, engines and HBM traffic.
 
 An operation is identified by its place in the graph, not by its module's name, so that files on
-disk do not disclose a model's modules. Of equal layers, the first one's places stand for all.
+disk do not disclose a model's modules. Of equal layers, the places in the first stand for all.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ONE_AT_A_TIME: Final = tuple(
     engine.name for engine in (Engine.tensor, Engine.vector, Engine.scalar, Engine.gpsimd)
 )
 """Engines that execute one instruction at a time."""
-_MOVING: Final = (BroadcastInDim, Concatenate, Convert, Reshape, Transpose)
+_MOVING_OPERATIONS: Final = (BroadcastInDim, Concatenate, Convert, Reshape, Transpose)
 """Operations that move elements and compute nothing."""
 
 
@@ -88,7 +88,7 @@ def caches(graph: Graph, weights: frozenset[int]) -> frozenset[int]:
         node = maker.get(value.number)
         if node is None:
             inputs.add(value.number)
-        elif isinstance(node.operation, _MOVING):
+        elif isinstance(node.operation, _MOVING_OPERATIONS):
             waiting += node.values
     return frozenset(inputs - weights)
 
@@ -106,7 +106,7 @@ def scale_work(
     time_s: float,
     instructions: float,
 ) -> Work:
-    """The work of a graph with all of its layers, from that of one with a few layers of each stack.
+    """The work of a graph with all of its layers, from that of a graph with a few of each stack.
 
     The work of compiled layers is scaled so that all times and instructions add up to `time_s` and
     `instructions`. It is attributed to the operations of the first layer.
@@ -125,10 +125,10 @@ def scale_work(
     ]
     inside = [(times, part) for *_, times, part in rows if times != 1]
     outside = [part for *_, times, part in rows if times == 1]
-    time_scale = _share(
+    time_scale = _ratio(
         time_s - sum(part.time_s for part in outside), sum(n * part.time_s for n, part in inside)
     )
-    instruction_scale = _share(
+    instruction_scale = _ratio(
         instructions - sum(part.instructions for part in outside),
         sum(n * part.instructions for n, part in inside),
     )
@@ -159,7 +159,7 @@ def busiest_engine_s(
 
 
 def _place_in_first_layer(place: int, stacks: Sequence[tuple[Stack, int]]) -> tuple[int, float]:
-    """The same operation's place in the first layer; how many layers a compiled one stands for."""
+    """The same operation's place in the first layer; layers for which a compiled layer stands."""
     for stack, count in stacks:
         for run in stack.runs:
             if run.layer(place) is not None:
@@ -169,7 +169,7 @@ def _place_in_first_layer(place: int, stacks: Sequence[tuple[Stack, int]]) -> tu
     return place, 1.0
 
 
-def _share(total: float, part: float) -> float:
+def _ratio(total: float, part: float) -> float:
     return total / part if part > 0 and total > 0 else 1.0
 
 

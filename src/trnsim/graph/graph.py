@@ -1,4 +1,4 @@
-"""A graph: tensors, and the operations that make them.
+"""A graph: tensors, and the operations that compute them.
 
 It is built operation by operation. Each method that adds an operation returns its result, of the
 type that the operation's class infers; illegal operands are refused where they are added.
@@ -43,12 +43,12 @@ class Value:
 
     @property
     def shape(self) -> Shape:
-        """Its shape."""
+        """The tensor's shape."""
         return self.type.shape
 
     @property
     def dtype(self) -> str:
-        """Its element type."""
+        """The tensor's element type."""
         return self.type.dtype
 
 
@@ -405,7 +405,7 @@ def reference_of(node: Node, operands: Sequence[Any]) -> tuple[Array, ...]:
     operation = node.operation
     if not operation.reads_stored:
         is_real = node.kind is Kind.ELEMENTWISE and node.result.type.is_floating
-        operands = [_precise(operand, is_real=is_real) for operand in operands]
+        operands = [_widened_operand(operand, is_real=is_real) for operand in operands]
     result = operation.reference(*operands)
     several = result if isinstance(result, tuple | list) else (result,)
     round_result = _rounding.get()
@@ -429,7 +429,7 @@ def rounding_with(round_to: Callable[[Array, str], Array]) -> Generator[None]:
         _rounding.reset(token)
 
 
-def _precise(operand: Array | float, *, is_real: bool) -> Array:
+def _widened_operand(operand: Array | float, *, is_real: bool) -> Array:
     """An operand in the precision of a reference: float64, int64 or bool.
 
     Where the operation's result is floating point (`is_real`), integers become float64, as engines

@@ -134,9 +134,9 @@ class Operation:
             what: the message after the operation's name, "of f32 as lhs; legal: s32".
             fix: a remedy; "" for a hint at the operation's help.
         """
-        raise BadInput(f"{self.name} {what}", fix=fix or self._where_to_read(), source=self.source)
+        raise BadInput(f"{self.name} {what}", fix=fix or self._help_hint(), source=self.source)
 
-    def _where_to_read(self) -> str:
+    def _help_hint(self) -> str:
         """A hint at the call that prints the legal operands."""
         return f"help(trnsim.graph.OPERATIONS[{self.name!r}]) says what is legal"
 

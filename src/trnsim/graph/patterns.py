@@ -37,7 +37,7 @@ class Makers:
     uses: Mapping[int, int] = field(default_factory=dict[int, int])
 
     @classmethod
-    def in_graph(cls, graph: Graph) -> Makers:
+    def of_graph(cls, graph: Graph) -> Makers:
         """The makers and readers in a graph."""
         uses = Counter(v.number for node in graph.nodes for v in node.values)
         uses.update(v.number for v in graph.outputs)
@@ -98,7 +98,7 @@ class TensorForm(Form):
 
 @dataclass(frozen=True, slots=True)
 class Number(Form):
-    """The form of a number, or of a tensor that repeats one."""
+    """The form of a number, or of a tensor that repeats a number."""
 
     def match(
         self, operand: Operand, makers: Makers, captures: Captures, readers: int = 0
@@ -117,8 +117,8 @@ class Op(Form):
         operands: their forms; () matches any operands.
         name: the name under which its result is captured.
         readers: maximum number of readers of its result; 0 for any number.
-        past: predicate of nodes that may stand between the operand and the operation, such as
-            casts; they are skipped as long as each has one reader.
+        past: True for nodes that may stand between the operand and the operation, such as casts;
+            they are skipped as long as each has a single reader.
         where: further condition, on the operation's node and on the operand: the node's result, or
             the result of the first skipped node.
         is_commutative: True if the operands may match in reverse order.

@@ -109,7 +109,7 @@ class Match:
 
 
 def rewrite_graph(graph: Graph, patterns: Sequence[Pattern], facts: Any = None) -> Graph:
-    """A graph rewritten by patterns; itself where none matches.
+    """A graph rewritten by patterns; the graph itself where no pattern matches.
 
     Inputs keep their numbers. `facts` are what the patterns' conditions read as `Match.facts`.
 
@@ -123,9 +123,9 @@ def rewrite_graph(graph: Graph, patterns: Sequence[Pattern], facts: Any = None) 
             walk.replace_node(place, *pattern_match)
     if not walk.counts:
         return graph
-    watch = _watch.get()
-    if watch is not None:
-        watch.counts.update(walk.counts)
+    observation = _observation.get()
+    if observation is not None:
+        observation.counts.update(walk.counts)
     new_graph = walk.graph_until(len(graph.nodes))
     new_graph.outputs = [walk.new_value(value) for value in graph.outputs]
     verify(new_graph, set(map(id, graph.nodes)))
@@ -162,7 +162,7 @@ class _Walk:
     def makers(self) -> Makers:
         """The makers of the old graph."""
         if self._makers is None:
-            self._makers = Makers.in_graph(self._graph)
+            self._makers = Makers.of_graph(self._graph)
         return self._makers
 
     def new_value(self, value: Value) -> Value:
@@ -188,10 +188,12 @@ class _Walk:
         """The first pattern that matches a node, and its match; None if none does."""
         kind = type(node.operation)
         if kind not in self._by_operation:
-            suits = (
+            candidates = (
                 pattern for pattern in self._patterns if issubclass(kind, pattern.before.operations)
             )
-            self._by_operation[kind] = [pattern for pattern in suits if pattern.after is not None]
+            self._by_operation[kind] = [
+                pattern for pattern in candidates if pattern.after is not None
+            ]
         for pattern in self._by_operation[kind]:
             # Whole graphs are walked for patterns of any operation, which ask for no makers.
             makers = self.makers if pattern.before.operands else _NO_MAKERS
@@ -225,29 +227,29 @@ def _signs_of_zeros(node: Node) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Watch:
+class _Observation:
     """Names of omitted patterns, and the number of applications of the others."""
 
-    left_out: frozenset[str] = frozenset()
+    omitted: frozenset[str] = frozenset()
     counts: Counter[str] = field(default_factory=Counter[str])
 
 
-_watch: ContextVar[_Watch | None] = ContextVar("watch", default=None)
+_observation: ContextVar[_Observation | None] = ContextVar("observation", default=None)
 
 
 @contextmanager
 def observe_patterns(names: Collection[str] = ()) -> Generator[Counter[str]]:
     """Context that omits patterns by name, and counts the applications of the others."""
-    watch = _Watch(frozenset(names) | omitted_patterns())
-    token = _watch.set(watch)
+    observation = _Observation(frozenset(names) | omitted_patterns())
+    token = _observation.set(observation)
     try:
-        yield watch.counts
+        yield observation.counts
     finally:
-        _watch.reset(token)
+        _observation.reset(token)
 
 
 def match_node(pattern: Pattern, node: Node, makers: Makers) -> Match | None:
-    """The match of a pattern whose operations stay and are issued together; None without match."""
+    """The match of a node with a pattern whose operations stay; None if it does not match."""
     captured = None if _is_omitted(pattern) else pattern.before.captures_of(node, makers)
     match = Match(node, captured or {}, _Walk(Graph(), makers=makers))
     return match if captured is not None and pattern.when(match) else None
@@ -255,8 +257,8 @@ def match_node(pattern: Pattern, node: Node, makers: Makers) -> Match | None:
 
 def omitted_patterns() -> frozenset[str]:
     """Names of the patterns that are omitted in this context."""
-    watch = _watch.get()
-    return watch.left_out if watch is not None else frozenset()
+    observation = _observation.get()
+    return observation.omitted if observation is not None else frozenset()
 
 
 def _is_omitted(pattern: Pattern) -> bool:

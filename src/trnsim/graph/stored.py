@@ -1,4 +1,4 @@
-"""Graphs as plain values of JSON, and back, every part checked.
+"""Graphs as plain values of JSON, and the graphs of such values, in which every part is checked.
 
     {"inputs": [[number, shape, dtype], ..],
      "nodes": [[name, attributes, operands, results, place of origin], ..],
@@ -80,7 +80,7 @@ def graph_from_plain(values: Any, origins: Sequence[Origin] = ()) -> Graph:
         BadInput: for values that are no graph, or none that is legal.
     """
     try:
-        graph = _graph(values, origins, 0)
+        graph = _parse_graph(values, origins, 0)
         verify(graph)
     except EmulatorError as error:
         raise BadInput(f"the stored graph is not legal: {error.reason}") from error
@@ -89,15 +89,15 @@ def graph_from_plain(values: Any, origins: Sequence[Origin] = ()) -> Graph:
     return graph
 
 
-def _graph(values: Any, origins: Sequence[Origin], depth: int) -> Graph:
+def _parse_graph(values: Any, origins: Sequence[Origin], depth: int) -> Graph:
     if depth > _DEPTH_MOST:
         raise ValueError(f"graphs of more than {_DEPTH_MOST} levels")
     by_number: dict[int, Value] = {}
-    graph = Graph([_value(each, by_number) for each in values["inputs"]])
+    graph = Graph([_parse_value(each, by_number) for each in values["inputs"]])
     for name, attributes, operands, results, place in values["nodes"]:
-        operation = _operation(name, attributes, origins, depth)
-        read: list[Operand] = [_operand(each, by_number) for each in operands]
-        results_read = tuple(_value(each, by_number) for each in results)
+        operation = _parse_operation(name, attributes, origins, depth)
+        read: list[Operand] = [_parse_operand(each, by_number) for each in operands]
+        results_read = tuple(_parse_value(each, by_number) for each in results)
         origin = origins[place] if isinstance(place, int) and 0 <= place < len(origins) else None
         graph.append(Node(operation, tuple(read), results_read, origin))
     graph.outputs = [by_number[number] for number in values["outputs"]]
@@ -111,7 +111,7 @@ def _graph(values: Any, origins: Sequence[Origin], depth: int) -> Graph:
     )
 
 
-def _value(values: Any, by_number: dict[int, Value]) -> Value:
+def _parse_value(values: Any, by_number: dict[int, Value]) -> Value:
     number, shape, dtype = values
     if type(number) is not int or number in by_number or not 0 <= number < _SIDE_MOST:
         raise ValueError(f"a tensor of number {number!r}")
@@ -128,13 +128,13 @@ def _tensor_type(shape: Any, dtype: Any) -> TensorType:
     return TensorType(sides, dtype)
 
 
-def _operand(values: Any, by_number: Mapping[int, Value]) -> Operand:
+def _parse_operand(values: Any, by_number: Mapping[int, Value]) -> Operand:
     if isinstance(values, list):
         return by_number[values[0]]
-    return _float(values)
+    return _parse_float(values)
 
 
-def _operation(
+def _parse_operation(
     name: Any, attributes: Mapping[str, Any], origins: Sequence[Origin], depth: int
 ) -> Operation:
     declared = OPERATIONS[name]
@@ -144,12 +144,15 @@ def _operation(
     if attributes.keys() != kinds.keys():
         raise ValueError(f"{name} with {', '.join(attributes)}")
     return declared(
-        **{key: _attribute(value, kinds[key], origins, depth) for key, value in attributes.items()}
+        **{
+            key: _parse_attribute(value, kinds[key], origins, depth)
+            for key, value in attributes.items()
+        }
     )
 
 
-def _attribute(value: Any, kind: str, origins: Sequence[Origin], depth: int) -> Any:
-    """An attribute of a declared kind."""
+def _parse_attribute(value: Any, kind: str, origins: Sequence[Origin], depth: int) -> Any:
+    """An attribute from its plain value; `kind` is the annotation of the operation's field."""
     if value is None and kind.endswith("| None"):
         return None
     kind = kind.removesuffix("| None").strip()
@@ -157,29 +160,31 @@ def _attribute(value: Any, kind: str, origins: Sequence[Origin], depth: int) -> 
         if type(value).__name__ != kind:
             raise TypeError(f"{value!r} for {kind}")
         return value
-    if kind in _SEVERAL:
-        one = _SEVERAL[kind]
-        return tuple(_attribute(each, one, origins, depth) for each in _listed(value))
+    if kind in _TUPLE_KINDS:
+        element_kind = _TUPLE_KINDS[kind]
+        return tuple(
+            _parse_attribute(each, element_kind, origins, depth) for each in _checked_list(value)
+        )
     if kind == "Graph":
-        graph = _graph(value["graph"], origins, depth + 1)
+        graph = _parse_graph(value["graph"], origins, depth + 1)
         verify(graph)
         return graph
-    return _READERS[kind](value)
+    return _PARSERS[kind](value)
 
 
-def _listed(values: Any) -> list[Any]:
+def _checked_list(values: Any) -> list[Any]:
     if not isinstance(values, list):
         raise TypeError(f"{values!r} for a list")
     return values
 
 
 def _integers(values: Any) -> tuple[int, ...]:
-    if not all(type(each) is int for each in _listed(values)):
+    if not all(type(each) is int for each in _checked_list(values)):
         raise TypeError(f"{values!r} for whole numbers")
     return tuple(values)
 
 
-def _float(value: Any) -> float:
+def _parse_float(value: Any) -> float:
     if isinstance(value, dict):
         return _NOT_FINITE[value["float"]]
     if type(value) not in (int, float):
@@ -187,17 +192,17 @@ def _float(value: Any) -> float:
     return value  # type: ignore[no-any-return]
 
 
-_SEVERAL: Final = {
+_TUPLE_KINDS: Final = {
     "tuple[Graph, ...]": "Graph",
     "tuple[tuple[int, ...], ...]": "Shape",
     "tuple[tuple[int, int], ...]": "Shape",
 }
 """The kinds of attributes that are tuples, with the kind of an element."""
-_READERS: Final[dict[str, Callable[[Any], Any]]] = {
-    "float": _float,
+_PARSERS: Final[dict[str, Callable[[Any], Any]]] = {
+    "float": _parse_float,
     "Shape": _integers,
     "tuple[int, int]": _integers,
     "tuple[int, ...]": _integers,
     "TensorType": lambda value: _tensor_type(*value["tensor"]),
 }
-"""Readers of attributes by their declared kind."""
+"""Functions that parse an attribute, by its declared kind."""

@@ -41,7 +41,7 @@ class TensorType:
 
     @property
     def nbytes(self) -> int:
-        """Its bytes in HBM."""
+        """Bytes in HBM."""
         return self.elements * ITEM_BYTES[self.dtype]
 
     @property
@@ -50,7 +50,7 @@ class TensorType:
         return self.dtype in FLOATS
 
     def numpy_dtype(self) -> np.dtype[Any]:
-        """The dtype of arrays that hold it."""
+        """The dtype of numpy arrays that hold such a tensor."""
         return np.dtype(getattr(ml_dtypes, self.dtype, self.dtype))
 
     def __str__(self) -> str:

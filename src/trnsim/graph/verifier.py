@@ -46,7 +46,7 @@ def _define(values: dict[int, Value], value: Value, maker: str) -> None:
 
 
 def _check_types(node: Node) -> None:
-    """Check that the result types are those inferred, except for an element type named freely."""
+    """Check the result types against the inferred types; a graph may name some element types."""
     try:
         inferred = result_types(node.operation, node.operands)
     except EmulatorError as error:

@@ -6,7 +6,7 @@ import math
 
 from trnsim.graph import Value
 from trnsim.graph.building.build import Build
-from trnsim.graph.building.groups import by_rows
+from trnsim.graph.building.groups import multiply_row_groups
 from trnsim.workload.architecture import GATED, Architecture, Experts, Mlp
 from trnsim.workload.operators import Axis, Split
 from trnsim.workload.rank_graph import RankGraph, Use
@@ -108,7 +108,9 @@ class RankMlp:
         if choice.ends is not None:
             build = Build()
             build.graph = rank_graph.graph
-            return rank_graph.cast(by_rows(build, lhs, weight, choice.ends), rank_graph.bits)
+            return rank_graph.cast(
+                multiply_row_groups(build, lhs, weight, choice.ends), rank_graph.bits
+            )
         own = rank_graph.graph.gather(weight, choice.experts)
         apart = rank_graph.graph.reshape(lhs, (rows.shape[0], 1, rows.shape[1]))
         results = rank_graph.cast(rank_graph.graph.dot_general(apart, own, (2, 1)), rank_graph.bits)

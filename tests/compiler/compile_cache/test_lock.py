@@ -102,7 +102,7 @@ def test_a_file_system_without_locks_has_none_and_no_file_stays_open(tmp_path, m
         os_close(descriptor)
 
     os_close = os.close
-    monkeypatch.setattr(lock, "_is_taken", refuse)
+    monkeypatch.setattr(lock, "_take_lock", refuse)
     monkeypatch.setattr(lock.os, "close", close)
     assert not is_locked(path)
     with pytest.raises(OSError, match=os.strerror(errno.ENOLCK)), held_lock(path):

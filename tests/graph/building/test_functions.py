@@ -5,7 +5,7 @@ import pytest
 
 from trnsim.graph import TensorType
 from trnsim.graph.building.build import Build
-from trnsim.graph.building.functions import FUNCTIONS, atan2, has_minus
+from trnsim.graph.building.functions import FUNCTIONS, atan2, has_sign_bit
 
 ALL = np.array([-3e4, -2.5, -1, -0.3, -0.0, 0.0, 1e-3, 0.7, 1, 8, 3e4], np.float32)
 OF = {
@@ -49,4 +49,4 @@ def test_the_angle_of_any_point():
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "uint8"])
 def test_minus_is_a_bit_of_types_that_have_a_sign(dtype):
     x = np.array([0, 1, 100] if dtype == "uint8" else [-2, -0.0, 0, 1]).astype(dtype)
-    assert applied(has_minus, x, dtype="bool").tolist() == np.signbit(x).tolist()
+    assert applied(has_sign_bit, x, dtype="bool").tolist() == np.signbit(x).tolist()

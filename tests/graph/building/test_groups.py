@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from trnsim.graph.building.build import Build
-from trnsim.graph.building.groups import by_columns, by_rows
+from trnsim.graph.building.groups import multiply_column_groups, multiply_row_groups
 
 ENDS = np.array([3, 3, 140, 150], np.int32)
 
@@ -21,7 +21,7 @@ def groups():
 def test_rows_of_a_group_are_multiplied_by_its_matrix(is_flipped):
     b, x, matrices, ends = built((150, 5), (4, 6, 5) if is_flipped else (4, 5, 6))
     whole = b.graph.transpose(matrices, (0, 2, 1)) if is_flipped else matrices
-    b.graph.outputs.append(by_rows(b, x, whole, ends))
+    b.graph.outputs.append(multiply_row_groups(b, x, whole, ends))
     rng = np.random.default_rng(0)
     rows, many = (rng.normal(size=one.shape).astype(np.float32) for one in (x, matrices))
     (found,) = b.graph.reference([rows, many, ENDS])
@@ -32,7 +32,7 @@ def test_rows_of_a_group_are_multiplied_by_its_matrix(is_flipped):
 
 def test_columns_of_a_group_are_multiplied_by_its_rows():
     b, x, y, ends = built((5, 150), (150, 6))
-    b.graph.outputs.append(by_columns(b, x, y, ends))
+    b.graph.outputs.append(multiply_column_groups(b, x, y, ends))
     rng = np.random.default_rng(0)
     left, right = (rng.normal(size=one.shape).astype(np.float32) for one in (x, y))
     (found,) = b.graph.reference([left, right, ENDS])
@@ -43,8 +43,8 @@ def test_columns_of_a_group_are_multiplied_by_its_rows():
 def test_groups_without_rows():
     b, x, matrices, ends = built((0, 5), (4, 5, 6))
     y = b.graph.input((0, 6), "float32")
-    columns = by_columns(b, b.graph.transpose(x, (1, 0)), y, ends)
-    b.graph.outputs += [by_rows(b, x, matrices, ends), columns]
+    columns = multiply_column_groups(b, b.graph.transpose(x, (1, 0)), y, ends)
+    b.graph.outputs += [multiply_row_groups(b, x, matrices, ends), columns]
     arrays = [np.ones(value.shape, value.dtype) for value in b.graph.inputs]
     arrays[2] = np.zeros_like(ENDS)
     rows, sums = b.graph.reference(arrays)

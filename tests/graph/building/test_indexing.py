@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from trnsim.graph.building.build import Build
-from trnsim.graph.building.indexing import along_rows, linear_index, move_dim, places_in
+from trnsim.graph.building.indexing import flat_indices, gather_along_rows, linear_index, move_dim
 
 
 def applied(function, *arrays):
@@ -29,13 +29,13 @@ def test_indices_into_several_dimensions_are_one():
 
 def test_places_in_a_row_are_places_in_the_whole():
     index = np.array([[[3, 0]], [[1, 2]]], np.int32)
-    found, _ = applied(lambda b, i: places_in(b, i, (2, 1, 4)), index)
+    found, _ = applied(lambda b, i: flat_indices(b, i, (2, 1, 4)), index)
     assert found.tolist() == [[[3, 0]], [[5, 6]]]
 
 
 @pytest.mark.parametrize(("length", "name"), [(16_384, "gather_in_rows"), (16_385, "gather")])
 def test_elements_of_a_row_that_a_partition_holds_and_of_a_longer_one(random, length, name):
     x, places = random((2, length)), np.array([[0, length - 1, 7], [5, 5, 1]], np.int32)
-    found, names = applied(along_rows, x, places)
+    found, names = applied(gather_along_rows, x, places)
     np.testing.assert_array_equal(found, np.take_along_axis(x, places, -1))
     assert ("iota" in names) == (name == "gather")

@@ -43,7 +43,7 @@ def test_what_is_put_back_is_the_transpose_of_what_was_taken(random, windows):
     grads = [random((1, 2, *places)) for _ in range(count)]
     b = Build()
     parts = [b.graph.input(grad.shape, "float32") for grad in grads]
-    b.graph.outputs = [windows.put_back(b, parts, x.shape[2:])]
+    b.graph.outputs = [windows.sum_tap_gradients(b, parts, x.shape[2:])]
     (found,) = b.graph.reference(grads)
     taken = windowed(x, windows, places).reshape(1, 2, *places, count)
     np.testing.assert_allclose((found * x).sum(), (np.stack(grads, -1) * taken).sum(), rtol=1e-5)

@@ -13,7 +13,7 @@ def found(shape, wide, dims, result):
     images = made.given(*shape)
     value = made.graph.broadcast_in_dim(images, wide, dims)
     value = made.graph.reshape(value, result)
-    makers = Makers.in_graph(made.graph)
+    makers = Makers.of_graph(made.graph)
     match = match_node(ENLARGING, makers.nodes[value.number], makers)
     return match and (match["images"] == images, repeat_counts(match))
 

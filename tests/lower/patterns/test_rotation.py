@@ -11,7 +11,7 @@ HALF = (2, 20, 32)
 
 
 def found(made, value):
-    makers = Makers.in_graph(made.graph)
+    makers = Makers.of_graph(made.graph)
     match = match_node(ROTATION, makers.nodes[value.number], makers)
     return match and match["x"]
 

@@ -4,11 +4,11 @@
                                                 compile_flags.json   flags, a list of texts
                                                 model.neff           the program (`stand_in`)
                                                 model.done           once the program is whole
-                                                model.log            why there is none
+                                                model.log            why it does not compile
                                                 model.hlo_module.pb.lock
                                                                      while a process compiles
 
-The version is one of trnsim's own, so that no compiler of AWS meets a program that it did not make.
+The version is trnsim's own, so that AWS's compiler never reads a program that it did not write.
 Files are written whole or not at all, the last of them is `model.done`, and a lock is the system's,
 which ends with its process: a process that is killed leaves a cache that works.
 

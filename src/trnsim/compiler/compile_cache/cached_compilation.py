@@ -1,9 +1,8 @@
 """Compilation through the cache: a stored program is read, a compiler's refusal is remembered.
 
-What stops a compilation from outside (a full disk or memory, a file that may not be read, Ctrl-C)
-says nothing of the graph, and is not remembered. Two processes that want one graph compile it once:
-the second waits for the first. If the cache cannot be written, a message says so, and the graph is
-compiled all the same.
+A failure that is not the graph's (a full disk or memory, a file that may not be read, Ctrl-C) is
+not remembered. Two processes that want the same graph compile it once: the second waits for the
+first. If the cache cannot be written, a message says so, and the graph is compiled all the same.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class CachedFailure(BadInput):
 
 
 def log_line(component: str, text: str, level: str = "INFO") -> str:
-    """A line as AWS's tools log it: the time, the process, the component in bars."""
+    """A line as AWS's tools log it: the time, the process, the component between bars, `text`."""
     now = datetime.now().astimezone()
     time = f"{now:%Y-%m-%d %H:%M:%S}.{now.microsecond // 1000:06d}"
     return f"{time}:  {os.getpid()}  {level} ||{component}||: {text}"
@@ -108,8 +107,8 @@ def compile_cached(
     Args:
         graph: the bytes of the graph, as they are stored.
         flags: all flags on which the program depends, the target and cores among them.
-        make: the compilation.
-        settings: those of the cache.
+        make: compiles the graph; returns the content of the program's file.
+        settings: the settings of the cache.
         key: the entry's name, where the caller has hashed the graph.
         tell: receives what AWS's tools log.
 
@@ -120,7 +119,7 @@ def compile_cached(
     entry = entry_of(key or CacheKey.of(graph, flags), settings)
     if entry is None:
         return CachedProgram(make(), None, is_hit=False)
-    stored = _stored(entry, tell, retries_failed=settings.retries_failed)
+    stored = _stored_program(entry, tell, retries_failed=settings.retries_failed)
     if stored is not None:
         return stored
     with ExitStack() as stack:
@@ -145,14 +144,14 @@ def compile_entry(
         CachedFailure: as `compile_cached`.
         EmulatorError: likewise.
     """
-    stored = _stored(entry, tell, retries_failed=retries_failed)
+    stored = _stored_program(entry, tell, retries_failed=retries_failed)
     if stored is not None:
         return stored
     try:
         content = make()
     except EmulatorError as error:
-        if _is_verdict(error):
-            _remember(entry, failure_text(error), tell)
+        if _is_reproducible(error):
+            _store_failure(entry, failure_text(error), tell)
         raise
     try:
         path = entry.store_program(content)
@@ -163,7 +162,7 @@ def compile_entry(
     return CachedProgram(content, path, is_hit=False)
 
 
-def _is_verdict(error: EmulatorError) -> bool:
+def _is_reproducible(error: EmulatorError) -> bool:
     """True if the error would come again, under any TRNSIM_POLICY and on any machine."""
     cause: BaseException | None = error
     while cause is not None:
@@ -173,7 +172,7 @@ def _is_verdict(error: EmulatorError) -> bool:
     return not isinstance(error, CompilerRefusal) or error.is_final
 
 
-def _stored(entry: CacheEntry, tell: Tell, *, retries_failed: bool) -> CachedProgram | None:
+def _stored_program(entry: CacheEntry, tell: Tell, *, retries_failed: bool) -> CachedProgram | None:
     """The program in the cache; None if the graph must be compiled.
 
     Raises:
@@ -207,7 +206,7 @@ def _stored(entry: CacheEntry, tell: Tell, *, retries_failed: bool) -> CachedPro
     return None
 
 
-def _remember(entry: CacheEntry, reason: str, tell: Tell) -> None:
+def _store_failure(entry: CacheEntry, reason: str, tell: Tell) -> None:
     """Store a failure in the cache, or say why it cannot be stored."""
     try:
         entry.store_failure(reason)

@@ -88,7 +88,7 @@ class CacheKey:
 
     @property
     def folder_name(self) -> str:
-        """The name of its folder."""
+        """The name of the entry's folder."""
         return f"MODULE_{self.graph}+{self.flags}"
 
 
@@ -123,7 +123,7 @@ class CacheEntry:
 
     @property
     def is_locked(self) -> bool:
-        """True while a process compiles it."""
+        """True while a process compiles the entry's graph."""
         return is_locked(self.lock_file)
 
     @property
@@ -160,7 +160,7 @@ class CacheEntry:
         return list(flags)
 
     def failure(self) -> str:
-        """Why it does not compile, as text for a terminal; "" if that is not known."""
+        """The reason that the graph does not compile, for a terminal; "" if it is not known."""
         try:
             stored = files.read_text(self.folder / LOG).strip()
         except BadInput:
@@ -179,7 +179,7 @@ class CacheEntry:
         return self.graph_file
 
     def store_program(self, program: bytes) -> Path:
-        """Store a program, and that it is whole; its path.
+        """Store a program and mark it as whole; the path of the program.
 
         Raises:
             BadInput: it cannot be written.
@@ -190,7 +190,7 @@ class CacheEntry:
         return self.program_file
 
     def store_failure(self, reason: str) -> None:
-        """Remember why it does not compile.
+        """Store the reason that the graph does not compile.
 
         Raises:
             BadInput: it cannot be written.
@@ -198,12 +198,12 @@ class CacheEntry:
         files.write(self.folder / LOG, f"{reason}\n", parents=True)
 
     def forget_failure(self) -> None:
-        """Forget that it failed."""
+        """Remove a stored failure."""
         with suppress(OSError):
             (self.folder / LOG).unlink(missing_ok=True)
 
     def remove_program(self) -> None:
-        """Remove the program, as of a file that was damaged; the graph stays."""
+        """Remove the program, such as a damaged file; the graph stays."""
         for name in (DONE, PROGRAM):
             with suppress(OSError):
                 (self.folder / name).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The entries of a cache: folders of its version with the name of an entry, links left out."""
+"""The entries of a cache: folders that are named like an entry; symbolic links are left out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A lock of one entry of the cache: the system's, on a file, which ends with its process."""
+"""A lock of an entry of the cache: the system's file lock, which ends with its process."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _PROBE_FLAGS: Final = (os.O_RDWR if sys.platform == "win32" else os.O_RDONLY) | 
 
 @contextmanager
 def held_lock(path: Path, *, is_waiting: bool = True) -> Generator[bool]:
-    """Hold the lock file at `path` in the block; gives False if another process has it.
+    """Hold the lock file at `path` in the block; yields False if another process has it.
 
     The file holds the number of the process, and is gone after the block.
 
     Raises:
         OSError: the file cannot be written.
     """
-    descriptor = _acquired(path, is_waiting=is_waiting)
+    descriptor = _open_held(path, is_waiting=is_waiting)
     if descriptor is None:
         yield False
         return
@@ -46,10 +46,10 @@ def held_lock(path: Path, *, is_waiting: bool = True) -> Generator[bool]:
 
 
 def is_locked(path: Path) -> bool:
-    """True if a process holds the lock file at `path`; one that a dead process left is free.
+    """True if a process holds the lock file at `path`, and not if a dead process left it.
 
-    The file may be another user's, which is only read; so the lock that is tried is a shared one,
-    for which NFS asks no right to write. A file that no lock can be asked of is free.
+    The file may be another user's, which is only read; so a shared lock is tried, for which NFS
+    asks no right to write. On a file system without locks no file is locked.
     Source: flock(2), NFS details.
     """
     try:
@@ -59,26 +59,26 @@ def is_locked(path: Path) -> bool:
     except OSError:
         return False
     try:
-        return not _is_taken(descriptor, is_shared=True)
+        return not _take_lock(descriptor, is_shared=True)
     except OSError:  # a file system without locks
         return False
     finally:
         os.close(descriptor)
 
 
-def _acquired(path: Path, *, is_waiting: bool) -> int | None:
-    """The descriptor of the lock file, held; None if another process has it."""
+def _open_held(path: Path, *, is_waiting: bool) -> int | None:
+    """The descriptor of the lock file, whose lock is held; None if another process has it."""
     while True:
         descriptor = os.open(path, _FLAGS, 0o666)
         try:
-            is_taken = _is_taken(descriptor)
+            is_held = _take_lock(descriptor)
         except OSError:  # a file system without locks
             os.close(descriptor)
             raise
-        if is_taken and _is_same_file(descriptor, path):
+        if is_held and _is_same_file(descriptor, path):
             return descriptor
         os.close(descriptor)
-        if is_taken:  # its holder has removed it
+        if is_held:  # its holder has removed it
             continue
         if not is_waiting:
             return None
@@ -97,7 +97,7 @@ def _is_same_file(descriptor: int, path: Path) -> bool:
 if sys.platform == "win32":
     import msvcrt
 
-    def _is_taken(descriptor: int, *, is_shared: bool = False) -> bool:
+    def _take_lock(descriptor: int, *, is_shared: bool = False) -> bool:
         """Take the lock of an open file; False if another process has it."""
         del is_shared  # Windows has exclusive locks alone
         os.lseek(descriptor, 0, os.SEEK_SET)
@@ -110,7 +110,7 @@ if sys.platform == "win32":
 else:
     from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
 
-    def _is_taken(descriptor: int, *, is_shared: bool = False) -> bool:
+    def _take_lock(descriptor: int, *, is_shared: bool = False) -> bool:
         """Take the lock of an open file; False if another process has it."""
         try:
             flock(descriptor, (LOCK_SH if is_shared else LOCK_EX) | LOCK_NB)

@@ -37,8 +37,8 @@ _MOST_SENDRECVS: Final = 4
 """Maximum number of transfers of the GpSimd Engine in one exchange."""
 _LOADED_BYTES: Final = 8 * 1024
 """Bytes of a partition that are loaded from HBM at a time."""
-_BLOCKS, _COLUMNS = 1, 2
-"""Axes of a matrix along which halves stand."""
+_BLOCK_AXIS, _COLUMN_AXIS = 1, 2
+"""Axes of a matrix along which two halves can lie."""
 
 
 @emitter(CoreReduce)
@@ -62,7 +62,7 @@ def _sum_with_peer(tile: Tensor) -> Tensor:
     """The sum of a tile of SBUF and its counterpart on the other core."""
     received, total = new(tile.shape, tile.dtype), new(tile.shape, tile.dtype)
     for part in _transfer_slices(tile):
-        _swap(tile, received, part)
+        _swap_with_peer(tile, received, part)
         nisa.tensor_tensor(dst=total[part], data1=tile[part], data2=received[part], op=nl.add)
     return total
 
@@ -70,18 +70,20 @@ def _sum_with_peer(tile: Tensor) -> Tensor:
 def _transfer_slices(tile: Tensor) -> Iterator[tuple[slice, slice, slice]]:
     """Slices of a tile for one transfer each: neighbouring blocks, or some columns of a block."""
     rows, blocks, columns = tile.shape
-    most = _MOST_SENDRECV_ELEMENTS if _is_short(tile) else _PIECE_BYTES // tile.dtype.itemsize
+    most = (
+        _MOST_SENDRECV_ELEMENTS if _fits_gpsimd_dma(tile) else _PIECE_BYTES // tile.dtype.itemsize
+    )
     for block, count in tiles.pieces(blocks, max(1, most // columns)):
         for at, width in tiles.pieces(columns, most):
             yield slice(0, rows), slice(block, block + count), slice(at, at + width)
 
 
-def _is_short(tile: Tensor) -> bool:
-    """True if a tile goes by the GpSimd Engine's own DMA, past weights that wait to be loaded."""
+def _fits_gpsimd_dma(tile: Tensor) -> bool:
+    """True if the GpSimd Engine's own DMA sends a tile, so that it does not wait behind weights."""
     return bool(tile.shape[1] * tile.shape[2] <= _MOST_SENDRECV_ELEMENTS * _MOST_SENDRECVS)
 
 
-def _swap(tile: Tensor, received: Tensor, part: tuple[slice, slice, slice]) -> None:
+def _swap_with_peer(tile: Tensor, received: Tensor, part: tuple[slice, slice, slice]) -> None:
     """Send part of a tile to the other core, and receive its counterpart."""
     engines = nisa.dma_engine
     peer = 1 - nl.program_id(0)
@@ -91,7 +93,7 @@ def _swap(tile: Tensor, received: Tensor, part: tuple[slice, slice, slice]) -> N
         send_to_rank=peer,
         recv_from_rank=peer,
         pipe_id=0,
-        dma_engine=engines.gpsimd_dma if _is_short(tile) else engines.dma,
+        dma_engine=engines.gpsimd_dma if _fits_gpsimd_dma(tile) else engines.dma,
     )
 
 
@@ -101,7 +103,7 @@ def all_gather(emission: Emission, node: Node) -> None:
     operation: Any = node.operation
     (value,), whole = node.values, node.result
     place = emission.materialize(value)[0]
-    axis = _axis(place, value, operation.dim)
+    axis = _split_axis(place, value, operation.dim)
     if axis:
         half = frame_of(place)
         result = emission.residents.allocate(
@@ -110,14 +112,14 @@ def all_gather(emission: Emission, node: Node) -> None:
     else:
         result = in_hbm(tiles.output(whole.shape, whole.dtype), whole.shape)
     if result.is_on_chip:
-        _side_by_side(place.storage.tile, result.storage.tile, axis)
+        _gather_on_chip(place.storage.tile, result.storage.tile, axis)
     else:
-        _through_hbm(place, value, result, operation.dim)
+        _gather_in_hbm(place, value, result, operation.dim)
     emission.places[whole.number] = [result]
 
 
-def _axis(place: TensorPlace, value: Value, dim: int) -> int:
-    """The axis of a matrix along which halves of a dimension stand; 0 if they do not."""
+def _split_axis(place: TensorPlace, value: Value, dim: int) -> int:
+    """The axis of a matrix along which halves of dimension `dim` lie; 0 if they lie along none."""
     if not place.is_on_chip or place.storage.is_replicated:
         return 0
     frame = frame_of(place)
@@ -128,23 +130,23 @@ def _axis(place: TensorPlace, value: Value, dim: int) -> int:
         return 0
     outer = [f_dim for f_dim in frame.f_dims if value.shape[f_dim] > 1]
     if dim in frame.f_dims and outer[:1] in ([dim], []):
-        return _COLUMNS
-    return _BLOCKS if frame.p_dims[:1] == (dim,) and frame.rows % frame.block == 0 else 0
+        return _COLUMN_AXIS
+    return _BLOCK_AXIS if frame.p_dims[:1] == (dim,) and frame.rows % frame.block == 0 else 0
 
 
-def _side_by_side(half: Tensor, whole: Tensor, axis: int) -> None:
-    """Both halves in a matrix: this core's is copied, the other's received in its place."""
+def _gather_on_chip(half: Tensor, whole: Tensor, axis: int) -> None:
+    """Both halves in a matrix of SBUF: this core's half is copied, the other core's received."""
     rank, length = nl.program_id(0), half.shape[axis]
     own, peer_half = (
         whole[(slice(None),) * axis + (slice(at * length, (at + 1) * length),)]
         for at in (rank, 1 - rank)
     )
     for part in _transfer_slices(half):
-        _swap(half, peer_half, part)
+        _swap_with_peer(half, peer_half, part)
         nisa.tensor_copy(dst=own[part], src=half[part])
 
 
-def _through_hbm(place: TensorPlace, value: Value, whole: TensorPlace, dim: int) -> None:
+def _gather_in_hbm(place: TensorPlace, value: Value, whole: TensorPlace, dim: int) -> None:
     """Both halves in HBM: each core writes its own, and waits for the other one."""
     starts = [0] * len(value.shape)
     starts[dim] = nl.program_id(0) * value.shape[dim]

@@ -1,7 +1,7 @@
 """Exchanges between ranks: a rank's program writes its operand and reads the result.
 
-Between the two, the exchange takes the time of the links (`trnsim.compiler.links`), if the program
-has them; else none: a caller adds the times of what `trnsim.lower.without_exchanges` lists.
+In a program with links (`trnsim.compiler.links`) the exchange takes their time. Without links it
+takes none: a caller adds the times of the exchanges that `trnsim.lower.without_exchanges` lists.
 """
 
 from __future__ import annotations

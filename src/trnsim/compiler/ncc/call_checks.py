@@ -41,7 +41,7 @@ def call_refusals(call: FrameworkCall, target: CompileTarget) -> Iterator[tuple[
         yield "NCC_EVRF001", f"{call.on()}: {call.reason}"
 
 
-def _has(*names: str) -> Check:
+def _has_dtype(*names: str) -> Check:
     """A check for calls that read or return a tensor of one of these types."""
 
     def check(call: FrameworkCall, _: CompileTarget) -> bool:
@@ -60,7 +60,10 @@ def _is_dynamic(call: FrameworkCall, _: CompileTarget) -> bool:
 
 
 def _is_dilated_twice(call: FrameworkCall, _: CompileTarget) -> bool:
-    """True for gaps in input and kernel; strides of a transposed one or a gradient are gaps."""
+    """True for a convolution with gaps in input and kernel.
+
+    Gaps in the input are the strides of a transposed convolution or of a gradient.
+    """
     name = call.name.removesuffix("_overrideable")
     if name not in ("convolution", "convolution_backward"):
         return False
@@ -75,7 +78,7 @@ def _is_topk_of_integers(call: FrameworkCall, _: CompileTarget) -> bool:
     return call.name == "topk" and call.tensors[0].dtype in _WIDE_INTEGERS
 
 
-def _combines(call: FrameworkCall) -> bool:
+def _is_combining_scatter(call: FrameworkCall) -> bool:
     """True if a call is a scatter that combines elements, other than `scatter_reduce`."""
     if call.name == "scatter":
         return bool(call.option("reduce", ""))
@@ -87,13 +90,15 @@ def _combines(call: FrameworkCall) -> bool:
 def _reduces_integers(call: FrameworkCall, _: CompileTarget) -> bool:
     if call.name == "scatter_reduce":
         return any(tensor.dtype in (*_WIDE_INTEGERS, *_SHORT_INTEGERS) for tensor in call.results)
-    return _combines(call) and any(tensor.dtype in _SHORT_INTEGERS for tensor in call.results)
+    return _is_combining_scatter(call) and any(
+        tensor.dtype in _SHORT_INTEGERS for tensor in call.results
+    )
 
 
 def _scatters_integers(call: FrameworkCall, target: CompileTarget) -> bool:
     return (
         "scatter" not in target.flags.implicit_integer_downcast
-        and _combines(call)
+        and _is_combining_scatter(call)
         and any(tensor.dtype in _WIDE_INTEGERS for tensor in call.results)
     )
 
@@ -115,7 +120,7 @@ def _multiplies_integers(call: FrameworkCall, target: CompileTarget) -> bool:
     return any(tensor.dtype in refused for tensor in call.tensors)
 
 
-def _adds_over_cores(name: str, flag: str) -> Check:
+def _exchanges_wide_integers(name: str, flag: str) -> Check:
     """A check for calls of a collective on wide integers that no flag permits."""
 
     def check(call: FrameworkCall, target: CompileTarget) -> bool:
@@ -136,10 +141,10 @@ def _is_wide_power(call: FrameworkCall, target: CompileTarget) -> bool:
 
 
 _TYPES: Final[dict[str, Check]] = {
-    "NCC_EVRF004": _has("complex32", "complex64", "complex128"),
-    "NCC_EVRF005": _has("float8_e4m3fnuz", "float8_e4m3b11fnuz", "float8_e5m2fnuz"),
-    "NCC_ESPP047": _has("float8_e8m0fnu"),
-    "NCC_ESPP004": _has(
+    "NCC_EVRF004": _has_dtype("complex32", "complex64", "complex128"),
+    "NCC_EVRF005": _has_dtype("float8_e4m3fnuz", "float8_e4m3b11fnuz", "float8_e5m2fnuz"),
+    "NCC_ESPP047": _has_dtype("float8_e8m0fnu"),
+    "NCC_ESPP004": _has_dtype(
         *("float64", "float4_e2m1fn_x2", "qint8", "quint8", "qint32", "quint4x2", "quint2x4"),
     ),
     "NCC_ESFH002": _has_huge_constant,
@@ -153,7 +158,7 @@ _OPERATORS: Final[dict[str, Check]] = {
     "NCC_EVRF022": _shifts_short,
     "NCC_EVRF035": _multiplies_integers,
     "NCC_EVRF060": _scatters_integers,
-    "NCC_EVRF061": _adds_over_cores("all_reduce", "all_reduce"),
+    "NCC_EVRF061": _exchanges_wide_integers("all_reduce", "all_reduce"),
     "NCC_EVRF062": _is_wide_power,
-    "NCC_EVRF063": _adds_over_cores("reduce_scatter_tensor", "reduce_scatter"),
+    "NCC_EVRF063": _exchanges_wide_integers("reduce_scatter_tensor", "reduce_scatter"),
 }

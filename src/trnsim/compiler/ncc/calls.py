@@ -39,14 +39,14 @@ class CallTensor:
 
 @dataclass(frozen=True, eq=False)
 class FrameworkCall:
-    """A call of an operator of the framework; PyTorch's, by the names of its schema.
+    """A call of an operator of the framework, with the argument names of PyTorch's schema.
 
     Attributes:
-        operator: its full name ("aten::topk").
-        name: its name without namespace, overload and the underscore of in-place forms ("topk").
+        operator: the operator's full name ("aten::topk").
+        name: the name without namespace, overload and the underscore of in-place forms ("topk").
         arguments: arguments by name, tensors as `CallTensor`.
         line: line of the user's program, where it is known.
-        reason: why it has no lowering; "" if it has one.
+        reason: why the operator has no lowering; "" if it has a lowering.
     """
 
     operator: str
@@ -80,6 +80,7 @@ class FrameworkCall:
 
 
 def _tensors(values: list[Any]) -> Iterator[CallTensor]:
+    """The tensors among values and nested lists of values, in order."""
     for value in values:
         if isinstance(value, CallTensor):
             yield value

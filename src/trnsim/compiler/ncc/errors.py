@@ -1,7 +1,7 @@
 """The errors that AWS documents for neuronx-cc and that can arise here.
 
-Those that cannot arise are listed for the page of docs alone (docs/makers/ncc_absent.py). Source:
-aws-neuron-sdk compiler/error-codes, a page for each.
+docs/makers/ncc_absent.py lists the errors that cannot arise. Source: aws-neuron-sdk
+compiler/error-codes, a page for each.
 """
 
 from __future__ import annotations

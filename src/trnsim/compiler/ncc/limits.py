@@ -17,7 +17,7 @@ Source: aws-neuron-sdk issue 819, XTP002.
 
 
 def memory_refusals(plan: MemoryPlan, hbm_bytes: int) -> Iterator[tuple[str, str]]:
-    """The code, and the memory that is needed, if a graph's tensors exceed a device's HBM."""
+    """The error's code and the memory needed, if a graph's tensors exceed a device's HBM."""
     returned = sum(
         tensor.type.nbytes for tensor in plan.lifetimes if tensor.first >= 0 and tensor.is_returned
     )
@@ -33,6 +33,6 @@ def memory_refusals(plan: MemoryPlan, hbm_bytes: int) -> Iterator[tuple[str, str
 
 
 def instruction_refusals(instructions: int) -> Iterator[tuple[str, str]]:
-    """The code, and the number of instructions, if there are too many."""
+    """The error's code and the number of instructions, if there are too many."""
     if instructions > INSTRUCTIONS_MAX:
         yield "NCC_EVRF007", f"{instructions:,} instructions, of {INSTRUCTIONS_MAX:,} at most"

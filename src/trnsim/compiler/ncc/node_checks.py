@@ -62,19 +62,25 @@ def _text(node: Node) -> str:
     return f"{node.name} of {', '.join(map(str, node.operand_types)) or node.result.type}"
 
 
-def _has_gaps_twice(node: Node, _: CompileTarget) -> bool:
+def _has_gaps_and_dilations(node: Node, _: CompileTarget) -> bool:
     op = node.operation
     return (
-        isinstance(op, Convolution) and max(op.gaps, default=0) > 0 and _exceeds_one(op.dilations)
+        isinstance(op, Convolution)
+        and max(op.gaps, default=0) > 0
+        and _has_step_above_one(op.dilations)
     )
 
 
 def _has_gaps_and_strides(node: Node, _: CompileTarget) -> bool:
     op = node.operation
-    return isinstance(op, Convolution) and max(op.gaps, default=0) > 0 and _exceeds_one(op.strides)
+    return (
+        isinstance(op, Convolution)
+        and max(op.gaps, default=0) > 0
+        and _has_step_above_one(op.strides)
+    )
 
 
-def _exceeds_one(steps: tuple[int, ...]) -> bool:
+def _has_step_above_one(steps: tuple[int, ...]) -> bool:
     return max(steps, default=1) > 1
 
 
@@ -83,7 +89,9 @@ def _is_topk_of_integers(node: Node, _: CompileTarget) -> bool:
 
 
 def _has_dilated_windows(node: Node, _: CompileTarget) -> bool:
-    return isinstance(node.operation, ReduceWindow) and _exceeds_one(node.operation.dilations)
+    return isinstance(node.operation, ReduceWindow) and _has_step_above_one(
+        node.operation.dilations
+    )
 
 
 def _shifts_short(node: Node, _: CompileTarget) -> bool:
@@ -93,7 +101,9 @@ def _shifts_short(node: Node, _: CompileTarget) -> bool:
     )
 
 
-def _combines(dtypes: tuple[str, ...]) -> Callable[[Node, CompileTarget], bool]:
+def _combining_scatter_check(dtypes: tuple[str, ...]) -> Callable[[Node, CompileTarget], bool]:
+    """A check for scatters that combine elements of one of these types."""
+
     def check(node: Node, target: CompileTarget) -> bool:
         is_permitted = (
             dtypes is _WIDE_INTEGERS and "scatter" in target.flags.implicit_integer_downcast
@@ -105,7 +115,9 @@ def _combines(dtypes: tuple[str, ...]) -> Callable[[Node, CompileTarget], bool]:
     return check
 
 
-def _adds_integers(kind: Any, flag: str) -> Callable[[Node, CompileTarget], bool]:
+def _integer_exchange_check(kind: Any, flag: str) -> Callable[[Node, CompileTarget], bool]:
+    """A check for exchanges of wide integers between ranks that no flag permits."""
+
     def check(node: Node, target: CompileTarget) -> bool:
         is_permitted = flag in target.flags.implicit_integer_downcast
         is_reduction = isinstance(node.operation, kind)
@@ -126,35 +138,35 @@ _CHECKS_OF_ANY_NODE: Final[dict[str, Callable[[Node, CompileTarget], bool]]] = {
 }
 _CHECKS_OF_OTHER_NODES: Final[dict[str, Callable[[Node, CompileTarget], bool]]] = {
     **_CHECKS_OF_ANY_NODE,
-    "NCC_EVRF010": _has_gaps_twice,
+    "NCC_EVRF010": _has_gaps_and_dilations,
     "NCC_EVRF011": _has_gaps_and_strides,
     "NCC_EVRF013": _is_topk_of_integers,
-    "NCC_EVRF016": _combines(_SHORT_INTEGERS),
+    "NCC_EVRF016": _combining_scatter_check(_SHORT_INTEGERS),
     "NCC_EVRF018": _has_dilated_windows,
     "NCC_EVRF022": _shifts_short,
-    "NCC_EVRF060": _combines(_WIDE_INTEGERS),
-    "NCC_EVRF061": _adds_integers(AllReduce, "all_reduce"),
-    "NCC_EVRF063": _adds_integers(ReduceScatter, "reduce_scatter"),
+    "NCC_EVRF060": _combining_scatter_check(_WIDE_INTEGERS),
+    "NCC_EVRF061": _integer_exchange_check(AllReduce, "all_reduce"),
+    "NCC_EVRF063": _integer_exchange_check(ReduceScatter, "reduce_scatter"),
 }
 
 
 class _CountedIndices:
-    """Small index tensors of a graph that are computed of iotas and constants alone."""
+    """Small index tensors of a graph that are computed from iotas and constants alone."""
 
     def __init__(self) -> None:
         self._maker: dict[int, Node] = {}
-        """The maker of each value that is computed of iotas and constants alone."""
+        """The node that computes each such value, by the value's number."""
         self._counted: set[int] = set()
         """Numbers of those values that depend on an iota."""
         self._known: dict[int, Array] = {}
 
     def past_the_end(self, node: Node) -> Iterator[tuple[str, str]]:
-        """The code, and the highest index, if counted indices run past a tensor's end."""
-        self._note(node)
+        """The error's code and the highest index, where counted indices exceed a tensor's end."""
+        self._record(node)
         op = node.operation
         if not isinstance(op, Gather | Scatter) or node.values[1].number not in self._counted:
             return
-        places = self._of(node.values[1])
+        places = self._elements(node.values[1])
         if not places.size:
             return
         is_gather = isinstance(op, Gather)
@@ -166,8 +178,8 @@ class _CountedIndices:
                 code = "NCC_EVRF056" if is_gather else "NCC_EVRF031"
                 yield code, f"places to {highest} in a length of {shape[dim]}"
 
-    def _note(self, node: Node) -> None:
-        """Record a node whose operands are computed of iotas and constants alone."""
+    def _record(self, node: Node) -> None:
+        """Record a node whose operands are computed from iotas and constants alone."""
         op = node.operation
         is_first = isinstance(op, Iota | Constant)
         if node.kind in _UNCOMPUTED_KINDS or node.result.type.elements > _PLACES_MAX:
@@ -177,8 +189,8 @@ class _CountedIndices:
             if isinstance(op, Iota) or any(v.number in self._counted for v in node.values):
                 self._counted |= {value.number for value in node.results}
 
-    def _of(self, value: Value) -> Array:
-        """The elements of a value that is computed of iotas and constants alone."""
+    def _elements(self, value: Value) -> Array:
+        """The elements of a recorded value."""
         waiting, known = [value], self._known
         while waiting:
             node = self._maker[waiting[-1].number]

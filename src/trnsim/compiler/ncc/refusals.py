@@ -1,9 +1,8 @@
 """Refusals of a graph by neuronx-cc, under its own codes, with the operator and the user's line.
 
-A graph's nodes are checked by `node_checks`, the framework's calls that it came from by
-`call_checks`: much that AWS refuses (a dilated pooling, a product of integers) is lowered to other
-operations here, and shows in the framework's call alone. The front end decides whether a refusal is
-an error or a warning.
+`node_checks` checks the graph's nodes; `call_checks` checks the framework's calls that they came
+from, because some operators that AWS refuses (a dilated pooling, a product of integers) are lowered
+to other operations here. The front end decides whether a refusal is an error or a warning.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class CompilerRefusal(IllegalInstruction, RuntimeError):
     """neuronx-cc refuses the graph.
 
     Attributes:
-        is_final: False if other policies than `chip` only warn of it.
+        is_final: False if policies other than `chip` only warn of it.
     """
 
     is_final: bool = True

@@ -1,4 +1,4 @@
-"""Attention that a graph spells out: products, a softmax and products as one operation.
+"""Recognition of attention: products, a softmax and products become one operation.
 
 A model without its framework's fused attention computes all scores, their maxima, exponentials and
 sums one after another. As one operation, scores stay on the chip.
@@ -21,7 +21,7 @@ from trnsim.graph.patterns import Chain, Either, Form, Number, Op, TensorForm, f
 from trnsim.graph.rewriting import Match, Pattern
 
 
-def _leaves_rows(node: Node) -> bool:
+def _keeps_rows(node: Node) -> bool:
     """True for a conversion of floats, or a reshape that keeps their last two dimensions."""
     if not isinstance(node.operation, Convert | Reshape):
         return False
@@ -30,9 +30,9 @@ def _leaves_rows(node: Node) -> bool:
 
 
 def _repeats(node: Node) -> bool:
-    """True if a node repeats each element in a run of its own, or reshapes.
+    """True for a reshape, or a broadcast that repeats each element in a run of its own.
 
-    A broadcast does so if it lengthens no dimension before one of several elements.
+    The broadcast lengthens no dimension up to the last of length over 1.
     """
     operation = node.operation
     if isinstance(operation, BroadcastInDim):
@@ -43,7 +43,7 @@ def _repeats(node: Node) -> bool:
     return isinstance(operation, Reshape)
 
 
-def _of_rows(op: str, node: Node, read: Value) -> bool:
+def _reduces_rows(op: str, node: Node, read: Value) -> bool:
     """True if a node reduces the last dimension of its operand with `op`.
 
     `read` is the result after it was repeated along the rows: it has the operand's shape again.
@@ -60,21 +60,23 @@ def _is_of_one_format(node: Node, read: Value) -> bool:
     return len({value.dtype for value in node.values}) == 1
 
 
-_alone = partial(form_of, readers=1, past=_leaves_rows)
+_single_reader_form = partial(form_of, readers=1, past=_keeps_rows)
 """The form of an operation with one reader, past nodes that leave its rows as they are."""
 
 
-def _reduced(op: str, form: Form) -> Op:
+def _row_reduction(op: str, form: Form) -> Op:
     """The form of a reduction of each row with `op`, repeated to the length of the row."""
-    return form_of(Reduce, form, readers=1, past=_repeats, where=partial(_of_rows, op))
+    return form_of(Reduce, form, readers=1, past=_repeats, where=partial(_reduces_rows, op))
 
 
-_PRODUCTS = _alone(DotGeneral, TensorForm("query"), TensorForm("key"), name="products")
-_SCALED = Chain(_alone((Multiply, Divide), TensorForm(), Number()), _PRODUCTS, "scaled")
+_PRODUCTS = _single_reader_form(DotGeneral, TensorForm("query"), TensorForm("key"), name="products")
+_SCALED = Chain(
+    _single_reader_form((Multiply, Divide), TensorForm(), Number()), _PRODUCTS, "scaled"
+)
 _SCORES = Either(
     (
         _SCALED,
-        _alone(
+        _single_reader_form(
             Add,
             TensorForm(form=_SCALED),
             TensorForm("bias"),
@@ -83,17 +85,17 @@ _SCORES = Either(
         ),
     )
 )
-_POWERS = _alone(
+_POWERS = _single_reader_form(
     Exponential,
-    _alone(
+    _single_reader_form(
         Subtract,
         TensorForm("scores", _SCORES, readers=2),
-        _reduced("maximum", TensorForm("scores")),
+        _row_reduction("maximum", TensorForm("scores")),
     ),
     name="powers",
 )
-_SOFTMAX = _alone(
-    Divide, TensorForm(form=_POWERS, readers=2), _reduced("add", TensorForm("powers"))
+_SOFTMAX = _single_reader_form(
+    Divide, TensorForm(form=_POWERS, readers=2), _row_reduction("add", TensorForm("powers"))
 )
 
 
@@ -108,10 +110,10 @@ def _scale(match: Match) -> float:
 
 
 def _is_attention(match: Match) -> bool:
-    """True if the forms found are an attention.
+    """True if the matched operations are an attention.
 
     The products contract the width of queries and keys, and the keys of scores and values. Query,
-    key and value have one floating format and elements, and values are as many as keys.
+    key and value have the same floating-point type and elements, and each key has a value.
     """
     products = match.operation("products")
     # `contracting` is the contracted dimension of each operand. `_attention` brings keys to
@@ -124,7 +126,7 @@ def _is_attention(match: Match) -> bool:
         last.contracting == (len(match.node.result.shape) - 1, len(match.node.result.shape) - 2)
         and products.contracting[0] == rank - 1
         and value.shape[-2] == keys
-        and all(one.type.elements for one in (query, key, value))
+        and all(tensor.type.elements for tensor in (query, key, value))
         and value.type.elements == key.type.elements // width * value.shape[-1]
         and len({query.dtype, key.dtype, value.dtype}) == 1
         and query.type.is_floating

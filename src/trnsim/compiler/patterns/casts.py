@@ -1,10 +1,11 @@
 """--auto-cast: operations on float32 become operations on a shorter type.
 
-matmult casts what the Tensor Engine multiplies: operands of products, convolutions and attention,
-whose results are float32 again. all casts every operation, and tensors between them are short;
-inputs and outputs of the graph stay float32. What AWS leaves open is decided so: numbers that come
-of integers or truth values alone (places, masks, counts) and random numbers are not cast until they
-meet a tensor that is, and operands of the user's kernels and of branches keep their types.
+"matmult" casts what the Tensor Engine multiplies: operands of products, convolutions and attention,
+whose results are float32 again. "all" casts every operation, and tensors between operations have
+the short type; inputs and outputs of the graph stay float32. AWS leaves the following open. Numbers
+that are computed from integers or booleans alone (indices, masks, counts) and random numbers are
+not cast until an operation combines them with a tensor that is cast. Operands of the user's kernels
+and of branches keep their types.
 
 Source: aws-neuron-sdk compiler/neuronx-cc/api-reference-guide/index.rst, --auto-cast.
 """
@@ -43,44 +44,45 @@ def apply_casts(graph: Graph, flags: Flags) -> Graph:
     for node in graph.nodes:
         casting.add(node)
     cast_graph = casting.graph
-    cast_graph.outputs = [casting.as_before(value) for value in graph.outputs]
+    cast_graph.outputs = [casting.in_own_type(value) for value in graph.outputs]
     cast_graph.prune()
     verify(cast_graph)
     return cast_graph
 
 
 class _Casting:
-    """A cast in progress."""
+    """The graph with casts, as far as operations were added."""
 
     def __init__(self, graph: Graph, dtype: str, *, is_all: bool) -> None:
         self.graph = graph.without_nodes()
         self._dtype = dtype
         self._is_all = is_all
-        self._real = {value.number for value in graph.inputs if value.type.is_floating}
-        """Numbers of floating-point values that are not computed of integers alone."""
+        self._floating = {value.number for value in graph.inputs if value.type.is_floating}
+        """Numbers of floating-point values that are not computed from integers alone."""
         self._recast: dict[int, Value] = {}
-        """The new value in the place of one whose type has changed, by the old one's number."""
+        """For each value whose type has changed, the new value, by the old value's number."""
         self._converted: dict[tuple[int, str], Value] = {}
+        """Conversions of values, by the value's number and the type."""
         self._numbers: dict[int, float] = {}
         """Constants of float32, by the value's number."""
 
     def add(self, node: Node) -> None:
         """Add an operation, cast or unchanged."""
-        self._note(node)
+        self._record(node)
         self.graph.current_origin = node.origin
-        real_operands = [value for value in node.values if value.number in self._real]
-        if real_operands:
-            self._real |= {value.number for value in node.results if value.type.is_floating}
-        is_of_float32 = any(value.dtype == _F32 for value in real_operands)
+        floating_operands = [value for value in node.values if value.number in self._floating]
+        if floating_operands:
+            self._floating |= {value.number for value in node.results if value.type.is_floating}
+        is_of_float32 = any(value.dtype == _F32 for value in floating_operands)
         is_cast = is_of_float32 and (self._is_all or node.kind is Kind.CONTRACTION)
         if not is_cast or _has_own_types(node) or not self._cast(node):
-            self.graph.add(node.operation, self._operands(node, self.as_before), node.results)
+            self.graph.add(node.operation, self._operands(node, self.in_own_type), node.results)
 
-    def as_before(self, value: Value) -> Value:
-        """A value in the type that it has in the graph."""
-        return self._in(self._recast.get(value.number, value), value.dtype)
+    def in_own_type(self, value: Value) -> Value:
+        """A value in the type that it has in the graph before casts."""
+        return self._converted_to(self._recast.get(value.number, value), value.dtype)
 
-    def _note(self, node: Node) -> None:
+    def _record(self, node: Node) -> None:
         """Record a constant, and a value of the short type that is converted to float32."""
         result = node.result
         if isinstance(node.operation, Constant) and result.dtype == _F32:
@@ -92,7 +94,7 @@ class _Casting:
 
     def _cast(self, node: Node) -> bool:
         """Add an operation in the short type; False if it is not defined on it."""
-        operands = self._operands(node, self._short)
+        operands = self._operands(node, self._shortened)
         operation = _retyped(node.operation, self._dtype) if self._is_all else node.operation
         try:
             types = result_types(operation, operands)
@@ -116,25 +118,25 @@ class _Casting:
         """The element type of a result where the operation lets a graph name it."""
         return self._dtype if self._is_all and type_.dtype == _F32 else type_.dtype
 
-    def _operands(self, node: Node, way: Callable[[Value], Value]) -> list[Operand]:
-        """The operands of an operation, tensors by `way`; log-sum-exps keep their type."""
+    def _operands(self, node: Node, convert: Callable[[Value], Value]) -> list[Operand]:
+        """The operands of an operation, tensors by `convert`; log-sum-exps keep their type."""
         is_backward = isinstance(node.operation, AttentionBackward)
         return [
             operand
             if not isinstance(operand, Value)
-            else self.as_before(operand)
+            else self.in_own_type(operand)
             if is_backward and place == _LOGS_OPERAND
-            else way(operand)
+            else convert(operand)
             for place, operand in enumerate(node.operands)
         ]
 
-    def _short(self, value: Value) -> Value:
+    def _shortened(self, value: Value) -> Value:
         """A value, in the short type where it is float32."""
         current = self._recast.get(value.number, value)
-        return self._in(current, self._dtype) if current.dtype == _F32 else current
+        return self._converted_to(current, self._dtype) if current.dtype == _F32 else current
 
-    def _in(self, value: Value, dtype: str) -> Value:
-        """A value converted to a type, once for each pair."""
+    def _converted_to(self, value: Value, dtype: str) -> Value:
+        """A value converted to a type; each conversion is added to the graph once."""
         if value.dtype == dtype:
             return value
         key = value.number, dtype

@@ -1,6 +1,6 @@
 """Computations on weights alone, moved out of the step: casts, layouts, parts of weights.
 
-A result that is computed of weights alone is the same at every step, so AWS's compiler computes it
+A result that is computed from weights alone is equal at every step, so AWS's compiler computes it
 ahead of time. A result larger than its weights would cost HBM, so it stays in the step, unless it
 is only an intermediate of something smaller, as in the norm of a kernel.
 """
@@ -33,7 +33,7 @@ class HoistedGraph:
 
 
 def _bytes_of_weights(graph: Graph, weights: frozenset[int]) -> dict[int, int]:
-    """For values computed of weights alone: bytes of the smallest values that they come from."""
+    """For values computed from weights alone: bytes of the smallest values that they come from."""
     nbytes = {v.number: v.type.nbytes for v in graph.inputs if v.number in weights}
     for node in graph.nodes:
         values = node.values
@@ -47,12 +47,12 @@ def _bytes_of_weights(graph: Graph, weights: frozenset[int]) -> dict[int, int]:
     return nbytes
 
 
-def _is_ahead(match: Match) -> bool:
+def _fits_weights(match: Match) -> bool:
     """True if no result of an operation is larger than the weights that it comes from."""
     return all(v.type.nbytes <= match.facts.get(v.number, -1) for v in match.node.results)
 
 
-def _as_inputs(match: Match) -> tuple[Value, ...]:
+def _results_as_inputs(match: Match) -> tuple[Value, ...]:
     """The results as inputs of the step."""
     match.graph.inputs += match.node.results
     return match.node.results
@@ -62,8 +62,8 @@ AHEAD = Pattern(
     "ahead",
     "what is computed of weights alone, and is no larger, is a weight of the step",
     before=ANY,
-    when=_is_ahead,
-    after=_as_inputs,
+    when=_fits_weights,
+    after=_results_as_inputs,
     source="torch_neuronx.trace, inline_weights_to_neff: weights are constants of the program",
 )
 

@@ -15,16 +15,17 @@ _UNMERGED_KINDS: Final = (Kind.COLLECTIVE, Kind.CONTROL, Kind.CALL)
 """Kinds of operations that run each time that they are written."""
 
 
-def _is_second(match: Match) -> bool:
+def _has_equal_before(match: Match) -> bool:
+    """True if an earlier operation equals this one, and running it once is enough."""
     node = match.node
-    is_anew = node.kind in _UNMERGED_KINDS or isinstance(node.operation, Rng)
-    return not is_anew and match.twin() is not None
+    runs_each_time = node.kind in _UNMERGED_KINDS or isinstance(node.operation, Rng)
+    return not runs_each_time and match.twin() is not None
 
 
 COMMON_SUBEXPRESSION = Pattern(
     "twice",
     "an operation that is written again reads the first one's result",
     before=ANY,
-    when=_is_second,
+    when=_has_equal_before,
     after=lambda match: match.twin() or (),
 )

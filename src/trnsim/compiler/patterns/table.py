@@ -1,4 +1,4 @@
-"""Every pattern of the compiler, in the order in which they are looked for."""
+"""All patterns of the compiler, in the order in which they are applied."""
 
 from __future__ import annotations
 

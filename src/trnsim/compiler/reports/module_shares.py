@@ -20,7 +20,7 @@ def module_shares(work: Work, graph: Graph, stacks: Sequence[Stack]) -> list[Sha
     """Work by module, operation and source line, in the order of the graph."""
     starred, numbers = _path_starrer(graph, stacks)
     parts: dict[tuple[str, str, SourceLine | None], PartCost] = {}
-    for (name, place), part in sorted(work.items(), key=lambda item: _order(item[0][1])):
+    for (name, place), part in sorted(work.items(), key=lambda item: _sort_key(item[0][1])):
         node_origin = graph.nodes[place].origin if 0 <= place < len(graph.nodes) else None
         origin = node_origin or Origin()
         key = starred(origin.module), name, origin.line
@@ -31,7 +31,7 @@ def module_shares(work: Work, graph: Graph, stacks: Sequence[Stack]) -> list[Sha
     ]
 
 
-def _order(place: int) -> float:
+def _sort_key(place: int) -> float:
     """Sort key of a place: work of no operation comes last."""
     return place if place >= 0 else float("inf")
 
@@ -39,7 +39,7 @@ def _order(place: int) -> float:
 def _path_starrer(
     graph: Graph, stacks: Sequence[Stack]
 ) -> tuple[Callable[[str], str], dict[str, int]]:
-    """A function that puts stars for the numbers of equal layers, and the layers of each star."""
+    """A function that replaces numbers of equal layers by stars, and the layers of each star."""
     stars = _layer_paths(graph, stacks)
     numbers: dict[str, set[str]] = {star: set() for star in stars}
 

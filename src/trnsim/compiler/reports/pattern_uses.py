@@ -1,8 +1,8 @@
-"""The patterns of the table that a graph has, and its program without each of them.
+"""The patterns that match in a graph, and the graph's program without each of them.
 
-The graph is compiled again with all patterns but one: the figures are those of that program. They
-are not the saving of the pattern alone, as another may match in its place; and fewer instructions
-need not be faster. Patterns without which there is no program are not left out.
+For each pattern the graph is compiled again without it. The difference is not the saving of this
+pattern alone, as another may match in its place; and fewer instructions need not be faster.
+Patterns without which there is no program are not left out.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from trnsim.graph.rewriting import Pattern, match_node, observe_patterns
 from trnsim.profile.units import time_text
 
 _NEEDED_CELL: Final = "needed"
-"""The cell of a graph without a pattern that cannot be left out."""
+"""The cell `without` of a pattern that cannot be left out."""
 _COLUMNS: Final = columns("pattern | times | without | with | what it does", numbers_to=4)
 _IN_PLACE_PATTERNS: Final = tuple(pattern for pattern in PATTERNS if pattern.after is None)
 """Patterns that keep their operations, issued together: counted in the graph that is issued."""
@@ -45,7 +45,7 @@ class PatternUse:
     without: CompiledProgram | None
 
     def as_dict(self) -> dict[str, object]:
-        """The same as plain values, with SI units in the names."""
+        """The use as plain values, with SI units in the names."""
         program = self.without
         return {
             "name": self.pattern.name,
@@ -74,7 +74,7 @@ def pattern_uses(
         with observe_patterns([pattern.name]):
             return compile(graph, target, lnc=lnc, flags=flags, weights=weights, tell=tell)
 
-    times = _counts(graph, program, weights)
+    times = _match_counts(graph, program, weights)
     return tuple(
         PatternUse(pattern, times[pattern.name], without(pattern))
         for pattern in PATTERNS
@@ -82,14 +82,16 @@ def pattern_uses(
     )
 
 
-def _counts(graph: Graph, program: CompiledProgram, weights: Collection[int]) -> dict[str, int]:
+def _match_counts(
+    graph: Graph, program: CompiledProgram, weights: Collection[int]
+) -> dict[str, int]:
     """The number of matches of each pattern in a graph, by name."""
     with observe_patterns() as times:
         for piece, own in split_programs(prepare_graph(graph, weights, program.flags)):
             if is_separate(piece):
                 continue
             whole, _ = legalize_graph(piece, own)
-            makers = Makers.in_graph(whole)
+            makers = Makers.of_graph(whole)
             for pattern in _IN_PLACE_PATTERNS:
                 matches = (match_node(pattern, node, makers) for node in whole.nodes)
                 times[pattern.name] += sum(match is not None for match in matches)
@@ -97,7 +99,7 @@ def _counts(graph: Graph, program: CompiledProgram, weights: Collection[int]) ->
 
 
 def pattern_blocks(patterns: Collection[PatternUse], program: CompiledProgram) -> list[Block]:
-    """Patterns, each with the program's instructions and time without it and with all."""
+    """A table of patterns, each with the program's instructions and time without it and with it."""
     if not patterns:
         return [Note("no pattern of the compiler's table is in this graph")]
     rows = [

@@ -1,6 +1,7 @@
 """The program of a compiled graph for a report: its instructions by the user's lines.
 
-Of several programs it is the one with most operations; of equal layers, those that were compiled.
+Of several programs, the report shows the program with most operations; of equal layers, the layers
+that were compiled.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def reported_run(
 
 
 def _set_lines(traced: TracedProgram) -> None:
-    """Set each instruction's line to the one that its operation came from."""
+    """Set each instruction's source line to that of its operation."""
     lines: dict[SourceLine, int] = {}
     of_name: list[int] = []
     for span in traced.names:

@@ -1,9 +1,9 @@
 """The choice of a split for each operation, by least cost of work and exchanges.
 
-Two walks visit every operation once. The first computes for each value the cost of making it in
-each split, all operations before it included. If several operations read a value, each has an equal
-part of its cost. The second goes back from the outputs: an operation gets the split that
-costs least with the exchanges that its readers need.
+Two walks visit every operation once. The first computes for each value its cost in each split, all
+operations before it included. If several operations read a value, each has an equal part of its
+cost. The second walk goes back from the outputs: an operation gets the split that costs least with
+the exchanges that its readers need.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from trnsim.compiler.sharding.splits import SUM, WHOLE, Split, splittable_dims
 from trnsim.graph import Graph, Node, Value
 
 ANY: Final = -3
-"""The split of an output: any, as it lies in HBM, which both cores share."""
+"""The split that is needed of an output: any, as it lies in HBM, which both cores share."""
 
 
 class SplitChoice:
@@ -35,21 +35,21 @@ class SplitChoice:
         self._costs: dict[int, dict[Split, float]] = {}
         for value in graph.inputs:  # in HBM, which both cores read
             self._costs[value.number] = dict.fromkeys((WHOLE, *splittable_dims(value.shape)), 0.0)
-        totals = [self._forward(node) for node in graph.nodes]
+        totals = [self._record_costs(node) for node in graph.nodes]
         self._needs: dict[int, set[Split]] = {value.number: {ANY} for value in graph.outputs}
         chosen: list[SplitRule] = []
         for node, rules in zip(reversed(graph.nodes), reversed(totals), strict=True):
-            chosen.append(self._backward(node, rules))
+            chosen.append(self._choose_rule(node, rules))
         self.rules = tuple(chosen[::-1])
         pairs = zip(graph.nodes, self.rules, strict=True)
         self.seconds = sum(work.node_s(node, rule) for node, rule in pairs)
 
-    def _forward(self, node: Node) -> dict[SplitRule, float]:
+    def _record_costs(self, node: Node) -> dict[SplitRule, float]:
         """The cost of each split of an operation, all operations before it included."""
         costs: dict[SplitRule, float] = {}
         for rule in split_rules(node):
             operand_costs = (
-                self._reach(v, s) for v, s in zip(node.values, rule.operands, strict=True)
+                self._reader_cost(v, s) for v, s in zip(node.values, rule.operands, strict=True)
             )
             costs[rule] = self._work.node_s(node, rule) + sum(operand_costs)
         for place, value in enumerate(node.results):
@@ -59,13 +59,13 @@ class SplitChoice:
                 ways[split] = min(ways.get(split, float("inf")), cost / len(node.results))
         return costs
 
-    def _reach(self, value: Value, need: Split) -> float:
+    def _reader_cost(self, value: Value, need: Split) -> float:
         """A reader's part of the cost of a value in a split."""
         ways = self._costs[value.number].items()
         least = min(cost + self._work.move_s(value.type, split, need) for split, cost in ways)
         return least / self._uses[value.number]
 
-    def _backward(self, node: Node, rules: dict[SplitRule, float]) -> SplitRule:
+    def _choose_rule(self, node: Node, rules: dict[SplitRule, float]) -> SplitRule:
         """The rule that costs least with the exchanges that the readers need."""
 
         def cost(rule: SplitRule) -> float:

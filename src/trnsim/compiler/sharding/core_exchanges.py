@@ -1,6 +1,6 @@
 """Exchanges between the two cores of a logical core inside a program.
 
-They give the results of exchanges between ranks, through the HBM that the two cores share or from
+They compute what exchanges between ranks compute, through the HBM that the two cores share or from
 SBUF to SBUF. `trnsim.lower.without_exchanges` leaves them in the graph.
 
 Source: logical-neuroncore-config.rst: workers on the two cores access tensors and perform local

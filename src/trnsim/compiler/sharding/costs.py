@@ -1,6 +1,6 @@
 """The rough cost of a split: the work of one core, and exchanges between two.
 
-It serves to choose between splits only. The time of a program is that of its instructions.
+It serves to choose between splits only: a program's time is estimated from its instructions.
 """
 
 from __future__ import annotations
@@ -111,11 +111,12 @@ class SplitCosts:
 
 
 def _whole_blocks(length: int, side: int) -> int:
+    """`length`, rounded up to a multiple of `side`."""
     return ceil(length / side) * side
 
 
 def is_view(node: Node) -> bool:
-    """True if a node takes no time: a view, alias, leaf or transpose."""
+    """True if a node is taken to cost no time: a view, alias, leaf or transpose."""
     return node.kind in (Kind.VIEW, Kind.ALIAS, Kind.LEAF) or isinstance(node.operation, Transpose)
 
 

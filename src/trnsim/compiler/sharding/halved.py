@@ -90,12 +90,16 @@ def halve_graph(
 def halve_by_rules(
     graph: Graph, weights: Collection[int], rules: Sequence[SplitRule], rank: int = 0
 ) -> HalvedGraph:
-    """The graph of core `rank` of two, each operation split by a rule of its own."""
+    """The graph of core `rank` of two, with a rule for each operation."""
     return _GraphHalving(rank).halve(graph, frozenset(weights), rules)
 
 
 class _GraphHalving:
-    """A core's graph in the making."""
+    """A core's graph, as far as operations were added.
+
+    `_local` has the split and the core's part of each result, by the number of the whole graph's
+    value; `_by_split` has the core's parts in all splits that were needed.
+    """
 
     def __init__(self, rank: int) -> None:
         self._rank = rank
@@ -108,7 +112,7 @@ class _GraphHalving:
         self, graph: Graph, weights: frozenset[int], rules: Sequence[SplitRule]
     ) -> HalvedGraph:
         for node, rule in zip(graph.nodes, rules, strict=True):
-            self._node(node, rule)
+            self._add_node(node, rule)
         outputs = [self._output(value) for value in graph.outputs]
         self._graph.outputs = [value for _, value in outputs]
         own_weights = {number for number, (whole, _) in self._inputs.items() if whole in weights}
@@ -124,14 +128,14 @@ class _GraphHalving:
         split = WHOLE if local_value is None or local_value[0] == SUM else local_value[0]
         return split, self._in_split(value, split)
 
-    def _node(self, node: Node, rule: SplitRule) -> None:
+    def _add_node(self, node: Node, rule: SplitRule) -> None:
         self._graph.current_origin = node.origin
-        takes = iter(rule.operands)
+        splits = iter(rule.operands)
         operands = [
-            self._in_split(operand, next(takes)) if isinstance(operand, Value) else operand
+            self._in_split(operand, next(splits)) if isinstance(operand, Value) else operand
             for operand in node.operands
         ]
-        operation = _local(node, rule)
+        operation = _local_operation(node, rule)
         results = self._graph.apply_to_all(operation, operands, node.result.dtype)
         for value, split, local_result in zip(node.results, rule.results, results, strict=True):
             if local_result.type != half_type(value.type, split):
@@ -143,10 +147,10 @@ class _GraphHalving:
         """A value in the split `need`: an input, its operation's result, or an exchange of it."""
         key = value.number, need
         if key not in self._by_split:
-            self._by_split[key] = self._make(value, need)
+            self._by_split[key] = self._add_in_split(value, need)
         return self._by_split[key]
 
-    def _make(self, value: Value, need: Split) -> Value:
+    def _add_in_split(self, value: Value, need: Split) -> Value:
         graph = self._graph
         if need == SUM:
             raise InternalError(f"%{value.number} is needed as partial sums, which nothing gives")
@@ -157,33 +161,33 @@ class _GraphHalving:
             return local_input
         split, local_value = self._local[value.number]
         if split == WHOLE:
-            return self._half(local_value, need)
+            return self._slice_half(local_value, need)
         if need != WHOLE:
-            return self._half(self._in_split(value, WHOLE), need)
+            return self._slice_half(self._in_split(value, WHOLE), need)
         if split == SUM:
             return graph.apply(CoreReduce(BOTH, "add"), local_value)
         return graph.apply(CoreGather(BOTH, split), local_value)
 
-    def _half(self, value: Value, dim: Split) -> Value:
+    def _slice_half(self, value: Value, dim: Split) -> Value:
         """This core's half of a value that both cores have."""
         shape = half_shape(value.shape, dim)
         starts = [self._rank * shape[dim] if axis == dim else 0 for axis in range(len(shape))]
         return self._graph.slice(value, starts, shape)
 
 
-def _local(node: Node, rule: SplitRule) -> Operation:
+def _local_operation(node: Node, rule: SplitRule) -> Operation:
     """A node's operation on one core's part of its operands."""
     operation: Any = node.operation
-    gives = rule.results[0]
+    result_split = rule.results[0]
     if isinstance(operation, _WITH_RESULT_SHAPE):
-        return replace(operation, shape=half_shape(node.result.shape, gives))
+        return replace(operation, shape=half_shape(node.result.shape, result_split))
     if isinstance(operation, Gather) and rule.operands[0] >= 0:
         table = node.values[0].shape
         local_table = half_shape(table, rule.operands[0])
         sizes = tuple(map(min, operation.slice_sizes, local_table))
         return replace(operation, slice_sizes=sizes)
     if isinstance(operation, Scatter) and operation.type is not None:
-        return replace(operation, type=half_type(operation.type, gives))
+        return replace(operation, type=half_type(operation.type, result_split))
     if isinstance(operation, Convolution) and rule.operands == (1, 0):
         return replace(operation, groups=operation.groups // CORES)
     return node.operation

@@ -64,7 +64,7 @@ def broadcast(node: Node) -> Iterator[SplitRule]:
 
 
 @declares_splits(Slice)
-def part(node: Node) -> Iterator[SplitRule]:
+def slice_(node: Node) -> Iterator[SplitRule]:
     """A dimension of which all is kept."""
     yield from equal_splits(node, _full_dims(node.values[0].shape, node.result.shape))
     yield _SUMS
@@ -78,10 +78,10 @@ def _full_dims(before: tuple[int, ...], after: tuple[int, ...]) -> Iterator[Spli
 def concatenate(node: Node) -> Iterator[SplitRule]:
     """A split along any dimension except that of the concatenation."""
     operation: Any = node.operation
-    yield from equal_splits(node, _dims_but(node, operation.dim))
+    yield from equal_splits(node, _dims_except(node, operation.dim))
 
 
-def _dims_but(node: Node, *dims: Split) -> Iterator[Split]:
+def _dims_except(node: Node, *dims: Split) -> Iterator[Split]:
     """The first operand's dimensions except `dims`."""
     rank = len(node.values[0].shape)
     gone = {dim % rank for dim in dims if rank}
@@ -100,13 +100,13 @@ def pad(node: Node) -> Iterator[SplitRule]:
 def reverse(node: Node) -> Iterator[SplitRule]:
     """A dimension that keeps its order."""
     operation: Any = node.operation
-    yield from equal_splits(node, _dims_but(node, *operation.dims))
+    yield from equal_splits(node, _dims_except(node, *operation.dims))
 
 
 @declares_splits(Reinterpret)
 def reinterpret(node: Node) -> Iterator[SplitRule]:
     """Any dimension but the last."""
-    yield from equal_splits(node, _dims_but(node, -1))
+    yield from equal_splits(node, _dims_except(node, -1))
 
 
 @declares_splits(DynamicSlice)
@@ -184,7 +184,7 @@ def scatter(node: Node) -> Iterator[SplitRule]:
 def all_reduce(node: Node) -> Iterator[SplitRule]:
     """Any dimension; each core reduces its half with the same core of other ranks."""
     operation: Any = node.operation
-    yield from equal_splits(node, _dims_but(node))
+    yield from equal_splits(node, _dims_except(node))
     if operation.op == "add":
         yield _SUMS
 
@@ -192,7 +192,7 @@ def all_reduce(node: Node) -> Iterator[SplitRule]:
 @declares_splits(CollectivePermute)
 def permute(node: Node) -> Iterator[SplitRule]:
     """Any dimension."""
-    yield from equal_splits(node, _dims_but(node))
+    yield from equal_splits(node, _dims_except(node))
     yield _SUMS
 
 
@@ -200,14 +200,14 @@ def permute(node: Node) -> Iterator[SplitRule]:
 def all_gather(node: Node) -> Iterator[SplitRule]:
     """A split along any dimension except that along which ranks are gathered."""
     operation: Any = node.operation
-    yield from equal_splits(node, _dims_but(node, operation.dim))
+    yield from equal_splits(node, _dims_except(node, operation.dim))
 
 
 @declares_splits(ReduceScatter)
 def reduce_scatter(node: Node) -> Iterator[SplitRule]:
     """A split along any dimension except that which is scattered over ranks."""
     operation: Any = node.operation
-    yield from equal_splits(node, _dims_but(node, operation.dim))
+    yield from equal_splits(node, _dims_except(node, operation.dim))
     if operation.op == "add":
         yield _SUMS
 
@@ -216,4 +216,4 @@ def reduce_scatter(node: Node) -> Iterator[SplitRule]:
 def all_to_all(node: Node) -> Iterator[SplitRule]:
     """Any dimension but the two that are exchanged between ranks."""
     operation: Any = node.operation
-    yield from equal_splits(node, _dims_but(node, operation.split_dim, operation.concat_dim))
+    yield from equal_splits(node, _dims_except(node, operation.split_dim, operation.concat_dim))

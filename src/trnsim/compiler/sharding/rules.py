@@ -31,7 +31,7 @@ class SplitRule:
 SplitRules = Callable[[Node], Iterator[SplitRule]]
 """A function that lists the rules of a node."""
 _SPLIT_RULES: Final[dict[type[Operation], SplitRules]] = {}
-"""These functions by operation."""
+"""The function that lists the rules, by class of operation."""
 
 
 def declares_splits(*operations: type[Operation]) -> Callable[[SplitRules], SplitRules]:

@@ -12,7 +12,7 @@ from typing import Final
 from trnsim.graph.types import Shape, TensorType
 
 CORES: Final = 2
-"""Physical cores of a logical one (logical-neuroncore-config.rst: 1 or 2)."""
+"""Physical cores of a logical core that is split (logical-neuroncore-config.rst: 1 or 2)."""
 
 Split = int
 """The dimension along which a value is split, or `WHOLE` or `SUM`."""

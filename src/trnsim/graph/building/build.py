@@ -156,7 +156,7 @@ class Build:
         """A reduction over everything: rows first, on all partitions, then their results."""
         elements = value.type.elements
         columns = max(n for n in range(1, _ROW + 1) if not elements % n)
-        if columns == 1 and elements > _ROW:  # a prime number of them: full rows, and the rest
+        if columns == 1 and elements > _ROW:  # no divisor fits in a row: full rows, and the rest
             flat = self.graph.reshape(value, (elements,))
             remainder = elements % _ROW
             full = self.graph.slice(flat, (0,), (elements - remainder,))
@@ -170,9 +170,9 @@ class Build:
         return self.graph.reshape(self.graph.reduce(op, line, (1,)), ())
 
     def dot(self, lhs: Value, rhs: Value, dtype: str = "") -> Value:
-        """``lhs @ rhs`` of [*B, M, K] and [*B, K, N]; the operand of a transpose is read itself."""
+        """``lhs @ rhs`` of [*B, M, K] and [*B, K, N]; transposes of either are folded in."""
         rank = len(lhs.shape)
-        if not lhs.shape[-1]:  # an expert that no token chose: a sum of nothing
+        if not lhs.shape[-1]:  # K is 0, as for an expert that no token chose
             shape = (*lhs.shape[:-1], rhs.shape[-1])
             return self.filled(0, TensorType(shape, dtype or lhs.dtype))
         left, right = self._untransposed(lhs), self._untransposed(rhs)
@@ -184,8 +184,6 @@ class Build:
 
     def product(self, lhs: Value, rhs: Value, contracting: tuple[int, int], dtype: str) -> Value:
         """`dot_general`; integers are multiplied in float32, exact up to 2**24.
-
-        The Tensor Engine has no integers.
 
         Source: aws-neuron-sdk neuronx-cc reference, --implicit-integer-downcast (dot).
         """
@@ -253,7 +251,7 @@ def _has_truth_result(name: str) -> bool:
 
 
 def _promoted_dtype(tensors: list[Value], operands: Sequence[Operand]) -> str:
-    """The element type that PyTorch promotes operands to; a fraction makes float32 of integers."""
+    """The element type to which PyTorch promotes operands: float32 for integers with a fraction."""
     floats = [tensor.dtype for tensor in tensors if "float" in tensor.dtype]
     if floats:
         return floats[0] if len(set(floats)) == 1 else "float32"

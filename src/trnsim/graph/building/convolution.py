@@ -15,7 +15,10 @@ from trnsim.graph.building.build import Build
 
 
 def convolve_taps(b: Build, taps: Sequence[Value], weight: Value, groups: int) -> Value:
-    """The products of weight ``[O, C / groups, *kernel]`` with its taps ``[N, C, *places]``."""
+    """The convolution [N, O, *places] of weight [O, C / groups, *kernel] with taps [N, C, *places].
+
+    A tap has the input's elements under one element of the kernel.
+    """
     batch, channels, *places = taps[0].shape
     if groups == channels == weight.shape[0]:
         return _channel_by_channel(b, taps, weight)

@@ -15,6 +15,8 @@ from trnsim.graph.ops.rounding import BitcastConvert
 
 
 def _hyperbolic(sign: float) -> Callable[[Build, Value], Value]:
+    """A builder of ``(exp(x) + sign * exp(-x)) / 2``."""
+
     def build(b: Build, x: Value) -> Value:
         grown, shrunk = b.ew("exponential", x), b.ew("exponential", b.ew("negate", x))
         both = b.ew("add", grown, b.ew("multiply", shrunk, sign))
@@ -24,7 +26,7 @@ def _hyperbolic(sign: float) -> Callable[[Build, Value], Value]:
 
 
 def atan(b: Build, x: Value) -> Value:
-    """The Scalar Engine's arc tangent up to 1; beyond, pi / 2 less that of the reciprocal."""
+    """The arc tangent: where ``|x| > 1``, ``sign(x) * pi / 2`` less that of ``1 / x``."""
     is_large = b.ew("compare", b.ew("abs", x), 1.0, dtype="bool", direction="GT")
     inner = b.ew("select", is_large, b.ew("reciprocal", x), x, dtype=x.dtype)
     angle = b.ew("atan", inner)
@@ -54,7 +56,7 @@ def asinh(b: Build, x: Value) -> Value:
     size = b.ew("abs", b.convert(x, "float32"))
     magnitude = _log_with_root(b, size, 1.0)
     return b.as_result(
-        b.ew("select", has_minus(b, x), b.ew("negate", magnitude), magnitude, dtype="float32")
+        b.ew("select", has_sign_bit(b, x), b.ew("negate", magnitude), magnitude, dtype="float32")
     )
 
 
@@ -64,21 +66,21 @@ def acosh(b: Build, x: Value) -> Value:
 
 
 def _log_with_root(b: Build, x: Value, shift: float) -> Value:
-    """``log(x + sqrt(x * x + shift))``; the root of a large number is the number."""
-    small = b.ew("minimum", x, _ROOT_IS_ITSELF)  # the engine's root ends before infinity
+    """``log(x + sqrt(x * x + shift))``; beyond `_ROOT_LIMIT` the root is x."""
+    small = b.ew("minimum", x, _ROOT_LIMIT)  # the engine's root ends before infinity
     root = b.ew("sqrt", b.ew("add", b.ew("square", small), shift))
-    is_large = b.ew("compare", x, _ROOT_IS_ITSELF, dtype="bool", direction="GT")
+    is_large = b.ew("compare", x, _ROOT_LIMIT, dtype="bool", direction="GT")
     return b.ew("log", b.ew("add", x, b.ew("select", is_large, x, root, dtype="float32")))
 
 
-_ROOT_IS_ITSELF: Final = 2.0**20
+_ROOT_LIMIT: Final = 2.0**20
 """A number beyond which ``x * x + 1`` is ``x * x`` in float32."""
 
 
 def atan2(b: Build, y: Value, x: Value) -> Value:
     """The angle of (x, y): that of the magnitudes, mirrored where x is negative, with y's sign.
 
-    A zero has a sign: (-0, 1) lies beyond the vertical. The ratio of two infinities or zeros is 1.
+    An x of -0 counts as negative. The ratio of two infinities is 1; the angle of y = 0 is 0.
     """
     y, x = b.convert(y, "float32"), b.convert(x, "float32")
     tall, wide = b.ew("abs", y), b.ew("abs", x)
@@ -87,11 +89,11 @@ def atan2(b: Build, y: Value, x: Value) -> Value:
     is_flat = b.ew("compare", y, 0.0, dtype="bool", direction="EQ")
     angle = atan(b, b.ew("select", is_flat, b.ew("minimum", wide, 0.0), ratio, dtype="float32"))
     angle = b.convert(angle, "float32")
-    mirrored = b.ew("select", has_minus(b, x), b.ew("subtract", math.pi, angle), angle)
-    return b.as_result(b.ew("select", has_minus(b, y), b.ew("negate", mirrored), mirrored))
+    mirrored = b.ew("select", has_sign_bit(b, x), b.ew("subtract", math.pi, angle), angle)
+    return b.as_result(b.ew("select", has_sign_bit(b, y), b.ew("negate", mirrored), mirrored))
 
 
-def has_minus(b: Build, x: Value) -> Value:
+def has_sign_bit(b: Build, x: Value) -> Value:
     """True where the sign bit is set, or an integer is negative."""
     if not x.type.is_floating:
         return _is_below(b, x)

@@ -1,8 +1,8 @@
 """The gradients of a scalar of a graph by other values, operation by operation.
 
 Each rule computes the gradients of an operation's operands from the gradient of its result. Indices
-and masks have none. The gradient of an all-reduce is passed on unchanged. A value that all ranks
-have and each uses for another part (`exchanges`) has the sum of the ranks' gradients.
+and masks have none. The gradient of an all-reduce is passed on unchanged. The gradient of a value
+that all ranks hold and each uses for its part of the work (`exchanges`) is summed over ranks.
 
 Source: of exchanges, Megatron-LM (arXiv:1909.08053), section 3.
 """
@@ -56,7 +56,8 @@ _GELU_ROOT: Final = math.sqrt(2 / math.pi)
 _GELU_CUBE: Final = 0.044715
 """The factor of x ** 3 in the approximation of GELU (arXiv:1606.08415, section 2)."""
 Gradients = Sequence[Value | None]
-GradientRule = Callable[[Graph, Node, Any, Value], Gradients]
+GradientRule = Callable[[Graph, Node, Value], Gradients]
+"""A rule: from the graph, a node and the gradient of its result to those of its operands."""
 
 
 def gradients(
@@ -68,10 +69,10 @@ def gradients(
 
     Raises:
         NotModelled: for an operation on the way from these values to `loss` that has no rule, or of
-            which another result than the first is read.
+            which a result other than the first is read.
     """
     grads: dict[int, Value] = {loss.number: graph.constant(1.0, loss.type)}
-    recomputed = _Recomputed(graph)
+    recomputed = _RecomputedFactors(graph)
     needed = _dependent_values(graph, {value.number for value in wanted})
     for node in reversed(list(graph.nodes)):
         if any(value.number in grads for value in node.results[1:]):
@@ -79,7 +80,7 @@ def gradients(
         if node.result.number in grads and node.result.number in needed:
             graph.current_origin = node.origin
             grad = _exchange_gradient(graph, node.result, grads, exchanges)
-            _spread_gradient(recomputed, node, grad, grads, needed)
+            _add_operand_gradients(recomputed, node, grad, grads, needed)
     graph.current_origin = None
     return [grads[value.number] for value in wanted if value.number in grads]
 
@@ -96,17 +97,17 @@ def _dependent_values(graph: Graph, wanted: Collection[int]) -> set[int]:
 def _exchange_gradient(
     graph: Graph, value: Value, grads: dict[int, Value], exchanges: Mapping[int, Any]
 ) -> Value:
-    """The gradient of a value after those of all its readers, exchanged if `exchanges` has it."""
+    """The gradient of a value, summed over ranks if `exchanges` has an exchange for it."""
     exchange = exchanges.get(value.number)
     return grads[value.number] if exchange is None else graph.apply(exchange, grads[value.number])
 
 
-class _Recomputed:
-    """Factors that are computed again rather than kept until their gradient's turn.
+class _RecomputedFactors:
+    """Factors of products that the backward pass computes again, so that they are not kept.
 
-    They are what costs nothing to repeat: broadcasts, leaves, elementwise operations on these alone
-    (masks), and a product of one of them with another value, such as a norm's ``(x - mean) / std``,
-    whose ``x - mean`` is kept anyway.
+    They cost little: broadcasts, leaves, elementwise operations on these alone (masks), and a
+    product of one of them with another value, such as a norm's ``(x - mean) / std``, whose
+    ``x - mean`` is kept anyway.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -119,7 +120,7 @@ class _Recomputed:
         self._repeated: dict[int, Value] = {}
 
     def with_factors(self, node: Node) -> Node:
-        """A product that reads its factors as recomputed; other nodes as they are."""
+        """A product with recomputed factors as operands; other nodes unchanged."""
         if not isinstance(node.operation, Multiply):
             return node
         for operand in node.operands:
@@ -134,11 +135,11 @@ class _Recomputed:
         stack = [operand]
         while stack:
             value = stack[-1]
-            if not isinstance(value, Value) or not self._is_waiting(value):
+            if not isinstance(value, Value) or not self._is_pending(value):
                 stack.pop()
                 continue
             node = self._makers[value.number]
-            earlier = next(filter(self._is_waiting, node.operands), None)
+            earlier = next(filter(self._is_pending, node.operands), None)
             if earlier is not None:
                 stack.append(earlier)
                 continue
@@ -146,15 +147,15 @@ class _Recomputed:
             self.graph.add(node.operation, self._rewired(node).operands, [result])
 
     def _rewired(self, node: Node) -> Node:
-        """The node, reading operands that were computed again in place of those that were kept."""
-        return replace(node, operands=tuple(map(self._recomputed, node.operands)))
+        """The node with recomputed operands in place of kept operands."""
+        return replace(node, operands=tuple(map(self._replaced_operand, node.operands)))
 
-    def _recomputed(self, operand: Operand) -> Operand:
+    def _replaced_operand(self, operand: Operand) -> Operand:
         return (
             self._repeated.get(operand.number, operand) if isinstance(operand, Value) else operand
         )
 
-    def _is_waiting(self, operand: Operand) -> bool:
+    def _is_pending(self, operand: Operand) -> bool:
         """True for a value that is to be repeated and was not yet."""
         if not isinstance(operand, Value) or operand.number in self._repeated:
             return False
@@ -175,14 +176,18 @@ class _Recomputed:
         return not isinstance(operand, Value) or operand.number in self._free
 
 
-def _spread_gradient(
-    recomputed: _Recomputed, node: Node, grad: Value, grads: dict[int, Value], needed: set[int]
+def _add_operand_gradients(
+    recomputed: _RecomputedFactors,
+    node: Node,
+    grad: Value,
+    grads: dict[int, Value],
+    needed: set[int],
 ) -> None:
     """Add the gradients of a node's operands to `grads`."""
     graph, rule = recomputed.graph, RULES.get(type(node.operation))
     if rule is None:
         raise NotModelled(f"the gradient of {node.name}; known: {', '.join(sorted(NAMES))}")
-    parts = rule(graph, recomputed.with_factors(node), node.operation, grad)
+    parts = rule(graph, recomputed.with_factors(node), grad)
     for operand, part in zip(node.operands, parts, strict=False):
         if not isinstance(operand, Value) or part is None or operand.number not in needed:
             continue
@@ -190,19 +195,17 @@ def _spread_gradient(
         grads[operand.number] = share if before is None else graph.elementwise("add", before, share)
 
 
-def _add(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
-    del graph, node, operation
+def _add(graph: Graph, node: Node, grad: Value) -> Gradients:
+    del graph, node
     return grad, grad
 
 
-def _subtract(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
-    del operation
+def _subtract(graph: Graph, node: Node, grad: Value) -> Gradients:
     is_read = isinstance(node.operands[1], Value)
     return grad, graph.elementwise("negate", grad) if is_read else None
 
 
-def _multiply(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
-    del operation
+def _multiply(graph: Graph, node: Node, grad: Value) -> Gradients:
     lhs, rhs = node.operands
     return tuple(
         graph.elementwise("multiply", grad, factor, dtype=grad.dtype)
@@ -212,56 +215,49 @@ def _multiply(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradient
     )
 
 
-def _divide(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
-    del operation
+def _divide(graph: Graph, node: Node, grad: Value) -> Gradients:
     _, below = node.operands
     first = graph.elementwise("divide", grad, below)
     if not isinstance(below, Value):
         return (first,)
-    turned = graph.elementwise("multiply", first, node.result)
-    return first, graph.elementwise("negate", turned)
+    product = graph.elementwise("multiply", first, node.result)
+    return first, graph.elementwise("negate", product)
 
 
-def _negate(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
-    del node, operation
+def _negate(graph: Graph, node: Node, grad: Value) -> Gradients:
+    del node
     return (graph.elementwise("negate", grad),)
 
 
-def _square(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
-    del operation
+def _square(graph: Graph, node: Node, grad: Value) -> Gradients:
     double = graph.elementwise("multiply", node.values[0], 2.0)
     return (graph.elementwise("multiply", grad, double),)
 
 
-def _relu(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
-    """The gradient where y differs from 0, as NaN does; PyTorch's too passes it there."""
-    del operation
+def _relu(graph: Graph, node: Node, grad: Value) -> Gradients:
+    """The gradient where the result is not 0, NaN included, as in PyTorch."""
     is_passed = graph.apply(Compare("NE"), node.result, 0.0, dtype=node.result.dtype)
     return (graph.elementwise("multiply", grad, is_passed),)
 
 
-def _rsqrt(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
+def _rsqrt(graph: Graph, node: Node, grad: Value) -> Gradients:
     """``-1/2 y^3``."""
-    del operation
     cube = graph.elementwise("power", node.result, 3.0)
     return (graph.elementwise("multiply", grad, graph.elementwise("multiply", cube, -0.5)),)
 
 
-def _exponential(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
-    del operation
+def _exponential(graph: Graph, node: Node, grad: Value) -> Gradients:
     return (graph.elementwise("multiply", grad, node.result),)
 
 
-def _log(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
-    del operation
+def _log(graph: Graph, node: Node, grad: Value) -> Gradients:
     return (graph.elementwise("divide", grad, node.values[0]),)
 
 
-def _of_result(form: Callable[[Graph, Value], Value]) -> GradientRule:
+def _rule_of_result(form: Callable[[Graph, Value], Value]) -> GradientRule:
     """A rule whose derivative is a function of the operation's result."""
 
-    def rule(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
-        del operation
+    def rule(graph: Graph, node: Node, grad: Value) -> Gradients:
         return (graph.elementwise("multiply", grad, form(graph, node.result)),)
 
     return rule
@@ -277,50 +273,48 @@ def _logistic_slope(graph: Graph, y: Value) -> Value:
     return graph.elementwise("multiply", y, graph.elementwise("subtract", 1.0, y))
 
 
-def _by_derivative(name: str) -> GradientRule:
+def _rule_of_derivative(name: str) -> GradientRule:
     """A rule whose derivative is an elementwise operation of that name."""
 
-    def rule(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
-        del operation
+    def rule(graph: Graph, node: Node, grad: Value) -> Gradients:
         return (graph.elementwise("multiply", grad, graph.elementwise(name, node.values[0])),)
 
     return rule
 
 
-def _gelu_tanh(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
+def _gelu_tanh(graph: Graph, node: Node, grad: Value) -> Gradients:
     """``(1 + t) / 2 + x (1 - t^2) u' / 2``, for t = tanh(u), u = c (x + a x^3)."""
-    del operation
     (x,) = node.values
     square = graph.elementwise("square", x)
     cubed = graph.elementwise("add", graph.elementwise("multiply", square, _GELU_CUBE), 1.0)
     inner = graph.elementwise("multiply", graph.elementwise("multiply", x, cubed), _GELU_ROOT)
-    bent = graph.elementwise("tanh", inner)
+    tanh = graph.elementwise("tanh", inner)
     slope = graph.elementwise("add", graph.elementwise("multiply", square, 3 * _GELU_CUBE), 1.0)
     slope = graph.elementwise("multiply", graph.elementwise("multiply", x, slope), _GELU_ROOT)
-    second = graph.elementwise("multiply", _one_minus_square(graph, bent), slope)
-    first = graph.elementwise("add", bent, 1.0)
+    second = graph.elementwise("multiply", _one_minus_square(graph, tanh), slope)
+    first = graph.elementwise("add", tanh, 1.0)
     derivative = graph.elementwise("multiply", graph.elementwise("add", first, second), 0.5)
     return (graph.elementwise("multiply", grad, derivative),)
 
 
-def _convert(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
-    del graph, node, operation
+def _convert(graph: Graph, node: Node, grad: Value) -> Gradients:
+    del graph, node
     return (grad,)
 
 
-def _reshape(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
-    del operation
+def _reshape(graph: Graph, node: Node, grad: Value) -> Gradients:
     return (graph.reshape(grad, node.values[0].shape),)
 
 
-def _transpose(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
-    del node
+def _transpose(graph: Graph, node: Node, grad: Value) -> Gradients:
+    operation: Any = node.operation
     order = operation.permutation
     return (graph.transpose(grad, [order.index(dim) for dim in range(len(order))]),)
 
 
-def _broadcast(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
+def _broadcast(graph: Graph, node: Node, grad: Value) -> Gradients:
     """The sum over repeated dimensions."""
+    operation: Any = node.operation
     (x,) = node.values
     own = {dim for place, dim in enumerate(operation.dims) if x.shape[place] == grad.shape[dim]}
     gone = [dim for dim in range(len(grad.shape)) if dim not in own]
@@ -340,14 +334,16 @@ def _cast(graph: Graph, value: Value, dtype: str) -> Value:
     return value if value.dtype == dtype else graph.elementwise("convert", value, dtype=dtype)
 
 
-def _slice(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
+def _slice(graph: Graph, node: Node, grad: Value) -> Gradients:
+    operation: Any = node.operation
     (x,) = node.values
     reads = map(strided, operation.starts, operation.shape, operation.strides)
     high = [side - read.stop for side, read in zip(x.shape, reads, strict=True)]
     return (graph.pad(grad, operation.starts, high, [step - 1 for step in operation.strides]),)
 
 
-def _concatenate(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
+def _concatenate(graph: Graph, node: Node, grad: Value) -> Gradients:
+    operation: Any = node.operation
     slices: list[Value] = []
     start = [0] * len(grad.shape)
     for part in node.values:
@@ -356,8 +352,9 @@ def _concatenate(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradi
     return slices
 
 
-def _reduce(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
-    """The gradient repeated, for sums; none for a maximum, which softmax subtracts again."""
+def _reduce(graph: Graph, node: Node, grad: Value) -> Gradients:
+    """The gradient repeated, for sums; none for a maximum, which softmax only subtracts."""
+    operation: Any = node.operation
     (x,) = node.values
     if operation.op != "add":
         return (None,)
@@ -365,16 +362,18 @@ def _reduce(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
     return (graph.broadcast_in_dim(grad, x.shape, stays),)
 
 
-def _gather(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
+def _gather(graph: Graph, node: Node, grad: Value) -> Gradients:
     """The gradient scattered into the table, added up where indices are equal."""
+    operation: Any = node.operation
     table, numbers = node.values
     if operation.operand_batching_dims:
         raise NotModelled("the gradient of a gather within rows")
     return (graph.scatter(table.type, numbers, _cast(graph, grad, table.dtype)),)
 
 
-def _dot(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
+def _dot(graph: Graph, node: Node, grad: Value) -> Gradients:
     """Products of the gradient with the other operand."""
+    operation: Any = node.operation
     lhs, rhs = node.values
     last = len(lhs.shape) - 1
     left, right = operation.contracting
@@ -390,7 +389,8 @@ def _dot(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
     return by_left, by_right
 
 
-def _attention(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
+def _attention(graph: Graph, node: Node, grad: Value) -> Gradients:
+    operation: Any = node.operation
     if operation.cap:
         raise NotModelled("the gradient of attention with capped scores")
     options = {name: value for name, value in vars(operation).items() if name != "cap"}
@@ -400,14 +400,14 @@ def _attention(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradien
     return graph.apply_to_all(AttentionBackward(**options), operands)
 
 
-def _all_reduce(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
-    del graph, node
+def _all_reduce(graph: Graph, node: Node, grad: Value) -> Gradients:
+    operation: Any = node.operation
+    del graph
     return (grad if operation.op == "add" else None,)
 
 
-def _all_gather(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
+def _all_gather(graph: Graph, node: Node, grad: Value) -> Gradients:
     """A rank's own part of the gradient."""
-    del operation
     (x,) = node.values
     return (graph.slice(grad, (0,) * len(x.shape), x.shape),)
 
@@ -423,10 +423,10 @@ RULES: Final[dict[type[Operation], GradientRule]] = {
     Rsqrt: _rsqrt,
     Exponential: _exponential,
     Log: _log,
-    Tanh: _of_result(_one_minus_square),
-    Logistic: _of_result(_logistic_slope),
-    Silu: _by_derivative("silu_dx"),
-    Gelu: _by_derivative("gelu_dx"),
+    Tanh: _rule_of_result(_one_minus_square),
+    Logistic: _rule_of_result(_logistic_slope),
+    Silu: _rule_of_derivative("silu_dx"),
+    Gelu: _rule_of_derivative("gelu_dx"),
     GeluTanh: _gelu_tanh,
     Convert: _convert,
     Reshape: _reshape,

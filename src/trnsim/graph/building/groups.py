@@ -1,8 +1,8 @@
 """Products of groups of rows, each with a matrix of its own, as in a layer of experts.
 
 The ends of groups are a tensor, so rows are cut into blocks of 128 on the chip: each block belongs
-to one group, whose matrix is gathered for it, and is padded with zeros. There are as many blocks
-as the rows could need, whatever their groups.
+to one group, whose matrix is gathered for it, and is padded with zeros. The number of blocks is
+enough for any division of the rows into groups.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Blocks:
 
 
 def _cut_into_blocks(b: Build, ends: Value, count: int) -> _Blocks:
-    """Blocks of `count` rows whose groups end at `ends`."""
+    """Blocks of `count` rows whose groups end before the rows `ends`, int32 [groups]."""
     groups, size = ends.shape[0], max(min(_BLOCK_ROWS, count), 1)
     number = count // size + groups
     shape = (number, groups)
@@ -76,7 +76,7 @@ def _gather_rows(b: Build, x: Value, blocks: _Blocks) -> Value:
     return b.graph.reshape(rows, (blocks.count, blocks.size, x.shape[1]))
 
 
-def _rows_of_group(b: Build, blocks: _Blocks, height: int) -> Value:
+def _matrix_rows(b: Build, blocks: _Blocks, height: int) -> Value:
     """Row indices of each block's matrix in the table of all matrices: int32 [count * height]."""
     shape = (blocks.count, height)
     first = b.ew("multiply", blocks.groups, float(height), dtype="int32")
@@ -85,15 +85,18 @@ def _rows_of_group(b: Build, blocks: _Blocks, height: int) -> Value:
     return b.graph.reshape(rows, (blocks.count * height,))
 
 
-def by_rows(b: Build, x: Value, matrices: Value, ends: Value) -> Value:
-    """Groups of the rows of x [T, K], each times its matrix of [G, K, N]: [T, N]."""
+def multiply_row_groups(b: Build, x: Value, matrices: Value, ends: Value) -> Value:
+    """The rows of x [T, K], each group of them times its matrix of [G, K, N]: [T, N].
+
+    `ends` [G] has the index after the last row of each group.
+    """
     blocks = _cut_into_blocks(b, ends, x.shape[0])
     source, order = b.graph.transpose_source(matrices)
     is_flipped = order == (0, 2, 1)
     table = source if is_flipped else matrices
     height, width = table.shape[1:]
     flat = b.graph.reshape(table, (table.shape[0] * height, width))
-    chosen = b.graph.gather(flat, _rows_of_group(b, blocks, height))
+    chosen = b.graph.gather(flat, _matrix_rows(b, blocks, height))
     chosen = b.graph.reshape(chosen, (blocks.count, height, width))
     products = b.graph.dot_general(_gather_rows(b, x, blocks), chosen, (2, 2 if is_flipped else 1))
     columns = matrices.shape[2]
@@ -103,13 +106,16 @@ def by_rows(b: Build, x: Value, matrices: Value, ends: Value) -> Value:
     return b.graph.slice(placed, (0, 0), (x.shape[0], columns))
 
 
-def by_columns(b: Build, x: Value, y: Value, ends: Value) -> Value:
-    """Groups of the columns of x [M, T] times those rows of y [T, N]: [G, M, N]."""
+def multiply_column_groups(b: Build, x: Value, y: Value, ends: Value) -> Value:
+    """Each group of columns of x [M, T] times the same rows of y [T, N]: [G, M, N].
+
+    `ends` [G] has the index after the last column of each group.
+    """
     height, width, groups = x.shape[0], y.shape[1], ends.shape[0]
     blocks = _cut_into_blocks(b, ends, x.shape[1])
     left = _gather_rows(b, b.graph.transpose(x, (1, 0)), blocks)
     parts = b.graph.dot_general(left, _gather_rows(b, y, blocks), (1, 1), "float32")
     rows = b.graph.reshape(parts, (blocks.count * height, width))
     sums = TensorType((groups * height, width), "float32")
-    products = b.graph.scatter(sums, _rows_of_group(b, blocks, height), rows)
+    products = b.graph.scatter(sums, _matrix_rows(b, blocks, height), rows)
     return b.graph.reshape(products, (groups, height, width))

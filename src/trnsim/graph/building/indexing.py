@@ -15,7 +15,7 @@ _ROW_BYTES: Final = 64 * 1024
 
 
 def move_dim(b: Build, x: Value, dim: int, place: int) -> Value:
-    """`x` with dimension `dim` at `place`, the others in order; a number stays as it is."""
+    """`x` with dimension `dim` at `place`, the others in order; a scalar stays as it is."""
     rank = len(x.shape)
     if not rank:
         return x
@@ -33,16 +33,16 @@ def linear_index(b: Build, parts: Sequence[Value], lengths: Sequence[int]) -> Va
     return b.convert(b.total(terms, "int32"), "int32")
 
 
-def places_in(b: Build, index: Value, shape: Sequence[int]) -> Value:
+def flat_indices(b: Build, index: Value, shape: Sequence[int]) -> Value:
     """Flat indices into a dense `shape`, from indices into its last dimension."""
     last = len(shape) - 1
     outer = [b.graph.iota(index.shape, dim) for dim in range(last)]
     return linear_index(b, [*outer, index], shape)
 
 
-def along_rows(b: Build, rows: Value, places: Value) -> Value:
+def gather_along_rows(b: Build, rows: Value, places: Value) -> Value:
     """``rows[*, places[*, i]]``; a row too long for a partition is read element by element."""
     if rows.shape[-1] * ITEM_BYTES[rows.dtype] <= _ROW_BYTES:
         return b.graph.gather_in_rows(rows, places)
     flat = b.graph.reshape(rows, (rows.type.elements,))
-    return b.graph.gather(flat, places_in(b, places, rows.shape))
+    return b.graph.gather(flat, flat_indices(b, places, rows.shape))

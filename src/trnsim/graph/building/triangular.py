@@ -1,8 +1,8 @@
 """Systems of equations with a triangular matrix, by products alone.
 
-A triangle without its diagonal, N, has a power of zero: N ** n = 0. So ``(1 + N) ** -1`` is the
-product of ``1 + M ** (2 ** k)`` with ``M = -N``, and takes 2 log2(n) products where substitution
-takes n steps, one after the other.
+A strictly triangular matrix N [n, n] is nilpotent: N ** n = 0. So ``(1 + N) ** -1`` is the product
+of ``1 + M ** (2 ** k)`` with ``M = -N``, and takes 2 log2(n) products where substitution takes n
+steps, one after the other.
 """
 
 from __future__ import annotations

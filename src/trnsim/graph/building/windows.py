@@ -19,9 +19,10 @@ Sizes = Sequence[int]
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows over the last dimensions.
+    """Windows over the last dimensions, an entry for each of these.
 
     Attributes:
+        kernel: lengths of a window, in taps.
         stride: distance between windows.
         padding: distance by which the first window begins before the input.
         dilation: distance between taps.
@@ -92,7 +93,7 @@ class Windows:
         shape, steps = (*outer, *places), (*ones, *self.stride)
         return [b.graph.slice(x, (*zeros, *at), shape, steps) for at in self.offsets()]
 
-    def put_back(self, b: Build, parts: Sequence[Value], lengths: Sizes) -> Value:
+    def sum_tap_gradients(self, b: Build, parts: Sequence[Value], lengths: Sizes) -> Value:
         """The sum of the taps' gradients at their elements, for an input of those lengths."""
         terms: list[Value] = []
         outer = [0] * (len(parts[0].shape) - self.rank)

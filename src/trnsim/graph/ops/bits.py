@@ -134,7 +134,7 @@ class Popcnt(Unary):
 
     def reference(self, operand: Array) -> Array:
         """The number of ones."""
-        return np.asarray(_ones(operand & (2**self.bits - 1)), np.int64)
+        return np.asarray(_count_ones(operand & (2**self.bits - 1)), np.int64)
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
@@ -148,9 +148,9 @@ class Popcnt(Unary):
 
 
 def _check_size(operation: Operation, tensor: TensorType, bits: int) -> None:
-    if ITEM_BYTES[tensor.dtype] * _BYTE != bits:
+    if ITEM_BYTES[tensor.dtype] * _BITS_PER_BYTE != bits:
         operation.refuse(f"of {tensor} with bits={bits}; legal: the size of its type")
 
 
-_BYTE: Final = 8
-_ones = np.frompyfunc(int.bit_count, 1, 1)
+_BITS_PER_BYTE: Final = 8
+_count_ones = np.frompyfunc(int.bit_count, 1, 1)

@@ -39,7 +39,7 @@ class Collective(Operation, kind=Kind.COLLECTIVE, abstract=True):
         if len(set(members)) != len(members) or len(sizes) != 1 or 0 in sizes:
             self.refuse(f"in groups {self.replica_groups}; legal: groups of one size, apart")
 
-    def cut(self, tensor: TensorType, dim: int) -> int:
+    def share_length(self, tensor: TensorType, dim: int) -> int:
         """The length of a member's share of a dimension."""
         if not are_dims([dim], len(tensor.shape)) or tensor.shape[dim] % self.size:
             self.refuse(f"of {tensor} along {dim} in groups of {self.size}; legal: whole shares")
@@ -101,7 +101,7 @@ class AllGather(Collective):
 
 
 class ReduceScatter(Collective):
-    """The result of `AllReduce`, cut along `dim` into one share for each member."""
+    """The result of `AllReduce`, share_length along `dim` into one share for each member."""
 
     op: str = "add"
     dim: int = 0
@@ -109,7 +109,7 @@ class ReduceScatter(Collective):
     def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
         """The type of a share."""
         _check_body(self, self.op)
-        share = self.cut(tensors[0], self.dim)
+        share = self.share_length(tensors[0], self.dim)
         shape = tuple(share if d == self.dim else n for d, n in enumerate(tensors[0].shape))
         return (TensorType(shape, tensors[0].dtype),)
 
@@ -124,7 +124,10 @@ class ReduceScatter(Collective):
 
 
 class AllToAll(Collective):
-    """Part i along `split_dim` to member i; the parts received, concatenated along `concat_dim`."""
+    """Each member's part i along `split_dim` goes to member i, which concatenates what it receives.
+
+    The parts are concatenated along `concat_dim`, in the group's order.
+    """
 
     split_dim: int = 0
     concat_dim: int = 0
@@ -134,7 +137,7 @@ class AllToAll(Collective):
         if not are_dims([self.concat_dim], len(tensors[0].shape)):
             self.refuse(f"of {tensors[0]} along {self.concat_dim}; legal: one of its dimensions")
         shape = list(tensors[0].shape)
-        shape[self.split_dim] = self.cut(tensors[0], self.split_dim)
+        shape[self.split_dim] = self.share_length(tensors[0], self.split_dim)
         shape[self.concat_dim] *= self.size
         return (TensorType(tuple(shape), tensors[0].dtype),)
 

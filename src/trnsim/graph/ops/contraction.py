@@ -162,18 +162,18 @@ class Convolution(Operation, kind=Kind.CONTRACTION):
         """Two for each product, except those with the zeros of gaps."""
         (result,) = self.types(*tensors)
         batch, outputs, *places = result.shape
-        met = batch * outputs * tensors[1].shape[1]
+        pairs = batch * outputs * tensors[1].shape[1]
         for dim, (count, taps) in enumerate(zip(places, tensors[1].shape[2:], strict=True)):
-            met *= self._met(dim, count, taps)
-        return 2.0 * met
+            pairs *= self._counted_pairs(dim, count, taps)
+        return 2.0 * pairs
 
-    def _met(self, dim: int, count: int, taps: int) -> int:
-        """Pairs of a window and a tap along a dimension whose element is no gap."""
+    def _counted_pairs(self, dim: int, count: int, taps: int) -> int:
+        """Pairs of a window and a tap, along a dimension, at which the input has no gap."""
         period = self.gaps[dim] + 1
-        stride, apart = self.strides[dim] % period, self.dilations[dim] % period
+        stride, dilation = self.strides[dim] % period, self.dilations[dim] % period
         windows = [-(-(count - i) // period) for i in range(period)]
         return sum(
-            windows[i] * ((i * stride + tap * apart - self.low[dim]) % period == 0)
+            windows[i] * ((i * stride + tap * dilation - self.low[dim]) % period == 0)
             for i in range(period)
             for tap in range(taps)
         )
@@ -200,7 +200,8 @@ class AttentionBase(Operation, abstract=True):
 
     Attributes:
         scale: factor of the products of Q and K.
-        is_causal: True if query i has the position of key ``first + apart i``, and sees no later.
+        is_causal: True if query i has the position of key ``first + apart * i``, and sees no later
+            keys.
         first: position of the first query among the keys.
         apart: keys from a query to the next: more than 1 where ranks take turns in a sequence.
         window: maximum number of keys that a query sees, the last ones up to its own where it is

@@ -17,7 +17,7 @@ class Control(Operation, kind=Kind.CONTROL, abstract=True):
 
     reads_stored = True
 
-    def fits(
+    def check_graph(
         self, graph: Graph, tensors: Sequence[TensorType], results: Sequence[TensorType]
     ) -> None:
         """Check that a graph takes and returns tensors of these types.
@@ -25,9 +25,13 @@ class Control(Operation, kind=Kind.CONTROL, abstract=True):
         Raises:
             BadInput: where it does not.
         """
-        takes, gives = ([value.type for value in side] for side in (graph.inputs, graph.outputs))
-        if takes != list(tensors) or gives != list(results):
-            words = [", ".join(map(str, side)) for side in (takes, gives, tensors, results)]
+        input_types, output_types = (
+            [value.type for value in side] for side in (graph.inputs, graph.outputs)
+        )
+        if input_types != list(tensors) or output_types != list(results):
+            words = [
+                ", ".join(map(str, side)) for side in (input_types, output_types, tensors, results)
+            ]
             self.refuse(
                 f"of a graph from ({words[0]}) to ({words[1]}); legal: from ({words[2]}) "
                 f"to ({words[3]})"
@@ -53,7 +57,7 @@ class Branching(Control, abstract=True):
             self.refuse(f"of {tensors[0]} among {len(self.branches)}; legal: a scalar, some graphs")
         wanted = tuple(value.type for value in self.branches[0].outputs)
         for branch in self.branches:
-            self.fits(branch, tensors[1:], wanted)
+            self.check_graph(branch, tensors[1:], wanted)
         return wanted
 
 
@@ -124,8 +128,8 @@ class While(Control):
         """The operands' types."""
         if self.condition is None or self.body is None:
             self.refuse("without a condition or a body")
-        self.fits(self.condition, tensors, [TensorType((), BOOL)])
-        self.fits(self.body, tensors, tensors)
+        self.check_graph(self.condition, tensors, [TensorType((), BOOL)])
+        self.check_graph(self.body, tensors, tensors)
         return tensors
 
     def reference(self, *operands: Array) -> Any:

@@ -24,11 +24,12 @@ class Gather(Operation, kind=Kind.KERNEL):
     Attributes:
         offset_dims: dimensions of the result that lie in a slice.
         collapsed_slice_dims: dimensions of a slice, of length 1, that the result does not have.
-        operand_batching_dims: dimensions of the operand, each paired with one of the indices.
-        start_indices_batching_dims: those dimensions of the indices.
+        operand_batching_dims: dimensions of the operand, each paired with a dimension of the
+            indices.
+        start_indices_batching_dims: the paired dimensions of the indices.
         start_index_map: the dimension of the operand for each index of a vector.
-        index_vector_dim: the dimension of the indices that is the vector; their rank if each index
-            is a vector of one.
+        index_vector_dim: the dimension of the indices that is the vector; their rank if each vector
+            is a single index.
         is_in_bounds: whether the program promises that no index is out of bounds; else a slice is
             moved inside.
     """

@@ -152,8 +152,8 @@ class BitcastConvert(Unary):
 class ReducePrecision(Unary):
     """The nearest number with the exponent and mantissa bits of `format`.
 
-    If the operand's type has more exponent bits, what is beyond the range of `format` becomes
-    infinite, and what is below its smallest normal number becomes 0.
+    If the operand's type has more exponent bits, numbers beyond the range of `format` become
+    infinite, and numbers below its smallest normal number become 0.
     """
 
     legal = (FLOATS,)

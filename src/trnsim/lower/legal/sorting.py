@@ -13,7 +13,7 @@ from typing import Final
 
 from trnsim.graph import TensorType, Value
 from trnsim.graph.building.build import Build
-from trnsim.graph.building.indexing import along_rows, move_dim
+from trnsim.graph.building.indexing import gather_along_rows, move_dim
 from trnsim.graph.ops.reductions import Sort
 from trnsim.graph.types import BOOL, ITEM_BYTES
 from trnsim.lower.rules import legal
@@ -37,7 +37,7 @@ def sort(b: Build, op: Sort, *operands: Value) -> tuple[Value, ...]:
     ordered = _sort_by_search if length <= _LONGEST_ROW else _sort_by_count
     indices = ordered(b, digits, is_descending=op.is_descending)
     return tuple(
-        move_dim(b, along_rows(b, move_dim(b, operand, op.dim, -1), indices), -1, op.dim)
+        move_dim(b, gather_along_rows(b, move_dim(b, operand, op.dim, -1), indices), -1, op.dim)
         for operand in operands
     )
 
@@ -51,7 +51,7 @@ def _sort_by_search(b: Build, digits: Sequence[Value], *, is_descending: bool) -
 
     indices = order(digits[0])
     for digit in digits[1:]:
-        indices = along_rows(b, indices, order(along_rows(b, digit, indices)))
+        indices = gather_along_rows(b, indices, order(gather_along_rows(b, digit, indices)))
     return indices
 
 

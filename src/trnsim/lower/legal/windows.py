@@ -84,7 +84,7 @@ def select_and_scatter(b: Build, op: SelectAndScatter, operand: Value, source: V
     for number in range(len(taps)):
         is_here = b.ew("compare", chosen, float(number), dtype="bool", direction="EQ")
         parts.append(b.ew("select", is_here, updates, 0.0, dtype=updates.dtype))
-    gradient = windows.put_back(b, parts, operand.shape)
+    gradient = windows.sum_tap_gradients(b, parts, operand.shape)
     return b.convert(gradient, wanted.dtype)
 
 

@@ -23,7 +23,7 @@ def put_back(outer, size, kernel, strides, padding, dtype="float32", *, follow="
     slopes = build.graph.input((*outer, *windows.places(size)), dtype)
     taps = range(len(list(windows.offsets())))
     parts = [build.ew("multiply", slopes, float(tap + 1)) for tap in taps]
-    total = windows.put_back(build, parts, size)
+    total = windows.sum_tap_gradients(build, parts, size)
     if follow:
         total = build.ew(follow, total)
     build.graph.outputs = [total]

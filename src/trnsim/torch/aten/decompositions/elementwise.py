@@ -9,7 +9,7 @@ import ml_dtypes
 
 from trnsim.graph import OPERATIONS, Value
 from trnsim.graph.building.build import Build, Operand
-from trnsim.graph.building.functions import FUNCTIONS, atan2, has_minus
+from trnsim.graph.building.functions import FUNCTIONS, atan2, has_sign_bit
 from trnsim.graph.types import BOOL, ELEMENT_TYPES, INTEGERS, ITEM_BYTES
 from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 
@@ -311,7 +311,7 @@ def copysign(b: Build, x: Value, y: Operand) -> Value:
     if not isinstance(y, Value):
         return b.as_result(b.ew("multiply", size, math.copysign(1.0, y)))
     return b.as_result(
-        b.ew("select", has_minus(b, y), b.ew("negate", size), size, dtype=size.dtype)
+        b.ew("select", has_sign_bit(b, y), b.ew("negate", size), size, dtype=size.dtype)
     )
 
 
@@ -417,7 +417,7 @@ DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
     "round": rounded,
     "sign": sign,
     "sgn": sign,
-    "signbit": has_minus,
+    "signbit": has_sign_bit,
     "copysign": copysign,
     "hypot": hypot,
     "heaviside": heaviside,

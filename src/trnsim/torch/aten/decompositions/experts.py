@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from trnsim.graph import Value
 from trnsim.graph.building.build import Build
-from trnsim.graph.building.groups import by_columns, by_rows
+from trnsim.graph.building.groups import multiply_column_groups, multiply_row_groups
 from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 
 
@@ -24,10 +24,12 @@ def grouped_mm(
     if ends is None or ranks == (3, 3):
         return b.as_result(b.dot(x, y, "float32"))
     if ranks == (2, 3):
-        return b.as_result(by_rows(b, x, y, ends))
+        return b.as_result(multiply_row_groups(b, x, y, ends))
     if ranks == (2, 2):
-        return b.as_result(by_columns(b, x, y, ends))
-    flipped = by_rows(b, b.graph.transpose(y, (1, 0)), b.graph.transpose(x, (0, 2, 1)), ends)
+        return b.as_result(multiply_column_groups(b, x, y, ends))
+    flipped = multiply_row_groups(
+        b, b.graph.transpose(y, (1, 0)), b.graph.transpose(x, (0, 2, 1)), ends
+    )
     return b.as_result(b.graph.transpose(flipped, (1, 0)))
 
 
@@ -35,8 +37,8 @@ def grouped_rows_backward(
     b: Build, x: Value, matrices: Value, ends: Value, grad: Value
 ) -> tuple[Value, Value]:
     """The gradients of groups of rows, and of their matrices."""
-    rows = by_rows(b, grad, b.graph.transpose(matrices, (0, 2, 1)), ends)
-    sums = by_columns(b, b.graph.transpose(x, (1, 0)), grad, ends)
+    rows = multiply_row_groups(b, grad, b.graph.transpose(matrices, (0, 2, 1)), ends)
+    sums = multiply_column_groups(b, b.graph.transpose(x, (1, 0)), grad, ends)
     return b.convert(rows, x.dtype), b.convert(sums, matrices.dtype)
 
 

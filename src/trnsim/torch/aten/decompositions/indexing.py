@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from trnsim.graph import TensorType, Value
 from trnsim.graph.building.build import Build
-from trnsim.graph.building.indexing import along_rows, linear_index, move_dim, places_in
+from trnsim.graph.building.indexing import flat_indices, gather_along_rows, linear_index, move_dim
 from trnsim.graph.ops.reductions import neutral
 from trnsim.graph.types import dense
 from trnsim.torch.aten.decomposition import Decomposition, Unlowered
@@ -33,7 +33,7 @@ def gather(b: Build, x: Value, dim: int, index: Value, **_: Any) -> Value:
     index_1d = b.graph.reshape(index, index.shape or (1,))
     lengths = [n if d != dim % len(x.shape) else x.shape[d] for d, n in enumerate(index_1d.shape)]
     part = b.graph.slice(x, [0] * len(lengths), lengths)
-    rows = along_rows(b, move_dim(b, part, dim, -1), move_dim(b, index_1d, dim, -1))
+    rows = gather_along_rows(b, move_dim(b, part, dim, -1), move_dim(b, index_1d, dim, -1))
     return b.graph.reshape(move_dim(b, rows, -1, dim), b.result_types[0].shape)
 
 
@@ -50,7 +50,7 @@ def _scatter_along(b: Build, x: Value, dim: int, index: Value, updates: Any, op:
         part = b.filled(float(updates), TensorType(places.shape, x.dtype))
     rows = b.graph.scatter(
         b.graph.reshape(base, (x.type.elements,)),
-        b.graph.reshape(places_in(b, places, base.shape), (count,)),
+        b.graph.reshape(flat_indices(b, places, base.shape), (count,)),
         b.graph.reshape(b.convert(part, x.dtype), (count,)),
         op,
     )

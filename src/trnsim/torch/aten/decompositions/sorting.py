@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from trnsim.graph import TensorType, Value
 from trnsim.graph.building.build import Build, Operand
-from trnsim.graph.building.indexing import along_rows, move_dim
+from trnsim.graph.building.indexing import gather_along_rows, move_dim
 from trnsim.graph.ops.reductions import neutral
 from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 from trnsim.torch.aten.decompositions.comparisons import compare
@@ -22,7 +22,7 @@ def _ordered(b: Build, x: Value, k: int, dim: int, *, is_descending: bool) -> tu
     rows = move_dim(b, b.graph.reshape(x, x.shape or (1,)), dim, -1)
     keys = rows if is_descending else b.ew("negate", b.convert(rows, "float32"))
     places = b.graph.top_k(keys, k)
-    values = along_rows(b, rows, places)
+    values = gather_along_rows(b, rows, places)
     return move_dim(b, values, -1, dim), move_dim(b, places, -1, dim)
 
 

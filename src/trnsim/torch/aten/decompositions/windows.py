@@ -114,7 +114,7 @@ def _max_pool_backward(rank: int) -> Decomposition:
         for offset in _tap_offsets(windows, lengths):
             is_best = b.ew("compare", best_offset, offset, dtype="bool", direction="EQ")
             parts.append(b.ew("select", is_best, grad, 0.0, dtype=grad.dtype))
-        return b.as_result(windows.put_back(b, parts, lengths))
+        return b.as_result(windows.sum_tap_gradients(b, parts, lengths))
 
     return build
 
@@ -160,7 +160,7 @@ def col2im(
         b.graph.reshape(b.sliced(patches, len(outer), number, 1), (*outer, *places))
         for number in range(count)
     ]
-    return b.as_result(windows.put_back(b, parts, lengths))
+    return b.as_result(windows.sum_tap_gradients(b, parts, lengths))
 
 
 pools: Final = {rank: _max_pool(rank) for rank in (1, 2, 3)}
