@@ -17,7 +17,7 @@ from trnsim.system.infer.estimate import estimate as infer
 from trnsim.system.infer.parts import InputSizes
 from trnsim.torch.models import ModelShape, attending, model_graph
 from trnsim.torch.models.config import config_of
-from trnsim.torch.models.model_graph import build
+from trnsim.torch.models.model_graph import build_model
 
 LLAMA = {
     "model_type": "llama",
@@ -339,8 +339,8 @@ def test_modules_of_a_model_know_their_path():
 def test_a_model_that_is_built_alone_has_attention_of_one_operation():
     """Without a graph before it, which would have made that attention known to transformers."""
     registered = transformers.AttentionInterface._global_mapping
-    for name in (attending.NAME, attending.CAUSAL):
+    for name in (attending.MASKED, attending.UNMASKED):
         registered.pop(name, None)
-    model = build(config_of(VIT), ModelShape("encode"), "float32")
-    assert model.config._attn_implementation == attending.NAME
-    assert attending.NAME in registered
+    model = build_model(config_of(VIT), ModelShape("encode"), "float32")
+    assert model.config._attn_implementation == attending.MASKED
+    assert attending.MASKED in registered

@@ -93,6 +93,6 @@ def test_a_loss_of_shares_is_the_loss(monkeypatch):
     logits, labels = torch.randn(2, 5, 12), torch.randint(0, 12, (2, 5))
     # One rank that has all scores: an exchange gives back what it is given.
     monkeypatch.setattr(rank, "all_reduce", lambda given, *_: given)
-    found = rank.shared_loss(logits, labels)
+    found = rank.vocab_parallel_cross_entropy(logits, labels)
     expected = nn.functional.cross_entropy(logits[:, :-1].reshape(-1, 12), labels[:, 1:].flatten())
     torch.testing.assert_close(found, expected)

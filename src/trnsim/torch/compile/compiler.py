@@ -1,9 +1,9 @@
-"""`torch.compile(backend="neuron")`: forward and backward graphs, fused, with a time each.
+"""The backend of `torch.compile(backend="neuron")`.
 
 PyTorch traces the program and splits it into a forward and a backward graph. Each becomes a trnsim
-graph, so that chains of operators share kernels, and its memory is planned. `report()` lists the
-compiled graphs and the reason for each: a new shape compiles everything again, which takes AWS's
-compiler minutes. A graph with symbolic sizes is compiled for each size that occurs.
+graph, whose fused operators are timed and whose memory is planned. `report()` lists the compiled
+graphs and the reason for each: a new shape compiles everything again, which takes AWS's compiler
+minutes. A graph with symbolic sizes is compiled for each size that occurs.
 
 The host computes values, as in eager mode: see `host_run`. In exact numerics the timed program
 computes them: see `program_run`.
@@ -32,7 +32,7 @@ from trnsim.torch import pytorch
 from trnsim.torch.compile.fx_import import import_graph, is_lowered
 from trnsim.torch.compile.host_run import host_function
 from trnsim.torch.compile.program_run import ProgramRun
-from trnsim.torch.compile.refused import CompilerWarning, refused, refused_as_dynamic, settle
+from trnsim.torch.compile.refused import CompilerWarning, dynamic_refusals, raise_or_warn, refused
 from trnsim.torch.device_errors import OutOfDeviceMemory
 from trnsim.torch.dispatch import exact
 from trnsim.torch.dispatch.launches import call_in_graph
@@ -60,8 +60,8 @@ _NOT_TRACED: Final = (
 def report() -> str:
     """The compiled graphs as text, with advice about those that were compiled again."""
     # The reason is "input 0 was ... and is ... here" if a graph was compiled for a new shape.
-    is_anew = any(" is " in program.reason for program in compiled_graphs())
-    return f"{graphs_text()}\n\n{_ADVICE}" if is_anew else graphs_text()
+    is_recompiled = any(" is " in program.reason for program in compiled_graphs())
+    return f"{graphs_text()}\n\n{_ADVICE}" if is_recompiled else graphs_text()
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
@@ -89,8 +89,8 @@ def _compile_graph(
         BadInput: for an option that is no flag of neuronx-cc, or an illegal value of a flag.
     """
     flags = Flags.of_options(options or {})
-    for said_flag in flags.said:  # on flags without effect
-        warnings.warn(said_flag, CompilerWarning, stacklevel=2)
+    for message in flags.said:  # on flags without effect
+        warnings.warn(message, CompilerWarning, stacklevel=2)
     split: Any = pytorch.split_by_autograd(
         partial(_compiled_function, kind="forward", flags=flags),
         partial(_compiled_function, kind="backward", flags=flags),
@@ -110,7 +110,7 @@ def _compiled_function(
         program = _compile_program(module, kind, flags, constant)
         return pytorch.boxed(graph_runner(module, lambda _: program, writable_results))
     if kind == "forward":
-        settle(refused_as_dynamic(module)[:1])
+        raise_or_warn(dynamic_refusals(module)[:1])
     programs: dict[tuple[Any, ...], ProgramRun] = {}
 
     def program_for_sizes(args: tuple[Any, ...]) -> ProgramRun:
@@ -165,7 +165,7 @@ def _compile_program(
     module: fx.GraphModule, kind: str, flags: Flags, constant: Sequence[int] = ()
 ) -> ProgramRun:
     imported = import_graph(module)
-    settle(refused(imported, target().name, flags))  # raises, or warns
+    raise_or_warn(refused(imported, target().name, flags))
     require_same_cores(flags)
     graph = apply_casts(imported.graph, flags)
     plan = memory_plan(graph, imported.names)

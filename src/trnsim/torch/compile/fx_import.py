@@ -1,7 +1,7 @@
-"""The import of FX graphs, which `torch.compile` and `torch.export` trace.
+"""The import of FX graphs, which `torch.compile` and `torch.export` trace, as trnsim graphs.
 
 Every node carries the shape and dtype of its result. Results of an operator without a lowering
-become inputs of our graph, and its operands become outputs, since they must exist in memory.
+become inputs of the trnsim graph, and its operands outputs, since they must exist in memory.
 """
 
 from __future__ import annotations
@@ -71,31 +71,33 @@ def import_graph(
     module: fx.GraphModule | fx.Graph, replica_groups: Mapping[str, ReplicaGroups] | None = None
 ) -> Imported:
     """Import an FX graph; `replica_groups` maps the group names of its collectives to ranks."""
-    builder = _Import(replica_groups)
+    importer = _Importer(replica_groups)
     nodes = module.nodes if isinstance(module, fx.Graph) else module.graph.nodes
     for node in nodes:
-        builder.add(node)
-    graph = builder.b.graph
+        importer.add(node)
+    graph = importer.b.graph
     # A transposed result is returned as a view of the computed tensor.
-    origins = [graph.transpose_source(value) for value in [*builder.outputs, *builder.read_outside]]
+    origins = [
+        graph.transpose_source(value) for value in [*importer.outputs, *importer.read_outside]
+    ]
     graph.outputs = [value for value, _ in origins]
     graph.prune()
     read = {value.number for node in graph.nodes for value in node.values}
     read |= {value.number for value in graph.outputs}
-    unread = builder.empty_values - read
+    unread = importer.empty_values - read
     unread |= {value.number for value in graph.inputs if not value.type.elements} - read
     graph.inputs = [value for value in graph.inputs if value.number not in unread]
     return Imported(
         graph,
-        tuple(builder.inputs),
-        builder.names,
-        tuple(builder.operators),
-        tuple(dict.fromkeys(builder.missing)),
-        tuple(builder.calls),
-        builder.origins,
-        builder.specs,
+        tuple(importer.inputs),
+        importer.names,
+        tuple(importer.operators),
+        tuple(dict.fromkeys(importer.missing)),
+        tuple(importer.calls),
+        importer.origins,
+        importer.specs,
         tuple(
-            (place, origins[number][1]) for number, place in enumerate(builder.returned_positions)
+            (place, origins[number][1]) for number, place in enumerate(importer.returned_positions)
         ),
     )
 
@@ -105,7 +107,7 @@ def is_lowered(name: str) -> bool:
     return plain_name(name) in DECOMPOSITIONS
 
 
-class _Import:
+class _Importer:
     """The state of an import in progress."""
 
     def __init__(self, replica_groups: Mapping[str, ReplicaGroups] | None) -> None:
@@ -267,11 +269,7 @@ class KernelTarget:
         self.__name__ = call.operation
 
     def __call__(self, *_: Any) -> NoReturn:
-        """Nothing: the node is never run.
-
-        Raises:
-            NotImplementedError: always.
-        """
+        """Raise NotImplementedError: the node is never run."""
         raise NotImplementedError(self.call.name)
 
 

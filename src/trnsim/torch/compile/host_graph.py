@@ -164,6 +164,7 @@ def add_selected(total: torch.Tensor, gradient: torch.Tensor, axis: int, index: 
 
 
 def _escapes(node: fx.Node, exposed: set[fx.Node]) -> bool:
+    """True if a node or a view of it is in `exposed`."""
     return node in exposed or any(_is_view(user) and _escapes(user, exposed) for user in node.users)
 
 

@@ -30,7 +30,7 @@ _SUMS: Final = frozenset(
 """Operators whose partial sums may be larger than their operands and results."""
 _IN_FLOAT32: Final = range(-LARGEST_EXACT, LARGEST_EXACT + 1)
 _IN_32_BITS: Final = range(-(2**31), 2**31)
-_WHOLE: Final = frozenset(
+_EXACT_IN_32_BITS: Final = frozenset(
     {
         *("add", "sub", "rsub", "mul", "neg", "abs", "sign", "clamp", "clamp_min", "clamp_max"),
         *("maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge", "where", "bitwise_not"),
@@ -53,14 +53,11 @@ class LargeIntegers:
             module: the graph.
             unread: names of the arguments and constants that its program does not read.
         """
-        self._host = _of_integers(module)
+        self._host = _integer_part(module)
         self._unread = unread
 
     def reason(self, args: tuple[Any, ...]) -> str:
-        """The reason that the program cannot compute the graph for these arguments; "" if it can.
-
-        It names the operator.
-        """
+        """The reason, with the operator, why the program cannot compute these arguments, or ""."""
         if self._host is None:
             return ""
         aliases = [
@@ -106,7 +103,7 @@ class _Search(fx.Interpreter):
         if n.name in self._unread:
             return torch.zeros_like(result)
         tensors = tensors_in(result)
-        if any(_is_integer(tensor) and _leaves(_IN_32_BITS, tensor) for tensor in tensors):
+        if any(_is_integer(tensor) and _exceeds(_IN_32_BITS, tensor) for tensor in tensors):
             raise _TooLarge(f"{n.target} has integers beyond 32 bits")
         if isinstance(n.target, OpOverload):
             self._check(n, n.target, result)
@@ -121,38 +118,38 @@ class _Search(fx.Interpreter):
         if any(tensor.dtype.is_floating_point for tensor in operands):
             return  # integers beside floating point are indices
         integers = list(filter(_is_integer, operands))
-        rounded = () if name in _WHOLE else (*integers, *tensors_in(result))
-        if any(_leaves(_IN_FLOAT32, tensor) for tensor in rounded):
+        rounded = () if name in _EXACT_IN_32_BITS else (*integers, *tensors_in(result))
+        if any(_exceeds(_IN_FLOAT32, tensor) for tensor in rounded):
             raise _TooLarge(f"{target} has integers beyond 2**24")
         if (
             name in _SUMS
             and integers
-            and _leaves(_range_of(result), _sum_of_sizes(target, args, kwargs))
+            and _exceeds(_exact_range(result), _sum_of_magnitudes(target, args, kwargs))
         ):
             raise _TooLarge(f"{target} adds integers beyond 2**24, or beyond those of its type")
 
 
-def _sum_of_sizes(target: Any, args: Any, kwargs: Any) -> Tensor:
-    """The operator's sum of the magnitudes of its integers, which bounds all partial sums."""
-    # With several tensors one may have indices, which are integers.
+def _sum_of_magnitudes(target: Any, args: Any, kwargs: Any) -> Tensor:
+    """The operator's result for the magnitudes of its integers, which bounds all partial sums."""
+    # One of several tensors may be of indices, which are integers.
     wide = torch.int64 if len(tensors_in(args)) > 1 else torch.float64
-    sizes = [value.to(wide).abs() if _is_integer(value) else value for value in args]
+    magnitudes = [value.to(wide).abs() if _is_integer(value) else value for value in args]
     factors = {name: abs(kwargs[name]) for name in ("alpha", "beta") if name in kwargs}
     dtype = {"dtype": wide} if "dtype" in kwargs else {}
-    total: Tensor = target(*sizes, **{**kwargs, **factors, **dtype})
+    total: Tensor = target(*magnitudes, **{**kwargs, **factors, **dtype})
     return total
 
 
-def _range_of(result: Tensor) -> range:
-    """The integers that float32 and the type of a result have."""
+def _exact_range(result: Tensor) -> range:
+    """The integers that both float32 and the type of a result represent exactly."""
     if not _is_integer(result):
         return _IN_FLOAT32
     limits = torch.iinfo(result.dtype)
     return range(max(limits.min, _IN_FLOAT32.start), min(limits.max + 1, _IN_FLOAT32.stop))
 
 
-def _of_integers(module: fx.GraphModule) -> fx.GraphModule | None:
-    """The part of a graph, on the host, that its integers depend on; None without integers."""
+def _integer_part(module: fx.GraphModule) -> fx.GraphModule | None:
+    """A copy of a graph on the host that returns its integers alone; None without integers."""
     copy = host_module(module)
     nodes = [
         node
@@ -184,8 +181,8 @@ def _reads_integers(node: fx.Node) -> bool:
     return node.op == "call_function" and not is_real and any(map(_is_integer, operands))
 
 
-def _leaves(exact: range, tensor: Tensor) -> bool:
-    """True if a tensor has a number beyond a range of integers."""
+def _exceeds(exact: range, tensor: Tensor) -> bool:
+    """True if a tensor has a number beyond the range `exact`."""
     if not tensor.numel() or not (_is_integer(tensor) or tensor.dtype is torch.float64):
         return False
     lowest, highest = (tensor.long() if _is_integer(tensor) else tensor).aminmax()

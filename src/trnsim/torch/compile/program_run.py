@@ -67,16 +67,18 @@ class ProgramRun:
 
     def __call__(self, args: tuple[Any, ...], core: int) -> Any:
         """The graph's results for `args` on neuron:`core`."""
-        outputs = None if self.fallback_reason or self._is_beyond(args) else self._outputs(args)
+        outputs = (
+            None if self.fallback_reason or self._rounds_integers(args) else self._outputs(args)
+        )
         if outputs is None:
             return self.module(*args)
-        numbers = {
+        arrays = {
             place: array.transpose(order)
             for (place, order), array in zip(self.imported.orders, outputs, strict=True)
         }
         origins, is_single = result_origins(self.module)
         returned = [
-            self._result(place, origin, numbers.get(place), args, core)
+            self._result(place, origin, arrays.get(place), args, core)
             for place, origin in enumerate(origins)
         ]
         return returned[0] if is_single else returned
@@ -132,10 +134,11 @@ class ProgramRun:
 
     @cached_property
     def _large_integers(self) -> LargeIntegers:
-        names = self.imported.names
-        return LargeIntegers(self.module, {names[one] for one in names.keys() - self._values_read})
+        names = self.imported.names.items()
+        unread = {name for number, name in names if number not in self._values_read}
+        return LargeIntegers(self.module, unread)
 
-    def _is_beyond(self, args: tuple[Any, ...]) -> bool:
+    def _rounds_integers(self, args: tuple[Any, ...]) -> bool:
         """True, with a warning, if the program would round integers of these arguments."""
         reason = self._large_integers.reason(args)
         if reason:

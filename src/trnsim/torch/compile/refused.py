@@ -15,8 +15,7 @@ from torch import fx
 
 from trnsim.compiler.flags import Flags
 from trnsim.compiler.ncc.calls import FrameworkCall
-from trnsim.compiler.ncc.refusals import Refusal, refusals
-from trnsim.compiler.ncc.refusals import require_accepted as refusals_required
+from trnsim.compiler.ncc.refusals import Refusal, refusals, require_accepted
 from trnsim.device.fallback_policy import state
 from trnsim.graph import Graph
 from trnsim.torch.compile.origins import dynamic_calls, dynamic_inputs
@@ -29,7 +28,7 @@ class CompilerWarning(UserWarning):
 
 
 class ImportedCalls(Protocol):
-    """An imported graph, and the calls that it came from."""
+    """An imported graph with the framework's calls."""
 
     @property
     def graph(self) -> Graph:
@@ -52,8 +51,8 @@ def refused(imported: ImportedCalls, target: str, flags: Flags) -> tuple[Refusal
     return refusals(imported.graph, target, flags, calls=imported.calls, origins=imported.origins)
 
 
-def refused_as_dynamic(module: fx.GraphModule) -> tuple[Refusal, ...]:
-    """Refusals of the tensors with symbolic sizes in a graph: first inputs, then results."""
+def dynamic_refusals(module: fx.GraphModule) -> tuple[Refusal, ...]:
+    """The refusals of a graph's tensors with symbolic sizes: first inputs, then results."""
     inputs = [Refusal(_DYNAMIC, f"an input {tensor}") for tensor in dynamic_inputs(module)]
     calls = [
         Refusal(_DYNAMIC, f"{call.on()} gives {', '.join(map(str, call.results))}", call.line)
@@ -62,24 +61,14 @@ def refused_as_dynamic(module: fx.GraphModule) -> tuple[Refusal, ...]:
     return (*inputs, *calls)
 
 
-def require_accepted(refusals: Sequence[Refusal]) -> None:
-    """Raise the first refusal that the policy makes an error.
-
-    Raises:
-        CompilerRefusal: for a graph that neuronx-cc refuses.
-        OutOfMemory: for a graph that does not fit in HBM.
-    """
-    refusals_required(refusals, is_strict=state.policy == "chip")
-
-
-def settle(refusals: Sequence[Refusal]) -> None:
+def raise_or_warn(refusals: Sequence[Refusal]) -> None:
     """Raise the first refusal that the policy makes an error, and warn of the others.
 
     Raises:
         CompilerRefusal: for a graph that neuronx-cc refuses.
         OutOfMemory: for a graph that does not fit in HBM.
     """
-    require_accepted(refusals)
+    require_accepted(refusals, is_strict=state.policy == "chip")
     for refusal in refusals:
         warnings.warn(
             f"{refusal}\n  TRNSIM_POLICY=chip makes this an error", CompilerWarning, stacklevel=3

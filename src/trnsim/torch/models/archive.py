@@ -180,20 +180,20 @@ def only_computes(library: str, name: str) -> bool:
         or f"{library}.{name}" in _OPERATORS_NOT_COMPUTING
         or hasattr(type(torch.ops), library)
         or hasattr(type(torch.ops.aten), name)
-        or (library == "aten" and _is_of_torchscript_alone(name))
+        or (library == "aten" and _exists_only_in_torchscript(name))
     )
 
 
-def _is_of_torchscript_alone(name: str) -> bool:
+def _exists_only_in_torchscript(name: str) -> bool:
     """True if an operator of `aten` exists only in TorchScript's interpreter, as `aten::save` does.
 
     Those write files, print, raise errors and take values from a stack without checks.
     """
-    return f"aten::{name}" not in _registered() and hasattr(torch.ops.aten, name)
+    return f"aten::{name}" not in _registered_operators() and hasattr(torch.ops.aten, name)
 
 
 @cache
-def _registered() -> frozenset[str]:
+def _registered_operators() -> frozenset[str]:
     """Operators that PyTorch's dispatcher knows, without their overloads."""
     return frozenset(name.partition(".")[0] for name in pytorch.operators())
 

@@ -2,8 +2,8 @@
 
 transformers calls registered functions for attention and for its mask. Its own mask for PyTorch's
 attention is computed in the graph by comparisons of positions. The mask here is a bias of the
-scores: zero where a key is visible, the least number where it is padding. Causality is an attribute
-of the operator.
+scores: zero where a key is visible, the lowest number where not. Causality is an attribute of
+the operator.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from torch.overrides import TorchFunctionMode
 
 from trnsim.torch.models.config import transformers
 
-NAME: Final = "trnsim"
-"""The name under which both functions are registered with transformers."""
-CAUSAL: Final = "trnsim_causal"
-"""Attention that needs no mask: transformers makes none for a name without a mask function.
+MASKED: Final = "trnsim"
+"""transformers' name of the attention whose mask `mask_bias` computes."""
+UNMASKED: Final = "trnsim_causal"
+"""transformers' name of the attention without a mask function, for which it computes no mask.
 
 With a mask function transformers looks for sequences that are packed in a row, and masks between
 them where it cannot see values.
@@ -28,10 +28,10 @@ them where it cannot see values.
 
 
 def register() -> None:
-    """Register both functions with transformers."""
-    for name in (NAME, CAUSAL):
+    """Register `attend` and `mask_bias` with transformers."""
+    for name in (MASKED, UNMASKED):
         transformers().AttentionInterface.register(name, attend)
-    transformers().AttentionMaskInterface.register(NAME, bias_of)
+    transformers().AttentionMaskInterface.register(MASKED, mask_bias)
 
 
 def attend(
@@ -94,7 +94,7 @@ def _pytorch_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """PyTorch's attention without dropout, as in `ModelShape`'s phases."""
+    """`functional.scaled_dot_product_attention` without dropout, by the fused operator."""
     del dropout_p
     if enable_gqa:
         groups = query.shape[-3] // key.shape[-3]
@@ -106,32 +106,33 @@ def _pytorch_attention(
         for tensor in (query, key, value)
     )
     if attn_mask is not None and attn_mask.dtype == torch.bool:
-        least = torch.finfo(query.dtype).min
-        attn_mask = torch.where(attn_mask, 0.0, least).to(query.dtype)
+        lowest = torch.finfo(query.dtype).min
+        attn_mask = torch.where(attn_mask, 0.0, lowest).to(query.dtype)
     own_scale = query.shape[-1] ** -0.5 if scale is None else scale
     return _fused_attention(query, key, value, attn_mask, own_scale, is_causal=is_causal)
 
 
-def bias_of(
+def mask_bias(
     *,
     attention_mask: Tensor | None = None,
     dtype: torch.dtype = torch.float32,
     mask_function: Any = None,
     **options: Any,
 ) -> Tensor | None:
-    """The bias of the scores, or None: a mask [B, S] has ones, and zeros for padding.
+    """The bias of the scores, [B, 1, 1, S] or [B, 1, L, S], or None if no key is hidden.
 
-    Masks of other forms, such as a sliding window, are transformers' own, [B, 1, L, S].
+    `attention_mask` [B, S] is 1, and 0 for padding. Masks of other forms, such as a sliding
+    window, are computed by transformers.
     """
     masking = transformers().masking_utils
-    least = torch.finfo(dtype).min
+    lowest = torch.finfo(dtype).min
     if mask_function is masking.bidirectional_mask_function and attention_mask is not None:
-        return (1.0 - attention_mask.to(dtype)[:, None, None, :]) * least
-    plain = (masking.causal_mask_function, masking.bidirectional_mask_function)
-    if attention_mask is None and mask_function in plain:
+        return (1.0 - attention_mask.to(dtype)[:, None, None, :]) * lowest
+    plain_masks = (masking.causal_mask_function, masking.bidirectional_mask_function)
+    if attention_mask is None and mask_function in plain_masks:
         return None
     options |= {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
     visible: Tensor = masking.sdpa_mask(
         attention_mask=attention_mask, mask_function=mask_function, dtype=dtype, **options
     )
-    return torch.where(visible, 0.0, least).to(dtype)
+    return torch.where(visible, 0.0, lowest).to(dtype)

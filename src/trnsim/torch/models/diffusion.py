@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from trnsim.errors import BadInput, NotModelled
 from trnsim.torch.models.model_graph import DTYPES, MODEL_ERRORS, ModelGraph, module_graph
 
-CLASS: Final = "_class_name"
+CLASS_KEY: Final = "_class_name"
 """The key that names a class of diffusers, in place of ``model_type``."""
-_DOWNSCALED: Final = 8
-"""Pixels of an image for each element of its latents, along a side."""
-_TOKENS: Final = 77
+_PIXELS_PER_LATENT: Final = 8
+"""Pixels of an image for each element of its latents, along height and along width."""
+_TEXT_TOKENS: Final = 77
 """Tokens of a text, as CLIP has them."""
 _TIME_IDS: Final = 6
 """Numbers of the sizes and corners of an image, which are inputs of SDXL."""
@@ -28,7 +28,7 @@ _ID_WIDTH: Final = 256
 def diffusion_graph(
     values: Mapping[str, Any], batch: int, image: int, tokens: int, *, dtype: str = "bfloat16"
 ) -> ModelGraph:
-    """The graph of a model of diffusers on images of `image` pixels a side and texts of `tokens`.
+    """The graph of a model of diffusers on images of `image`² pixels and texts of `tokens` tokens.
 
     An `image` of 0 stands for the model's default size, and 0 `tokens` for 77.
 
@@ -43,8 +43,8 @@ def diffusion_graph(
     except MODEL_ERRORS as error:
         why = (str(error).splitlines() or [type(error).__name__])[0]
         raise BadInput(
-            f"{values[CLASS]} has no graph on images of {image or 'its own number of'} pixels a "
-            f"side: {why}",
+            f"{values[CLASS_KEY]} has no graph on images of {image or 'its own number of'} pixels "
+            f"a side: {why}",
             fix="ask for another image size, or export the model: trnsim compile model.pt2",
         ) from error
 
@@ -70,13 +70,13 @@ def _module_and_inputs(
     unknown = sorted(set(accepted) & {"pooled_projections", "img_ids", "image_rotary_emb"})
     if not legal or unknown or not hasattr(config, "in_channels"):
         raise NotModelled(
-            f"{values[CLASS]} takes {', '.join(accepted)}; known are denoisers of latents, a time "
-            "and the states of a text, and autoencoders",
+            f"{values[CLASS_KEY]} takes {', '.join(accepted)}; known are denoisers of latents, "
+            "a time and the states of a text, and autoencoders",
             fix="export the model with inputs of your own: trnsim compile model.pt2",
         )
     width = getattr(config, "caption_channels", None) or config.cross_attention_dim
     latents = empty(batch, config.in_channels, *sides)
-    return _Denoiser(module), (latents, empty(batch), empty(batch, tokens or _TOKENS, width))
+    return _Denoiser(module), (latents, empty(batch), empty(batch, tokens or _TEXT_TOKENS, width))
 
 
 def build_diffusion_model(values: Mapping[str, Any], dtype: str = "bfloat16") -> Any:
@@ -89,57 +89,58 @@ def build_diffusion_model(values: Mapping[str, Any], dtype: str = "bfloat16") ->
         package = import_module("diffusers")
     except ImportError as error:
         raise BadInput(
-            f"{values[CLASS]} needs diffusers, which builds the model: {error}",
+            f"{values[CLASS_KEY]} needs diffusers, which builds the model: {error}",
             fix="pip install diffusers 'trnsim[torch,models]'",
         ) from error
-    kind = getattr(package, str(values[CLASS]), None)
-    if not (isinstance(kind, type) and issubclass(kind, nn.Module)):
+    model_class = getattr(package, str(values[CLASS_KEY]), None)
+    if not (isinstance(model_class, type) and issubclass(model_class, nn.Module)):
         raise BadInput(
-            f"{CLASS} is {values[CLASS]!r}, which diffusers {package.__version__} does not have; "
-            "it has, for example, UNet2DConditionModel, PixArtTransformer2DModel, AutoencoderKL",
+            f"{CLASS_KEY} is {values[CLASS_KEY]!r}, which diffusers {package.__version__} does not "
+            "have; it has, for example, UNet2DConditionModel, PixArtTransformer2DModel, "
+            "AutoencoderKL",
             fix="give the config.json of a model, not of a pipeline or a scheduler",
         )
-    make: Callable[..., Any] = getattr(kind, "from_config")  # noqa: B009  diffusers adds it
+    from_config: Callable[..., Any] = getattr(model_class, "from_config")  # noqa: B009  diffusers adds it
     try:
         with torch.device("meta"):
-            return make(dict(values)).to(DTYPES[dtype]).eval()
+            return from_config(dict(values)).to(DTYPES[dtype]).eval()
     except (TypeError, ValueError, AttributeError, ArithmeticError) as error:
         why = (str(error).splitlines() or [type(error).__name__])[0]
-        raise BadInput(f"the configuration is none of {values[CLASS]}: {why}") from error
+        raise BadInput(f"the configuration is none of {values[CLASS_KEY]}: {why}") from error
 
 
 def _latent_sides(config: Any, image: int) -> tuple[int, int]:
     """Height and width of the latents; a configuration may have a size for each."""
     if image:
-        return image // _DOWNSCALED, image // _DOWNSCALED
+        return image // _PIXELS_PER_LATENT, image // _PIXELS_PER_LATENT
     stated = getattr(config, "sample_size", None) or 64
     height, width = stated if isinstance(stated, list | tuple) else (stated, stated)
     is_of_pixels = hasattr(config, "latent_channels")
-    scale = _DOWNSCALED if is_of_pixels else 1
+    scale = _PIXELS_PER_LATENT if is_of_pixels else 1
     return int(height) // scale, int(width) // scale
 
 
 class _Decoder(nn.Module):
-    """Latents to an image."""
+    """The decoder of an autoencoder."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
-        self.first, self.model = model.post_quant_conv or nn.Identity(), model.decoder
+        self.input_layer, self.model = model.post_quant_conv or nn.Identity(), model.decoder
 
     def forward(self, latents: Tensor) -> Any:
-        """The image."""
-        return self.model(self.first(latents))
+        """The image of latents [B, C, H, W]."""
+        return self.model(self.input_layer(latents))
 
 
 class _Denoiser(nn.Module):
-    """One step's prediction, with the conditions that SDXL and PixArt add."""
+    """One step of a denoiser, with the conditions that SDXL and PixArt add."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, latents: Tensor, step: Tensor, words: Tensor) -> Any:
-        """The prediction from latents, a time for each, and the text's states."""
+        """The prediction for latents [B, C, H, W], times [B] and states of texts [B, tokens, E]."""
         config: Any = self.model.config
         options: dict[str, Any] = {}
         if getattr(config, "addition_embed_type", None) == "text_time":

@@ -14,7 +14,7 @@ from trnsim.errors import BadInput, EmulatorError
 from trnsim.files import check_readable
 from trnsim.torch import pytorch
 from trnsim.torch.compile.fx_import import import_graph, is_lowered
-from trnsim.torch.compile.refused import refused_as_dynamic
+from trnsim.torch.compile.refused import dynamic_refusals
 from trnsim.torch.models.archive import read_program
 from trnsim.torch.models.model_graph import ModelGraph
 
@@ -30,9 +30,13 @@ def exported_graph(path: Path) -> ModelGraph:
         BadInput: for a file that is not an exported program.
         CompilerRefusal: for a program with dynamic dimensions.
     """
-    program = _loaded(path)
+    check_readable(path, fix=_EXPORT)
+    with warnings.catch_warnings():
+        # PyTorch's own export uses a class that it has deprecated.
+        warnings.filterwarnings("ignore", message=".*LeafSpec", category=FutureWarning)
+        program = _lowered_program(path)
     module = program.graph_module
-    for dynamic in refused_as_dynamic(module):
+    for dynamic in dynamic_refusals(module):
         raise dynamic.error()
     return ModelGraph.of(import_graph(module), weight_names(program))
 
@@ -47,15 +51,7 @@ def weight_names(program: torch.export.ExportedProgram) -> set[str]:
     }
 
 
-def _loaded(path: Path) -> torch.export.ExportedProgram:
-    check_readable(path, fix=_EXPORT)
-    with warnings.catch_warnings():
-        # PyTorch's own export uses a class that it has deprecated.
-        warnings.filterwarnings("ignore", message=".*LeafSpec", category=FutureWarning)
-        return _lowered(path)
-
-
-def _lowered(path: Path) -> torch.export.ExportedProgram:
+def _lowered_program(path: Path) -> torch.export.ExportedProgram:
     """The program in a file, decomposed into lowered operators.
 
     Raises:

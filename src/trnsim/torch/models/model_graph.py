@@ -55,7 +55,13 @@ class ModelGraph:
     def of(
         cls, imported: Imported, weights: Collection[str], names: Mapping[str, str] = _NO_NAMES
     ) -> Self:
-        """An imported graph; `names` replace names of inputs, `weights` are those of weights."""
+        """An imported graph.
+
+        Args:
+            imported: the import.
+            weights: names of the inputs that are weights.
+            names: other names of inputs, by those in the import.
+        """
         named = {number: names.get(name, name) for number, name in imported.names.items()}
         weight_numbers = frozenset(number for number, name in named.items() if name in weights)
         return cls(
@@ -72,9 +78,7 @@ class ModelGraph:
 def model_graph(
     config: Any, shape: ModelShape, *, dtype: str = "bfloat16", weights: str = ""
 ) -> ModelGraph:
-    """The graph of a model of transformers.
-
-    `weights` is int8 for linear layers whose weights are 8-bit integers with a scale for each row.
+    """The graph of a model of transformers, whose linear weights are 8-bit if `weights` is int8.
 
     Raises:
         BadInput: for an architecture, a shape or a dtype that has no graph.
@@ -106,15 +110,17 @@ MODEL_ERRORS: Final = (
 
 def _rank_model(config: Any, shape: ModelShape, dtype: str) -> Any:
     """A rank's model, which leaves `config` as it is."""
-    model = build(rank.rank_config(config, shape.ranks, is_padded=shape.is_padded), shape, dtype)
+    model = build_model(
+        rank.rank_config(config, shape.ranks, is_padded=shape.is_padded), shape, dtype
+    )
     if shape.ranks > 1:
-        whole = build(rank.rank_config(config, 1, is_padded=False), shape, dtype)
+        whole = build_model(rank.rank_config(config, 1, is_padded=False), shape, dtype)
         rank.register_exchanges(model, whole, shape.ranks, is_trained=shape.phase == "train")
     return model
 
 
-def build(config: Any, shape: ModelShape, dtype: str) -> Any:
-    """A model whose weights have no values; its configuration is modified for a graph."""
+def build_model(config: Any, shape: ModelShape, dtype: str) -> Any:
+    """A model on the meta device; its cache is off and its attention fused, also in `config`."""
     attending.register()
     model_class = _model_class(config, shape)
     config.use_cache = False
@@ -129,7 +135,7 @@ def _attention_name(config: Any, model_class: Any) -> str:
         return "eager"
     is_whole = not getattr(config, "sliding_window", None)
     is_causal = model_class.__name__.endswith("ForCausalLM")
-    return attending.CAUSAL if is_causal and is_whole else attending.NAME
+    return attending.UNMASKED if is_causal and is_whole else attending.MASKED
 
 
 def _model_class(config: Any, shape: ModelShape) -> Any:
@@ -164,13 +170,13 @@ def _phase_graph(model: Any, shape: ModelShape, dtype: torch.dtype) -> ModelGrap
 def module_graph(
     module: nn.Module, args: tuple[Any, ...], ranks: int = 1, *, is_trained: bool = False
 ) -> ModelGraph:
-    """The graph of any module of PyTorch on arguments; with `is_trained` of its loss and gradients.
+    """The graph of a module of PyTorch on arguments.
 
     Args:
         module: the module.
         args: its arguments, on the meta device or any other.
         ranks: number of tensor ranks in the group that its collectives name.
-        is_trained: whether it returns a loss, whose gradient by every parameter is added.
+        is_trained: whether it returns a loss, whose gradient by every parameter is an output too.
     """
     with attending.FusedAttention():
         traced = trace(module, args, is_trained=is_trained)

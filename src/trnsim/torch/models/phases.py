@@ -63,7 +63,7 @@ class Generate(nn.Module):
 
         `keys` and `values` are the cache, [B, KV heads, past, E] by layer.
         """
-        layers = _layers(self.model.config)
+        layers = _cache_layers(self.model.config)
         for layer, key, value in zip(layers, keys, values, strict=False):
             layer.hold(key, value)
         output = self.model(
@@ -77,8 +77,8 @@ class Generate(nn.Module):
         return output.logits, [tensor for layer in layers for tensor in layer.added]
 
 
-def _layers(config: Any) -> list[Any]:
-    """The layers of a cache, each of which also has the added keys and values in `added`."""
+def _cache_layers(config: Any) -> list[Any]:
+    """The layers of a cache, whose attribute `added` has the new tokens' keys and values."""
 
     class Layer(transformers().cache_utils.DynamicLayer):  # type: ignore[misc]
         def hold(self, key: Tensor, value: Tensor) -> None:

@@ -1,9 +1,9 @@
 """The module and source line that each node of a traced graph came from.
 
-PyTorch copies the state of `torch.fx.traceback` to each node that it makes. A place, a module and
-a line, is put there at each of PyTorch's functions that the user's code calls; hooks of the modules
-tell which are being called. The backward pass calls no module: the nodes of a gradient have the
-place of the operation that they differentiate.
+PyTorch copies the state of `torch.fx.traceback` to each node that it makes. Each call of a PyTorch
+function in the user's code puts its place there, a module and a line; hooks of the modules tell
+which are being called. The backward pass calls no module: the nodes of a gradient have the place
+of the operation that they differentiate.
 """
 
 from __future__ import annotations

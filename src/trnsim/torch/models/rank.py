@@ -37,14 +37,14 @@ _KNOWN_STYLES: Final = _SUMMED_STYLES | {
 def rank_config(config: Any, ranks: int, *, is_padded: bool) -> Any:
     """The configuration of one rank's model.
 
-    Each rank has at least one head of keys and values: ranks beyond their number hold copies.
+    Each rank has at least one head of keys and values: further ranks hold copies.
 
     Raises:
         BadInput: for heads that the ranks do not divide, unless `is_padded`.
     """
-    share = copy.deepcopy(config)
+    settings = copy.deepcopy(config)
     if ranks == 1:
-        return share
+        return settings
     heads = int(config.num_attention_heads)
     if heads % ranks and not is_padded:
         legal = ", ".join(str(n) for n in range(1, heads + 1) if heads % n == 0)
@@ -54,15 +54,15 @@ def rank_config(config: Any, ranks: int, *, is_padded: bool) -> Any:
             fix="choose one of these",
         )
     kv_heads = int(getattr(config, "num_key_value_heads", None) or heads)
-    share.head_dim = getattr(config, "head_dim", None) or config.hidden_size // heads
-    share.num_attention_heads = _rank_share(heads, ranks)
-    share.num_key_value_heads = _rank_share(kv_heads, ranks)
-    if share.num_attention_heads % share.num_key_value_heads:
-        share.num_key_value_heads = share.num_attention_heads
+    settings.head_dim = getattr(config, "head_dim", None) or config.hidden_size // heads
+    settings.num_attention_heads = _rank_share(heads, ranks)
+    settings.num_key_value_heads = _rank_share(kv_heads, ranks)
+    if settings.num_attention_heads % settings.num_key_value_heads:
+        settings.num_key_value_heads = settings.num_attention_heads
     for name in (*_WIDTH_SETTINGS, "vocab_size"):
         if getattr(config, name, None):
-            setattr(share, name, _rank_share(int(getattr(config, name)), ranks))
-    return share
+            setattr(settings, name, _rank_share(int(getattr(config, name)), ranks))
+    return settings
 
 
 def _rank_share(number: int, ranks: int) -> int:
@@ -100,7 +100,7 @@ def register_exchanges(
             module.register_forward_hook(_Gather(ranks))
 
     if is_trained:
-        model.loss_function = shared_loss
+        model.loss_function = vocab_parallel_cross_entropy
         _add_up_gradients(model, plan)
 
 
@@ -140,8 +140,8 @@ def _add_up_gradients(model: nn.Module, plan: dict[str, str]) -> None:
     parents = {
         n.rpartition(".")[0] for n, style, _ in planned if style in ("colwise", "packed_colwise")
     }
-    alone = {name for name, style, _ in planned if style == _GATHERED_STYLE}
-    for name in parents | alone:
+    gathered_layers = {name for name, style, _ in planned if style == _GATHERED_STYLE}
+    for name in parents | gathered_layers:
         model.get_submodule(name).register_forward_pre_hook(_copy_hidden_state, with_kwargs=True)
 
 
@@ -201,10 +201,11 @@ class _Sum(torch.autograd.Function):
         return grad_outputs[0]
 
 
-def shared_loss(logits: Tensor, labels: Tensor, **options: Any) -> Tensor:
-    """The mean of ``log(sum(exp(logits))) - logits[label]`` over tokens, of a rank's [B, L, V].
+def vocab_parallel_cross_entropy(logits: Tensor, labels: Tensor, **options: Any) -> Tensor:
+    """The mean over tokens of ``log(sum(exp(logits))) - logits[next label]``, a scalar.
 
-    Each token's label is the next token. It has three exchanges: maxima, sums, and labels' scores.
+    `logits` [B, L, V] are of the rank's share of the vocabulary, `labels` [B, L]. Maxima, sums and
+    the labels' logits are all-reduced.
     """
     del options
     scores, next_tokens = logits[:, :-1].float(), labels[:, 1:]

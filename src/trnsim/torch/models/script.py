@@ -27,20 +27,20 @@ def script_graph(path: Path) -> ModelGraph:
     model = names.get("model")
     if not isinstance(model, nn.Module):
         raise BadInput(
-            f"{path} defines {_kind(names, 'model')}; legal: a torch.nn.Module", fix=_FIX
+            f"{path} defines {_definition(names, 'model')}; legal: a torch.nn.Module", fix=_FIX
         )
     name = next((argument for argument in _ARGUMENTS if argument in names), _ARGUMENTS[0])
     args = names.get(name)
     arguments = (args,) if isinstance(args, Tensor) else args
     if not isinstance(arguments, tuple | list):
         raise BadInput(
-            f"{path} defines {_kind(names, name)}; legal: a tuple of tensors, named "
+            f"{path} defines {_definition(names, name)}; legal: a tuple of tensors, named "
             f"{' or '.join(_ARGUMENTS)}",
             fix=_FIX,
         )
     return module_graph(model.eval(), tuple(arguments))
 
 
-def _kind(names: dict[str, Any], name: str) -> str:
-    """A name in a file with the type of its value, or that it is missing."""
+def _definition(names: dict[str, Any], name: str) -> str:
+    """Text of an error: the name and the type of its value, or that it is not defined."""
     return f"{name} as {type(names[name]).__name__}" if name in names else f"no {name}"

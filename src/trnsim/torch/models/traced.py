@@ -39,23 +39,23 @@ class TracedModule:
     weights: frozenset[str]
 
 
-class _Flat:
+class _FlatModule:
     """A module as a function of lists of tensors: its parameters, its buffers, its arguments."""
 
     def __init__(self, module: nn.Module, args: Sequence[Any]) -> None:
         self.module, self.places = module, PlaceRecorder()
         self.parameters = dict(module.named_parameters())
         self.buffers = dict(module.named_buffers())
-        self.args, self.form = pytree.tree_flatten(tuple(args))
+        self.args, self.structure = pytree.tree_flatten(tuple(args))
         self._names = _names_of_tensors(module, [*self.parameters.items(), *self.buffers.items()])
 
     def results(self, trained: Tensors, buffers: Tensors, arguments: Tensors) -> Tensors:
         """The tensors that the module returns."""
         values = dict(zip((*self.parameters, *self.buffers), (*trained, *buffers), strict=True))
-        nested: Any = pytree.tree_unflatten(arguments, self.form)
+        nested: Any = pytree.tree_unflatten(arguments, self.structure)
         with self.places.record_forward(self.module):
-            every = {place: values[name] for place, name in self._names.items()}
-            outputs = torch.func.functional_call(self.module, every, nested, tie_weights=False)
+            tensors = {place: values[name] for place, name in self._names.items()}
+            outputs = torch.func.functional_call(self.module, tensors, nested, tie_weights=False)
         leaves: Tensors = pytree.tree_leaves(outputs)
         return leaves
 
@@ -68,10 +68,10 @@ class _Flat:
 
 
 @contextmanager
-def _without_gradients() -> Generator[None]:
-    """Context in which a function with a gradient of its own is its forward part.
+def _without_custom_gradients() -> Generator[None]:
+    """Context in which `torch.autograd.Function.apply` is its `forward` where gradients are off.
 
-    PyTorch's functionalization refuses those that are written in the older form.
+    PyTorch's functionalization refuses functions without `setup_context`.
     """
     function: Any = torch.autograd.Function
     before = function.__dict__["apply"]
@@ -91,9 +91,9 @@ def _without_gradients() -> Generator[None]:
 
 
 def _names_of_tensors(module: nn.Module, named: Sequence[tuple[str, Tensor]]) -> dict[str, str]:
-    """By the path of each tensor in a module the tensor's name; tied tensors have the same name.
+    """The name of each tensor in a module, by path; tied tensors have the same name.
 
-    PyTorch ties tensors by name: a module that is registered at two paths would not get them back.
+    PyTorch ties tensors by name, and so misses those of a module that is registered at two paths.
     """
     names = {id(tensor): name for name, tensor in reversed(named)}
     places = {
@@ -116,19 +116,19 @@ def trace_module(
     is_decomposed: bool = True,
     is_compiling: bool = True,
 ) -> TracedModule:
-    """The graph of a module; if it is trained, that of its loss and the gradient by its parameters.
+    """The graph of a module on arguments.
 
     Args:
         module: the module.
         args: tensors in lists and dictionaries, of any device.
-        is_trained: whether it returns a loss, whose gradient is added.
+        is_trained: whether it returns a loss, whose gradient by its parameters is an output too.
         values_read: a mode that answers reads of values; operators are then computed while they
             are traced.
         is_decomposed: whether operators are decomposed into lowered ones; else the graph has those
             that the module calls.
         is_compiling: whether `torch.compiler.is_compiling()` is true while the module is traced.
     """
-    flat = _Flat(module, args)
+    flat = _FlatModule(module, args)
 
     def call(trained: Tensors, buffers: Tensors, arguments: Tensors) -> Tensors:
         with values_read or nullcontext(), RefusedHostReads():
@@ -136,16 +136,16 @@ def trace_module(
 
     # Under functionalization PyTorch has no gradients; what autograd runs writes to no argument.
     is_pure = is_trained or not is_decomposed
-    pure = call if is_pure else torch.func.functionalize(call, remove="mutations")
+    function = call if is_pure else torch.func.functionalize(call, remove="mutations")
     table = pytorch.decompositions(is_lowered) if is_decomposed else None
     tracer: Any = make_fx(
-        pure,
+        function,
         decomposition_table=table,
         tracing_mode="fake" if values_read is None else "real",
         pre_dispatch=not is_decomposed,
         _allow_non_fake_inputs=True,  # tensors that a module keeps beside its buffers
     )
-    functions = nullcontext() if is_trained else _without_gradients()
+    functions = nullcontext() if is_trained else _without_custom_gradients()
     compiling = pytorch.while_traced() if is_compiling else nullcontext()
     with compiling, torch.set_grad_enabled(is_trained), functions:
         graph = tracer(list(flat.parameters.values()), list(flat.buffers.values()), flat.args)

@@ -18,7 +18,7 @@ from torch import Tensor, fx, nn
 
 from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput, EmulatorError, SourceLine
-from trnsim.torch.compile.refused import refused_as_dynamic
+from trnsim.torch.compile.refused import dynamic_refusals
 from trnsim.torch.device_name import is_neuron
 from trnsim.torch.dispatch.launches import host_traces
 from trnsim.torch.models.attending import FusedAttention
@@ -117,7 +117,7 @@ def trace_function(
         for hook in hooks:
             hook.remove()
     _require_results(recorder, title)
-    for dynamic in refused_as_dynamic(traced.module):
+    for dynamic in dynamic_refusals(traced.module):
         raise dynamic.error()
     owner = module.function if isinstance(module, NamedCall) else module
     kept = _kept_tensors(owner, traced)

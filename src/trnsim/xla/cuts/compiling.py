@@ -28,7 +28,7 @@ from trnsim.torch import pytorch
 from trnsim.torch.aten.operator_call import OperatorCall
 from trnsim.torch.aten.spec import spec_of
 from trnsim.torch.compile.fx_import import Imported, KernelTarget, import_graph
-from trnsim.torch.compile.refused import refused, settle
+from trnsim.torch.compile.refused import raise_or_warn, refused
 from trnsim.xla.cuts.programs import CutProgram, Reference
 from trnsim.xla.cuts.rules import rule_of
 from trnsim.xla.cuts.values import (
@@ -80,7 +80,7 @@ def compile_program(program: CutProgram, name: str) -> CompiledCut:
         keep_program(lambda: Subject(name, GraphFile.of(imported)))
         return CompiledCut(tuple(operator_calls(program)), imported.missing)
     flags = Flags.of_environment()
-    settle(refused(imported, target().name, flags))
+    raise_or_warn(refused(imported, target().name, flags))
     keep_program(lambda: Subject(name, GraphFile.of(imported)))
     return CompiledCut((_compiled_graph(imported, name, flags),))
 
