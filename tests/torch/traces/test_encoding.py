@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
-from trnsim.torch.traces.encoding import INT_MAX, MalformedProgram, decoded, encoded, index_of
+from trnsim.torch.traces.encoding import INT_MAX, MalformedProgram, checked_index, decoded, encoded
 
 CORE = torch.device("neuron:0")
 
@@ -76,6 +76,6 @@ def test_an_object_of_python_is_not_written():
 
 
 def test_an_index_is_below_the_count():
-    assert index_of(0, 1, "it") == 0
+    assert checked_index(0, 1, "it") == 0
     with pytest.raises(MalformedProgram, match="it 1, of 1"):
-        index_of(1, 1, "it")
+        checked_index(1, 1, "it")

@@ -179,7 +179,7 @@ def test_ranks_in_threads_exchange_tensors(stored, kind):
     content = stored(summed_over_ranks, torch.ones(2))[1].to_bytes()
     loaded = [LoadedProgram(StoredProgram.from_bytes(content)) for _ in range(2)]
     for rank, instance in enumerate(loaded):
-        instance.join(rank, 2)
+        instance.join_ranks(rank, 2)
     with numerics(kind), ThreadPoolExecutor(2) as threads:
         results = list(
             threads.map(lambda rank: loaded[rank].run([], [torch.full((2,), rank + 1.0)]), range(2))
@@ -192,8 +192,8 @@ def test_a_program_of_several_ranks_does_not_run_as_one(stored):
     with pytest.raises(BadInput, match="exchanges tensors with 2 ranks, and was loaded as one"):
         instance.run([], [torch.ones(2)])
     with pytest.raises(BadInput, match=r"rank 2 of 2 for summed_over_ranks, .*; legal: 0 to 1"):
-        instance.join(2, 2)
-    instance.join(0, 1)
+        instance.join_ranks(2, 2)
+    instance.join_ranks(0, 1)
     with pytest.raises(BadInput, match="loaded as one of 1 ranks"):
         instance.run([], [torch.ones(2)])
 

@@ -3,13 +3,13 @@ import pytest
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
 from trnsim.device.device_core import NoSuchCore, visible_cores
-from trnsim.torch.traces.placement import CoresRefused, placement_of, placing, turns
+from trnsim.torch.traces.placement import CoresRefused, default_placement, placement_of, placing
 
 
 def test_programs_are_loaded_to_the_cores_in_turn():
     cores = len(visible_cores())
-    first = turns.next_placement().cores[0]
-    assert turns.next_placement().cores == ((first + 1) % cores,)
+    first = default_placement.next_placement().cores[0]
+    assert default_placement.next_placement().cores == ((first + 1) % cores,)
     assert placement_of().cores == ((first + 2) % cores,)
 
 
@@ -39,11 +39,11 @@ def test_cores_beyond_the_last_are_refused():
 
 def test_a_context_places_what_is_loaded_in_it():
     with placing(1, 2):
-        assert turns.next_placement().cores == (1, 2)
+        assert default_placement.next_placement().cores == (1, 2)
         with placing(0):
-            assert turns.next_placement().cores == (0,)
-        assert turns.next_placement().cores == (1, 2)
-    assert len(turns.next_placement().cores) == 1
+            assert default_placement.next_placement().cores == (0,)
+        assert default_placement.next_placement().cores == (1, 2)
+    assert len(default_placement.next_placement().cores) == 1
     with pytest.raises(CoresRefused), placing(0, 0):
         pass
 

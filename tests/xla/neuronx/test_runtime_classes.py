@@ -8,7 +8,7 @@ from trnsim.device.device_core import visible_cores
 from trnsim.errors import BadInput, NotModelled
 from trnsim.torch.traces import exchanges
 from trnsim.torch.traces.metaneff import MetaNeff
-from trnsim.torch.traces.placement import turns
+from trnsim.torch.traces.placement import default_placement
 from trnsim.xla.neuronx.trace import traced_program
 
 
@@ -18,10 +18,10 @@ def test_the_runtime_counts_and_chooses_cores():
     assert runtime.get_visible_nc_count() == len(visible_cores())
     try:
         runtime.set_default_neuron_cores(1, 1)
-        assert turns.next_placement().cores == (1,)
+        assert default_placement.next_placement().cores == (1,)
     finally:
         runtime.unsafe_close()
-    assert turns.requested is None
+    assert default_placement.requested is None
     with pytest.raises(ValueError, match="start_nc='a'; legal: a number"):
         runtime.set_default_neuron_cores("a", 1)
     with pytest.raises(ValueError, match="nc_count=99"):

@@ -1,4 +1,4 @@
-"""--auto-cast in a graph of PyTorch's that the host computes: tensors are rounded, types stay.
+"""The roundings of --auto-cast in an FX graph that the host computes; dtypes stay.
 
 It rounds what `compiler.patterns.casts` casts in the graph that is timed: operands of products and
 attention (matmult), or every result in float32 (all) but those of integers alone.
@@ -16,24 +16,13 @@ from trnsim.compiler import Flags
 _aten: Final[Any] = torch.ops.aten
 _PRODUCTS: Final = frozenset(
     {
-        *(
-            "mm",
-            "bmm",
-            "addmm",
-            "baddbmm",
-            "addbmm",
-            "matmul",
-            "linear",
-            "mv",
-            "addmv",
-            "dot",
-            "vdot",
-        ),
+        *("mm", "bmm", "addmm", "baddbmm", "addbmm", "matmul", "linear"),
+        *("mv", "addmv", "dot", "vdot"),
         *("convolution", "_scaled_dot_product_fused_attention_overrideable", "einsum"),
     }
 )
 _ADDENDS: Final = frozenset({"addmm", "baddbmm", "addbmm", "addmv"})
-"""Products whose first operand is added, and no factor."""
+"""Products whose first operand is an addend, not a factor."""
 _BIAS: Final = 2
 """The place of a convolution's bias among its operands."""
 _ROUNDED: Final = {"bf16": torch.bfloat16, "fp16": torch.float16}
@@ -50,8 +39,8 @@ def cast_module(module: fx.GraphModule, flags: Flags) -> fx.GraphModule:
     rounding = _Rounding(graph, dtype)
     is_all = flags.auto_cast == "all"
     for node in module.graph.nodes:
-        if node.op == "call_function" and _name(node) in _PRODUCTS and not is_all:
-            copies[node] = _product(node, copies, rounding)
+        if node.op == "call_function" and _operator_name(node) in _PRODUCTS and not is_all:
+            copies[node] = _rounded_product(node, copies, rounding)
             continue
         copies[node] = graph.node_copy(node, copies.__getitem__)
         if is_all and node.op != "output" and rounding.applies(node):
@@ -59,13 +48,13 @@ def cast_module(module: fx.GraphModule, flags: Flags) -> fx.GraphModule:
     return fx.GraphModule(module, graph)
 
 
-def _name(node: fx.Node) -> str:
+def _operator_name(node: fx.Node) -> str:
     return str(getattr(node.target, "name", lambda: "")()).partition("::")[2].partition(".")[0]
 
 
-def _product(node: fx.Node, copies: dict[fx.Node, fx.Node], rounding: _Rounding) -> fx.Node:
-    """A product of rounded factors."""
-    is_added = _name(node) in _ADDENDS
+def _rounded_product(node: fx.Node, copies: dict[fx.Node, fx.Node], rounding: _Rounding) -> fx.Node:
+    """A copy of a product in the new graph, with rounded factors."""
+    is_added = _operator_name(node) in _ADDENDS
     args: Any = fx.map_arg(node.args, copies.__getitem__)
     factors = [
         rounding.of(value)
@@ -73,16 +62,13 @@ def _product(node: fx.Node, copies: dict[fx.Node, fx.Node], rounding: _Rounding)
         else value
         for index, value in enumerate(args)
     ]
-    if _name(node) == "convolution":
+    if _operator_name(node) == "convolution":
         factors[_BIAS] = args[_BIAS]
     kwargs: Any = fx.map_arg(node.kwargs, copies.__getitem__)
-    copy = rounding.graph.call_function(_target(node), tuple(factors), kwargs)
+    target: Any = node.target
+    copy = rounding.graph.call_function(target, tuple(factors), kwargs)
     copy.meta = dict(node.meta)
     return copy
-
-
-def _target(node: fx.Node) -> Any:
-    return node.target
 
 
 class _Rounding:

@@ -1,7 +1,8 @@
-"""Ranks that are threads of one process: their programs meet in each exchange, as cores do.
+"""Exchanges of tensors between ranks that are threads of one process.
 
-The n-th exchange of a rank's run with a group is the n-th one of the group's other ranks; so it is
-with runs that have exchanges. A rank that fails, or never runs, is named by those that wait for it.
+The n-th exchange with a group in a rank's run belongs to the n-th exchange of the group's other
+ranks, and the n-th run with exchanges to their n-th such run. An error of a waiting rank names the
+rank that failed or does not run.
 
 Source: neuronx-distributed trace/trace.py, TensorParallelNeuronModel, which runs each rank's module
 in a thread of its own.
@@ -40,18 +41,18 @@ _FIX: Final = "run the modules of all ranks at the same time, each in a thread: 
 
 
 class RankMissing(BadInput):
-    """Error of an exchange that a rank did not come to, or came to with another one."""
+    """Error of an exchange which another rank does not make, or makes with other arguments."""
 
 
 @dataclass
-class _Meeting:
+class _PendingExchange:
     """An exchange in progress.
 
     Attributes:
         call: the collective, its arguments, and the shape and dtype of each rank's tensor.
-        first: the rank that came first.
-        tensors: the tensors of the ranks that have come.
-        results: the result of each rank, once all have.
+        first: the first rank that called it.
+        tensors: the tensors of the ranks that have called it.
+        results: the result of each rank, once all have called it.
     """
 
     call: tuple[Any, ...]
@@ -66,12 +67,12 @@ class Communicator:
     def __init__(self, world: int, wait_s: float = WAIT_S) -> None:
         self._world, self._wait_s = world, wait_s
         self._changed = threading.Condition()
-        self._meetings: dict[tuple[Any, ...], _Meeting] = {}
+        self._pending: dict[tuple[Any, ...], _PendingExchange] = {}
         self._runs = Counter[int]()
         self._turns = Counter[tuple[Any, ...]]()
         self._running = Counter[int]()
-        self._begun: set[int] = set()
-        """Ranks that made an exchange in their run."""
+        self._exchanging: set[int] = set()
+        """Ranks that have made an exchange in their current run."""
         self._waiting: set[int] = set()
         self._failure = ""
 
@@ -80,7 +81,7 @@ class Communicator:
         """Context of a run of a rank; its failure ends the waiting of the others."""
         with self._changed:
             self._running[rank] += 1
-            self._begun.discard(rank)
+            self._exchanging.discard(rank)
         try:
             yield
         except BaseException as error:
@@ -91,13 +92,13 @@ class Communicator:
             with self._changed:
                 self._running[rank] -= 1
                 if self._failure and not self._running.total():
-                    self._begin_anew()
+                    self._reset()
                 self._changed.notify_all()
 
-    def _begin_anew(self) -> None:
-        """Forget exchanges that did not come about."""
+    def _reset(self) -> None:
+        """Forget all exchanges in progress."""
         self._failure = ""
-        for table in (self._meetings, self._runs, self._turns, self._begun, self._waiting):
+        for table in (self._pending, self._runs, self._turns, self._exchanging, self._waiting):
             table.clear()
 
     def exchange(
@@ -106,42 +107,42 @@ class Communicator:
         """The result of a rank's exchange, on the device of its tensor.
 
         Raises:
-            RankMissing: a rank of the group failed, or did not come, or makes another exchange.
+            RankMissing: a rank of the group failed, does not run, or makes another exchange.
         """
         group = next(group for group in groups if rank in group)
         call = (name, arguments, list(tensor.shape), str(tensor.dtype).removeprefix("torch."))
         with self._changed:
-            if rank not in self._begun:
-                self._begun.add(rank)
+            if rank not in self._exchanging:
+                self._exchanging.add(rank)
                 self._runs[rank] += 1
             turn = (rank, group, self._runs[rank])
             key = (group, self._runs[rank], self._turns[turn])
             self._turns[turn] += 1
-            meeting = self._meetings.setdefault(key, _Meeting(call, rank))
-            if meeting.call != call:
-                raise self._missing(rank, name, _difference(rank, call, meeting))
-            meeting.tensors[rank] = tensor.detach().cpu()
-            if len(meeting.tensors) == len(group):
-                meeting.results = _results(name, arguments, group, meeting.tensors)
+            pending = self._pending.setdefault(key, _PendingExchange(call, rank))
+            if pending.call != call:
+                raise self._missing(rank, name, _difference(rank, call, pending))
+            pending.tensors[rank] = tensor.detach().cpu()
+            if len(pending.tensors) == len(group):
+                pending.results = _results(name, arguments, group, pending.tensors)
                 self._waiting.difference_update(group)
-                del self._meetings[key]
+                del self._pending[key]
                 self._changed.notify_all()
-            self._wait(rank, name, group, meeting)
-            results = meeting.results or {}
+            self._wait(rank, name, group, pending)
+            results = pending.results or {}
         if rank == 0 and recordings:
             nbytes = max(tensor.nbytes, results[rank].nbytes)
             note_collective(CollectiveCall(_KINDS.get(name, name), nbytes, tuple(group)))
         return results[rank].to(tensor.device, copy=True)
 
-    def _wait(self, rank: int, name: str, group: Sequence[int], meeting: _Meeting) -> None:
+    def _wait(self, rank: int, name: str, group: Sequence[int], pending: _PendingExchange) -> None:
         """Wait for the other ranks of a group while they run, or may begin to."""
         idle_since = time.monotonic()
-        if meeting.results is None:
+        if pending.results is None:
             self._waiting.add(rank)
-        while meeting.results is None:
+        while pending.results is None:
             if self._failure:
                 raise self._missing(rank, name, self._failure)
-            absent = [other for other in group if other not in meeting.tensors]
+            absent = [other for other in group if other not in pending.tensors]
             ranks = ", ".join(map(str, absent))
             if self._waiting.issuperset(absent):
                 raise self._missing(rank, name, f"rank {ranks} waits in another exchange")
@@ -160,13 +161,13 @@ class Communicator:
         )
 
 
-def _difference(rank: int, call: tuple[Any, ...], meeting: _Meeting) -> str:
+def _difference(rank: int, call: tuple[Any, ...], pending: _PendingExchange) -> str:
     """The different calls of two ranks at one exchange, in words."""
-    here, there = _text(call), _text(meeting.call)
-    return f"rank {rank} calls {here}, where rank {meeting.first} calls {there}"
+    here, there = _call_text(call), _call_text(pending.call)
+    return f"rank {rank} calls {here}, where rank {pending.first} calls {there}"
 
 
-def _text(call: tuple[Any, ...]) -> str:
+def _call_text(call: tuple[Any, ...]) -> str:
     name, arguments, shape, dtype = call
     words = "".join(f", {argument}" for argument in arguments)
     return f"{_KINDS.get(name, name)} of {dtype}{shape}{words}"
@@ -178,12 +179,12 @@ _REDUCTIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
     "min": lambda parts: parts.amin(0),
     "max": lambda parts: parts.amax(0),
     "avg": lambda parts: parts.mean(0, dtype=parts.dtype),
-    "band": lambda parts: _folded(parts, torch.bitwise_and),
-    "bor": lambda parts: _folded(parts, torch.bitwise_or),
+    "band": lambda parts: _fold(parts, torch.bitwise_and),
+    "bor": lambda parts: _fold(parts, torch.bitwise_or),
 }
 
 
-def _folded(parts: Tensor, operation: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+def _fold(parts: Tensor, operation: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
     result, *others = parts.unbind(0)
     for other in others:
         result = operation(result, other)
@@ -193,7 +194,7 @@ def _folded(parts: Tensor, operation: Callable[[Tensor, Tensor], Tensor]) -> Ten
 def _results(
     name: str, arguments: tuple[Any, ...], group: Sequence[int], tensors: dict[int, Tensor]
 ) -> dict[int, Tensor]:
-    """The result of each rank of a group; sums are made in the order of ranks."""
+    """The result of each rank of a group; sums are in the order of ranks."""
     parts = [tensors[rank] for rank in group]
     if name == "all_gather_into_tensor":
         return dict.fromkeys(group, torch.cat(parts))

@@ -38,7 +38,8 @@ _NAMED: Final[dict[type, str]] = {
     torch.layout: "layout",
     torch.memory_format: "memory_format",
 }
-_FLOATS: Final = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+NON_FINITE: Final = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+"""Floats that JSON lacks, by their names in a stored program."""
 
 
 class MalformedProgram(ValueError):
@@ -74,7 +75,7 @@ def _encoded_number(value: Any) -> Any:
 
 
 def decoded(value: Any, values: Sequence[fx.Node], device: torch.device, depth: int = 0) -> Any:
-    """The argument of an operator that JSON denotes; references are to earlier `values`.
+    """The argument of an operator from JSON; its references are indices of `values`.
 
     Raises:
         MalformedProgram: for anything that `encoded` does not write.
@@ -97,7 +98,7 @@ def _decoded_object(
         raise MalformedProgram(f"an argument of the keys {', '.join(value) or 'none'}")
     ((kind, content),) = value.items()
     if kind == REFERENCE:
-        return values[index_of(content, len(values), "a value")]
+        return values[checked_index(content, len(values), "a value")]
     if kind == "device":
         return device
     if kind == "complex":
@@ -109,7 +110,7 @@ def _decoded_object(
         "dtype": DTYPES,
         "layout": _LAYOUTS,
         "memory_format": _MEMORY_FORMATS,
-        "float": _FLOATS,
+        "float": NON_FINITE,
     }
     table = tables.get(kind, {})
     if not isinstance(content, str) or content not in table:
@@ -117,11 +118,11 @@ def _decoded_object(
     return table[content]
 
 
-def index_of(value: Any, count: int, subject: str) -> int:
-    """A whole number from 0 to below `count`.
+def checked_index(value: Any, count: int, subject: str) -> int:
+    """`value` itself, an integer from 0 to `count` - 1.
 
     Raises:
-        MalformedProgram: the value is none; `subject` names it in the message.
+        MalformedProgram: for another value, which the message calls `subject`.
     """
     if type(value) is not int or not 0 <= value < count:
         raise MalformedProgram(f"{subject} {str(value)[:40]}, of {count}")

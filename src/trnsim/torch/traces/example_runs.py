@@ -27,7 +27,7 @@ def example_run(title: str, example_inputs: Any) -> Generator[None]:
 
     An error keeps its type, as programs catch it, and has a note.
     """
-    _log.addFilter(_is_other_than_a_failed_operator)
+    _log.addFilter(_is_no_operator_failure)
     try:
         yield
     except EmulatorError:
@@ -38,7 +38,7 @@ def example_run(title: str, example_inputs: Any) -> Generator[None]:
             explain(error, "\n  ".join(_note(title, example_inputs, frames)))
         raise
     finally:
-        _log.removeFilter(_is_other_than_a_failed_operator)
+        _log.removeFilter(_is_no_operator_failure)
 
 
 def _note(title: str, example_inputs: Any, frames: list[SourceLine]) -> list[str]:
@@ -68,7 +68,7 @@ def _frames(traceback: TracebackType | None) -> list[SourceLine]:
     return frames
 
 
-def _is_other_than_a_failed_operator(record: logging.LogRecord) -> bool:
+def _is_no_operator_failure(record: logging.LogRecord) -> bool:
     """False for PyTorch's record, with all its frames, of the error that is raised next.
 
     Source: torch/_subclasses/fake_tensor.py, FakeTensorMode._dispatch_impl.

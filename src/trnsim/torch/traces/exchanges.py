@@ -187,7 +187,7 @@ def with_exchanges(module: fx.GraphModule, exchange: Exchange) -> fx.GraphModule
             copies[node] = copies[node.all_input_nodes[0]]
         elif name:
             groups = groups_of(node.args[-1])
-            copies[node].target = _function(exchange, name, groups, tuple(node.args[1:-1]))
+            copies[node].target = _exchange_function(exchange, name, groups, tuple(node.args[1:-1]))
             copies[node].args = (copies[node].args[0],)
     for node in reversed(list(graph.nodes)):
         if not node.users and _collective(node) == _WAIT:
@@ -195,7 +195,7 @@ def with_exchanges(module: fx.GraphModule, exchange: Exchange) -> fx.GraphModule
     return fx.GraphModule(module, graph)
 
 
-def _function(
+def _exchange_function(
     exchange: Exchange, name: str, groups: Groups, arguments: tuple[Any, ...]
 ) -> Callable[[Tensor], Tensor]:
     def make_exchange(tensor: Tensor) -> Tensor:

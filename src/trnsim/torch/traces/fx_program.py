@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from trnsim.errors import BadInput, NotModelled
 from trnsim.torch.compile.origins import line_of
 from trnsim.torch.models.archive import only_computes
-from trnsim.torch.traces.encoding import DTYPES, MalformedProgram, decoded, encoded, index_of
+from trnsim.torch.traces.encoding import DTYPES, MalformedProgram, checked_index, decoded, encoded
 from trnsim.torch.traces.exchanges import rank_count
 from trnsim.torch.traces.kernels.embedding import kernel_operator
 from trnsim.torch.traces.stored import StoredCall, StoredPlace, StoredProgram, StoredTensor
@@ -238,7 +238,7 @@ def _check_item(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     results = args[0].meta.get("val")
     if not isinstance(results, list):
         raise MalformedProgram("a getitem of a call with a single result")
-    index_of(args[1], len(results), "the index of a getitem")
+    checked_index(args[1], len(results), "the index of a getitem")
 
 
 def _check_keywords(operator: OpOverload[..., Any], kwargs: Mapping[str, Any]) -> None:

@@ -34,7 +34,7 @@ from trnsim.torch.traces.casts import cast_module
 from trnsim.torch.traces.communicators import Communicator, communicator
 from trnsim.torch.traces.exchanges import Groups, replica_groups, with_exchanges
 from trnsim.torch.traces.fx_program import graph_module
-from trnsim.torch.traces.placement import Placement, turns
+from trnsim.torch.traces.placement import Placement, default_placement
 from trnsim.torch.traces.stored import HOST, StoredProgram, StoredTensor
 
 _NUMBER_BITS: Final = 62
@@ -60,13 +60,13 @@ class LoadedProgram:
         self._rank: tuple[int, int] | None = None
         """Its rank, and the number of ranks, where several run a program together."""
         self._communicator = communicator(1)
-        """Where its exchanges meet those of the other ranks."""
+        """The communicator of its exchanges with other ranks."""
 
     @property
     def placement(self) -> Placement:
         """Its cores; the first request decides them."""
         if self._placement is None:
-            self._placement = turns.next_placement()
+            self._placement = default_placement.next_placement()
         return self._placement
 
     def place(self, placement: Placement) -> None:
@@ -74,8 +74,8 @@ class LoadedProgram:
         self._placement = placement
         self.forget_weights()
 
-    def join(self, rank: int, world: int, exchanges: Communicator | None = None) -> None:
-        """Make the program that of a rank: its exchanges are with programs of the other ranks.
+    def join_ranks(self, rank: int, world: int, exchanges: Communicator | None = None) -> None:
+        """Let the program exchange tensors, as a rank, with the programs of other ranks.
 
         Args:
             rank: the rank.
@@ -190,7 +190,8 @@ class LoadedProgram:
     def _check_weight(self, name: str, form: StoredTensor, tensor: Tensor) -> None:
         if not form.matches(tensor):
             raise BadInput(
-                f"the weight {name} of {self.program.origin} is {_text(tensor)}; legal: {form}",
+                f"the weight {name} of {self.program.origin} is {_tensor_text(tensor)}; "
+                f"legal: {form}",
                 fix="give each rank its part of the traced model's weights, in their dtypes",
                 line=program_line(),
             )
@@ -203,7 +204,7 @@ class LoadedProgram:
             raise BadInput(
                 f"{self.program.origin} keeps the states "
                 f"{', '.join(map(str, expected)) or 'none'}; "
-                f"given {', '.join(map(_text, states)) or 'none'}",
+                f"given {', '.join(map(_tensor_text, states)) or 'none'}",
                 fix="let shared_state_buffer_preprocessor return the states of the bucket's model",
                 source="aws-neuron-sdk, Autobucketing for Inference, Shared State Buffers",
                 line=program_line(),
@@ -273,7 +274,7 @@ class LoadedProgram:
         for (name, form), tensor in zip(expected, weights, strict=True):
             if not form.matches(tensor) or list(tensor.stride()) != form.stride:
                 raise BadInput(
-                    f"the weight {name} of {self.program.origin} is {_text(tensor)}; legal: "
+                    f"the weight {name} of {self.program.origin} is {_tensor_text(tensor)}; legal: "
                     f"{form} of strides {form.stride}",
                     fix="replace_weights with weights of the traced model's shapes and dtypes",
                 )
@@ -338,9 +339,9 @@ class LoadedProgram:
         for (name, form), tensor in zip(expected, inputs, strict=False):
             if not (_has_elements(tensor) and form.matches(tensor)):
                 raise BadInput(
-                    f"{name} is {_text(tensor)}; legal: {form}, the shape and dtype that "
+                    f"{name} is {_tensor_text(tensor)}; legal: {form}, the shape and dtype that "
                     f"{self.program.origin} was given",
-                    fix=_fix(name, form, tensor),
+                    fix=_input_fix(name, form, tensor),
                     source=_SOURCE,
                     line=program_line(),
                 )
@@ -373,7 +374,7 @@ def _with_strides(tensor: Tensor, form: StoredTensor) -> Tensor:
     return copy.copy_(tensor.detach())
 
 
-def _fix(name: str, form: StoredTensor, tensor: Tensor) -> str:
+def _input_fix(name: str, form: StoredTensor, tensor: Tensor) -> str:
     """The fix for an input that is no tensor, has no elements in memory, or has another form."""
     if not isinstance(tensor, Tensor):
         return f"pass a tensor for {name}"
@@ -394,7 +395,7 @@ def _has_elements(value: object) -> bool:
     return isinstance(value, Tensor) and not value.is_meta and value.layout is torch.strided
 
 
-def _text(tensor: Tensor) -> str:
+def _tensor_text(tensor: Tensor) -> str:
     if not isinstance(tensor, Tensor):
         return repr(tensor)
     layout = "" if tensor.layout is torch.strided else f" of {tensor.layout}"
@@ -404,7 +405,7 @@ def _text(tensor: Tensor) -> str:
 
 _instances: Final[dict[int, LoadedProgram]] = {}
 _copies: Final[dict[tuple[int, int], LoadedProgram]] = {}
-"""Instances of further modules with a number that another module has."""
+"""Instances of further modules with the number of another module, by number and storage."""
 _lock: Final = threading.Lock()
 
 
@@ -426,8 +427,8 @@ def instance_of(number: int, program: Tensor) -> LoadedProgram:
     """The instance of a number; a program of another process is loaded under it.
 
     A frozen module has its number in its file. The first module with a number takes the instance;
-    each further module that is read from the file has an instance of its own, found by the memory
-    of its program.
+    each further module that is read from the file has an instance of its own, identified by the
+    storage of its program.
     """
     with _lock:
         shared = _instances.get(number)
@@ -435,8 +436,8 @@ def instance_of(number: int, program: Tensor) -> LoadedProgram:
             shared = _instances[number] = LoadedProgram(_read(program))
         if shared.owner is None:
             shared.owner = program
-        place = _memory_of(program)
-        if place == _memory_of(shared.owner):
+        place = storage_address(program)
+        if place == storage_address(shared.owner):
             return shared
         key = number, place
         if key not in _copies:
@@ -445,8 +446,8 @@ def instance_of(number: int, program: Tensor) -> LoadedProgram:
         return _copies[key]
 
 
-def _memory_of(program: Tensor) -> int:
-    """The address of a program's storage, which no other has while an instance keeps it."""
+def storage_address(program: Tensor) -> int:
+    """The address of a program's storage, unique while an instance keeps the program."""
     storage: Any = program.untyped_storage()
     address: int = storage._cdata  # noqa: SLF001  PyTorch's name
     return address
@@ -455,24 +456,24 @@ def _memory_of(program: Tensor) -> int:
 def _read(program: Tensor) -> StoredProgram:
     if program.dtype is not torch.uint8 or program.dim() != 1 or not program.is_cpu:
         raise BadInput(
-            f"a traced program in {_text(program)}; legal: bytes",
+            f"a traced program in {_tensor_text(program)}; legal: bytes",
             fix="do not trust the file; or trace the model again",
         )
     return StoredProgram.from_bytes(bytes(program.numpy()))
 
 
 class _Loading:
-    """Whether a module is loaded to its cores as soon as it is made or read from a file.
+    """The loading of modules to their cores when they are built or read from a file.
 
     Attributes:
-        is_off: True while a module waits for its first run to be loaded.
+        is_off: True while modules are loaded by their first run instead.
     """
 
     is_off = False
 
     @contextmanager
     def off(self) -> Generator[None]:
-        """Context in which a module is loaded to its cores by its first run, not before."""
+        """Context in which modules are loaded by their first run."""
         before, self.is_off = self.is_off, True
         try:
             yield

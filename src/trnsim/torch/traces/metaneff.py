@@ -24,7 +24,7 @@ from trnsim.torch.traces.encoding import DTYPES
 from trnsim.torch.traces.stored import StoredProgram, StoredTensor
 
 _MAGIC: Final = b"trnsim tensors of a traced program\n"
-_NUMBERS: Final = {name: number for number, name in enumerate(DTYPES)}
+_DTYPE_NUMBERS: Final = {name: number for number, name in enumerate(DTYPES)}
 _FIX: Final = "trace the model again"
 
 
@@ -81,20 +81,18 @@ class MetaNeff:
         meta = cls()
         meta.name = program.title.encode()
         states = {weight for weight, _ in program.aliases}
-        user, weight, state, output = (
-            *(TensorType.USER_INPUT, TensorType.INPUT_WEIGHT, TensorType.INPUT_STATE),
-            TensorType.OUTPUT,
-        )
-        meta.input_tensors = [_meta(name, user, form) for name, form in program.inputs.items()]
+        meta.input_tensors = [
+            _meta_tensor(name, TensorType.USER_INPUT, form) for name, form in program.inputs.items()
+        ]
         for place, (name, form) in enumerate(program.weights.items()):
             if name not in constants:
-                kind = state if place in states else weight
-                meta.input_tensors.append(_meta(name, kind, form, name.encode()))
+                kind = TensorType.INPUT_STATE if place in states else TensorType.INPUT_WEIGHT
+                meta.input_tensors.append(_meta_tensor(name, kind, form, name.encode()))
         names = [tensor.name for tensor in meta.input_tensors]
         weights = list(program.weights)
         for place, value in enumerate(program.outputs):
             form = _result_form(program, value)
-            meta.output_tensors.append(_meta(f"output_{place}", output, form))
+            meta.output_tensors.append(_meta_tensor(f"output_{place}", TensorType.OUTPUT, form))
         meta.output_aliases_to = {
             place: names.index(weights[kept]) for kept, place in program.aliases
         }
@@ -106,19 +104,21 @@ class MetaNeff:
         """The tensors as bytes."""
         members = {
             "name": self.name.decode(),
-            "input_tensors": [_members(tensor) for tensor in self.input_tensors],
-            "output_tensors": [_members(tensor) for tensor in self.output_tensors],
+            "input_tensors": [_to_json(tensor) for tensor in self.input_tensors],
+            "output_tensors": [_to_json(tensor) for tensor in self.output_tensors],
             "output_aliases_to": list(self.output_aliases_to.items()),
-            "constants": {name: _stored(tensor) for name, tensor in self.constants.items()},
+            "constants": {
+                name: _constant_to_json(tensor) for name, tensor in self.constants.items()
+            },
             "serialized_graph_def": self.serialized_graph_def.decode(),
         }
         return _MAGIC + json.dumps(members, separators=(",", ":")).encode()
 
     def ParseFromString(self, content: bytes) -> None:  # noqa: N802  a protobuf's name
-        """Take the tensors of bytes.
+        """Replace the attributes by those in `content`.
 
         Raises:
-            BadInput: for bytes that are none of these.
+            BadInput: for bytes that `SerializeToString` did not write.
         """
         if not content.startswith(_MAGIC):
             raise BadInput(
@@ -130,11 +130,11 @@ class MetaNeff:
         try:
             members = json.loads(content[len(_MAGIC) :])
             self.name = str(members["name"]).encode()
-            self.input_tensors = [_tensor(row) for row in members["input_tensors"]]
-            self.output_tensors = [_tensor(row) for row in members["output_tensors"]]
+            self.input_tensors = [_meta_tensor_of_json(row) for row in members["input_tensors"]]
+            self.output_tensors = [_meta_tensor_of_json(row) for row in members["output_tensors"]]
             self.output_aliases_to = {int(a): int(b) for a, b in members["output_aliases_to"]}
             self.constants = {
-                str(name): _constant(row) for name, row in members["constants"].items()
+                str(name): _constant_of_json(row) for name, row in members["constants"].items()
             }
             self.serialized_graph_def = str(members["serialized_graph_def"]).encode()
         except (
@@ -148,12 +148,12 @@ class MetaNeff:
             ) from error
 
 
-def _meta(name: str, kind: TensorType, form: StoredTensor, key: bytes = b"") -> MetaTensor:
-    return MetaTensor(name, kind, list(form.shape), _NUMBERS[form.dtype], key)
+def _meta_tensor(name: str, kind: TensorType, form: StoredTensor, key: bytes = b"") -> MetaTensor:
+    return MetaTensor(name, kind, list(form.shape), _DTYPE_NUMBERS[form.dtype], key)
 
 
 def _result_form(program: StoredProgram, number: int) -> StoredTensor:
-    """The form of a value of a program by its number."""
+    """The shape, strides and dtype of a value of a program by its number."""
     leaves = [*program.weights.values(), *program.inputs.values()]
     if number < len(leaves):
         return leaves[number]
@@ -163,12 +163,12 @@ def _result_form(program: StoredProgram, number: int) -> StoredTensor:
     return result
 
 
-def _members(tensor: MetaTensor) -> dict[str, Any]:
+def _to_json(tensor: MetaTensor) -> dict[str, Any]:
     keys = {"checkpoint_key": tensor.checkpoint_key, "user_input_key": tensor.user_input_key}
     return {**asdict(tensor), **{name: key.decode() for name, key in keys.items()}}
 
 
-def _tensor(members: Mapping[str, Any]) -> MetaTensor:
+def _meta_tensor_of_json(members: Mapping[str, Any]) -> MetaTensor:
     return MetaTensor(
         str(members["name"]),
         TensorType(members["type"]),
@@ -179,14 +179,14 @@ def _tensor(members: Mapping[str, Any]) -> MetaTensor:
     )
 
 
-def _stored(tensor: Tensor) -> dict[str, Any]:
-    """A constant's form and values."""
+def _constant_to_json(tensor: Tensor) -> dict[str, Any]:
+    """A constant's shape, strides, dtype and values."""
     dense = tensor.detach().cpu().contiguous()
     content = dense.reshape(-1).view(torch.uint8).numpy().tobytes()
     return {**asdict(StoredTensor.of(dense)), "values": base64.b64encode(content).decode()}
 
 
-def _constant(members: Mapping[str, Any]) -> Tensor:
+def _constant_of_json(members: Mapping[str, Any]) -> Tensor:
     content = bytearray(base64.b64decode(members["values"], validate=True))
     dtype, shape = DTYPES[members["dtype"]], [int(length) for length in members["shape"]]
     flat = (
@@ -201,7 +201,7 @@ def get_torch_dtype(data_type: int) -> torch.dtype:
     """PyTorch's dtype of a number in `data_type`.
 
     Raises:
-        BadInput: for a number of none.
+        BadInput: for a number of no dtype.
     """
     dtypes = list(DTYPES.values())
     if data_type not in range(len(dtypes)):

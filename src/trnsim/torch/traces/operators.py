@@ -126,7 +126,7 @@ def _load_rank(model: Any, start_nc: int, nc_count: int, rank: int, world: int) 
     placement: Any = import_module("trnsim.torch.traces.placement")
     loaded = _instances().instance_of(model.instance, model.program)
     loaded.place(placement.placement_of(start_nc, nc_count))
-    loaded.join(rank, world)
+    loaded.join_ranks(rank, world)
 
 
 def _load_shards(checkpoint: list[dict[str, Tensor]]) -> list[dict[str, Tensor]]:

@@ -36,8 +36,8 @@ class Placement:
         return self.cores[next(self._calls) % len(self.cores)]
 
 
-class _Turns:
-    """The placement of programs that are loaded without a named core.
+class _DefaultPlacement:
+    """The placement of programs that are loaded without a core of their own choice.
 
     Attributes:
         requested: the first core and the number of cores within `placing`; None outside of it.
@@ -54,7 +54,7 @@ class _Turns:
         return Placement((next(self._loads) % len(visible_cores()),))
 
 
-turns: Final = _Turns()
+default_placement: Final = _DefaultPlacement()
 
 
 def placement_of(start_nc: int = DEFAULT, nc_count: int = DEFAULT) -> Placement:
@@ -69,8 +69,8 @@ def placement_of(start_nc: int = DEFAULT, nc_count: int = DEFAULT) -> Placement:
     number = 1 if nc_count == DEFAULT else nc_count
     if start_nc != DEFAULT:
         first = visible_core(start_nc)
-    elif number == 1 and turns.requested is None:
-        first = turns.next_placement().cores[0]
+    elif number == 1 and default_placement.requested is None:
+        first = default_placement.next_placement().cores[0]
     else:
         first = 0
     if not 1 <= number <= cores - first:
@@ -104,8 +104,8 @@ def require_numbers(**values: object) -> None:
 def placing(start_nc: int = DEFAULT, nc_count: int = DEFAULT) -> Generator[None]:
     """Context in which programs are loaded to `nc_count` cores from `start_nc` on."""
     placement_of(start_nc if start_nc != DEFAULT else 0, nc_count)  # refuses absent cores
-    before, turns.requested = turns.requested, (start_nc, nc_count)
+    before, default_placement.requested = default_placement.requested, (start_nc, nc_count)
     try:
         yield
     finally:
-        turns.requested = before
+        default_placement.requested = before

@@ -1,7 +1,7 @@
 """A program of several ranks in one process: each rank is a thread with a core of its own.
 
-`torch.ops.neuron.ranks_*` find a program by the memory of its bytes, so that a copy of a module
-that TorchScript makes has the same one.
+`torch.ops.neuron.ranks_*` find a program by the storage of its bytes, which a module shares with
+TorchScript's copies of it.
 
 Source: neuronx-distributed trace/nxd_model/nxd_model.py and trace/spmd.py, which use AWS's class.
 """
@@ -12,7 +12,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import torch
 from torch import Tensor
@@ -20,7 +20,7 @@ from torch import Tensor
 from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput, NotModelled
 from trnsim.torch.traces.communicators import Communicator
-from trnsim.torch.traces.instances import LoadedProgram
+from trnsim.torch.traces.instances import LoadedProgram, storage_address
 from trnsim.torch.traces.metaneff import MetaNeff, get_torch_dtype
 from trnsim.torch.traces.placement import placement_of
 from trnsim.torch.traces.stored import StoredProgram
@@ -32,7 +32,7 @@ class RankPrograms:
     """The programs of all ranks.
 
     Attributes:
-        owner: the bytes of the program, by whose memory it is found.
+        owner: the bytes of the program.
         is_mocked: True while a caller is traced without weights: outputs are zeros.
     """
 
@@ -43,7 +43,7 @@ class RankPrograms:
         self._ranks = local, world
         self._resident: list[list[Tensor]] = []
         self._lock = threading.Lock()
-        """Held by a run: ranks of two runs would meet each other's in their exchanges."""
+        """Held by a run, so that its ranks do not exchange tensors with ranks of another run."""
 
     @cached_property
     def _tensors(self) -> MetaNeff:
@@ -69,7 +69,7 @@ class RankPrograms:
         instances = [LoadedProgram(program) for _ in range(world)]
         exchanges = Communicator(world)  # a model of its own: other models may run at the same time
         for rank, instance in enumerate(instances):
-            instance.join(rank, world, exchanges)
+            instance.join_ranks(rank, world, exchanges)
             instance.place(placement_of(rank, 1))
         return instances
 
@@ -136,7 +136,7 @@ class RankPrograms:
             return [run.result() for run in runs]
 
     def _zeros(self) -> list[Tensor]:
-        """Outputs of no values."""
+        """Zeros of the shapes and dtypes of a rank's outputs."""
         meta = self._tensors
         return [
             torch.zeros(tensor.shape, dtype=get_torch_dtype(tensor.data_type), device="cpu")
@@ -149,9 +149,8 @@ _programs: Final[dict[int, RankPrograms]] = {}
 
 
 def ranks_of(program: Tensor, metaneff: Tensor, local: int, world: int) -> RankPrograms:
-    """The programs of the ranks by the bytes of one, made at their first use."""
-    storage: Any = program.untyped_storage()
-    address: int = storage._cdata  # noqa: SLF001  PyTorch's name
+    """The programs of the ranks whose bytes are in the storage of `program`."""
+    address = storage_address(program)
     if address not in _programs:
         _programs[address] = RankPrograms(program, metaneff, local, world)
     return _programs[address]

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 __all__ = ["BUCKETS", "PART", "NeuronProgram", "is_program", "programs_in", "script_module"]
 
-_CLASS: Final = "NeuronProgram"
+_PROGRAM_CLASS: Final = "NeuronProgram"
 
 
 class NeuronProgram(nn.Module):
@@ -80,12 +80,12 @@ class NeuronProgram(nn.Module):
 
 
 PART: Final = "model"
-"""The name of the program of a module of one program.
+"""The attribute of a module that has its program, if it has a single one.
 
 Source: neuronx-distributed trace/trace.py, TensorParallelNeuronModel._load.
 """
 BUCKETS: Final = "bucket_model_executor"
-"""The name of the part whose `models` are the programs of a module of several shapes.
+"""The attribute of a module whose `models` are its programs, one for each shape of the inputs.
 
 Source: neuronx-distributed trace/trace.py, TensorParallelNeuronModel._load.
 """
@@ -142,10 +142,10 @@ def _with_compiled_parts(module: nn.Module) -> Any:
 
 
 def is_program(module: Any) -> bool:
-    """True if a module is a part that runs a program."""
-    return getattr(module, "original_name", "") == _CLASS and hasattr(module, "instance")
+    """True if a module is a `NeuronProgram`, compiled by TorchScript or loaded from a file."""
+    return getattr(module, "original_name", "") == _PROGRAM_CLASS and hasattr(module, "instance")
 
 
 def programs_in(module: Any) -> list[Any]:
-    """The programs of a module, its own and those of the modules in it."""
+    """The `NeuronProgram`s of a module and of its submodules."""
     return [part for part in module.modules() if is_program(part)]

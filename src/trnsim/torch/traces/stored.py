@@ -16,7 +16,7 @@ from torch import Tensor
 
 from trnsim.compiler.stand_in import is_neff
 from trnsim.errors import BadInput
-from trnsim.torch.traces.encoding import DTYPES, INT_MAX, MalformedProgram, index_of
+from trnsim.torch.traces.encoding import DTYPES, INT_MAX, MalformedProgram, checked_index
 from trnsim.torch.traces.kernels.kernel_checks import checked_kernel
 from trnsim.torch.traces.kernels.stored_kernel import StoredKernel
 from trnsim.version import VERSION
@@ -27,7 +27,7 @@ _VERSIONS: Final = tuple(map(str, range(1, FORMAT_VERSION + 1)))
 HOST: Final = "host"
 """In place of a chip: the program's operators run on the host."""
 MAGIC: Final = b"trnsim traced program\n"
-"""How a stored program begins."""
+"""The first bytes of a stored program."""
 _AWS_MAGIC: Final = (b"\x1f\x8b", b"NEFF")
 """First bytes of a NEFF: the header of a gzip archive, or its name."""
 _BYTES_MAX: Final = 1 << 28
@@ -159,12 +159,12 @@ class StoredProgram:
         Raises:
             BadInput: for bytes of another kind or version, or with content of no program.
         """
-        version, text = _body(content)
+        version, text = _version_and_json(content)
         try:
             members = json.loads(text)
             if version == 1 and isinstance(members, dict):
                 members.setdefault("kernels", [])
-            return _program(members)
+            return _checked_program(members)
         except (ValueError, RecursionError) as error:  # MalformedProgram is a ValueError
             raise BadInput(
                 f"a traced program that holds {error}, which trnsim never writes",
@@ -172,7 +172,7 @@ class StoredProgram:
             ) from None
 
 
-def _body(content: bytes) -> tuple[int, bytes]:
+def _version_and_json(content: bytes) -> tuple[int, bytes]:
     """The version of a stored program, and its JSON."""
     if not content.startswith(MAGIC):
         kind = (
@@ -194,31 +194,33 @@ def _body(content: bytes) -> tuple[int, bytes]:
     return int(version), body
 
 
-def _program(members: Any) -> StoredProgram:
+def _checked_program(members: Any) -> StoredProgram:
     """The program of JSON, with every member checked."""
     _require_keys(members, StoredProgram, "a program")
     weights, inputs = (_named_tensors(members[name]) for name in ("weights", "inputs"))
-    places = [_place(place) for place in _list(members["places"], "places")]
-    calls = [_call(call, len(places)) for call in _list(members["calls"], "calls")]
+    places = [_place(place) for place in _require_list(members["places"], "places")]
+    calls = [_call(call, len(places)) for call in _require_list(members["calls"], "calls")]
     count = len(weights) + len(inputs) + len(calls)
     outputs = [
-        index_of(number, count, "an output") for number in _list(members["outputs"], "outputs")
+        checked_index(number, count, "an output")
+        for number in _require_list(members["outputs"], "outputs")
     ]
     aliases = [
-        _alias(pair, len(weights), len(outputs)) for pair in _list(members["aliases"], "aliases")
+        _alias(pair, len(weights), len(outputs))
+        for pair in _require_list(members["aliases"], "aliases")
     ]
-    flags = [_text(flag, "a flag") for flag in _list(members["flags"], "flags")]
+    flags = [_require_text(flag, "a flag") for flag in _require_list(members["flags"], "flags")]
     kernels = [
         checked_kernel(kernel, f"kernels[{number}]")
-        for number, kernel in enumerate(_list(members["kernels"], "kernels"))
+        for number, kernel in enumerate(_require_list(members["kernels"], "kernels"))
     ]
     if not isinstance(members["estimate"], dict) or type(members["are_weights_apart"]) is not bool:
         raise MalformedProgram("an estimate of no figures")
     return StoredProgram(
-        _text(members["title"], "a title"),
-        _text(members["traced_at"], "a line"),
-        _text(members["target"], "a chip"),
-        index_of(members["cores"], 1 << 8, "cores"),
+        _require_text(members["title"], "a title"),
+        _require_text(members["traced_at"], "a line"),
+        _require_text(members["target"], "a chip"),
+        checked_index(members["cores"], 1 << 8, "cores"),
         flags,
         weights,
         inputs,
@@ -238,24 +240,24 @@ def _require_keys(value: Any, kind: type[Any], subject: str) -> None:
         raise MalformedProgram(f"{subject} of other members than {', '.join(sorted(names))}")
 
 
-def _list(value: Any, subject: str) -> list[Any]:
+def _require_list(value: Any, subject: str) -> list[Any]:
     if not isinstance(value, list):
         raise MalformedProgram(f"{subject} that are no list")
     return value
 
 
-def _text(value: Any, subject: str) -> str:
+def _require_text(value: Any, subject: str) -> str:
     if not isinstance(value, str):
         raise MalformedProgram(f"{subject} that is no text")
     return value
 
 
 def _alias(pair: Any, weights: int, outputs: int) -> list[int]:
-    if len(_list(pair, "a state")) != 2:  # noqa: PLR2004  a weight and an output
+    if len(_require_list(pair, "a state")) != 2:  # noqa: PLR2004  a weight and an output
         raise MalformedProgram("a state of other than two numbers")
     return [
-        index_of(pair[0], weights, "a state's weight"),
-        index_of(pair[1], outputs, "its output"),
+        checked_index(pair[0], weights, "a state's weight"),
+        checked_index(pair[1], outputs, "its output"),
     ]
 
 
@@ -268,9 +270,9 @@ def _named_tensors(value: Any) -> dict[str, StoredTensor]:
 def _tensor(value: Any) -> StoredTensor:
     _require_keys(value, StoredTensor, "a tensor")
     shape, stride, offset = value["shape"], value["stride"], value["offset"]
-    for number in (*_list(shape, "lengths"), *_list(stride, "strides"), offset):
-        index_of(number, INT_MAX, "a length")
-    dtype = _text(value["dtype"], "a dtype")
+    for number in (*_require_list(shape, "lengths"), *_require_list(stride, "strides"), offset):
+        checked_index(number, INT_MAX, "a length")
+    dtype = _require_text(value["dtype"], "a dtype")
     if len(shape) != len(stride) or len(shape) > _RANK_MAX or dtype not in DTYPES:
         raise MalformedProgram(f"a tensor {str(value)[:80]}")
     return StoredTensor(shape, stride, dtype, offset)
@@ -279,12 +281,12 @@ def _tensor(value: Any) -> StoredTensor:
 def _place(value: Any) -> StoredPlace:
     _require_keys(value, StoredPlace, "a place")
     modules = [
-        [_text(part, "a module") for part in _list(pair, "a module")]
-        for pair in _list(value["modules"], "modules")
+        [_require_text(part, "a module") for part in _require_list(pair, "a module")]
+        for pair in _require_list(value["modules"], "modules")
     ]
     if any(len(pair) != 2 for pair in modules):  # noqa: PLR2004  a path and a class
         raise MalformedProgram("a module of other than a path and a class")
-    return StoredPlace(modules, _text(value["line"], "a line"))
+    return StoredPlace(modules, _require_text(value["line"], "a line"))
 
 
 def _call(value: Any, places: int) -> StoredCall:
@@ -293,11 +295,11 @@ def _call(value: Any, places: int) -> StoredCall:
     if not isinstance(kwargs, dict):
         raise MalformedProgram("arguments without names")
     return StoredCall(
-        _text(value["operator"], "an operator"),
-        _list(value["args"], "arguments"),
+        _require_text(value["operator"], "an operator"),
+        _require_list(value["args"], "arguments"),
         kwargs,
         _result(value["result"]),
-        index_of(value["place"], places, "a place"),
+        checked_index(value["place"], places, "a place"),
     )
 
 

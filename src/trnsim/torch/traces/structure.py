@@ -49,7 +49,7 @@ class NestedValue:
         return "Tensor"
 
     def expression(self) -> str:
-        """The expression that builds it of the list `r` of tensors."""
+        """The TorchScript expression for the value, whose tensors are in the list `r`."""
         parts = [part.expression() for part in self.parts]
         if self.kind == "tensor":
             return f"r[{self.content}]"
@@ -130,22 +130,22 @@ def nesting_of(value: Any, numbers: Iterator[int], tensors: list[Tensor]) -> Nes
         return nesting_of(part, numbers, tensors)
 
     if isinstance(value, Mapping):
-        return _of_mapping(value, of)
+        return _mapping_nesting(value, of)
     if isinstance(value, list | tuple):
         parts = tuple(map(of, value))
         is_list = isinstance(value, list) and len({part.type for part in parts}) <= 1
         has_constants = any(part.kind == "constant" for part in parts)
         return NestedValue("list" if is_list and not has_constants else "tuple", parts)
     raise BadInput(
-        f"a traced function returns or takes {_article(type(value).__name__)}; legal: tensors, and "
-        "lists, tuples and dictionaries of tensors",
+        f"a traced function returns or takes {_with_article(type(value).__name__)}; legal: "
+        "tensors, and lists, tuples and dictionaries of tensors",
         fix="wrap the model in a module whose forward takes and returns these",
         source=_TRACE,
         line=program_line(),
     )
 
 
-def _of_mapping(value: Mapping[Any, Any], of: Callable[[Any], NestedValue]) -> NestedValue:
+def _mapping_nesting(value: Mapping[Any, Any], of: Callable[[Any], NestedValue]) -> NestedValue:
     present = {key: part for key, part in value.items() if part is not None}
     parts = tuple(map(of, present.values()))
     keys = tuple(present)
@@ -155,7 +155,7 @@ def _of_mapping(value: Mapping[Any, Any], of: Callable[[Any], NestedValue]) -> N
     return NestedValue("tuple", parts)
 
 
-def _article(name: str) -> str:
+def _with_article(name: str) -> str:
     return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 
 
@@ -182,7 +182,7 @@ def forward_text(
 
 
 def parameter_names(names: list[str]) -> list[str]:
-    """Names as parameters of TorchScript: no keywords, no name twice, none of `forward_text`."""
+    """Names as parameters of TorchScript: unique identifiers that `forward_text` does not use."""
     taken = {"self", "a", "r", "torch"}
     legal: list[str] = []
     for index, name in enumerate(names):

@@ -73,7 +73,7 @@ class TracedFunction:
 
 
 class FunctionModule(nn.Module):
-    """A function as a module; the module that a method belongs to is its part."""
+    """A function as a module; the module of a bound method is a submodule."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class FunctionModule(nn.Module):
 def trace_function(
     func: Any, example_inputs: Any, *, are_writes_kept: bool = False
 ) -> TracedFunction:
-    """`func` traced on example inputs: a tensor, a tuple of nested tensors, or a mapping of names.
+    """`func` traced on example inputs: a tensor, a tuple of nested tensors, or these by parameter.
 
     With `are_writes_kept` the new values of weights that it writes are results too.
 
@@ -106,11 +106,11 @@ def trace_function(
     is_by_name = isinstance(example_inputs, Mapping)
     module = NamedCall(func, names) if is_by_name else module_of(func)
     title = title_of(func)
-    recorder = _Results(are_writes_kept=are_writes_kept)
+    recorder = _ResultRecorder(are_writes_kept=are_writes_kept)
     hooks = module.register_forward_pre_hook(recorder.begin), module.register_forward_hook(recorder)
     try:
         with example_run(title, args), exchange_tracing.on():
-            traced, written = _traced(module, args, title, are_writes_kept=are_writes_kept)
+            traced, written = _trace(module, args, title, are_writes_kept=are_writes_kept)
         if is_by_name:
             traced = _without_prefix(traced)
     finally:
@@ -137,15 +137,15 @@ def trace_function(
         recorder.nesting,
         traced,
         list(kept.values()),
-        [_form(node.meta["val"], title) for node in returned],
-        _places_of(recorder.replaced, written, list(kept), traced),
+        [_stored_result(node.meta["val"], title) for node in returned],
+        _written_weights(recorder.replaced, written, list(kept), traced),
     )
 
 
-def _places_of(
+def _written_weights(
     replaced: Sequence[str], written: Sequence[fx.Node], kept: list[fx.Node], traced: TracedModule
 ) -> list[int]:
-    """The places among the kept tensors of buffers that the function replaces, and of written ones.
+    """Positions in `kept` of the buffers that the function replaces, then of those that it writes.
 
     A buffer that is written and then replaced has the value that replaces it.
     """
@@ -154,11 +154,11 @@ def _places_of(
     return [*places, *(kept.index(node) for node in written)]
 
 
-def _form(tensor: Tensor, title: str) -> StoredTensor:
-    """The form of a result.
+def _stored_result(tensor: Tensor, title: str) -> StoredTensor:
+    """The shape, strides and dtype of a result.
 
     Raises:
-        BadInput: for one that programs do not have: sparse, for example.
+        BadInput: for a layout or dtype that programs do not have: sparse, for example.
     """
     try:
         return StoredTensor.of(tensor)
@@ -203,11 +203,11 @@ def module_of(func: Any) -> nn.Module:
     return func if isinstance(func, nn.Module) else FunctionModule(func)
 
 
-class _Results:
-    """A hook that records how a module's results are nested, and returns their tensors.
+class _ResultRecorder:
+    """A forward hook that records how a module's results are nested, and returns their tensors.
 
     Attributes:
-        replaced: names of buffers in whose place the module sets others, whose values follow.
+        replaced: names of buffers that the module replaced; the new buffers are returned too.
     """
 
     def __init__(self, *, are_writes_kept: bool) -> None:
@@ -223,7 +223,7 @@ class _Results:
         self._before = dict(module.named_buffers()) if self._are_writes_kept else {}
 
     def __call__(self, module: nn.Module, args: Any, results: Any) -> list[Tensor]:
-        """The tensors of the results, and the buffers that replace others."""
+        """The tensors of the results, then the new buffers."""
         del args
         tensors: list[Tensor] = []
         self.nesting = nesting_of(results, count(), tensors)
@@ -237,7 +237,7 @@ class _Results:
         return [*tensors, *(after[name] for name in self.replaced)]
 
 
-def _require_results(results: _Results, title: str) -> None:
+def _require_results(results: _ResultRecorder, title: str) -> None:
     """Refuse a function without a tensor in its results: its program would be empty."""
     if not results.count:
         raise BadInput(
@@ -280,12 +280,12 @@ def example_arguments(func: Any, example_inputs: Any) -> tuple[tuple[Any, ...], 
         )
     call = func.forward if isinstance(func, nn.Module) else func
     if isinstance(example_inputs, Mapping):
-        bound = _bound(func, call, (), example_inputs)
+        bound = _bind(func, call, (), example_inputs)
         if bound is None or bound.kwargs:
             return tuple(example_inputs.values()), list(example_inputs)
         return bound.args, list(bound.arguments)
     args = tuple(example_inputs) if isinstance(example_inputs, tuple | list) else (example_inputs,)
-    bound = _bound(func, call, args, {})
+    bound = _bind(func, call, args, {})
     if bound is None:
         return args, [f"input_{index}" for index in range(len(args))]
     names: list[str] = []
@@ -296,7 +296,7 @@ def example_arguments(func: Any, example_inputs: Any) -> tuple[tuple[Any, ...], 
     return args, names
 
 
-def _bound(
+def _bind(
     func: Any, call: Any, args: tuple[Any, ...], named: Mapping[str, Any]
 ) -> inspect.BoundArguments | None:
     """The example inputs as arguments of a call; None for a function of C, without a signature."""
@@ -335,7 +335,7 @@ def _named_inputs(
     return dict(zip(reads, tensors, strict=True))
 
 
-def _traced(
+def _trace(
     module: nn.Module, args: tuple[Any, ...], title: str, *, are_writes_kept: bool
 ) -> tuple[TracedModule, list[fx.Node]]:
     """The graph of a module, and its weights whose writes are kept.
@@ -381,7 +381,7 @@ def _graph_outside_compilation(
     """
     try:
         return _graph(module, args, is_compiling=False)
-    except Exception:  # noqa: BLE001  the first error is of what the program expects
+    except Exception:  # noqa: BLE001  the first error is of the usual setting
         raise error from None
 
 
@@ -461,9 +461,9 @@ def _copy(tensor: Tensor) -> Tensor:
 
 
 def _is_storage_shared(tensor: Tensor) -> bool:
-    """True if something else than `tensor` holds its storage: another tensor, a numpy array."""
-    storage, of_c = tensor.untyped_storage(), import_module("torch._C")  # whose stub lacks it
-    users: int = of_c._storage_Use_Count(storage._cdata)  # noqa: SLF001  PyTorch's names
+    """True if another object, a tensor or a numpy array, holds the storage of `tensor`."""
+    storage, torch_c = tensor.untyped_storage(), import_module("torch._C")  # whose stub lacks it
+    users: int = torch_c._storage_Use_Count(storage._cdata)  # noqa: SLF001  PyTorch's names
     return users > 2  # noqa: PLR2004  the tensor, and the object of Python here
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from trnsim.device.device_core import visible_cores
 from trnsim.device.program_line import program_line
 from trnsim.errors import NotModelled
-from trnsim.torch.traces.placement import DEFAULT, placement_of, require_numbers, turns
+from trnsim.torch.traces.placement import DEFAULT, default_placement, placement_of, require_numbers
 from trnsim.xla.neuronx.scripted_ranks import RankModel
 
 _SOURCE: Final = "neuronx-distributed trace/nxd_model/nxd_model.py"
@@ -38,11 +38,11 @@ class Runtime:
         """Load later modules to the `nc_count` cores that begin with core `start_nc`."""
         require_numbers(start_nc=start_nc, nc_count=nc_count)
         placement_of(max(start_nc, 0), nc_count)  # refuses cores that are not there
-        turns.requested = (start_nc, nc_count)
+        default_placement.requested = (start_nc, nc_count)
 
     def unsafe_close(self) -> None:
         """Load later modules to all cores in turn."""
-        turns.requested = None
+        default_placement.requested = None
 
 
 class SPMDModel:

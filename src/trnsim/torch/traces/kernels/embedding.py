@@ -1,4 +1,4 @@
-"""The kernels of a program: taken into it when it is saved, and operators of it when it is read."""
+"""The NKI kernels of a traced program: stored in it, and called as operators when it is loaded."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from torch.utils._pytree import tree_leaves
 from trnsim.device.device_core import target
 from trnsim.torch.dispatch.launches import NAMESPACE, kernel_call, operator_of
 from trnsim.torch.dispatch.nki_calls import call_of_kernel, meta_results
-from trnsim.torch.traces.encoding import MalformedProgram, index_of
+from trnsim.torch.traces.encoding import MalformedProgram, checked_index
 from trnsim.torch.traces.kernels.issuer import SavedKernel
 from trnsim.torch.traces.kernels.recorder import record_kernel
 from trnsim.torch.traces.kernels.stored_kernel import StoredKernel
 from trnsim.torch.traces.stored import StoredCall, StoredProgram
 
-_NUMBERED: Final = re.compile(rf"{NAMESPACE}\.(?P<number>\d{{1,9}})")
+_KERNEL_BY_NUMBER: Final = re.compile(rf"{NAMESPACE}\.(?P<number>\d{{1,9}})")
 """A call of a kernel of the program by its number."""
-_OF_PROCESS: Final = re.compile(rf"{NAMESPACE}\.(?P<name>[A-Za-z_]\w*)\.default")
+_KERNEL_BY_NAME: Final = re.compile(rf"{NAMESPACE}\.(?P<name>[A-Za-z_]\w*)\.default")
 """A call of a kernel of this process."""
 _saved_kernels: Final[dict[bytes, SavedKernel]] = {}
 
@@ -37,7 +37,7 @@ def with_kernels(program: StoredProgram) -> StoredProgram:
     kernels, calls = list(program.kernels), list[StoredCall]()
     numbers: dict[str, tuple[int, list[int]]] = {}
     for call in program.calls:
-        match = _OF_PROCESS.fullmatch(call.operator)
+        match = _KERNEL_BY_NAME.fullmatch(call.operator)
         launched = kernel_call(f"{NAMESPACE}::{match['name']}") if match else None
         if launched is None:
             calls.append(call)
@@ -59,10 +59,10 @@ def kernel_operator(program: StoredProgram, call: StoredCall, args: Sequence[Any
         MalformedProgram: for a call that its kernel does not take, or with other results.
         EmulatorError: where the chip refuses an instruction of the kernel.
     """
-    match = _NUMBERED.fullmatch(call.operator)
+    match = _KERNEL_BY_NUMBER.fullmatch(call.operator)
     if match is None:
         return None
-    number = index_of(int(match["number"]), len(program.kernels), f"{NAMESPACE}, a kernel")
+    number = checked_index(int(match["number"]), len(program.kernels), f"{NAMESPACE}, a kernel")
     values = [arg.meta.get("val") if isinstance(arg, fx.Node) else None for arg in args]
     stored = program.kernels[number]
     if call.kwargs or not all(isinstance(value, Tensor) for value in values):
@@ -81,6 +81,6 @@ def kernel_operator(program: StoredProgram, call: StoredCall, args: Sequence[Any
 
 
 def saved_kernel(stored: StoredKernel) -> SavedKernel:
-    """The kernel of a stored form; equal ones are one, whose operators and records are shared."""
+    """The kernel of a stored form; equal forms share a kernel, its operators and its records."""
     key = sha256(json.dumps(stored.to_json()).encode()).digest()
     return _saved_kernels.setdefault(key, SavedKernel(stored))

@@ -103,7 +103,7 @@ class _KernelFunction:
 
 
 class _Issue:
-    """One issue of a core's instructions."""
+    """The issue of a stored core's instructions to a running core."""
 
     def __init__(
         self,
@@ -165,7 +165,7 @@ class _Issue:
             form = self._part.instructions[number]
             line = _line(stored, form.line)
             try:
-                _caller(stored.title, line)(self._issue_one, core, form, number)
+                _caller(stored.title, line)(self._issue_instruction, core, form, number)
             except EmulatorError:
                 raise
             except _UNREADABLE as error:
@@ -176,14 +176,14 @@ class _Issue:
                     line=line,
                 ) from error
 
-    def _issue_one(self, core: CoreContext, form: StoredInstruction, number: int) -> None:
-        kind, operands = Instruction.registry[form.opcode], dict[str, Any]()
+    def _issue_instruction(self, core: CoreContext, form: StoredInstruction, number: int) -> None:
+        instruction_class, operands = Instruction.registry[form.opcode], dict[str, Any]()
         for name, value in form.operands.items():
-            if kind.registers.get(name) == "write":
+            if instruction_class.registers.get(name) == "write":
                 operands[name] = self._filled[number] = _empty_register(value)
             else:
                 operands[name] = self._operand(value)
-        instruction = kind(**operands)
+        instruction = instruction_class(**operands)
         if not core.issue_next(instruction):
             core.issue(instruction)
 
@@ -240,12 +240,12 @@ def _call(function: Callable[..., Any], *operands: Any) -> Any:
 
 @cache
 def _caller(title: str, line: SourceLine | None) -> Callable[..., Any]:
-    """A function that calls another one, in a frame of a line of the kernel's file.
+    """A function that calls its first argument in a stack frame at `line` of the kernel's file.
 
-    Errors, reports and the records of calls ask the stack for the kernel's line.
+    Errors, reports and the records of calls read the kernel's line from the stack.
     """
     if line is None:
         return _call
-    own = (lambda function, *operands: _call(function, *operands)).__code__  # noqa: PLW0108  a frame
-    placed = own.replace(co_filename=line.file, co_firstlineno=line.line, co_name=title)
+    code = (lambda function, *operands: _call(function, *operands)).__code__  # noqa: PLW0108  a frame
+    placed = code.replace(co_filename=line.file, co_firstlineno=line.line, co_name=title)
     return FunctionType(placed, globals())

@@ -1,6 +1,6 @@
-"""Checks of a stored kernel that its types leave open: numbers, names and places.
+"""Checks of the numbers, names and places in a stored kernel, beyond those of their types.
 
-What an instruction may do is no part of them: it is checked where it is issued.
+The chip's rules for an instruction are checked where it is issued.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn
 
 from trnsim.behaviours.version import VERSIONS
 from trnsim.dtypes import BY_NAME
-from trnsim.torch.traces.encoding import INT_MAX, MalformedProgram, index_of
+from trnsim.torch.traces.encoding import INT_MAX, MalformedProgram, checked_index
 from trnsim.torch.traces.kernels.stored_kernel import (
     KernelTensor,
     StoredCore,
@@ -75,9 +75,8 @@ class _Checks:
         self._check_line(kernel.line, path)
         for number, tensor in enumerate(kernel.arguments):
             self._check_tensor(tensor, f"{path}.arguments[{number}]", is_argument=True)
-        made = (tensor for core in kernel.cores for tensor in core.tensors)
-        lengths = [prod(tensor.shape) for tensor in (*kernel.arguments, *made)]
-        self._elements_max = max(_BROADCAST_MAX, *lengths)
+        tensors = (*kernel.arguments, *(tensor for core in kernel.cores for tensor in core.tensors))
+        self._elements_max = max(_BROADCAST_MAX, *(prod(tensor.shape) for tensor in tensors))
         for number, core in enumerate(kernel.cores):
             self._check_core(core, f"{path}.cores[{number}]")
         for number, result in enumerate(kernel.results):
@@ -99,12 +98,12 @@ class _Checks:
             end = block[1]
         for number, edge in enumerate(core.edges):
             for name in ("consumer", "producer"):
-                index_of(getattr(edge, name), count, f"{path}.edges[{number}].{name}")
+                checked_index(getattr(edge, name), count, f"{path}.edges[{number}].{name}")
             self._check_line(edge.line, f"{path}.edges[{number}]")
 
     def _check_line(self, line: int | None, path: str) -> None:
         if line is not None:
-            index_of(line, len(self._kernel.lines), f"{path}.line")
+            checked_index(line, len(self._kernel.lines), f"{path}.line")
 
     def _check_tensor(self, tensor: KernelTensor, path: str, *, is_argument: bool) -> None:
         self._check_line(tensor.line, path)
@@ -127,23 +126,25 @@ class _Checks:
                 self._check_tile(form, core, field)
                 continue
             for origin in form.origins:
-                index_of(origin, number, f"{field}.origins")
+                checked_index(origin, number, f"{field}.origins")
             if form.dtype is not None:
                 _itemsize(form.dtype, field)
 
     def _check_tile(
         self, tile: StoredTile, core: StoredCore, path: str, *, has_index: bool = True
     ) -> None:
-        index_of(tile.tensor, len(self._kernel.arguments) + len(core.tensors), f"{path}.tensor")
+        checked_index(
+            tile.tensor, len(self._kernel.arguments) + len(core.tensors), f"{path}.tensor"
+        )
         _itemsize(tile.dtype, path)
         if not 1 <= len(tile.shape) <= _RANK_MAX or len(tile.shape) != len(tile.strides_bytes):
             _refuse(f"{path}.shape", tile.shape, "as many lengths as strides")
         for name in ("shape", "strides_bytes"):
             for number in getattr(tile, name):
-                index_of(number, INT_MAX, f"{path}.{name}")
+                checked_index(number, INT_MAX, f"{path}.{name}")
         if prod(tile.shape) > self._elements_max:
             _refuse(f"{path}.shape", tile.shape, f"at most {self._elements_max:,} elements")
-        index_of(tile.offset_bytes, INT_MAX, f"{path}.offset_bytes")
+        checked_index(tile.offset_bytes, INT_MAX, f"{path}.offset_bytes")
         if tile.index is None:
             return
         source = tile.index.source
@@ -151,7 +152,7 @@ class _Checks:
             _refuse(f"{path}.index", "an index", "null")
         for name, value in to_json(tile.index).items():
             if isinstance(value, int):
-                index_of(value, INT_MAX, f"{path}.index.{name}")
+                checked_index(value, INT_MAX, f"{path}.index.{name}")
 
 
 def forms_in(value: Any, path: str) -> Iterator[tuple[str, StoredTile | StoredRegister]]:

@@ -1,7 +1,7 @@
-"""The stored form of a kernel, from a run without values that keeps what it issues.
+"""The stored form of a kernel, recorded in a run without values.
 
-In such a run nobody has the values of tensors, so nothing that is issued depends on them: where the
-kernel's Python reads one, the run ends with an error that names the line.
+Without values no instruction depends on them: where the kernel's Python reads one, the run ends
+with an error that names the line.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class KernelRecorder:
             arguments=tuple(cores[0].tensors.arguments),
             cores=tuple(core.stored() for core in cores),
             results=tuple(KernelResult(cores[0].tile(tile), tile.buffer) for tile in results),
-            lines=tuple(lines.kept),
+            lines=tuple(lines.stored),
         )
         return boundary.leave(returned)
 
@@ -115,7 +115,7 @@ class _Lines:
     """The lines of a kernel's program, each kept once."""
 
     def __init__(self) -> None:
-        self.kept: list[StoredLine] = []
+        self.stored: list[StoredLine] = []
         self._numbers: dict[SourceLine, int] = {}
 
     def number(self, line: SourceLine | None) -> int | None:
@@ -123,8 +123,8 @@ class _Lines:
         if line is None:
             return None
         if line not in self._numbers:
-            self._numbers[line] = len(self.kept)
-            self.kept.append(StoredLine(*line))
+            self._numbers[line] = len(self.stored)
+            self.stored.append(StoredLine(*line))
         return self._numbers[line]
 
 
@@ -133,24 +133,25 @@ class _RecordedMemory(CoreMemory):
 
     Attributes:
         arguments: the kernel's arguments.
-        made: the tensors that the core made.
+        created: the tensors that the core created.
     """
 
     def __init__(self, core: CoreContext, lines: _Lines, arguments: dict[int, int]) -> None:
-        """The memories in the place of those of `core`; cores have the numbers of arguments common.
+        """The memories in the place of those of `core`.
 
-        A tensor's number is found by the serial of its storage.
+        `arguments` are the numbers of the kernel's arguments by the serials of their storages,
+        which all cores share.
         """
         shared = core.peer.shared if core.peer is not None else None
         super().__init__(core.core, has_values=False, shared=shared)
         self.arguments: list[KernelTensor] = []
-        self.made: list[KernelTensor] = []
+        self.created: list[KernelTensor] = []
         self._lines = lines
         self._argument_numbers = arguments
         self._numbers: dict[int, int] = {}
 
     def number(self, storage: Storage) -> int:
-        """The number of a storage among the arguments and the tensors that the core made."""
+        """The number of a storage among the arguments and the tensors that the core created."""
         argument = self._argument_numbers.get(storage.serial)
         if argument is not None:
             return argument
@@ -176,7 +177,7 @@ class _RecordedMemory(CoreMemory):
         """As `CoreMemory.allocate_shared`."""
         storage, layout = super().allocate_shared(shape, dtype, name=name)
         if storage.serial in self._numbers:  # this core is the first to ask for it
-            self.made.pop()
+            self.created.pop()
         self._keep(storage, TensorPlace.shared_hbm, shape, dtype)
         return storage, layout
 
@@ -195,9 +196,9 @@ class _RecordedMemory(CoreMemory):
         return storage, pattern
 
     def _keep(self, storage: Storage, *parts: Any, **others: Any) -> None:
-        """Keep a tensor that the core made."""
-        self._numbers[storage.serial] = len(self.made)
-        self.made.append(self._form(storage, *parts, **others))
+        """Keep a tensor that the core created."""
+        self._numbers[storage.serial] = len(self.created)
+        self.created.append(self._form(storage, *parts, **others))
 
     def _form(
         self,
@@ -236,7 +237,9 @@ class _RecordedCore(CoreContext):
             for e in self.ordering.edges
         )
         blocks = tuple(self.ordering.blocks)
-        return StoredCore(tuple(self.tensors.made), blocks, tuple(edges), tuple(self.instructions))
+        return StoredCore(
+            tuple(self.tensors.created), blocks, tuple(edges), tuple(self.instructions)
+        )
 
     def issue(self, instruction: Instruction) -> None:
         """As `CoreContext.issue`."""

@@ -1,8 +1,7 @@
 """The stored form of an NKI kernel: its tensors and the instructions that it issues on them.
 
-It is of one chip, and of the shapes of one call. The instructions are those of the kernel, not what
-became of them: a kernel that issues them again (`issuer`) is checked, computed and timed as one
-that a user writes.
+It is of one chip, and of the shapes of one call. The instructions are stored as the kernel issued
+them: a kernel that issues them again (`issuer`) is checked, computed and timed as a user's is.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ class StoredTile:
         shape: lengths in elements.
         strides_bytes: a step for each dimension.
         offset_bytes: the place of the first element.
-        index: an index by which an address is found; its `source` is a tile or a register too.
+        index: the index of the accessed elements; its `source` is a stored tile or register.
     """
 
     tensor: int
@@ -180,7 +179,10 @@ class StoredKernel:
         """
         kernel: StoredKernel = from_json(cls, value, path, FORMS)
         cores = tuple(
-            replace(core, instructions=_typed(core.instructions, f"{path}.cores[{number}]"))
+            replace(
+                core,
+                instructions=_with_typed_operands(core.instructions, f"{path}.cores[{number}]"),
+            )
             for number, core in enumerate(kernel.cores)
         )
         return replace(kernel, cores=cores)
@@ -195,14 +197,16 @@ FORMS: Final[dict[Any, Any]] = {
 """The types of operands, and the forms that stand for them."""
 
 
-def is_storable(kind: Any) -> bool:
-    """True for a class of instructions whose operands have a form, as not those of collectives."""
-    kinds = set[Any]().union(*map(legal_types, field_types(kind).values()))
+def is_storable(instruction_class: Any) -> bool:
+    """True for a class of instructions whose operands all have a stored form; not collectives."""
+    kinds = set[Any]().union(*map(legal_types, field_types(instruction_class).values()))
     known = {*FORMS, str, bool, int, float, type(None)}
     return all(item in known or issubclass(item, Enum) for item in kinds)
 
 
-def _typed(instructions: tuple[StoredInstruction, ...], path: str) -> tuple[StoredInstruction, ...]:
+def _with_typed_operands(
+    instructions: tuple[StoredInstruction, ...], path: str
+) -> tuple[StoredInstruction, ...]:
     """Instructions of JSON with operands of the types of their classes' fields."""
     return tuple(
         replace(item, operands=_operands(item, f"{path}.instructions[{number}]"))
@@ -212,10 +216,10 @@ def _typed(instructions: tuple[StoredInstruction, ...], path: str) -> tuple[Stor
 
 def _operands(instruction: StoredInstruction, path: str) -> dict[str, Any]:
     """The operands of an instruction, of the types of its class's fields."""
-    kind: Any = Instruction.registry.get(instruction.opcode)
-    if kind is None or not is_storable(kind):
+    instruction_class: Any = Instruction.registry.get(instruction.opcode)
+    if instruction_class is None or not is_storable(instruction_class):
         raise MalformedProgram(f"{path}.opcode: {instruction.opcode[:40]!r}, none of a kernel's")
-    types, given = field_types(kind), instruction.operands
+    types, given = field_types(instruction_class), instruction.operands
     if given.keys() != types.keys():
         raise MalformedProgram(
             f"{path}.operands: {', '.join(given)[:80]}; legal: {', '.join(types)}"

@@ -15,17 +15,15 @@ from types import NoneType, UnionType
 from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
 from trnsim.memory import Tile
-from trnsim.torch.traces.encoding import MalformedProgram
+from trnsim.torch.traces.encoding import NON_FINITE, MalformedProgram
 
-_FLOATS: Final = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
-"""Numbers that JSON has not, by the text that stands for them."""
-_NUMBER: Final = "number"
-"""The key of such a text."""
-_KINDS: Final[dict[Any, type]] = {
+_FLOAT_KEY: Final = "number"
+"""The key of the name of a float that JSON lacks, such as ``{"number": "inf"}``."""
+_JSON_TYPES: Final[dict[Any, type]] = {
     **{kind: kind for kind in (NoneType, bool, int, str, dict)},
     tuple: list,
 }
-"""The type of the JSON that stands for values of a type."""
+"""The type of the JSON for values of a type."""
 _WORDS: Final = {
     NoneType: "null",
     bool: "true or false",
@@ -46,7 +44,7 @@ def to_json(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [to_json(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
-        return {_NUMBER: str(float(value))}
+        return {_FLOAT_KEY: str(float(value))}
     return value.name if isinstance(value, Enum) else value
 
 
@@ -65,9 +63,11 @@ def from_json(hint: Any, value: Any, path: str, forms: Mapping[Any, Any] | None 
     forms = forms or {}
     options = [forms.get(option, option) for option in _options(hint)]
     for option in options:
-        if _may_be(option, value):
+        if _matches(option, value):
             return _read(option, value, path, forms)
-    raise MalformedProgram(f"{path}: {value!r:.60}; legal: {' or '.join(map(_words, options))}")
+    raise MalformedProgram(
+        f"{path}: {value!r:.60}; legal: {' or '.join(map(_legal_text, options))}"
+    )
 
 
 def legal_types(hint: Any) -> set[Any]:
@@ -88,29 +88,29 @@ def _options(hint: Any) -> tuple[Any, ...]:
     return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
-def _may_be(hint: Any, value: Any) -> bool:
-    """True if JSON is of the kind that stands for values of a type that is no union."""
+def _matches(hint: Any, value: Any) -> bool:
+    """True if JSON is of the type for values of `hint`, which is no union."""
     kind = get_origin(hint) or hint
     if kind is float:
-        return isinstance(value, int | float) or (isinstance(value, dict) and _NUMBER in value)
-    if kind in _KINDS:
-        return type(value) is _KINDS[kind]
+        return isinstance(value, int | float) or (isinstance(value, dict) and _FLOAT_KEY in value)
+    if kind in _JSON_TYPES:
+        return type(value) is _JSON_TYPES[kind]
     if issubclass(kind, Enum):
         return isinstance(value, str)
     return isinstance(value, dict) and set(value) == set(field_types(kind))
 
 
 def _read(hint: Any, value: Any, path: str, forms: Mapping[Any, Any]) -> Any:
-    """The value of a type that is no union, of JSON of its kind."""
+    """The value of type `hint`, which is no union, from JSON that matches it."""
     kind = get_origin(hint) or hint
     if kind is tuple:
-        return _items(get_args(hint), value, path, forms)
+        return _read_tuple(get_args(hint), value, path, forms)
     if kind is float and isinstance(value, dict):
-        return _named(_FLOATS, value[_NUMBER], path)
-    if kind in _KINDS or kind is float:
+        return _member(NON_FINITE, value[_FLOAT_KEY], path)
+    if kind in _JSON_TYPES or kind is float:
         return value
     if issubclass(kind, Enum):
-        return _named(kind.__members__, value, path)
+        return _member(kind.__members__, value, path)
     types = field_types(kind)
     members = {
         name: from_json(types[name], item, f"{path}.{name}", forms) for name, item in value.items()
@@ -118,7 +118,7 @@ def _read(hint: Any, value: Any, path: str, forms: Mapping[Any, Any]) -> Any:
     return kind(**members)
 
 
-def _items(
+def _read_tuple(
     kinds: tuple[Any, ...], values: list[Any], path: str, forms: Mapping[Any, Any]
 ) -> tuple[Any, ...]:
     if kinds[-1] is ...:
@@ -131,13 +131,13 @@ def _items(
     )
 
 
-def _named(values: Mapping[str, Any], name: Any, path: str) -> Any:
+def _member(values: Mapping[str, Any], name: Any, path: str) -> Any:
     if not isinstance(name, str) or name not in values:
         raise MalformedProgram(f"{path}: {name!r:.60}; legal: {', '.join(values)}")
     return values[name]
 
 
-def _words(hint: Any) -> str:
+def _legal_text(hint: Any) -> str:
     """A type in words."""
     kind = get_origin(hint) or hint
     if kind in _WORDS:
