@@ -88,8 +88,7 @@ def _depth_as_channels(
         )
         for start in starts
     ]
-    joined = graph.concatenate(slices, 2) if taps > 1 else slices[0]
-    return graph.reshape(joined, (batch * windows, channels * taps, *sizes))
+    return graph.reshape(graph.concatenate(slices, 2), (batch * windows, channels * taps, *sizes))
 
 
 VOLUME = Pattern(
