@@ -142,7 +142,7 @@ class Scatter(Operation, kind=Kind.KERNEL):
     the last of several updates stays. An update that is partly outside is dropped. The other
     attributes are those of `Gather`, with updates in the place of slices.
 
-    Kernels add 128 updates at once by a product with ones and zeros, so an infinity or NaN among
+    Kernels add many updates at once by a product with ones and zeros, so an infinity or NaN among
     them makes NaN of the others in its column.
     """
 

@@ -14,6 +14,7 @@ from trnsim.graph.ops.lookup import Gather, Scatter
 from trnsim.graph.ops.reductions import neutral
 from trnsim.graph.types import BOOL, INTEGERS, Shape
 from trnsim.lower.kernels import integers, tiles
+from trnsim.lower.kernels.row_sums import RowSums, are_products_faster
 from trnsim.lower.kernels.tiles import BANK, P, Tensor, new, transposed
 from trnsim.lower.rules import kernel
 from trnsim.nki import isa as nisa
@@ -96,7 +97,8 @@ def scatter(
     """A table [V, *D], of zeros or a given one, with updates added to or assigned to its rows.
 
     Within 128 updates those of one row are combined first, by the matrix that marks which indices
-    are equal; then all of them write the same row. Assigned rows are written in order instead.
+    are equal; then all of them write the same row. Assigned rows are written in order instead. Sums
+    of floating-point rows are products (`row_sums`) where these take less time.
     """
     shape, dtype, op = node.result.shape, node.result.dtype, operation.op
     if operation != Scatter.rows(shape, node.values[1].shape, op, operation.type):
@@ -105,6 +107,8 @@ def scatter(
             fix="scatter rows of a reshaped tensor",
         )
     width, count = _row_elements(shape), node.values[1].type.elements
+    if op == "add" and _adds_by_products(node):
+        return RowSums(node, updates, indices, operands).run()
     is_assigned = op == "assign"
     op = _TRUTH_OPERATORS.get(op, op) if dtype == BOOL else op
     table_dtype = tiles.dtype_of(dtype) if is_assigned else _COMBINING_DTYPES.get(dtype, nl.float32)
@@ -130,6 +134,14 @@ def scatter(
     if table_dtype == tiles.dtype_of(dtype):
         return table.reshape(shape)
     return _narrow(table, shape, dtype)
+
+
+def _adds_by_products(node: Node) -> bool:
+    """True if a scatter's updates are added up by products with marks of their rows."""
+    shape, updates = node.result.shape, node.values[0]
+    count, width = node.values[1].type.elements, _row_elements(shape)
+    is_exact = shape[0] <= _MOST_EXACT_ROWS
+    return is_exact and are_products_faster(shape[0], count, width, updates.dtype)
 
 
 def _narrow(table: Tensor, shape: Shape, dtype: str) -> Tensor:
