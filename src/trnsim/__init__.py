@@ -11,8 +11,6 @@
 the first of these names that a program uses (PEP 562).
 """
 
-from importlib import import_module
-
 from trnsim.observers import run_observer_factories
 from trnsim.user_traceback import install as show_users_frames
 from trnsim.version import VERSION
@@ -54,7 +52,7 @@ if not TYPE_CHECKING:  # for a checker, what is not listed above does not exist
         """A name of `__all__`, from its subpackage, which is imported now."""
         if name not in _MODULES:
             raise AttributeError(f"module 'trnsim' has no attribute {name!r}")
-        module = import_module(_MODULES[name])
+        module = __import__(_MODULES[name], fromlist=[name])  # `import_module` is slow Python code
         if name == "run":  # its reader is about to run a kernel of their own
             module.OBSERVERS.expect()
         return getattr(module, name)

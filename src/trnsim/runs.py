@@ -265,11 +265,12 @@ def launch(
     )
     for context, capture in zip(team.contexts, captures, strict=False):
         context.capture = capture
-    team.contexts[0].report_progress = _progress(f"{kernel.title} on {chip.name}")
-    on_start(team, kernel.title)
+    title = kernel.title
+    team.contexts[0].report_progress = _progress(f"{title} on {chip.name}")
+    on_start(team, title)
     with seldom_collected():
         outputs = kernel.launch(team, args, kwargs)
-        carried, title = carried_of(loops), kernel.title
+        carried = carried_of(loops)
         certain, doubtful = _races(detector)
         if call is not None and isinstance(call.outcome, Run):
             known = call.outcome

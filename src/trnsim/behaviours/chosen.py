@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Final, NamedTuple
 
@@ -50,8 +50,7 @@ NOT_CHOSEN: Final = VersionChoice(LATEST, "the latest", is_chosen=False)
 _pinned: ContextVar[VersionChoice | None] = ContextVar("trnsim_nki_version", default=None)
 
 
-@contextmanager
-def pinned(version: str | Version | None, asked_by: str) -> Generator[None]:
+def pinned(version: str | Version | None, asked_by: str) -> AbstractContextManager[None]:
     """A context in which kernels follow a version; None changes nothing.
 
     Args:
@@ -62,11 +61,15 @@ def pinned(version: str | Version | None, asked_by: str) -> Generator[None]:
         BadInput: no emulated version has that name.
     """
     if version is None:
-        yield
-        return
+        return nullcontext()
     if not isinstance(version, Version):
         version = version_named(version, asked_by)
-    token = _pinned.set(VersionChoice(version, asked_by, is_chosen=True))
+    return _following(VersionChoice(version, asked_by, is_chosen=True))
+
+
+@contextmanager
+def _following(choice: VersionChoice) -> Generator[None]:
+    token = _pinned.set(choice)
     try:
         yield
     finally:

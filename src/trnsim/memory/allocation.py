@@ -134,7 +134,7 @@ class CoreMemory:
             self._check(shape, dtype, memory)
             size = self._sizes[kind] = _size(*kind)
         if address is not None and memory.is_on_chip:
-            return self._recorded(self._place(shape, dtype, memory, address, name))
+            return self._placed(shape, dtype, memory, address, name)
         nbytes, pitch, layout = size
         if memory is Memory.HBM:
             self.hbm.scratchpad += nbytes
@@ -142,7 +142,9 @@ class CoreMemory:
         line = user_line(above=len(("allocate", "ndarray")))
         storage = Storage(memory, nbytes, pitch, name=name, line=line, data=data)
         storage.allocated_as = dtype, layout.pattern
-        return self._recorded((storage, layout))
+        if self._loop_storages is not None:
+            self._loop_storages.append(storage)
+        return storage, layout
 
     @contextmanager
     def loop(self, label: str) -> Generator[None]:
@@ -167,12 +169,6 @@ class CoreMemory:
             yield
         finally:
             self._loop_storages = outside
-
-    def _recorded(self, allocation: tuple[Storage, TileLayout]) -> tuple[Storage, TileLayout]:
-        """`allocation`, recorded as one of the running loop."""
-        if self._loop_storages is not None:
-            self._loop_storages.append(allocation[0])
-        return allocation
 
     def allocate_shared(
         self, shape: tuple[int, ...], dtype: Dtype, *, name: str = ""
@@ -219,7 +215,7 @@ class CoreMemory:
         storage.allocated_as = dtype, pattern
         return storage, pattern
 
-    def _place(
+    def _placed(
         self,
         shape: tuple[int, ...],
         dtype: Dtype,
@@ -262,6 +258,8 @@ class CoreMemory:
             line=user_line(),
         )
         storage.allocated_as = dtype, pattern
+        if self._loop_storages is not None:
+            self._loop_storages.append(storage)
         return storage, Tile(storage, dtype, pattern).layout
 
     def _root(self, memory: Memory, capacity: int) -> Storage:

@@ -6,7 +6,7 @@ element; a smaller access refines them.
 
 from __future__ import annotations
 
-from math import gcd
+from math import gcd, prod
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,9 @@ class ByteMap:
             self.values = np.repeat(self.values, self._grain_bytes // finer)
             self._grain_bytes = finer
         step = self._grain_bytes
+        if not pattern.shape:  # a single run of bytes
+            first = pattern.offset_bytes // step
+            return self.values[first : first + itemsize // step]
         return np.ndarray(
             (*pattern.shape, itemsize // step),
             self._dtype,
@@ -80,11 +83,11 @@ class ByteMask:
         """Add the bytes of `pattern`."""
         if self.is_full:
             return
-        nbytes = itemsize * pattern.elements
+        nbytes = itemsize * prod(pattern.shape)
         if nbytes == self.nbytes and pattern.is_packed(itemsize):
             self.fill()
             return
-        self._view(pattern, itemsize)[...] = True
+        self._view(pattern, itemsize).fill(True)
         self._added_bytes += nbytes
         if self._added_bytes >= self.nbytes:
             self._recount()

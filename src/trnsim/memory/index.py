@@ -79,7 +79,7 @@ class VectorIndex:
 
     def rows(self, count: int) -> Indices:
         """The first `count` indices; `source` is read column by column."""
-        return self.source.array.astype(np.int64).T.reshape(-1)[:count]
+        return self.source.array.ravel("F")[:count].astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from trnsim.dtypes import BFLOAT16, FLOAT32, Array, Dtype, Float32Array, round_t
 from trnsim.errors import IllegalInstruction, InternalError, UninitializedRead
 from trnsim.memory.access import AccessPattern
 from trnsim.memory.box import Box
-from trnsim.memory.bytemask import ByteMask
 from trnsim.memory.index import Index, ScalarIndex, SnakeIndex, VectorIndex, legal
 from trnsim.memory.layout import TileLayout, layout_of
 from trnsim.memory.storage import Memory, Storage
@@ -81,7 +80,7 @@ class Tile:
             data = self.storage.data
             if data is None:
                 raise InternalError("values were asked of a shape-only run")
-            pattern = self.footprint
+            pattern = self.pattern if self.index is None else self.footprint
             try:
                 self._array = np.ndarray(
                     pattern.shape,
@@ -178,24 +177,19 @@ class Tile:
 
     def mark_written(self) -> None:
         """Record that every element has been written, and which storage wrote there last."""
-        storage = self.storage
+        storage, layout = self.storage, self.layout
         if storage.is_placed:
-            storage.note_write(self.layout.box)
-        self._add_to(storage.written)
-        if storage.changed is not None:
-            self._add_to(storage.changed)
-
-    def _add_to(self, mask: ByteMask) -> None:
-        """Add the tile's bytes to `mask`; with an index whose values are unknown, no bytes."""
-        layout = self.layout
-        if self.index is not None:
-            if self.storage.data is not None:
-                places = self._places(self.legal_rows())
-                mask.mark(self.footprint, self.dtype.itemsize, places)
-        elif layout.is_whole:
-            mask.fill()
-        else:
-            mask.add(*layout.runs)
+            storage.note_write(layout.box)
+        changed = storage.changed
+        for mask in (storage.written,) if changed is None else (storage.written, changed):
+            if self.index is not None:
+                if storage.data is not None:  # without values, an index adds no bytes
+                    places = self._places(self.legal_rows())
+                    mask.mark(self.footprint, self.dtype.itemsize, places)
+            elif layout.is_whole:
+                mask.fill()
+            else:
+                mask.add(*layout.runs)
 
     def note_psum_write(self, *, by_matmul: bool, places: Any = None) -> None:
         """Record a write to PSUM, by a matmul or by another instruction.

@@ -94,6 +94,8 @@ class Boundary:
 
     def enter(self, name: str, value: Any) -> Any:
         """`value` with a tensor in the place of each array, also inside containers."""
+        if value.__class__ is np.ndarray:  # the usual case
+            return self._adopt(name, value, value)
         if isinstance(value, tuple | list):
             refuse_list(name, value, self._context.core.nki)
             entered = [self.enter(f"{name}[{i}]", item) for i, item in enumerate(value)]
@@ -238,8 +240,7 @@ class Boundary:
                 fix=cast if array.dtype.kind in "fiubc" else "give an array of numbers",
                 source=error.source,
             ) from None
-        place = _memory_key(value, array)
-        duplicate = self._copies.get(place)
+        duplicate = self._copies.get(_memory_key(value, array)) if self._copies else None
         if duplicate is not None:  # another argument with the same elements
             dense = duplicate.dense
         elif array.dtype != dtype.dtype:
@@ -250,10 +251,11 @@ class Boundary:
         storage, pattern = self._context.memory.adopt(dense, name, dtype)
         self.entered.append(NkiTensor(storage, dtype, pattern, MemoryRegion.shared_hbm))
         self._arrays.append(value)
-        argument = value if _is_on_device(value) else array
+        argument = value if value is not array and _is_on_device(value) else array
         can_change = array.flags.writeable and self._context.has_values
         if duplicate is None and can_change and dense is not argument:
-            duplicate = self._copies[place] = _Copy(name, argument, dense, ByteMask(storage.nbytes))
+            duplicate = _Copy(name, argument, dense, ByteMask(storage.nbytes))
+            self._copies[_memory_key(value, array)] = duplicate
         storage.changed = duplicate.changed if duplicate is not None else None
         return self.entered[-1]
 

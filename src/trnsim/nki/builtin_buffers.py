@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dis import get_instructions
 from functools import lru_cache
 from types import CodeType
@@ -54,10 +54,9 @@ def _global_buffers(code: CodeType) -> tuple[str, ...]:
     return tuple(name for name in loads if name in _BUFFERS)
 
 
-@contextmanager
 def builtin_buffers(
     function: Callable[..., Any], line: SourceLine | None, version: Version
-) -> Generator[None]:
+) -> AbstractContextManager[None]:
     """Context in which `sbuf`, `psum` and `hbm` are builtins of Python, if `version` has them.
 
     Args:
@@ -73,8 +72,12 @@ def builtin_buffers(
         for name in () if code is None else _global_buffers(code):
             if name not in known:
                 BUILTIN_BUFFERS.require(version, f"{name}.view()", line)
-        yield
-        return
+        return nullcontext()
+    return _as_builtins()
+
+
+@contextmanager
+def _as_builtins() -> Generator[None]:
     before = {name: getattr(builtins, name) for name in _BUFFERS if hasattr(builtins, name)}
     for name, buffer in _BUFFERS.items():
         setattr(builtins, name, buffer)

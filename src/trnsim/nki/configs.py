@@ -171,7 +171,7 @@ def launched(title: str, configs: Configs, line: SourceLine | None) -> Generator
     Raises:
         IllegalInstruction: for a configuration under a version of NKI that has none.
     """
-    for key, value in configs._asdict().items():
+    for key, value in zip(configs._fields, configs, strict=True):
         if value is not None and not follows(CONFIGS[key]):
             refusal = CONFIGS[key].refusal(running_version(), f"nki.jit({key}=...)")
             refusal.line = line

@@ -23,7 +23,7 @@ from trnsim.behaviours.chosen import VersionChoice, asked_version
 from trnsim.behaviours.table import TABLE
 from trnsim.errors import BadInput
 from trnsim.nki.forms import Use, uses_of
-from trnsim.program import current_core, has_current_core
+from trnsim.program import has_current_core, running_core
 
 MARKER: Final = re.compile(r"^[ \t]*#[ \t]*nki[ \t]*:[ \t]*(\S+)[ \t\r]*$", re.MULTILINE)
 ROW_OF_FORM: Final = {row.form: row for row in TABLE.values() if row.form}
@@ -105,8 +105,9 @@ def follows(behaviour: Behaviour) -> bool:
 
 def running_version() -> Version:
     """The version of the running kernel; outside kernels the chosen one, else the latest."""
-    if has_current_core():
-        return current_core().core.nki
+    core = running_core()
+    if core is not None:
+        return core.core.nki
     choice = asked_version()
     return LATEST if choice is None else choice.version
 

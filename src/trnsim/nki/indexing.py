@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, NoReturn, Protocol
 
 from trnsim.behaviours.language import DYNAMIC_VARIABLE_IS_REGISTER
 from trnsim.behaviours.tensors import RANGE_INDEXES
-from trnsim.dtypes import BOOL, INT32, INT64
+from trnsim.dtypes import BOOL, BY_NAME, INT32, INT64
 from trnsim.enumerations import Enumeration
 from trnsim.errors import IllegalInstruction, NotModelled
 from trnsim.isa import Scalar, VirtualRegister
@@ -30,21 +30,12 @@ class MemoryRegion(Enumeration, public="nl.MemoryRegion"):
     private_hbm = "private_hbm"
     shared_hbm = "shared_hbm"
 
-    # Every tensor looks its region up, and Enum's own hash is slow Python code.
+    # Members are keys of dictionaries, and Enum's own hash is slow Python code.
     __hash__ = object.__hash__
 
-    @property
-    def memory(self) -> Memory:
-        """The physical memory of the region."""
-        return _MEMORIES[self]
-
-
-_MEMORIES = {
-    MemoryRegion.sbuf: Memory.SBUF,
-    MemoryRegion.psum: Memory.PSUM,
-    MemoryRegion.private_hbm: Memory.HBM,
-    MemoryRegion.shared_hbm: Memory.HBM,
-}
+    def __init__(self, label: str) -> None:
+        """The region with its label; `memory` is its physical memory."""
+        self.memory = Memory(label.rpartition("_")[2].upper())
 
 
 @documented_class("nl.ds")
@@ -258,7 +249,8 @@ def dynamic_index(
             fix="name one of them",
             source=f"{SOURCE}.ap",
         )
-    dim = pattern.axis(dim)
+    if dim:
+        dim = pattern.axis(dim)
     step, limit = pattern.strides_bytes[dim], pattern.shape[dim]
     if vector is not None:
         if dim:
@@ -347,13 +339,13 @@ def limit_index(
     return replace(index, limit=fitting) if 1 <= fitting < index.limit else index
 
 
-_NO_OFFSETS: Final = frozenset({INT64, BOOL})
+_OFFSET_DTYPES: Final = frozenset(d for d in BY_NAME.values() if d.is_integer) - {INT64, BOOL}
 
 
 def _offsets(label: str, index: Tile) -> Tile:
     """`index`, checked to be a tensor of integers."""
     offsets = check_tensor(label, index, f"{SOURCE}.ap")
-    if not offsets.dtype.is_integer or offsets.dtype in _NO_OFFSETS:
+    if offsets.dtype not in _OFFSET_DTYPES:
         raise IllegalInstruction(
             f"{label} is {offsets}; legal: a tensor of integers of up to 32 bits",
             fix="copy it to an int32 or uint32 tile with nisa.tensor_copy",

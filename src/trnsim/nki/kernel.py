@@ -92,6 +92,7 @@ class Kernel:
         self._function = function
         self._grids: dict[int, Kernel] = {}
         self._parts: tuple[object, ...] | None = None
+        self._names: tuple[str, ...] | None = None
         self._kept_signature = inspect.Signature()
         self.records = Records()
         functools.update_wrapper(self, function)
@@ -223,7 +224,10 @@ class Kernel:
         refuse_lists_of_defaults(bound.signature, bound.arguments, version, line)
         for name, value in bound.arguments.items():
             bound.arguments[name] = boundary.enter(name, value)
-        function = functools.partial(self._function, *bound.args, **bound.kwargs)
+        if self._names is None:
+            function = functools.partial(self._function, *bound.args, **bound.kwargs)
+        else:
+            function = functools.partial(self._function, **bound.arguments)
         inputs = [tensor.storage for tensor in boundary.entered]
         absent: list[set[str]] = []
         try:
@@ -275,6 +279,8 @@ class Kernel:
             BadInput: if they do not fit the signature.
         """
         signature = self._signature()
+        if self._names is not None and len(args) == len(self._names) and not kwargs:
+            return inspect.BoundArguments(signature, dict(zip(self._names, args, strict=True)))
         try:
             return signature.bind(*args, **kwargs)
         except TypeError as error:
@@ -285,13 +291,20 @@ class Kernel:
             ) from error
 
     def _signature(self) -> inspect.Signature:
-        """The function's signature, cached while a plain function's code and defaults stay."""
+        """The function's signature, cached while a plain function's code and defaults stay.
+
+        `_names` are then its parameters, if each can be passed by its name and by its place.
+        """
         function = self._function
         if type(function) is not FunctionType or vars(function) or function.__kwdefaults__:
+            self._names = None
             return inspect.signature(function)
         parts = function.__code__, function.__defaults__
         if self._parts is None or any(map(is_not, parts, self._parts)):
             self._parts, self._kept_signature = parts, inspect.signature(function)
+            parameters = self._kept_signature.parameters
+            is_usual = all(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters.values())
+            self._names = tuple(parameters) if is_usual else None
         return self._kept_signature
 
     def _call(

@@ -57,7 +57,7 @@ def check_language(
     if version.follows(IS_OF_NONE):
         for place in identities_of(function):
             _refuse(IS_OF_NONE, version, "`is` with another operand than None", place)
-    if any(module in sys.modules for module in _OLD_MODULES):
+    if not sys.modules.keys().isdisjoint(_OLD_MODULES):
         _check_namespace(function, version)
 
 

@@ -245,8 +245,9 @@ class NkiTensor(TensorViews):
         Source: nki-aps.rst, Semantics of the Access Pattern, property 1.
         """
         new = self.dtype if dtype is None else reinterpreted_dtype(self.dtype, dtype)
+        storage, itemsize, on_chip = self.storage, new.itemsize, self._on_chip
         index = dynamic_index(
-            self.pattern, scalar_offset, vector_offset, indirect_dim, is_on_chip=self._on_chip
+            self.pattern, scalar_offset, vector_offset, indirect_dim, is_on_chip=on_chip
         )
         if self.index is not None:
             self._guard_second(index)
@@ -254,21 +255,17 @@ class NkiTensor(TensorViews):
             self._guard_rows(0, "ap")
             index = self.index
         counts, (first, *rest) = _counts_and_strides(pattern)
-        start = 0
+        first_bytes, start_bytes = first * itemsize, self.pattern.offset_bytes
+        if on_chip:
+            first_bytes = self._partition_step(first_bytes, itemsize, counts)
+        if start_bytes != storage.origin_bytes and not follows(AP_OFFSET_ADDS):
+            start_bytes = storage.origin_bytes
         if offset is not None:
             (start,) = integers("ap", offset, source=f"{SOURCE}.ap")
-        storage, first_bytes = self.storage, first * new.itemsize
-        if self._on_chip:
-            first_bytes = self._partition_step(first_bytes, new.itemsize, counts)
-        place = storage.placed_bytes
-        adds = follows(AP_OFFSET_ADDS)
-        origin_bytes = self.pattern.offset_bytes if adds else storage.origin_bytes
-        access = AccessPattern(
-            counts,
-            (place(first_bytes), *(stride * new.itemsize for stride in rest)),
-            origin_bytes + place(start * new.itemsize),
-        )
-        bounded = limit_index(index, access, new.itemsize, storage.nbytes)
+            start_bytes += storage.placed_bytes(start * itemsize)
+        strides = storage.placed_bytes(first_bytes), *map(itemsize.__mul__, rest)
+        access = AccessPattern(counts, strides, start_bytes)
+        bounded = limit_index(index, access, itemsize, storage.nbytes)
         return NkiTensor(storage, new, access, self.buffer, bounded)
 
     def _partition_step(self, given_bytes: int, itemsize: int, counts: tuple[int, ...]) -> int:

@@ -98,7 +98,12 @@ class TensorViews(Valueless):
         buffer: MemoryRegion,
         index: Index | None = None,
     ) -> None:
-        super().__init__(storage, dtype, pattern, index)
+        # The lines of `Tile`: tensors are made for most operands, and a call takes as long again.
+        self.storage = storage
+        self.dtype = dtype
+        self.pattern = pattern
+        self.index = index
+        self._array = None
         self.buffer = buffer
 
     @classmethod

@@ -2,7 +2,7 @@
 
 from trnsim.program.capture import Capture
 from trnsim.program.context import CoreContext
-from trnsim.program.current import current_core, has_current_core, issuing_to
+from trnsim.program.current import current_core, has_current_core, issuing_to, running_core
 from trnsim.program.executable import Executable
 from trnsim.program.joint import JointCall
 from trnsim.program.liveness import Peak, capacity_errors, fitted, peak
@@ -29,4 +29,5 @@ __all__ = [
     "has_current_core",
     "issuing_to",
     "peak",
+    "running_core",
 ]

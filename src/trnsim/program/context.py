@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
@@ -20,6 +21,7 @@ from trnsim.isa import Engine, Instruction
 from trnsim.isa.language.machine import CoreLink, Machine, RankLink
 from trnsim.isa.language.overlap import refuse_overlap
 from trnsim.memory import CoreMemory, ScalarIndex, SharedTensors, Storage, Tile
+from trnsim.memory.storage import next_serial
 from trnsim.program.capture import Capture, refuse
 from trnsim.program.dependencies import DependencyTable
 from trnsim.program.edges import Nesting, Ordering, Turns
@@ -79,7 +81,6 @@ class CoreContext:
     """One emulated NeuronCore while it runs a kernel.
 
     Attributes:
-        program: the instructions issued so far.
         has_values: False in shape-only mode.
         peer: its view of the other cores of a logical core, or None on one core.
         loops: observer of its loops, or None.
@@ -120,8 +121,7 @@ class CoreContext:
         self.ordering = Ordering()
         self.nesting = Nesting()
         self.labels: dict[str, list[tuple[int, Turns]]] = {}
-        self.program = Program(core, ordering=self.ordering)
-        self._first_serial = self.program.first_serial
+        self._first_serial = next_serial()
         self._machine = Machine(core, peer.link if peer else None, ranks)
         self._dependencies = DependencyTable()
         self.last = -1
@@ -132,6 +132,11 @@ class CoreContext:
         self._together: AgreeingCores | None = None
         self._has_left = False
         self._recorder: Recorder | None = None
+
+    @cached_property
+    def program(self) -> Program:
+        """The instructions issued so far; a run that follows a record makes none."""
+        return Program(self.core, first_serial=self._first_serial, ordering=self.ordering)
 
     def follow(
         self, record: KernelRecord, inputs: Sequence[Storage], together: AgreeingCores | None = None
@@ -433,7 +438,7 @@ class CoreContext:
         if follower is None:
             raise InternalError("a run left a record that it did not follow")
         self._together, self._has_left = None, True
-        self.program = Program(self.core, first_serial=self._first_serial, ordering=self.ordering)
+        del self.program
         self._signatures = {}
         self._last_on.clear()
         before: list[list[int]] = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from trnsim.program.context import CoreContext
 
 _current: ContextVar[CoreContext | None] = ContextVar("trnsim_core", default=None)
+running_core: Final = _current.get
+"""The context in which the running kernel issues, or None: a function that takes no frame."""
 
 
 def current_core() -> CoreContext:

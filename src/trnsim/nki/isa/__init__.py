@@ -47,7 +47,7 @@ from trnsim.nki.scalars import NkiScalar as NkiScalar
 from trnsim.nki.scalars import scalar_load, scalar_store
 from trnsim.nki.settling import settle
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
-from trnsim.program import current_core
+from trnsim.program import current_core, running_core
 from trnsim.user_warnings import warn
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ def _issue_function(instruction: type[Instruction]) -> Callable[..., Any]:
             instance = instruction(*args, **kwargs)
         except TypeError:
             raise _illegal_operands(instruction, signature, len(args), sorted(kwargs)) from None
-        core = current_core()
+        core = running_core() or current_core()
         if lenient is not None:
             instance = lenient(instance)
         if core.nesting.turns:

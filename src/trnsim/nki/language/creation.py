@@ -24,7 +24,7 @@ from trnsim.nki.sentinels import with_sentinels
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
 from trnsim.nki.tiles import check_number, issue, new_tile
 from trnsim.nki.torch_tensors import array_of, is_torch_tensor
-from trnsim.program import current_core
+from trnsim.program import current_core, running_core
 
 sbuf = MemoryRegion.sbuf
 psum = MemoryRegion.psum
@@ -102,11 +102,12 @@ def ndarray(
         NotModelled: an address in HBM (a single integer).
         OutOfMemory: a tensor larger than its memory.
     """
-    memory_region = region(buffer)
+    memory_region = buffer if buffer.__class__ is MemoryRegion else region(buffer)
     kind = stored_dtype(dtype)
     shape = check_partition_axis(shape)
-    name = label_of("nl.ndarray", name, "nki.language.ndarray, name")
-    memory = current_core().memory
+    if name.__class__ is not str:
+        name = label_of("nl.ndarray", name, "nki.language.ndarray, name")
+    memory = (running_core() or current_core()).memory
     place = None if address is None else _place(address, memory_region)
     if place is not None and is_widening():
         place = None  # wider elements would overlap; AWS's simulator places nothing
