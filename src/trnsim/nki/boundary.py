@@ -152,6 +152,8 @@ class Boundary:
             IllegalInstruction: for a tensor that is not in shared HBM, that reaches beyond its
             storage, or that has elements never written, unless it runs as on AWS's simulator.
         """
+        if isinstance(result, NkiTensor):
+            return self._leave_tensor(result)
         if isinstance(result, tuple | list):
             return like(result, [self.leave(item) for item in result])
         if isinstance(result, dict):
@@ -168,8 +170,10 @@ class Boundary:
                 "store it with nisa.scalar_store in a tensor, and return that in nl.shared_hbm",
                 self._kernel_line,
             )
-        if not isinstance(result, NkiTensor):
-            return result
+        return result
+
+    def _leave_tensor(self, result: NkiTensor) -> Any:
+        """The array of an output."""
         line = self._check_place(result)
         if not self._context.has_values:
             return None

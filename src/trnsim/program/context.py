@@ -86,8 +86,6 @@ class CoreContext:
         loops: observer of its loops, or None.
         capture: keeps its instructions so that they can be executed again, or None.
         report_progress: called at intervals with the number of instructions so far, or None.
-        left_in_psum: SBUF tensors without values yet, and the PSUM tiles that substitute for them
-            (`nki.settling`).
         may_be_in_psum: False as long as `left_in_psum` had no entry.
         last: the index of the instruction that was issued last.
         ordering: the order that the kernel asks for beside that of its data.
@@ -116,7 +114,6 @@ class CoreContext:
         self.capture: Capture | None = None
         self.report_progress: Callable[[int], None] | None = None
         self.unwritten_shared: list[UninitializedRead] = []
-        self.left_in_psum: WeakKeyDictionary[Storage, Tile] = WeakKeyDictionary()
         self.may_be_in_psum = False
         self.ordering = Ordering()
         self.nesting = Nesting()
@@ -137,6 +134,11 @@ class CoreContext:
     def program(self) -> Program:
         """The instructions issued so far; a run that follows a record makes none."""
         return Program(self.core, first_serial=self._first_serial, ordering=self.ordering)
+
+    @cached_property
+    def left_in_psum(self) -> WeakKeyDictionary[Storage, Tile]:
+        """SBUF tensors without values yet, and the PSUM tiles in their place (`nki.settling`)."""
+        return WeakKeyDictionary()
 
     def follow(
         self, record: KernelRecord, inputs: Sequence[Storage], together: AgreeingCores | None = None

@@ -215,7 +215,7 @@ class Executable:
 
     def _are_exclusive(self, inputs: Sequence[Array]) -> bool:
         """True if no input that instructions write shares bytes with another."""
-        return not any(
+        return not any(self.writes_inputs) or not any(
             is_written and number != other and np.may_share_memory(array, inputs[other])
             for number, (array, is_written) in enumerate(
                 zip(inputs, self.writes_inputs, strict=True)

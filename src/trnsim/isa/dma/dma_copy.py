@@ -17,6 +17,7 @@ from trnsim.isa.language.machine import BatchPlan, Machine, Plan
 from trnsim.isa.language.modes import DgeMode, Engine, OobMode
 from trnsim.isa.language.support import check_support
 from trnsim.memory import Tile, VectorIndex
+from trnsim.memory.index import Indices
 
 _PRIORITIES = range(4)
 _DGE_ENGINES = (Engine.sync, Engine.scalar)
@@ -202,13 +203,17 @@ def _gather(copy: DmaCopy, machine: Machine) -> None:
         copy.execute(machine)
         return
     rows = index.rows(src.shape[0])
-    # As an unsigned number a negative index is the largest. `argmax` of numpy is four times as fast
-    # as `max` on few rows.
-    unsigned = rows.view(np.uint64)
-    if unsigned.item(unsigned.argmax()) >= index.limit:
+    if _is_outside(rows, index.limit):
         copy.execute(machine)  # which refuses it
         return
     src.array.take(rows, axis=0, out=dst.array, mode="clip")
+
+
+def _is_outside(rows: Indices, limit: int) -> bool:
+    """True if an index is negative or not below `limit`."""
+    unsigned = rows.view(np.uint64)  # a negative index is the largest
+    highest: int = unsigned.item(unsigned.argmax())  # on few rows faster than `max`
+    return highest >= limit
 
 
 def _gather_many(copy: DmaCopy, machine: Machine) -> None:
@@ -221,7 +226,7 @@ def _gather_many(copy: DmaCopy, machine: Machine) -> None:
     src, dst, index = copy.src, copy.dst, copy.src.index
     assert isinstance(index, VectorIndex)  # noqa: S101  ensured by `batch_plan`
     rows = index.source.array[..., 0].astype(np.int64)
-    if np.maximum.reduce(rows.view(np.uint64), axis=None) >= index.limit:
+    if _is_outside(rows, index.limit):
         copy.refuse("an index is out of bounds", "keep the indices within the tensor")
     src.array.take(rows, axis=0, out=dst.array, mode="clip")
 
