@@ -6,7 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trnsim.arch import NEURONCORE_V2, has_dtype
-from trnsim.dtypes import ALL, BFLOAT16, FLOAT8_E4M3, FLOAT8_E4M3FN, FLOAT32, INT32, UINT8
+from trnsim.dtypes import (
+    ALL,
+    BFLOAT16,
+    FLOAT8_E4M3,
+    FLOAT8_E4M3FN,
+    FLOAT8_E5M2,
+    FLOAT32,
+    INT32,
+    UINT8,
+)
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import Dims, Engine, NcTranspose
 from trnsim.memory import Memory, Tile
@@ -23,7 +32,11 @@ def test_a_transpose_moves_bits_on_either_engine(bench, random, dtype, shape):
     data = work.tile(np.abs(random(shape)) * 9, dtype)
     flat = data.array.reshape(shape[0], -1)
     for memory in (SBUF, PSUM):
-        instruction = NcTranspose(work.empty(flat.T.shape, dtype, memory), data)
+        is_spaced = memory is PSUM and dtype.is_float and dtype.itemsize == 1
+        step = 2 if is_spaced and work.core.generation > 2 else 1
+        room = work.empty((flat.shape[1], flat.shape[0] * step), dtype, memory)
+        dst = Tile(room.storage, dtype, room.pattern.slice(1, 0, flat.shape[0] * step, step))
+        instruction = NcTranspose(dst, data)
         assert instruction.chosen_engine(work.core) is (
             Engine.tensor if memory is PSUM else Engine.vector
         )
@@ -128,6 +141,19 @@ def test_spaced_fp8_gets_zeros_above_on_the_tensor_engine_from_v3_on(bench, rand
     np.testing.assert_array_equal(dst.load(), data.load().T)
     above = 0 if core.generation > 2 else 255
     assert (room.array[:, 1::2] == above).all()
+
+
+@pytest.mark.parametrize("dtype", [FLOAT8_E4M3, FLOAT8_E5M2])
+def test_fp8_side_by_side_is_refused_on_the_tensor_engine_from_v3_on(bench, random, core, dtype):
+    work = bench(core)
+    data, dst = work.tile(random((6, 4)), dtype), work.empty((4, 6), dtype, PSUM)
+    NcTranspose(dst, data, Engine.vector).verify(core)
+    if core.generation == 2:
+        NcTranspose(dst, data).verify(core)
+        return
+    with pytest.raises(IllegalInstruction, match="lie one byte apart; legal on") as caught:
+        NcTranspose(dst, data).verify(core)
+    assert "dst[:, ::2]" in caught.value.fix
 
 
 def test_an_engine_that_is_named_is_used(bench, core_v3):

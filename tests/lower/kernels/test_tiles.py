@@ -3,6 +3,7 @@ import pytest
 
 import trnsim
 from trnsim.lower.kernels import tiles
+from trnsim.nki import language as nl
 from trnsim.nki.kernel import jit
 
 
@@ -20,6 +21,25 @@ def test_a_tile_is_transposed_and_stored(random, shape):
 
     x = random(shape)
     np.testing.assert_array_equal(trnsim.run(flip, x).outputs, x.T)
+
+
+@pytest.mark.parametrize("chip", ["trn1", "trn2", "trn3"])
+@pytest.mark.parametrize("dtype", ["float8_e4m3", "float8_e5m2", "bfloat16", "uint8"])
+def test_fp8_lies_two_bytes_apart_in_psum_from_v3_on(random, chip, dtype):
+    @jit
+    def flip(x):
+        kind = getattr(nl, dtype)
+        room = tiles.new((9, 2, 70), kind, nl.psum)
+        is_wide = dtype.startswith("float8") and chip != "trn1"
+        assert room.strides[-1] == (2 if is_wide else 1)
+        assert tiles.psum_bytes(kind) == room.strides[-1] * kind.itemsize
+        assert tiles.new((9, 70), kind).strides == (70, 1)
+        out = tiles.output((9, 70), "float32")
+        tiles.store(out, tiles.transposed(tiles.load(x, kind)))
+        return out
+
+    x = np.round(np.abs(random((70, 9)))).clip(0, 4)
+    np.testing.assert_array_equal(trnsim.run(flip, x, target=chip).outputs, x.T)
 
 
 @pytest.mark.parametrize("length", [0, 1, 127, 128, 129, 256, 5 * 128 + 7, 100_000])

@@ -43,6 +43,19 @@ def test_transpose_goes_to_psum(computed, random, shape):
     np.testing.assert_array_equal(computed(nl.transpose, x), x.reshape(shape[0], -1).T)
 
 
+@pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
+def test_fp8_is_transposed_two_bytes_apart(random, target):
+    @jit
+    def kernel(x):
+        turned = nl.transpose(nl.load(x, dtype=nl.float8_e4m3))
+        out = nl.ndarray(turned.shape, nl.float32, buffer=nl.shared_hbm)
+        nl.store(out, nl.copy(turned, dtype=nl.float32))
+        return out
+
+    x = np.round(random((16, 8)) * 4)
+    np.testing.assert_array_equal(trnsim.run(kernel, x, target=target).outputs, x.T)
+
+
 def test_one_dimension_has_no_transpose(random):
     @jit
     def kernel(x):

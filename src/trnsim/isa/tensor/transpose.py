@@ -53,7 +53,8 @@ class NcTranspose(Instruction, engines=(Engine.tensor, Engine.vector)):
     def check(self, core: NeuronCore, n: Dims) -> None:
         """`data` and dst have one dtype.
 
-        - The Tensor Engine takes up to [128, 128], from SBUF to PSUM, before v4 within one bank.
+        - The Tensor Engine takes up to [128, 128], from SBUF to PSUM, before v4 within one bank;
+          from v3 on elements of FP8 in dst are two bytes apart.
         - The Vector Engine takes up to [32, 32], in SBUF and PSUM.
         """
         if self.dst.dtype != self.data.dtype:
@@ -80,6 +81,22 @@ class NcTranspose(Instruction, engines=(Engine.tensor, Engine.vector)):
             )
         if engine is Engine.tensor:
             check_bank(self, core, self.dst)
+            self._check_spacing(core)
+
+    def _check_spacing(self, core: NeuronCore) -> None:
+        """Refuse FP8 elements of dst side by side, where the Tensor Engine writes 16 bits each."""
+        dtype = self.data.dtype
+        if not core.features.bit_transpose or dtype.itemsize > 1 or not dtype.is_float:
+            return
+        if not _is_spaced(self.dst):
+            self.refuse(
+                f"`dst` is {self.dst}, whose elements lie one byte apart; legal on {core.name}: "
+                f"{dtype} with elements two bytes apart, as each arrives as 16 bits with a zero "
+                "upper byte",
+                "allocate dst with twice the elements, and pass every other one: dst[:, ::2]; or "
+                "cast data to nl.bfloat16 first",
+                "trainium2_arch.rst, Built-in Transpose Support, note",
+            )
 
     def execute(self, machine: Machine) -> None:
         """Bit for bit, except on the Tensor Engine of v2, which multiplies."""

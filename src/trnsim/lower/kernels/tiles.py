@@ -8,6 +8,7 @@ from typing import Any, Final
 from trnsim.graph.types import BOOL
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
+from trnsim.program import current_core
 
 Tensor = Any
 """A tensor of a kernel: a tile on chip, or a tensor in HBM."""
@@ -19,8 +20,26 @@ BANK: Final = 512
 
 
 def new(shape: Sequence[int], dtype: Any = nl.float32, buffer: Any = nl.sbuf) -> Tensor:
-    """A new tile, which nothing has written."""
+    """A new tile, which nothing has written; in PSUM, FP8 elements lie `psum_bytes` apart."""
+    if buffer is nl.psum and (step := psum_bytes(dtype) // dtype.itemsize) > 1:
+        *outer, columns = shape
+        return nl.ndarray((*outer, columns * step), dtype=dtype, buffer=buffer)[..., ::step]
     return nl.ndarray(tuple(shape), dtype=dtype, buffer=buffer)
+
+
+def psum_bytes(dtype: Any) -> int:
+    """Bytes between neighbouring elements of a tile in PSUM.
+
+    From NeuronCore-v3 on a transpose writes FP8 as 16 bits (trainium2_arch.rst, Built-in Transpose
+    Support).
+    """
+    bytes_in_sbuf: int = dtype.itemsize
+    is_wide = current_core().core.features.bit_transpose and "float" in dtype.name
+    return max(bytes_in_sbuf, _WIDE_BYTES) if is_wide else bytes_in_sbuf
+
+
+_WIDE_BYTES: Final = 2
+"""Bytes to which a transpose widens FP8."""
 
 
 def output(shape: Sequence[int], dtype: str) -> Tensor:

@@ -14,6 +14,7 @@ from trnsim.nki.arguments import boolean, check_tensor, documented, lengths
 from trnsim.nki.notices import refuse_or_warn
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
 from trnsim.nki.tiles import as_tile, cast, issue, new_tile, spread
+from trnsim.program import current_core
 
 _MATRIX_RANK = 2
 _KNOWN_ISSUES = "release notes of NKI 0.4, Known issues, NKI Language"
@@ -52,11 +53,18 @@ def load_transpose2d(src: NkiTensor, dtype: Any = None) -> NkiTensor:
 
 @documented
 def transpose(x: NkiTensor, dtype: Any = None) -> NkiTensor:
-    """A new PSUM tile with the partition and the free axis of `x` swapped by the Tensor Engine."""
+    """A new PSUM tile with the partition and the free axis of `x` swapped by the Tensor Engine.
+
+    Elements of FP8 are two bytes apart from NeuronCore-v3 on, which writes them as 16 bits.
+    """
     tile = _as_matrix("nl.transpose", as_tile("nl.transpose", x))
     if dtype is not None:
         tile = cast(tile, dtype)
-    swapped = new_tile(tile.shape[::-1], tile.dtype, MemoryRegion.psum)
+    partitions, columns = tile.shape[::-1]
+    is_wide = current_core().core.features.bit_transpose
+    step = 2 if is_wide and tile.dtype.is_float and tile.dtype.itemsize == 1 else 1
+    room = new_tile((partitions, columns * step), tile.dtype, MemoryRegion.psum)
+    swapped = room[:, ::step]
     issue("nc_transpose", swapped, tile)
     return swapped
 

@@ -121,7 +121,7 @@ class KernelPanels:
     def _transpose(self, data: Tensor, target: Tensor) -> None:
         """Transpose rows of kernels ``[count, channels * taps]`` into [channels, taps * count]."""
         taps, (count, _), (channels, _) = self._taps, data.shape, target.shape
-        together = max(_BANK_BYTES // (count * data.dtype.itemsize), 1)
+        together = max(_BANK_BYTES // (count * tiles.psum_bytes(data.dtype)), 1)
         for first, number in tiles.pieces(taps, together):
             flipped = new((channels, number, count), data.dtype, nl.psum)
             for tap in range(number):

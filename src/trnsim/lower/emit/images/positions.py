@@ -126,7 +126,7 @@ class Positions:
         at, rows = channels
         taps = prod(self.taps.kernel)
         width = rows * taps
-        together = max(BANK_BYTES // tile.dtype.itemsize // width, 1)
+        together = max(BANK_BYTES // tiles.psum_bytes(tile.dtype) // width, 1)
         for first, count in _alike(blocks, together):
             positions = blocks[first].count
             flipped = new((positions, count, width), tile.dtype, nl.psum)
@@ -151,7 +151,7 @@ class Positions:
         (high, wide), taps = self.taps.kernel, self.taps
         columns = tile[:, at * high * wide : (at + rows) * high * wide]
         width = rows * len(taps.copies)
-        most = max(BANK_BYTES // tile.dtype.itemsize // width, 1)
+        most = max(BANK_BYTES // tiles.psum_bytes(tile.dtype) // width, 1)
         for first, count in tiles.pieces(len(taps.boxes), most):
             flipped = new((block.count, count, width), tile.dtype, nl.psum)
             firsts = taps.boxes[first : first + count]

@@ -178,7 +178,7 @@ def _fill_transposed(source: TensorPlace, frame: Frame, tile: Tensor, part: Tile
             lines = _load_rows(
                 source, across, TileSpan(0, 1, width, begin, length), part.start + at
             )
-        in_bank = max(1, _BANK_BYTES // lines.dtype.itemsize // width)
+        in_bank = max(1, _BANK_BYTES // tiles.psum_bytes(lines.dtype) // width)
         groups = [(*piece, frame.block) for piece in tiles.pieces(full_blocks, in_bank)]
         groups += [(full_blocks, 1, last_rows)] if last_rows else []
         for first, blocks, rows in groups:
@@ -342,7 +342,9 @@ def _transpose_columns(
         block: the block of the matrix that holds the first row.
     """
     rows, _, total = tile.shape
-    rows_in_bank = max(1, _BANK_BYTES // tile.dtype.itemsize // across.block) * across.block
+    rows_in_bank = (
+        max(1, _BANK_BYTES // tiles.psum_bytes(tile.dtype) // across.block) * across.block
+    )
     for at in range(0, total, rows_in_bank):
         width = min(rows_in_bank, total - at)
         flipped = new((rows, width), tile.dtype, nl.psum)
