@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from trnsim.graph import Value
+from trnsim.graph import Graph, Value
 from trnsim.graph.building.build import Build
 
 
@@ -48,6 +48,16 @@ def _weight_matrix(b: Build, weight: Value, groups: int) -> Value:
     """``[groups, out, in * taps]`` of ``[groups * out, in, *kernel]``."""
     outer, inner, *kernel = weight.shape
     return b.graph.reshape(weight, (groups, outer // groups, inner * prod(kernel)))
+
+
+def batch_groups_in_channels(graph: Graph, x: Value, groups: int) -> Value:
+    """``[N, groups * C, *D]`` of ``[groups * N, C, *D]``: groups of images as channels."""
+    if groups == 1:
+        return x
+    batch, channels, *lengths = x.shape
+    grouped = graph.reshape(x, (groups, batch // groups, channels, *lengths))
+    ordered = graph.transpose(grouped, (1, 0, *range(2, len(grouped.shape))))
+    return graph.reshape(ordered, (batch // groups, groups * channels, *lengths))
 
 
 def _channel_by_channel(b: Build, taps: Sequence[Value], weight: Value) -> Value:

@@ -10,6 +10,7 @@ from jaxlib.mlir.dialects import stablehlo as dialect
 
 from trnsim.errors import NotModelled
 from trnsim.graph import TensorType, Value
+from trnsim.graph.building.convolution import batch_groups_in_channels
 from trnsim.graph.ops.contraction import Convolution
 from trnsim.graph.types import INTEGERS, ITEM_BYTES
 from trnsim.jax.stablehlo import mlir
@@ -168,7 +169,7 @@ def convolution(scope: Scope, op: Op) -> Entry:
     groups = mlir.number(op, "feature_group_count", 1)
     batch_groups = mlir.number(op, "batch_group_count", 1)
     if batch_groups > 1:
-        x, groups = _batch_groups_in_channels(scope, x, batch_groups), batch_groups
+        x, groups = batch_groups_in_channels(scope.graph, x, batch_groups), batch_groups
     type_ = scope.result(op)
     operation = _convolution(op, len(window_dims), groups, is_reversed=is_reversed)
     result = scope.graph.apply(operation, x, kernels, dtype=type_.dtype)
@@ -197,15 +198,6 @@ def _ordered_kernels(scope: Scope, op: Op, kernels: Value, rank: int) -> tuple[V
 
 _FEATURE_DIMS: Final = 2
 """Number of dimensions of kernels before the spatial ones: output and input features."""
-
-
-def _batch_groups_in_channels(scope: Scope, x: Value, groups: int) -> Value:
-    """``[N, G * C, *D]`` of ``[G * N, C, *D]``."""
-    batch, channels, *lengths = x.shape
-    grouped = scope.graph.reshape(x, (groups, batch // groups, channels, *lengths))
-    order = (1, 0, *range(2, len(grouped.shape)))
-    ordered = scope.graph.transpose(grouped, order)
-    return scope.graph.reshape(ordered, (batch // groups, groups * channels, *lengths))
 
 
 def _convolution(op: Op, rank: int, groups: int, *, is_reversed: bool) -> Convolution:

@@ -15,7 +15,7 @@ import numpy as np
 
 from trnsim.graph import TensorType, Value
 from trnsim.graph.building.build import Build
-from trnsim.graph.building.convolution import convolve_taps, join_taps
+from trnsim.graph.building.convolution import convolve_taps
 from trnsim.graph.building.windows import Windows
 from trnsim.graph.ops.contraction import Convolution
 from trnsim.graph.ops.reductions import ReduceWindow, SelectAndScatter, neutral
@@ -137,27 +137,42 @@ def convolution(b: Build, op: Convolution, lhs: Value, rhs: Value) -> Value:
         )
     rank = len(window_counts)
     windows = Windows(kernels.shape[2:], op.strides or (1,), (0,) * rank, op.dilations or (1,))
-    if op.groups == 1 and not op.is_reversed and prod(window_counts) < prod(windows.kernel):
-        return b.convert(_of_few_windows(b, padded, kernels, windows, window_counts), wanted.dtype)
+    if not op.is_reversed and prod(window_counts) < prod(windows.kernel):
+        sums = _of_few_windows(b, padded, kernels, windows, window_counts, op.groups)
+        return b.convert(sums, wanted.dtype)
     taps = windows.taps(b, padded, window_counts)
     sums = convolve_taps(b, taps[::-1] if op.is_reversed else taps, kernels, op.groups)
     return b.convert(b.graph.reshape(sums, wanted.shape), wanted.dtype)
 
 
 def _of_few_windows(
-    b: Build, image: Value, kernels: Value, windows: Windows, window_counts: Sequence[int]
+    b: Build,
+    image: Value,
+    kernels: Value,
+    windows: Windows,
+    window_counts: Sequence[int],
+    groups: int,
 ) -> Value:
     """A convolution of fewer windows than taps, as a kernel's gradient is: window by window.
 
     The elements under each window are one column for each image: a product over channels and taps.
     """
-    images, channels = image.shape[:2]
+    images, channels = image.shape[0], image.shape[1] // groups
     over = Windows(tuple(window_counts), windows.dilation, windows.padding, windows.stride)
     seen = over.taps(b, image, windows.kernel)
-    swapped = (1, 0, *range(2, len(image.shape)))
-    columns = join_taps(b, [b.graph.transpose(part, swapped) for part in seen], 1)
-    outputs = kernels.shape[0]
-    rows = b.graph.reshape(kernels, (1, outputs, channels * prod(windows.kernel)))
-    sums = b.graph.dot_general(rows, columns, (2, 2), "float32")
-    sums = b.graph.reshape(sums, (outputs, images, *window_counts))
-    return b.graph.transpose(sums, swapped)
+    grouped = (groups, images, 1, channels * prod(windows.kernel))
+    columns = [_images_by_group(b, part, groups, grouped) for part in seen]
+    joined = b.graph.reshape(
+        b.graph.concatenate(columns, 2), (groups, images * len(seen), grouped[-1])
+    )
+    rows = b.graph.reshape(kernels, (groups, kernels.shape[0] // groups, grouped[-1]))
+    sums = b.graph.dot_general(rows, joined, (2, 2), "float32")
+    sums = b.graph.reshape(sums, (kernels.shape[0], images, *window_counts))
+    return b.graph.transpose(sums, (1, 0, *range(2, len(sums.shape))))
+
+
+def _images_by_group(b: Build, part: Value, groups: int, shape: Sequence[int]) -> Value:
+    """``[groups, N, 1, C * places]`` of ``[N, groups * C, *places]``."""
+    images, channels, *places = part.shape
+    split = b.graph.reshape(part, (images, groups, channels // groups, *places))
+    return b.graph.reshape(b.graph.transpose(split, (1, 0, *range(2, len(split.shape)))), shape)

@@ -7,6 +7,7 @@ from trnsim import arch
 from trnsim.compiler import compile  # noqa: A004  the compilers' name
 from trnsim.compiler.program import evaluate_program
 from trnsim.graph import Graph
+from trnsim.graph.building.convolution import batch_groups_in_channels
 from trnsim.graph.ops.contraction import Convolution
 from trnsim.lower.emit.images.kernel_gradient import is_kernel_gradient
 
@@ -152,14 +153,23 @@ STILL, ONES, AROUND = (0, 0), (1, 1), (1, 1)
             Convolution(ONES, AROUND, AROUND, STILL, ONES, 1, True),
             False,
         ),
-        ((3, 4, 8, 7), (6, 2, 8, 7), Convolution(ONES, AROUND, AROUND, STILL, ONES, 2), False),
+        ((3, 4, 8, 7), (6, 2, 8, 7), Convolution(ONES, AROUND, AROUND, STILL, ONES, 2), True),
+        ((3, 4, 8, 7), (6, 2, 3, 3), Convolution(ONES, AROUND, AROUND, STILL, ONES, 2), False),
         ((3, 4, 5, 7), (5, 4, 8, 7), Convolution(ONES, AROUND, AROUND, (1, 0), ONES), False),
         ((3, 4, 20, 15), (5, 4, 8, 7), Convolution(ONES, STILL, STILL, STILL, ONES), True),
         ((3, 4, 20, 16), (5, 4, 8, 7), Convolution(ONES, STILL, STILL, STILL, ONES), False),
     ],
-    ids=["plain", "reversed", "groups", "gaps", "117 windows", "130 windows"],
+    ids=[
+        "plain",
+        "reversed",
+        "groups",
+        "groups of many windows",
+        "gaps",
+        "117 windows",
+        "130 windows",
+    ],
 )
-def test_only_a_plain_convolution_of_few_windows_is_a_gradient(
+def test_only_a_convolution_of_few_windows_without_gaps_is_a_gradient(
     image, kernel, operation, is_gradient
 ):
     graph = Graph()
@@ -244,3 +254,59 @@ def test_each_reader_of_a_gradient_has_its_values(kind):
         rate = 1e-4 if value.dtype == "float32" else 5e-3
         within = 0 if value.dtype == "int32" else rate
         np.testing.assert_allclose(np.asarray(ours, float), theirs, rtol=within, atol=within)
+
+
+GROUPED = {
+    "one block": ((2, 12, 6, 5), 12, 12, {"low": (1, 1)}),
+    "blocks": ((1, 130, 4, 4), 130, 130, {"low": (1, 1)}),
+    "groups of several": ((2, 12, 6, 6), 18, 6, {"low": (1, 1), "strides": (2, 2)}),
+    "channels of no whole block": ((1, 150, 4, 4), 50, 50, {"low": (1, 1)}),
+    "large groups": ((1, 160, 4, 4), 160, 2, {"low": (1, 1)}),
+}
+
+
+def grouped_graph(image, outputs, groups, *, strides=(1, 1), low=(0, 0), dtype="bfloat16"):
+    """The gradient of kernels [outputs, C / groups, 3, 3]."""
+    graph, counts = Graph(), counts_of(image[2:], (3, 3), strides, low, (1, 1))
+    x, slopes = graph.input(image, dtype), graph.input((image[0], outputs, *counts), dtype)
+    spans = zip(image[2:], counts, strides, low, strict=True)
+    high = tuple((c - 1) * s + 3 - a - n for n, c, s, a in spans)
+    operation = Convolution((1, 1), low, high, (0, 0), strides, groups)
+    images = batch_groups_in_channels(graph, graph.transpose(x, (1, 0, 2, 3)), groups)
+    sums = graph.apply(operation, images, graph.transpose(slopes, (1, 0, 2, 3)), dtype="float32")
+    graph.outputs = [graph.elementwise("convert", graph.transpose(sums, (1, 0, 2, 3)), dtype=dtype)]
+    return graph
+
+
+@pytest.mark.slow_cases("blocks", "groups of several", "channels of no whole block", "large groups")
+@pytest.mark.parametrize("dtype", WITHIN)
+@pytest.mark.parametrize("case", GROUPED)
+def test_a_gradient_of_groups_is_that_of_each_group(case, dtype):
+    image, outputs, groups, options = GROUPED[case]
+    graph = grouped_graph(image, outputs, groups, dtype=dtype, **options)
+    random = np.random.default_rng(0)
+    arrays = [random.standard_normal(v.shape).astype(v.type.numpy_dtype()) for v in graph.inputs]
+    strides, low = options.get("strides", (1, 1)), options["low"]
+    pairs = zip(*(np.split(array, groups, 1) for array in arrays), strict=True)
+    parts = [gradient(*pair, (3, 3), strides, low, (1, 1)) for pair in pairs]
+    (found,) = evaluate_program(graph, arrays)
+    expected = np.concatenate(parts)
+    error = np.abs(found.astype(np.float64) - expected).max()
+    assert error < WITHIN[dtype] * np.abs(expected).max()
+
+
+def test_an_infinite_channel_reaches_no_other_group():
+    graph = grouped_graph((1, 4, 4, 4), 4, 4, low=(1, 1))
+    arrays = [np.ones(v.shape, v.type.numpy_dtype()) for v in graph.inputs]
+    arrays[0][0, 1] = np.inf
+    (found,) = evaluate_program(graph, arrays)
+    assert np.isfinite(found[[0, 2, 3]].astype(np.float32)).all()
+
+
+@pytest.mark.parametrize("chip", ["trn1", "trn2"])
+def test_a_gradient_of_groups_takes_no_multiple_of_a_dense_one(chip):
+    """Every group by itself took 1.7 ms on trn2."""
+    graph = grouped_graph((4, 64, 14, 14), 64, 64, low=(1, 1))
+    dense = graph_of((4, 64, 14, 14), 64, (3, 3), low=(1, 1))
+    grouped_s, dense_s = (compile(g, chip).device_time_s for g in (graph, dense))
+    assert grouped_s < 1.5 * dense_s

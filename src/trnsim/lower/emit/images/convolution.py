@@ -46,6 +46,7 @@ def is_emitted(node: Node, weights: frozenset[int]) -> bool:
     """True if `convolution` can emit a node: 1-D or 2-D, and without groups or with weights.
 
     Kernels of groups are laid out ahead of time: they must be weights, each group within one block.
+    Gradients of kernels need no weights.
     """
     operation = node.operation
     if not isinstance(operation, Convolution):
@@ -57,7 +58,9 @@ def is_emitted(node: Node, weights: frozenset[int]) -> bool:
     largest = max(kernel.shape[1], kernel.shape[0] // operation.groups)
     is_grouped = operation.groups > 1
     return image.dtype in _DTYPES and (
-        not is_grouped or (kernel.number in weights and largest <= P)
+        not is_grouped
+        or (kernel.number in weights and largest <= P)
+        or (kernel.number not in weights and is_kernel_gradient(node))
     )
 
 

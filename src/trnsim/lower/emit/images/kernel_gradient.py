@@ -18,6 +18,7 @@ from trnsim.graph.ops.layout import Reshape, Transpose
 from trnsim.graph.ops.rounding import Convert
 from trnsim.graph.types import ITEM_BYTES
 from trnsim.lower.emit.emission import Emission
+from trnsim.lower.emit.images.gradient_groups import GradientGroups, without_groups
 from trnsim.lower.emit.images.image import Image, WindowBox, WindowGrid
 from trnsim.lower.emit.images.kernels import TapBoxes, taps_together
 from trnsim.lower.emit.images.positions import Positions, position_blocks, position_chunks
@@ -52,15 +53,17 @@ def is_kernel_gradient(node: Node) -> bool:
 
     The times are counted in columns that pass through the array. Those over channels count twice,
     as their operands lie with this convolution's images along the partitions, and would have to be
-    laid out anew.
+    laid out anew. With groups, fewer windows than taps tell the gradient of a kernel.
     """
     operation: Any = node.operation
     image, kernel = (value.shape for value in node.values)
-    if operation.groups > 1 or any(operation.gaps) or operation.is_reversed:
+    if any(operation.gaps) or operation.is_reversed:
         return False
     windows, taps = prod(node.result.shape[2:]), prod(kernel[2:])
     if windows > _MOST_WINDOWS:
         return False
+    if operation.groups > 1:  # over channels each group would be a product of its own
+        return windows < taps and GradientGroups.of(node).together > 0
     columns, rows = image[0] * windows, ceil(kernel[0] / P)
     over_channels = taps * ceil(image[1] / P) * rows * max(columns, _FEWEST_COLUMNS)
     blocks = ceil(image[1] * taps / P)
@@ -88,8 +91,8 @@ def _grids(node: Node) -> tuple[WindowGrid, WindowGrid]:
 
     places = pair(kernel[2:], 1)
     over_images = WindowGrid(
-        images=image[1],
-        channels=image[0],
+        images=kernel[1],
+        channels=image[0] * operation.groups,
         image_size=pair(image[2:], 1),
         window_counts=places,
         kernel=pair(node.result.shape[2:], 1),
@@ -127,7 +130,7 @@ def _swapped(emission: Emission, value: Value) -> Value:
 class _Part:
     """A part of the result: `rows` kernels from `row` on, `channels` channels from `channel` on.
 
-    Both begin at a block of 128.
+    Both begin at a block, of 128 or of the groups that share the array.
     """
 
     row: int
@@ -143,17 +146,24 @@ class KernelGradient:
         self.emission, self.node = emission, node
         over_images, over_kernels = _grids(node)
         image, kernel = node.values
-        self.images = Image(emission, _swapped(emission, image), over_images)
-        self.slopes = Image(emission, _swapped(emission, kernel), over_kernels)
+        self.groups = groups = GradientGroups.of(node)
+        is_grouped = groups.count > 1
+        if is_grouped:
+            image = without_groups(emission.facts, image, groups.count)
+        self.channel_block = groups.together * groups.channels if is_grouped else P
+        self.kernel_block = groups.together * groups.kernels if is_grouped else P
+        channels, slopes = _swapped(emission, image), _swapped(emission, kernel)
+        self.images = Image(emission, channels, over_images, self.channel_block)
+        self.slopes = Image(emission, slopes, over_kernels, self.kernel_block)
         self.grid = over_images
         self.item_bytes = ITEM_BYTES[image.dtype]
         self.taps = self._taps()
-        self.kernels, self.channels = kernel.shape[0], image.shape[0]
+        self.kernels, self.channels = kernel.shape[0], over_images.channels
 
     def _taps(self) -> TapBoxes:
         """The boxes of taps that lie together on partitions: single taps if channels are many."""
         grid = self.grid
-        if grid.channels > P // 2:
+        if grid.channels > min(P // 2, self.channel_block):
             return TapBoxes(grid.kernel)
         moved = grid.images * grid.channels * grid.reach(0, grid.window_counts[0]) * grid.width
         positions = grid.images * grid.windows
@@ -176,8 +186,8 @@ class KernelGradient:
         """
         facts, value = self.emission.facts, self.node.result
         rank = len(value.shape)
-        frame = Frame(value.shape, (1,), (0, *range(2, rank)))
-        matrix = SbufMatrix(None, frame.rows)
+        frame = Frame(value.shape, (1,), (0, *range(2, rank)), self.kernel_block)
+        matrix = SbufMatrix(None, frame.rows, self.kernel_block)
         place = TensorPlace(matrix, value.shape, frame.steps(), (0, 0))
         while True:
             readers = facts.readers(value)
@@ -205,6 +215,13 @@ class KernelGradient:
     def _parts(self) -> list[_Part]:
         """The parts of the result whose sums are on the chip at once."""
         channels, rows = self.channels, self.kernels
+        if self.groups.count > 1:
+            by_block = zip(
+                tiles.pieces(rows, self.kernel_block),
+                tiles.pieces(channels, self.channel_block),
+                strict=True,
+            )
+            return [_Part(*of_rows, *of_channels) for of_rows, of_channels in by_block]
         while not self._fits(channels, rows):
             if channels > P:
                 channels = ceil(ceil(channels / P) / 2) * P
@@ -241,7 +258,8 @@ class KernelGradient:
         images = Positions(self.images, self.taps, part.channel, part.channels)
         slopes = Positions(self.slopes, TapBoxes((1, 1)), part.row, part.rows)
         chunks = self._chunks(part.channels, part.rows)
-        sums = _Sums(part, images.columns, place, len(chunks))
+        groups = self.groups if self.groups.count > 1 else None
+        sums = _Sums(part, images.columns, place, len(chunks), groups)
         for number, chunk in enumerate(chunks):
             boxes = position_blocks(chunk)
             moving = images.transposed(images.load(chunk), boxes)
@@ -284,8 +302,15 @@ class _Sums:
         is_kept_in_psum: whether the sums stay in PSUM until all chunks are added.
     """
 
-    def __init__(self, part: _Part, columns: int, place: TensorPlace, chunks: int) -> None:
-        self._part, self._columns, self._place = part, columns, place
+    def __init__(
+        self,
+        part: _Part,
+        columns: int,
+        place: TensorPlace,
+        chunks: int,
+        groups: GradientGroups | None,
+    ) -> None:
+        self._part, self._columns, self._place, self._groups = part, columns, place, groups
         self.blocks = ceil(part.rows / P)
         self._starts = range(0, columns, BANK)
         is_small = self.blocks * len(self._starts) <= _SUMS_BANKS
@@ -293,7 +318,7 @@ class _Sums:
         self._banks: dict[tuple[int, int], Tensor] = {}
         self._rows: dict[int, Tensor] = {}
         self._totals: dict[int, Tensor] = {}
-        if chunks > 1 and not is_small:
+        if groups is not None or (chunks > 1 and not is_small):
             sizes = enumerate(map(self._partitions, range(self.blocks)))
             self._totals = {block: new((rows, 1, columns)) for block, rows in sizes}
         self._begun: set[tuple[int, int]] = set()
@@ -327,17 +352,26 @@ class _Sums:
         """Store the sums of a block of rows, after the last chunk."""
         self.take(block, [start for number, start in list(self._banks) if number == block])
         target = self._target(block)
-        if block in self._totals:
+        if self._groups is not None:
+            self._groups.keep_own(self._totals.pop(block), target)
+        elif block in self._totals:
             copied(self._totals.pop(block), target.dtype, target)
         if not self._place.is_on_chip:
-            number, start = self._part.row // P + block, self._first_column
-            span = TileSpan(number, 1, self._partitions(block), start, self._columns)
+            number, start = self._number(block), self._first_column
+            span = TileSpan(number, 1, self._partitions(block), start, target.shape[2])
             write_span(self._place, frame, span, self._rows.pop(block))
 
     @property
     def _first_column(self) -> int:
-        """The result's column at which the part begins."""
+        """The result's column at which the part begins; each group has all columns."""
+        if self._groups is not None:
+            return 0
         return self._part.channel * (self._columns // self._part.channels)
+
+    def _number(self, block: int) -> int:
+        """The number of a block of rows among those of the whole result."""
+        rows_of_block = P if self._groups is None else self._groups.together * self._groups.kernels
+        return self._part.row // rows_of_block + block
 
     def _partitions(self, block: int) -> int:
         """The number of rows in a block."""
@@ -346,8 +380,10 @@ class _Sums:
     def _target(self, block: int) -> Tensor:
         """The tile of a block of rows: the result's on the chip, or one that is written to HBM."""
         rows, columns = self._partitions(block), self._columns
+        if self._groups is not None:
+            columns = self._groups.channels * self._groups.taps
         if self._place.is_on_chip:
-            number, start = self._part.row // P + block, self._first_column
+            number, start = self._number(block), self._first_column
             return self._place.storage.tile[:rows, number : number + 1, start : start + columns]
         if block not in self._rows:
             self._rows[block] = new((rows, 1, columns), self._place.storage.dtype)

@@ -101,8 +101,9 @@ class Positions:
         """The elements under blocks of windows, [positions, blocks, channels and taps]."""
         dtype = dtype_of(self.image.value.dtype)
         tile = new((max(block.count for block in blocks), len(blocks), self.columns), dtype)
-        for at, rows in tiles.pieces(self.channels, P):
-            number = (self.start + at) // P
+        channels_of_block = self.image.frame.block
+        for at, rows in tiles.pieces(self.channels, channels_of_block):
+            number = (self.start + at) // channels_of_block
             if len(self.taps.boxes) == 1:
                 self._transpose_blocks(band, blocks, tile, number, (at, rows))
                 continue

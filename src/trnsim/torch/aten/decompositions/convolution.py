@@ -12,17 +12,11 @@ from typing import Any, Final
 
 from trnsim.graph import Value
 from trnsim.graph.building.build import Build
-from trnsim.graph.building.convolution import join_taps
+from trnsim.graph.building.convolution import batch_groups_in_channels
 from trnsim.graph.building.windows import Sizes, Windows
 from trnsim.graph.ops.contraction import Convolution
 from trnsim.torch.aten.decomposition import Decomposition
 from trnsim.torch.aten.decompositions.windows import windows_of
-
-
-def _channels_first(b: Build, x: Value, groups: int) -> Value:
-    """``[groups, C / groups, N * places]`` of ``[N, C, *places]``."""
-    flat = b.graph.transpose(x, (1, 0, *range(2, len(x.shape))))
-    return b.graph.reshape(flat, (groups, x.shape[1] // groups, x.type.elements // x.shape[1]))
 
 
 def _convolved(
@@ -79,15 +73,11 @@ def _weight_gradient(
 ) -> Value:
     """The gradient of the weight ``[O, C / groups, *kernel]``.
 
-    Without groups it is a convolution in which images and channels change places: each tap of the
-    weight is a window, and each position of the gradient is a tap.
+    It is a convolution in which images and channels change places: each tap of the weight is a
+    window, and each position of the gradient is a tap. The groups of images, which are channels of
+    the input, become groups of channels.
     """
     places = grad.shape[2:]
-    if groups > 1:
-        taps = windows.taps(b, windows.pad_to_windows(b, x, places), places)
-        rows = _channels_first(b, grad, groups)
-        products = b.graph.dot_general(rows, join_taps(b, taps, groups), (2, 2), "float32")
-        return b.convert(b.graph.reshape(products, weight.shape), weight.dtype)
     swapped = (1, 0, *range(2, len(x.shape)))
     operation = Convolution(
         strides=windows.dilation,
@@ -95,9 +85,10 @@ def _weight_gradient(
         high=windows.overhang(x.shape[2:], places),
         gaps=(0,) * windows.rank,
         dilations=windows.stride,
+        groups=groups,
     )
-    sides = (b.graph.transpose(side, swapped) for side in (x, grad))
-    sums = b.graph.apply(operation, *sides, dtype="float32")
+    images = batch_groups_in_channels(b.graph, b.graph.transpose(x, swapped), groups)
+    sums = b.graph.apply(operation, images, b.graph.transpose(grad, swapped), dtype="float32")
     return b.convert(b.graph.transpose(sums, swapped), weight.dtype)
 
 
