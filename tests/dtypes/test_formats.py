@@ -169,6 +169,15 @@ def test_a_dtype_in_a_dataclass_stays_a_dtype():
     assert asdict(replace(config, dtype=INT32))["dtype"] is INT32
 
 
+def test_a_dtype_converts_no_values():
+    with pytest.raises(
+        TypeError, match=r"^nl\.float32\(3\.0\): a number format converts no"
+    ) as caught:
+        FLOAT32(3.0)
+    assert isinstance(caught.value, IllegalInstruction)
+    assert "nl.copy(tile, dtype=nl.float32)" in caught.value.fix
+
+
 def test_a_dtype_is_a_constant():
     with pytest.raises(AttributeError, match=r"nl.float32 is a constant: name cannot become 'x'"):
         FLOAT32.name = "x"

@@ -177,6 +177,12 @@ def test_another_architecture_is_named_with_those_that_are_known():
     legal = ", ".join(sorted(FAMILIES))
     message = f"mine.json: model_type 'mamba' is not modelled; legal: {legal}"
     refused({**LLAMA, "model_type": "mamba"}, message, NotModelled)
+    with pytest.raises(NotModelled) as caught:
+        of({**LLAMA, "model_type": "mamba"})
+    assert "perhaps" in caught.value.fix
+    with pytest.raises(NotModelled) as caught:
+        of({**LLAMA, "model_type": "zzzz"})
+    assert caught.value.fix == "write the model_type, of these, whose layers the model has"
 
 
 @pytest.mark.parametrize("model_type", ["clip", "siglip", "gemma3", "llama4", "llava"])

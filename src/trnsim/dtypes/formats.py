@@ -23,6 +23,11 @@ import numpy as np
 from trnsim.absence import refuse_attribute
 from trnsim.errors import IllegalInstruction
 
+
+class NoConversion(IllegalInstruction, TypeError):
+    """A call of a number format; also the TypeError that Python would raise."""
+
+
 Family = Literal["float", "signed", "unsigned", "bool", "packed"]
 
 
@@ -78,6 +83,20 @@ class Dtype:
             AttributeError: always.
         """
         raise AttributeError(f"{self!r} is a constant: {field} cannot become {value!r}")
+
+    def __call__(self, *values: object) -> NoReturn:
+        """Refused: a number format converts no values.
+
+        Raises:
+            NoConversion: always.
+        """
+        shown = ", ".join(map(repr, values))
+        raise NoConversion(
+            f"{self!r}({shown}): a number format converts no values; legal: dtype={self!r} of a "
+            "tensor or an instruction",
+            fix=f"write the number alone, or nl.copy(tile, dtype={self!r}) for a tile",
+            source="nki.api.shared.rst, Supported Data Types by NKI",
+        )
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         """The name of its constant in this module, by which `copy` and `pickle` find it again."""

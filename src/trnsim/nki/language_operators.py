@@ -21,6 +21,7 @@ from trnsim.behaviours.tensors import (
     RSQRT_ON_SCALAR_ENGINE,
     RSQRT_READS_PSUM,
 )
+from trnsim.dtypes import Dtype
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import ACTIVATIONS, ALU
 from trnsim.memory import Memory
@@ -221,7 +222,9 @@ def _shown(value: object) -> str:
     name = getattr(value, "__name__", "")
     if isinstance(value, np.ufunc):
         return f"numpy's {name}"
-    return f"the function {name}" if callable(value) and name else f"a {type(value).__name__}"
+    if isinstance(value, Dtype) or not callable(value) or not name:
+        return f"a {type(value).__name__}"
+    return f"the function {name}"
 
 
 def _named(name: str) -> Any:

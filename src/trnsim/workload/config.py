@@ -98,7 +98,8 @@ def from_config(config: Mapping[str, Any], file: str) -> Architecture:
         message = f"{line or file}: model_type {model_type!r} is not modelled; legal: {legal}"
         near = get_close_matches(model_type, FAMILIES, 2)
         perhaps = f"perhaps {' or '.join(map(repr, near))}" if near else ""
-        raise NotModelled(message, fix=_texts_fix(keys) or perhaps, line=line)
+        instead = "write the model_type, of these, whose layers the model has"
+        raise NotModelled(message, fix=_texts_fix(keys) or perhaps or instead, line=line)
     towers = family(keys, model_type)
     bits, towers = bits_of(keys), with_listed_bits(keys, model_type, towers)
     positions, name = longest(keys, model_type)
