@@ -37,6 +37,25 @@ def test_scatter_writes_and_adds_along_any_dimension(agree, dim):
     agree(torch.scatter_add, X, dim, places % 2, updates, tolerance=2.0**-20)
 
 
+@pytest.mark.parametrize("dim", [0, 1, -1])
+@pytest.mark.parametrize("count", [1, 3, 9])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32, torch.bool])
+def test_few_updates_of_each_row_are_chosen(agree, same, dim, count, dtype):
+    """Up to 8 updates; those of one element are added, and an infinity reaches no other."""
+    x = torch.randn(10, 11, 12).to(dtype)
+    shape = [count if d == dim % 3 else n for d, n in enumerate(x.shape)]
+    places = torch.rand(x.shape).argsort(dim).narrow(dim, 0, count)
+    updates = torch.randn(shape).to(dtype)
+    agree(torch.scatter, x, dim, places, updates, tolerance=0)
+    agree(torch.scatter, x, dim, places, 1, tolerance=0)
+    if dtype.is_floating_point:
+        infinite = updates.clone()
+        infinite[0, 0, 0] = math.inf
+        same(lambda x, i, u: x.scatter(dim, i, u), x, places, infinite)
+        within = 2.0**-20 if dtype == torch.float32 else 2.0**-6
+        agree(torch.scatter_add, x, dim, places % 2, updates, tolerance=within)
+
+
 @pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("reduce", ["sum", "prod", "mean", "amax", "amin"])
 @pytest.mark.parametrize("include_self", [True, False])

@@ -39,6 +39,8 @@ def gather(b: Build, x: Value, dim: int, index: Value, **_: Any) -> Value:
 
 def _scatter_along(b: Build, x: Value, dim: int, index: Value, updates: Any, op: str) -> Value:
     """`x` with updates written, or combined, at the indices along `dim`."""
+    if _are_few_updates(x, dim, index, op):
+        return _chosen_along(b, x, dim % len(x.shape), index, updates, op)
     shape = x.shape or (1,)
     base_1d, places = b.graph.reshape(x, shape), b.graph.reshape(index, index.shape or (1,))
     base, places = move_dim(b, base_1d, dim, -1), move_dim(b, places, dim, -1)
@@ -55,6 +57,46 @@ def _scatter_along(b: Build, x: Value, dim: int, index: Value, updates: Any, op:
         op,
     )
     return b.graph.reshape(move_dim(b, b.graph.reshape(rows, base.shape), -1, dim), x.shape)
+
+
+_FEW_UPDATES: Final = 8
+"""Updates of a row up to which all of its elements are computed anew for each."""
+_SHORT_ROW: Final = 1024
+"""Elements of a row that pass an engine while a transfer by index waits for the one before."""
+
+
+def _are_few_updates(x: Value, dim: int, index: Value, op: str) -> bool:
+    """True if choosing at each element takes less time than transfers by index, one by one."""
+    if not x.shape or len(index.shape) != len(x.shape):
+        return False
+    dim %= len(x.shape)
+    pairs = enumerate(zip(x.shape, index.shape, strict=True))
+    is_whole = all(length == part or d == dim for d, (length, part) in pairs)
+    is_exact = op == "assign" or (op == "add" and x.type.is_floating)
+    is_short = 0 < index.shape[dim] <= _FEW_UPDATES and x.shape[dim] <= _SHORT_ROW
+    return is_whole and is_exact and is_short
+
+
+def _chosen_along(b: Build, x: Value, dim: int, index: Value, updates: Any, op: str) -> Value:
+    """`_scatter_along` by comparing the number of each element with the indices of its row."""
+    counts, kept = b.graph.iota(x.shape, dim), [d for d in range(len(x.shape)) if d != dim]
+
+    def along_row(value: Value, number: int) -> Value:
+        """One element of each row, repeated along the row."""
+        column = b.sliced(value, dim, number, 1)
+        column = b.graph.reshape(column, [value.shape[d] for d in kept])
+        return b.graph.broadcast_in_dim(column, x.shape, kept)
+
+    if isinstance(updates, Value):
+        updates = b.graph.slice(updates, [0] * len(index.shape), index.shape)
+    dtype, chosen = "float32" if op == "add" else x.dtype, x
+    for number in range(index.shape[dim]):
+        here = b.ew("compare", counts, along_row(index, number), dtype="bool", direction="EQ")
+        update = along_row(updates, number) if isinstance(updates, Value) else float(updates)
+        other = chosen if op == "assign" else 0.0
+        picked = b.ew("select", here, update, other, dtype=dtype)
+        chosen = picked if op == "assign" else b.ew("add", chosen, picked, dtype=dtype)
+    return b.convert(chosen, x.dtype)
 
 
 _COMBINATIONS: Final = {
