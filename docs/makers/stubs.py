@@ -19,6 +19,8 @@ from pkgutil import walk_packages
 from types import ModuleType
 from typing import Any, Final
 
+from trnsim.dtypes import Dtype
+
 SOURCE: Final = Path(__file__).parents[2] / "src"
 NKI: Final = {
     name: f"trnsim.{name}"
@@ -96,7 +98,7 @@ def _declaration(name: str, value: Any, target: str, imports: set[str]) -> Itera
         kind = type(value)
         imports.add(f"from {kind.__module__} import {kind.__name__} as _{kind.__name__}")
         yield f"{name}: _{kind.__name__}"
-    elif callable(value) and _is_own(value) and not isinstance(value, ModuleType):
+    elif callable(value) and _is_own(value) and not isinstance(value, ModuleType | Dtype):
         yield from _function(name, value)
     elif _is_own(type(value)) and type(value).__name__.startswith("_"):
         yield f"{name} = Any"  # an annotation of parameters, which is a type to a checker

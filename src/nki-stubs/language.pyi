@@ -498,7 +498,10 @@ def tiles(source: Any, *, tile_shape: Any = None) -> Any:
     """
     ...
 def transpose(x: Any, dtype: Any = None) -> Any:
-    """A new PSUM tile with the partition and the free axis of `x` swapped by the Tensor Engine."""
+    """A new PSUM tile with the partition and the free axis of `x` swapped by the Tensor Engine.
+
+    Elements of FP8 are two bytes apart from NeuronCore-v3 on, which writes them as 16 bits.
+    """
     ...
 def trunc(x: Any, dtype: Any = None) -> Any:
     """The integer part of x."""

@@ -180,6 +180,19 @@ def test_view_methods_exist_from_0_5_on(name):
     assert error.reason.startswith(f"tensor.{name}() under NKI 0.4")
 
 
+@pytest.mark.parametrize("name", VIEWS)
+def test_tensors_have_the_view_methods_of_their_version(name):
+    def body(x):
+        tile = in_sbuf(x)
+        had.append((hasattr(tile, name), getattr(tile, name, None) is not None))
+        return tile
+
+    had = []
+    for version in ("0.4", "0.5"):
+        run(body, np.ones((4, 4, 2), np.float32), version=version)
+    assert had == [(False, False), (True, True)]
+
+
 def test_functions_that_rest_on_view_methods_work_before_them():
     x = np.ones((4, 8), np.float32)
     softmax = run(lambda x: nl.softmax(in_sbuf(x), axis=1), x, version="0.3").outputs

@@ -8,6 +8,7 @@ import pytest
 
 import trnsim
 from trnsim import nki
+from trnsim.dtypes import BY_NAME
 from trnsim.errors import BadInput, EmulatorError, IllegalInstruction, InternalError
 from trnsim.isa import Instruction
 from trnsim.nki import collectives as ncc
@@ -205,7 +206,9 @@ OPERATORS = {"average", "bypass", "prelu", "divide", "fmod", "mod"}
 """Names of operators that cannot be called, or that no engine has."""
 GRIDS = {"tiles", "blocks", "alloc_tiles", "alloc_blocks"}
 """All arguments have names: tests/nki/language/grids."""
-NO_ISSUE = ABOUT_A_TILE | ABOUT_NUMBERS | LOOPS | OPERATORS | GRIDS
+FORMATS = set(BY_NAME)
+"""No function: a call is refused everywhere."""
+NO_ISSUE = FORMATS | ABOUT_A_TILE | ABOUT_NUMBERS | LOOPS | OPERATORS | GRIDS
 
 
 def functions():

@@ -13,8 +13,10 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from math import prod
-from typing import Any, ParamSpec, Self, TypeVar
+from types import MethodType
+from typing import Any, ParamSpec, Self, TypeVar, cast
 
+from trnsim.absence import NoAttribute
 from trnsim.behaviours.tensors import RESHAPE_UNCHECKED, VIEW_METHODS
 from trnsim.dtypes import Dtype
 from trnsim.errors import IllegalInstruction
@@ -28,7 +30,7 @@ from trnsim.memory import (
     VectorIndex,
 )
 from trnsim.nki.arguments import SOURCE, check_call, integers, lengths
-from trnsim.nki.dialect import follows, require
+from trnsim.nki.dialect import follows, is_refused, running_version
 from trnsim.nki.indexing import MemoryRegion
 from trnsim.nki.precision import reinterpreted_dtype
 from trnsim.nki.rearrange import Group, names, order, split_lengths
@@ -38,23 +40,38 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
-def since_05(method: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Decorator of a view method that exists since NKI 0.5: older programs' calls are refused.
+class _Since05:
+    """A view method that exists since NKI 0.5; tensors of older programs lack it.
 
     Functions of trnsim may call the method under every version.
     """
 
-    @wraps(method)
-    def view(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        if not follows(VIEW_METHODS) and not _is_own_caller():
-            require(VIEW_METHODS, f"tensor.{method.__name__}()")
-        try:
-            return method(*args, **kwargs)
-        except TypeError:
-            _check_call(method, args, kwargs)
-            raise
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self.method = of_tensor(method)
+        self.__doc__, self.__name__ = method.__doc__, method.__name__
 
-    return view
+    def __get__(self, tensor: Any, _: type | None = None) -> Any:
+        """The method of a tensor.
+
+        Raises:
+            NoAttribute: for a program of an older version.
+        """
+        if tensor is None:
+            return self.method
+        if not follows(VIEW_METHODS) and not _is_own_caller() and is_refused(VIEW_METHODS):
+            raise self.refusal()
+        return MethodType(self.method, tensor)
+
+    def refusal(self) -> NoAttribute:
+        """The error of a program of an older version."""
+        given = f"tensor.{self.__name__}()"
+        refusal = VIEW_METHODS.refusal(running_version(), given)
+        return NoAttribute(refusal.reason, fix=refusal.fix, source=refusal.source)
+
+
+def since_05(method: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Decorator of a view method that exists since NKI 0.5; see `_Since05`."""
+    return cast("Callable[_P, _R]", _Since05(method))
 
 
 def of_tensor(method: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -114,6 +131,13 @@ class TensorViews(Valueless):
         tensor = cls(storage, dtype, layout.pattern, buffer)
         tensor.layout = layout
         return tensor
+
+    def absent(self, name: str) -> Any:
+        """Refuse an attribute that tensors lack, or lack in the program's version of NKI."""
+        method = inspect.getattr_static(type(self), name, None)
+        if isinstance(method, _Since05):
+            raise method.refusal()
+        return super().absent(name)
 
     @property
     def ndim(self) -> int:
