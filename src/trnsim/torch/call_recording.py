@@ -116,7 +116,7 @@ def lazy_recorded_kernel(name: str, make: Callable[[], tuple[Kernel, Kernel | No
         if narrowed_dtypes:
             narrow_results(name, args, kwargs, result)
         if call_log.recordings:
-            _note(name, args, kwargs, result)
+            _record_call(name, args, kwargs, result)
         for watcher in watchers:
             watcher.called(name, args, kwargs, result)
         return result
@@ -124,7 +124,7 @@ def lazy_recorded_kernel(name: str, make: Callable[[], tuple[Kernel, Kernel | No
     return call_and_record
 
 
-def _note(name: str, args: Any, kwargs: Any, result: Any) -> None:
+def _record_call(name: str, args: Any, kwargs: Any, result: Any) -> None:
     """Add a call to every recording; the call is built only if a recording takes calls."""
     if call_log.are_collectives_under_way():
         call_log.note_buffer_use(buffers_of([args, kwargs]))
@@ -155,7 +155,7 @@ def note_transfer(source: torch.Tensor, destination: torch.Tensor) -> None:
     elif destination.is_cpu:
         call_log.note_to_host(nbytes)
     else:
-        _note("aten::_copy_from", (source,), {}, destination)
+        _record_call("aten::_copy_from", (source,), {}, destination)
 
 
 def record_whole_program() -> None:

@@ -1,4 +1,4 @@
-"""The name of the device, and whether a device of PyTorch is it."""
+"""The name of the device's type in PyTorch."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __all__ = ["DEVICE_TYPE", "device_names", "is_neuron"]
 
 DEVICE_TYPE: Final = "neuron"
 device_names: Final = {DEVICE_TYPE}
-"""Names under which a device of PyTorch is ours."""
+"""Types under which PyTorch names the device; `torch_xla` adds its own."""
 
 
 def is_neuron(device: torch.device) -> bool:
-    """True if `device` is ours, whatever its name."""
+    """True if `device` is a neuron device, under any name of its type."""
     return device.type in device_names

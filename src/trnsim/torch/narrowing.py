@@ -18,7 +18,7 @@ from trnsim.torch import pytorch
 __all__ = ["bytes_on_device", "dtype_on_device", "narrow", "narrow_results", "narrowed_dtypes"]
 
 narrowed_dtypes: Final[dict[torch.dtype, torch.dtype]] = {}
-"""By the dtype of tensors, the narrower dtype in which the device holds them."""
+"""The narrower dtype in which the device holds tensors, by their dtype."""
 
 _UNROUNDED_OPERATORS: Final = frozenset({"aten::linspace", "aten::linspace.out"})
 """Operators whose results torch_xla 2.9.0 does not round."""

@@ -70,7 +70,7 @@ def claimed_by() -> str | None:
 
 
 def claim(device_module: object) -> None:
-    """Name the free device type "neuron" and make `device_module` `torch.neuron`."""
+    """Name the free device type "neuron", and let `torch.neuron` be `device_module`."""
     backend_registration._setup_privateuseone_for_python_backend(
         DEVICE_TYPE, backend_module=device_module, device_guard=_Guard()
     )
@@ -179,7 +179,7 @@ def next_sequence_number() -> int:
 def replace_accelerator_function(
     name: str, replaced: Callable[[Callable[..., Any]], Callable[..., Any]]
 ) -> None:
-    """Replace a C++ function that `torch.accelerator` calls."""
+    """Replace a C++ function that `torch.accelerator` calls by `replaced(function)`."""
     full = f"_accelerator_{name}"
     setattr(torch._C, full, replaced(getattr(torch._C, full)))
 
@@ -320,7 +320,7 @@ def constant_inputs() -> tuple[int, ...]:
 
 
 def with_sizes_of(module: Any, args: Sequence[Any]) -> Any:
-    """`module` with the results of its nodes for arguments of these sizes."""
+    """A copy of `module` whose nodes have fake results for the sizes of `args`."""
     from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: PLC0415  takes a second
     from torch.fx.passes.fake_tensor_prop import FakeTensorProp  # noqa: PLC0415  likewise
 
@@ -472,7 +472,7 @@ def profiler_scope(name: str) -> AbstractContextManager[None]:
 
 
 def is_on_host(event: KinetoEvent) -> bool:
-    """True if an event of PyTorch's profiler begins and ends in the same thread of the host."""
+    """True if an event of PyTorch's profiler begins and ends in one thread of the host."""
     is_async = event.is_async() or event.start_thread_id() != event.end_thread_id()
     return event.device_type() == _DeviceType.CPU and not is_async
 
@@ -489,9 +489,9 @@ def exported_program(
 ) -> torch.export.ExportedProgram:
     """The program from the JSON of a trusted archive, on given weights and constants."""
     serde: Any = import_module("torch._export.serde.serialize")  # few programs are exported
-    stated = serde._dict_to_dataclass(serde.ExportedProgram, program)
+    schema = serde._dict_to_dataclass(serde.ExportedProgram, program)
     reader = serde.ExportedProgramDeserializer()
-    return cast("torch.export.ExportedProgram", reader.deserialize(stated, weights, constants, b""))
+    return cast("torch.export.ExportedProgram", reader.deserialize(schema, weights, constants, b""))
 
 
 def serialized_dtype(number: int) -> torch.dtype:

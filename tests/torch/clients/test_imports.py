@@ -20,13 +20,13 @@ def package(tmp_path, monkeypatch):
         sys.modules.pop(name, None)
 
 
-def serve(module):
+def patch(module):
     module.KNOWN = [*module.KNOWN, "neuron"]
 
 
 @pytest.mark.usefixtures("package")
 def test_a_package_is_served_before_anybody_takes_names_from_it():
-    when_imported("a_client.place", serve)
+    when_imported("a_client.place", patch)
     from a_client.place import KNOWN  # noqa: PLC0415  the import is what is tested
 
     assert KNOWN == ["cpu", "neuron"]
@@ -36,12 +36,12 @@ def test_a_package_is_served_before_anybody_takes_names_from_it():
 def test_a_package_that_was_imported_before_is_served_at_once():
     import a_client.place  # noqa: PLC0415  the import is what is tested
 
-    when_imported("a_client.place", serve)
+    when_imported("a_client.place", patch)
     assert a_client.place.KNOWN == ["cpu", "neuron"]
 
 
 @pytest.mark.usefixtures("package")
 def test_a_package_that_is_not_there_is_missing_as_before():
-    when_imported("no_such_client", serve)
+    when_imported("no_such_client", patch)
     with pytest.raises(ModuleNotFoundError, match="no_such_client"):
         __import__("no_such_client")

@@ -46,7 +46,7 @@ def made(*replaces):
 @pytest.mark.parametrize("number", ["1.2", "1.2.0", "1.2.17", "2.0", "2"])
 def test_a_tested_release_is_served_without_a_word(module, release, number):
     release(number)
-    made("Theirs", "Theirs.choose").serve(module)
+    made("Theirs", "Theirs.choose").patch(module)
     assert module.served
 
 
@@ -54,13 +54,13 @@ def test_a_tested_release_is_served_without_a_word(module, release, number):
 def test_an_untested_release_is_served_with_a_warning(module, release, number):
     release(number)
     with pytest.warns(UserWarning, match=f"tested with a-client 1.2 and 2, not {number}$"):
-        made("Theirs.choose").serve(module)
+        made("Theirs.choose").patch(module)
     assert module.served
 
 
 def test_a_package_without_a_release_is_untested(module):
     with pytest.warns(UserWarning, match="not of unknown release$"):
-        made("Theirs").serve(module)
+        made("Theirs").patch(module)
     assert module.served
 
 
@@ -70,7 +70,7 @@ def test_a_release_without_what_is_replaced_is_left_as_it_is(module, release, nu
     release(number)
     before = dict(vars(module))
     with pytest.warns(UserWarning, match="is left as it is") as warned:
-        made("Theirs.choose", gone).serve(module)
+        made("Theirs.choose", gone).patch(module)
     assert vars(module) == before
     assert len(warned) == 1
     assert str(warned[0].message) == (

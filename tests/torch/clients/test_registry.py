@@ -47,7 +47,7 @@ def test_a_plugin_is_tested_with_the_release_that_the_tests_of_clients_install(o
 def test_every_plugin_leaves_an_unknown_package_alone(one):
     module = type(sys)(one.module)
     with pytest.warns(UserWarning, match="is left as it is") as warned:
-        one.serve(module)
+        one.patch(module)
     assert set(vars(module)) == set(vars(type(sys)(one.module)))
     assert one.package in str(warned[0].message)
     assert one.why in str(warned[0].message)

@@ -28,7 +28,7 @@ placement_listeners: Final[list[Callable[[Tensor], None]]] = []
 """Functions that are called with the host's tensor of each new storage."""
 
 
-def require(nbytes: int, core: int) -> None:
+def require_room_in_hbm(nbytes: int, core: int) -> None:
     """Refuse an allocation that does not fit on neuron:`core`, before the host allocates it.
 
     Raises:

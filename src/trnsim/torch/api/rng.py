@@ -134,7 +134,7 @@ def generator_to_draw_from(core: int) -> Generator:
 def seed_core(core: int, seed: int) -> None:
     """Seed the generator of neuron:`core`, and that of its roundings."""
     generator(core).manual_seed(seed)
-    _rounding.pop(core, None)
+    _rounding_generators.pop(core, None)
 
 
 def rounding_generator(core: int) -> np.random.Generator:
@@ -142,12 +142,14 @@ def rounding_generator(core: int) -> np.random.Generator:
 
     NEURON_RT_STOCHASTIC_ROUNDING_SEED, if set, is its seed instead.
     """
-    if core not in _rounding:
-        _rounding[core] = numerics.rounding_generator(core, generator(core).initial_seed())
-    return _rounding[core]
+    if core not in _rounding_generators:
+        _rounding_generators[core] = numerics.rounding_generator(
+            core, generator(core).initial_seed()
+        )
+    return _rounding_generators[core]
 
 
-_rounding: dict[int, np.random.Generator] = {}
+_rounding_generators: dict[int, np.random.Generator] = {}
 
 
 def make_generator(device: Device = "cpu") -> Generator:
@@ -163,7 +165,10 @@ def make_generator(device: Device = "cpu") -> Generator:
 
 
 def register() -> None:
-    """Replace `torch.Generator` by a class of which every generator is an instance."""
+    """Replace `torch.Generator` by a class that also creates generators of the device.
+
+    Generators of PyTorch's own class are instances of it too.
+    """
     kind: Any = type(_HostGenerator)
     methods = {
         "__call__": lambda _, device="cpu": make_generator(device),
@@ -174,10 +179,10 @@ def register() -> None:
     # pickle finds a class by its module and name.
     attributes = {"__doc__": _HostGenerator.__doc__, "__module__": "torch"}
     patched.Generator = stand_in("Generator", (_HostGenerator,), attributes)
-    when_imported("torch.distributed.tensor._random", _serve_tracker)
+    when_imported("torch.distributed.tensor._random", _patch_tracker)
 
 
-def _serve_tracker(module: Any) -> None:
+def _patch_tracker(module: Any) -> None:
     """Let DTensor draw from a generator of the device in place of the one that a program passes.
 
     C++ passes it on as a plain generator of the host, whose state DTensor cannot read.
@@ -221,13 +226,13 @@ def manual_seed_all(seed: int) -> None:
     """Seed every core's generator; `torch.manual_seed` calls it."""
     for core_generator in _all_generators():
         core_generator.manual_seed(seed)
-    _rounding.clear()
+    _rounding_generators.clear()
 
 
 def seed() -> None:
     """Seed the current core's generator with a number that differs from run to run."""
     generator(0).seed()
-    _rounding.pop(0, None)
+    _rounding_generators.pop(0, None)
 
 
 def seed_all() -> None:

@@ -1,8 +1,8 @@
 """Patches of `torch.UntypedStorage`, which PyTorch creates and resizes without an operator.
 
-Making and resizing need an allocator of the device, which only C++ can register; without these two
-patches a new storage is a null pointer inside PyTorch. `torch.load`, `copy.deepcopy` and FSDP use
-them. A third patch lets storages move to every core.
+Both need an allocator of the device, which only C++ can register; without these two patches a new
+storage is a null pointer inside PyTorch. `torch.load`, `copy.deepcopy` and FSDP create and resize
+storages. A third patch moves storages to every core.
 
 Pinned memory would need another such allocator. Here it is ordinary memory with a mark, so that
 `is_pinned` is true: programs that read False pin again, and go on with a copy that others lack.
@@ -19,7 +19,7 @@ from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput, NotModelled
 from trnsim.torch import pytorch
 from trnsim.torch.api.core_index import core_index
-from trnsim.torch.api.memory import place, require
+from trnsim.torch.api.memory import place, require_room_in_hbm
 from trnsim.torch.device_name import DEVICE_TYPE, is_neuron
 from trnsim.torch.pytorch import Library
 
@@ -29,14 +29,12 @@ if TYPE_CHECKING:
 _torch_new: Final[Any] = torch.UntypedStorage.__new__
 _torch_resize: Final[Any] = torch.UntypedStorage.resize_
 _torch_to: Final[Any] = torch.UntypedStorage.to
+_torch_nbytes: Final[Any] = torch.UntypedStorage.nbytes
 _record_stream: Final[Any] = torch.Tensor.record_stream
 
 
-_torch_nbytes: Final[Any] = torch.UntypedStorage.nbytes
-
-
 class _Marks(dict[int, tuple["weakref.ref[UntypedStorage]", int]]):
-    """A number for some storages, by identity, until they are freed."""
+    """Numbers of storages by their identity, until they are freed."""
 
     def put(self, storage: UntypedStorage, number: int) -> None:
         """Mark a storage."""
@@ -53,7 +51,7 @@ def register(library: Library) -> None:
     for name, kernel in {"_pin_memory": pin_memory, "is_pinned": is_pinned}.items():
         library.impl(name, kernel, "CPU", allow_override=True)
     patched: Any = torch.UntypedStorage
-    patched.__new__ = staticmethod(make)
+    patched.__new__ = staticmethod(new_storage)
     patched.resize_ = resize
     patched.to = to
     patched.nbytes = patched.size = nbytes
@@ -61,7 +59,7 @@ def register(library: Library) -> None:
     tensors.record_stream = record_stream
 
 
-def make(cls: type[UntypedStorage], *args: Any, **kwargs: Any) -> UntypedStorage:
+def new_storage(cls: type[UntypedStorage], *args: Any, **kwargs: Any) -> UntypedStorage:
     """`torch.UntypedStorage(nbytes, device="neuron")` with allocated memory."""
     device = kwargs.get("device")
     if device is None or not is_neuron(torch.device(device)):
@@ -70,7 +68,7 @@ def make(cls: type[UntypedStorage], *args: Any, **kwargs: Any) -> UntypedStorage
     core = core_index(device)
     content = args[0] if args else kwargs.get("size", 0)
     if isinstance(content, int):
-        require(content, core)
+        require_room_in_hbm(content, core)
         host = torch.empty(content, dtype=torch.uint8, device="cpu")
         return place(host, core).untyped_storage()
     elements = torch.tensor(list(content), dtype=torch.uint8, device="cpu")
@@ -114,7 +112,9 @@ def to(
     target = torch.device(DEVICE_TYPE, core_index(torch.device(device)))
     if storage.device == target:
         return storage
-    return make(torch.UntypedStorage, storage.nbytes(), device=target).copy_(storage, non_blocking)
+    return new_storage(torch.UntypedStorage, storage.nbytes(), device=target).copy_(
+        storage, non_blocking
+    )
 
 
 def nbytes(storage: UntypedStorage) -> int:
@@ -146,20 +146,20 @@ def pin_from_now_on() -> None:
 
     All host tensors are then created through Python, so this waits until it is first needed.
     """
-    if not _factories:
-        _factories.append(pytorch.new_library("aten"))
+    if not _pinning_libraries:
+        _pinning_libraries.append(pytorch.new_library("aten"))
         for name in ("empty.memory_format", "empty_strided"):
-            _factories[0].impl(name, _pinning_factory(name), "CPU", allow_override=True)
+            _pinning_libraries[0].impl(name, _pinning_factory(name), "CPU", allow_override=True)
 
 
-_factories: Final[list[Any]] = []
+_pinning_libraries: Final[list[Any]] = []
 
 
 def _pinning_factory(name: str) -> Any:
-    make = pytorch.host_kernel(f"aten::{name}")
+    new_storage = pytorch.host_kernel(f"aten::{name}")
 
     def factory(*args: Any, pin_memory: bool | None = None, **options: Any) -> Tensor:
-        tensor: Tensor = make(*args, **options)
+        tensor: Tensor = new_storage(*args, **options)
         if pin_memory:
             _pinned.put(tensor.untyped_storage(), 1)
         return tensor

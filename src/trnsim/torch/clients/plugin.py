@@ -39,7 +39,7 @@ class Plugin:
     source: str
     apply: Callable[[ModuleType], None]
 
-    def serve(self, module: ModuleType) -> None:
+    def patch(self, module: ModuleType) -> None:
         """Patch the module, which was just imported, or warn if it lacks a name."""
         release = _release(self.package)
         tested = " and ".join(self.tested)

@@ -13,4 +13,4 @@ PLUGINS: Final = (accelerate.PLUGIN, *lightning.PLUGINS, safetensors.PLUGIN)
 def register() -> None:
     """Patch each package as soon as the program imports it."""
     for plugin in PLUGINS:
-        when_imported(plugin.module, plugin.serve)
+        when_imported(plugin.module, plugin.patch)

@@ -1,4 +1,4 @@
-"""Fused attention where the CPU would fuse it: the host's flash attention gives its values.
+"""Fused attention where the CPU would fuse it, with the values of the host's flash attention.
 
 PyTorch's `scaled_dot_product_attention` chooses a form by device, in C++, and takes products and a
 softmax for unknown devices. Where the CPU would use its fused form, this device uses the fused form
@@ -42,10 +42,10 @@ def register(library: Library) -> None:
         library.impl(name, _recorded_operator(name, kernel), "PrivateUse1")
     for name, kernel in _FORMS_TO_SPLIT.items():
         library.impl(name, kernel, "PrivateUse1")
-    when_imported("torch.nn.attention.flex_attention", _serve_flex)
+    when_imported("torch.nn.attention.flex_attention", _accept_flex_attention)
 
 
-def _serve_flex(module: Any) -> None:
+def _accept_flex_attention(module: Any) -> None:
     """Add the device to the list of devices that FlexAttention accepts.
 
     The list is a constant of its check, which stays PyTorch's function so that its compiler can
@@ -282,8 +282,8 @@ def host_attention(
     )
     empty = [torch.empty(0, dtype=torch.int64, device="cpu") for _ in range(5)]
     # PyTorch promises a contiguous logsumexp, but the CPU's form puts heads innermost.
-    laid = _strided_like(query, out), logs.contiguous()
-    return *laid, *empty[:2], query.shape[-2], key.shape[-2], *empty[2:]
+    out, logs = _strided_like(query, out), logs.contiguous()
+    return out, logs, *empty[:2], query.shape[-2], key.shape[-2], *empty[2:]
 
 
 def host_attention_backward(
@@ -317,8 +317,8 @@ def host_attention_backward(
 
 def _strided_like(like: Tensor, tensor: Tensor) -> Tensor:
     """`tensor` with the strides of `like`, as PyTorch promises for this form."""
-    laid = torch.empty_like(like)
-    return tensor if laid.stride() == tensor.stride() else laid.copy_(tensor)
+    copy = torch.empty_like(like)
+    return tensor if copy.stride() == tensor.stride() else copy.copy_(tensor)
 
 
 _FORMS_TO_SPLIT: Final[dict[str, Kernel]] = {

@@ -39,8 +39,8 @@ if TYPE_CHECKING:  # loaded where a graph is built
 LARGEST_EXACT: Final = 2**24
 """The magnitude up to which instructions that compute in float32 have all integers."""
 _SEARCHES: Final = ("bucketize", "searchsorted")
-_WITH_ANY_PLACE: Final = frozenset({"sort", "topk", "kthvalue", "median", "mode"})
-"""Operators whose second result may be the place of any of several equal elements."""
+_WITH_ANY_INDEX: Final = frozenset({"sort", "topk", "kthvalue", "median", "mode"})
+"""Operators whose second result may be the index of any of several equal elements."""
 _INTEGERS_BEYOND: Final = (
     "{} has no lowering for integers like these: its instructions are exact up to 2**24, or to 32 "
     "bits"
@@ -61,17 +61,17 @@ def call_exactly(name: str, host_kernel: Kernel, args: Any, kwargs: Any) -> Any:
     if plain_name(name) not in DECOMPOSITIONS and any(tensor.numel() for tensor in inputs):
         _leave_to_host(name, inputs, NO_LOWERING.format(name))
         return host_kernel(*args, **kwargs)
-    earlier = [_in_storage_order(tensor) for tensor in inputs]
+    earlier_inputs = [_in_storage_order(tensor) for tensor in inputs]
     written = tensors_in([kwargs[key] for key in ignored_arguments(name) & kwargs.keys()])
     outs = [tensor for tensor in written if not tensor.is_cpu]  # the host's call refuses others
     earlier_outs = [host_alias(tensor).clone() for tensor in outs]
     result = host_kernel(*args, **kwargs)
     try:
-        _overwrite(name, args, kwargs, result, earlier)
+        _overwrite(name, args, kwargs, result, earlier_inputs)
     except (Unlowered, Unspecified) as error:
         is_of_values = isinstance(error, Unspecified)
         reason = f"{name} of these values: {error.reason}" if is_of_values else error.reason
-        with _restoring(inputs, earlier, outs, earlier_outs):
+        with _restoring(inputs, earlier_inputs, outs, earlier_outs):
             _leave_to_host(name, inputs, reason)
     return result
 
@@ -103,13 +103,13 @@ def _overwrite(name: str, args: Any, kwargs: Any, result: Any, inputs: list[Tens
         for tensor, array in zip(results, arrays, strict=True)
     ]
     if not any(tensor.is_floating_point() for tensor in inputs):
-        _check_integers(name, pairs[:1] if plain_name(name) in _WITH_ANY_PLACE else pairs)
+        _check_integers(name, pairs[:1] if plain_name(name) in _WITH_ANY_INDEX else pairs)
     if plain_name(name) in _SEARCHES:
-        _check_places(name, pairs)
-    if mixes_lowest(plain_name(name), args):
+        _check_boundary_counts(name, pairs)
+    if confuses_lowest_numbers(plain_name(name), args):
         _check_maxima(name, pairs)
-    for host, own in pairs:
-        host.copy_(own)
+    for host, computed in pairs:
+        host.copy_(computed)
 
 
 def _check_inputs(name: str, graph: Graph, inputs: list[Tensor]) -> None:
@@ -134,26 +134,26 @@ def _check_integers(name: str, pairs: list[tuple[Tensor, Tensor]]) -> None:
     Raises:
         Unlowered: for integers that the kernel's instructions cannot compute.
     """
-    for host, own in pairs:
-        if not host.is_floating_point() and not torch.equal(host, own.to(host.dtype)):
+    for host, computed in pairs:
+        if not host.is_floating_point() and not torch.equal(host, computed.to(host.dtype)):
             raise Unlowered(_INTEGERS_BEYOND.format(name))
 
 
-def _check_places(name: str, pairs: list[tuple[Tensor, Tensor]]) -> None:
-    """Check places among boundaries against the host's.
+def _check_boundary_counts(name: str, pairs: list[tuple[Tensor, Tensor]]) -> None:
+    """Check numbers of boundaries against the host's.
 
     Raises:
         Unlowered: where they differ. PyTorch searches by halves; among boundaries in no order, or
             with NaN, that does not end at the number of boundaries below the element.
     """
-    if not all(torch.equal(host, own.to(host.dtype)) for host, own in pairs):
+    if not all(torch.equal(host, computed.to(host.dtype)) for host, computed in pairs):
         raise Unlowered(f"{name} has no lowering for boundaries in no order, or with NaN")
 
 
-def mixes_lowest(name: str, args: Sequence[Any]) -> bool:
-    """True if an operator's kernel may take one of its lowest numbers for another, or for NaN.
+def confuses_lowest_numbers(name: str, args: Sequence[Any]) -> bool:
+    """True if an operator's kernel may confuse minus infinity, the lowest finite number and NaN.
 
-    Maximum pools that return indices do: minus infinity is the lowest number in their padding.
+    Maximum pools with indices do, as they pad with the lowest finite number.
     """
     if not (name.startswith("max_pool") and name.endswith("with_indices")):
         return False
@@ -163,13 +163,13 @@ def mixes_lowest(name: str, args: Sequence[Any]) -> bool:
 
 
 def _check_maxima(name: str, pairs: list[tuple[Tensor, Tensor]]) -> None:
-    """Check maxima and their places against the host's.
+    """Check maxima and their indices against the host's.
 
     Raises:
         Unlowered: where they differ.
     """
-    for host, own in pairs:
-        if not bool(((host == own) | (host.isnan() & own.isnan())).all()):
+    for host, computed in pairs:
+        if not bool(((host == computed) | (host.isnan() & computed.isnan())).all()):
             raise Unlowered(
                 f"{name} has no lowering for windows like these: its instructions find no NaN, and "
                 "take the lowest number of the format for minus infinity"
@@ -196,13 +196,16 @@ def _leave_to_host(name: str, inputs: list[Tensor], reason: str) -> None:
 
 @contextmanager
 def _restoring(
-    inputs: list[Tensor], earlier: list[Tensor], outs: list[Tensor], earlier_outs: list[Tensor]
+    inputs: list[Tensor],
+    earlier_inputs: list[Tensor],
+    outs: list[Tensor],
+    earlier_outs: list[Tensor],
 ) -> Generator[None]:
     """Context in which a refusal restores the elements of a call's inputs, and its `out=`."""
     try:
         yield
     except OperatorNotModelled:
-        for tensor, before in zip(inputs, earlier, strict=True):
+        for tensor, before in zip(inputs, earlier_inputs, strict=True):
             spec = spec_of(tensor)
             if not (tensor.is_cpu or spec.repeated):  # such tensors are never written in place
                 host = host_alias(tensor).permute(spec.order)

@@ -68,7 +68,7 @@ _FOREACH_PREFIX: Final = "aten::_foreach_"
 _COMPOSED_FOREACH: Final = ("aten::_foreach_copy", "aten::_foreach_clone")
 _waiting: Final[list[Library]] = []
 """The library in which to register the kernels at the first use of the device; [] afterwards."""
-_registering: Final = RLock()
+_registration_lock: Final = RLock()
 
 
 def register_when_used(library: Library) -> None:
@@ -80,7 +80,7 @@ def register_when_used(library: Library) -> None:
 def _register_now(host: Tensor | None = None) -> None:
     """Register the kernels that wait; a thread that needs them too waits until all are there."""
     del host
-    with _registering:
+    with _registration_lock:
         if _waiting:
             register(_waiting[0])
             placement_listeners.remove(_register_now)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def register() -> None:
-    """Launch kernels on neuron tensors, as soon as there are kernels."""
+    """Launch kernels on neuron tensors, as soon as NKI is imported."""
     when_imported("trnsim.nki.kernel", _add_launcher)
 
 

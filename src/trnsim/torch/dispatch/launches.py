@@ -29,7 +29,7 @@ from trnsim.device.program_line import is_program, program_line
 from trnsim.errors import NotModelled
 from trnsim.nki.kernel import Kernel
 from trnsim.torch import pytorch
-from trnsim.torch.api.memory import place, require
+from trnsim.torch.api.memory import place, require_room_in_hbm
 from trnsim.torch.call_recording import watchers
 from trnsim.torch.device_errors import MixedDevices
 from trnsim.torch.device_name import DEVICE_TYPE, device_names
@@ -134,8 +134,10 @@ def _compute_results(call: KernelCall, tensors: Sequence[Tensor], core: int) -> 
     """The kernel's results on the device, and its outline; in the mode `shapes` without values."""
     if mode.kind == "shapes":
         outline = call.measure(target().name)
-        likes = meta_results(outline)
-        return pytree.tree_map_only(Tensor, lambda like: _empty_tensor(like, core), likes), outline
+        meta_tensors = meta_results(outline)
+        return pytree.tree_map_only(
+            Tensor, lambda like: _empty_tensor(like, core), meta_tensors
+        ), outline
     hosts = [host_alias(tensor.detach()) for tensor in tensors]
     results, outline = call.run(hosts, target().name)
     meta_results(outline)  # refuses dtypes that PyTorch lacks, with values as without
@@ -150,7 +152,7 @@ def _compute_results(call: KernelCall, tensors: Sequence[Tensor], core: int) -> 
 
 def _empty_tensor(like: Tensor, core: int) -> Tensor:
     """A device tensor like `like`, whose memory the host does not touch."""
-    require(like.nbytes, core)
+    require_room_in_hbm(like.nbytes, core)
     return place(torch.empty(like.shape, dtype=like.dtype, device="cpu"), core)
 
 
@@ -221,13 +223,15 @@ def _tensors(value: Any) -> list[Tensor]:
 def _new_operator(call: KernelCall) -> OpOverload[..., Any]:
     """A new operator for a kernel and shapes; its schema declares written arguments and results."""
     outline = call.outline(target().name)
-    likes = _tensors(meta_results(outline))
+    meta_tensors = _tensors(meta_results(outline))
     name = f"{NAMESPACE}::{call.operation}_{len(_operators_by_call)}"
     names = [f"t{position}" for position in range(len(call.specs))]
     parameters = [
         f"Tensor(a{i}!) {n}" if i in outline.written else f"Tensor {n}" for i, n in enumerate(names)
     ]
-    result_types = {0: "()", 1: "Tensor"}.get(len(likes), f"({', '.join(['Tensor'] * len(likes))})")
+    result_types = {0: "()", 1: "Tensor"}.get(
+        len(meta_tensors), f"({', '.join(['Tensor'] * len(meta_tensors))})"
+    )
 
     def compute_results(*tensors: Tensor) -> Any:
         # A compiled graph is computed on the CPU tensors that share the device's memory.
@@ -237,7 +241,9 @@ def _new_operator(call: KernelCall) -> OpOverload[..., Any]:
 
     def empty_results(*tensors: Tensor) -> Any:
         device = tensors[0].device
-        return _schema_results([torch.empty(o.shape, dtype=o.dtype, device=device) for o in likes])
+        return _schema_results(
+            [torch.empty(o.shape, dtype=o.dtype, device=device) for o in meta_tensors]
+        )
 
     definition = pytorch.custom_operator(
         name,

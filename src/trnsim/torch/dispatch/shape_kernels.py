@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from trnsim.torch.api.core_index import core_index
-from trnsim.torch.api.memory import place, require
+from trnsim.torch.api.memory import place, require_room_in_hbm
 from trnsim.torch.device_name import is_neuron
 from trnsim.torch.dispatch.contracts import Contract
 from trnsim.torch.pytorch import Kernel
@@ -121,7 +121,7 @@ def _core(args: Any, kwargs: Any) -> int:
 def _empty_tensors(results: Any, core: int) -> Any:
     """Device tensors for meta tensors; the host does not touch their memory."""
     if isinstance(results, Tensor):
-        require(results.untyped_storage().nbytes(), core)
+        require_room_in_hbm(results.untyped_storage().nbytes(), core)
         host = torch.empty_strided(
             results.shape, results.stride(), dtype=results.dtype, device="cpu"
         )

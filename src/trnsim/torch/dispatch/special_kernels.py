@@ -13,7 +13,7 @@ from trnsim.device.faults import pending_faults, strike_fault
 from trnsim.device.numerics import mode
 from trnsim.torch import pytorch
 from trnsim.torch.api.core_index import core_index
-from trnsim.torch.api.memory import place, require
+from trnsim.torch.api.memory import place, require_room_in_hbm
 from trnsim.torch.call_recording import note_transfer, recorded_kernel, watched_kernel
 from trnsim.torch.dispatch.alias import host_alias
 from trnsim.torch.dispatch.fallback_policy import UNSUPPORTED_DTYPES, count_or_refuse_dtype
@@ -89,7 +89,7 @@ _as_complex: Final = _cpu_kernel("view_as_complex")
 def _require_room(core: int, elements: int, dtype: torch.dtype | None) -> None:
     """Refuse a tensor that does not fit in HBM, before the host allocates it."""
     element_dtype = dtype or torch.get_default_dtype()
-    require(bytes_on_device(elements * element_dtype.itemsize, element_dtype), core)
+    require_room_in_hbm(bytes_on_device(elements * element_dtype.itemsize, element_dtype), core)
 
 
 def empty(

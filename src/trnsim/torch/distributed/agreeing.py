@@ -103,11 +103,11 @@ def passed_arguments(kind: str, arguments: dict[str, Any]) -> CallArguments:
             line=line,
         )
     values = [value for name, value in arguments.items() if name == _ONE_SIDED.get(kind, name)]
-    tensors = ", ".join(spec(tensor) for tensor in tensors_in(values))
+    tensors = ", ".join(tensor_text(tensor) for tensor in tensors_in(values))
     return CallArguments(kind, tensors, int(arguments.get("root_rank", -1)), line=line)
 
 
-def spec(tensor: Tensor) -> str:
+def tensor_text(tensor: Tensor) -> str:
     """A tensor's dtype and shape as text: "float32[4, 8]"."""
     return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
 

@@ -31,7 +31,7 @@ def register(failure: Failure) -> None:
     """Make groups that carry neuron tensors agree on their messages from now on."""
     group: Any = dist.ProcessGroup
     for name in ("send", "recv"):
-        setattr(group, name, _agreed(name, getattr(group, name), failure))
+        setattr(group, name, _agreeing_method(name, getattr(group, name), failure))
     group.recv_anysource = _from_any(group.recv_anysource)
     group.barrier = _barrier(group.barrier, failure)
 
@@ -56,7 +56,7 @@ class AgreedWork:
         return getattr(self._work, name)
 
 
-def _agreed(kind: str, method: Callable[..., Any], failure: Failure) -> Callable[..., Any]:
+def _agreeing_method(kind: str, method: Callable[..., Any], failure: Failure) -> Callable[..., Any]:
     """A method of process groups, for tensors, a rank of the group, and a tag."""
 
     @wraps(method)
@@ -119,7 +119,7 @@ def _passed_tensors(kind: str, tensors: list[Tensor], peer: int, tag: int) -> Ca
     tagged = f" (tag {tag})" if tag else ""
     return CallArguments(
         f"{kind} {'to' if kind == 'send' else 'from'} rank {peer}{tagged}",
-        ", ".join(map(agreeing.spec, tensors)),
+        ", ".join(map(agreeing.tensor_text, tensors)),
         line=str(program_line() or ""),
         elements=sum(tensor.numel() for tensor in tensors),
     )

@@ -143,7 +143,7 @@ def _collective_kernel(operator: OpOverload[..., Any]) -> Kernel:
             agreeing.agree(kind, arguments, group)
         if recordings:
             note_collective(
-                _describe(kind, args, arguments),
+                _collective_call(kind, args, arguments),
                 buffers_of(list(arguments.values())),
                 is_async=kind in _MESSAGES or bool(arguments.get("async_op", True)),
             )
@@ -167,7 +167,7 @@ def _collective_kernel(operator: OpOverload[..., Any]) -> Kernel:
             raise _failure(kind, group, error) from error
         put_back()
         for watcher in watchers:
-            watcher.exchanged(_exchange(kind, arguments))
+            watcher.exchanged(_recorded_exchange(kind, arguments))
         return (args[0], work[-1]) if has_tensors else work
 
     return kernel
@@ -239,7 +239,7 @@ def _host_tensor(kind: str, tensor: Tensor) -> Tensor:
     return host_alias(tensor)
 
 
-def _describe(kind: str, args: Any, arguments: dict[str, Any]) -> CollectiveCall:
+def _collective_call(kind: str, args: Any, arguments: dict[str, Any]) -> CollectiveCall:
     ranks = _ranks(arguments["process_group"])
     sides = [
         sum(bytes_on_device(t.numel() * t.element_size(), t.dtype) for t in tensors_in(value))
@@ -263,7 +263,7 @@ def _pair(kind: str, arguments: dict[str, Any]) -> tuple[int, ...]:
     return tuple(ranks[member] for member in pair)
 
 
-def _exchange(kind: str, arguments: dict[str, Any]) -> RecordedExchange:
+def _recorded_exchange(kind: str, arguments: dict[str, Any]) -> RecordedExchange:
     """A collective, or a message, for the watchers of calls."""
     group: Any = torch.distributed.ProcessGroup.unbox(arguments["process_group"])
     is_root = arguments.get("root_rank") == group.rank()

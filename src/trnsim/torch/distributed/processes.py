@@ -24,10 +24,10 @@ _reduce: Final[Any] = reductions.reduce_tensor
 def register() -> None:
     """Register this way of sending for tensors and parameters; other devices keep PyTorch's."""
     for kind in (Tensor, nn.Parameter):
-        ForkingPickler.register(kind, _reduced)
+        ForkingPickler.register(kind, _reduce_tensor)
 
 
-def _reduced(tensor: Tensor) -> Any:
+def _reduce_tensor(tensor: Tensor) -> Any:
     is_ours = is_neuron(tensor.device)
     if not is_ours or (tensor.requires_grad and not tensor.is_leaf):  # PyTorch refuses the latter
         return _reduce(tensor)
@@ -35,10 +35,10 @@ def _reduced(tensor: Tensor) -> Any:
     content = bytearray(string_at(host.data_ptr(), host.nbytes))
     is_parameter = isinstance(tensor, nn.Parameter)
     rebuild_args = (content, host.dtype, tuple(host.shape), tensor.get_device())
-    return _rebuilt, (*rebuild_args, tensor.requires_grad, is_parameter)
+    return _rebuild_tensor, (*rebuild_args, tensor.requires_grad, is_parameter)
 
 
-def _rebuilt(
+def _rebuild_tensor(
     content: bytearray,
     dtype: torch.dtype,
     shape: tuple[int, ...],

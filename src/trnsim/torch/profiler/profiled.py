@@ -90,7 +90,7 @@ def profiled_window(
     )
 
 
-def _outside_in(events: Sequence[KinetoEvent]) -> list[int]:
+def _host_event_order(events: Sequence[KinetoEvent]) -> list[int]:
     """Indices of the host's events, sorted by thread and then from the outside in."""
     places = [p for p, event in enumerate(events) if pytorch.is_on_host(event)]
 
@@ -109,7 +109,7 @@ def _parents(events: Sequence[KinetoEvent]) -> list[int]:
     """
     parents = [-1] * len(events)
     open_events: list[int] = []
-    for index in _outside_in(events):
+    for index in _host_event_order(events):
         event = events[index]
         while open_events and not _is_around(events[open_events[-1]], event):
             open_events.pop()
@@ -128,7 +128,7 @@ def _is_around(outer: KinetoEvent, inner: KinetoEvent) -> bool:
 def _descendants(parents: Sequence[int], events: Sequence[KinetoEvent], tops: set[int]) -> set[int]:
     """Indices of the events inside one of `tops`."""
     within: set[int] = set()
-    for index in _outside_in(events):  # outer events first
+    for index in _host_event_order(events):  # outer events first
         if parents[index] in tops or parents[index] in within:
             within.add(index)
     return within
@@ -149,8 +149,8 @@ class DeviceEvent:
 
     def __init__(self, span: PlacedKernel) -> None:
         linked = 0 if span.launcher is None else span.launcher.correlation_id()
-        self._answers: dict[str, Any] = {
-            **_DEFAULT_ANSWERS,
+        self._results: dict[str, Any] = {
+            **_DEFAULT_RESULTS,
             "name": span.name,
             "activity_type": "kernel",
             "device_type": pytorch.PROFILED_DEVICE,
@@ -163,11 +163,11 @@ class DeviceEvent:
             "external_id": linked,
         }
 
-    def __getattr__(self, question: str) -> Any:
-        if question not in _DEFAULT_ANSWERS:
-            raise AttributeError(question)
-        answer = self._answers[question]
-        return lambda: answer
+    def __getattr__(self, method: str) -> Any:
+        if method not in _DEFAULT_RESULTS:
+            raise AttributeError(method)
+        result = self._results[method]
+        return lambda: result
 
 
 _TEXT_METHODS: Final = ("name", "overload_name", "activity_type", "metadata_json")
@@ -187,13 +187,13 @@ _LIST_METHODS: Final = (
     "shapes", "dtypes", "concrete_inputs", "stack",
     "structured_input_shapes", "structured_input_strides",
 )  # fmt: skip
-_DEFAULT_ANSWERS: Final[dict[str, Any]] = {
+_DEFAULT_RESULTS: Final[dict[str, Any]] = {
     **dict.fromkeys(_TEXT_METHODS, ""),
     **dict.fromkeys(_ZERO_METHODS, 0),
     **dict.fromkeys(_MINUS_ONE_METHODS, -1),
     **dict.fromkeys(_FALSE_METHODS, False),
-    **{question: [] for question in _LIST_METHODS},
-    **{question: {} for question in ("kwinputs", "extra_meta")},
+    **{method: [] for method in _LIST_METHODS},
+    **{method: {} for method in ("kwinputs", "extra_meta")},
     "device_type": None,
 }
 """All methods of the interface, with the default result of each."""

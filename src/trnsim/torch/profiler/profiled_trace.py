@@ -47,7 +47,7 @@ def add_device_rows(path: Path, window: ProfiledWindow, target: str) -> None:
 
 
 def _key(event: KinetoEvent) -> tuple[str, int]:
-    """A key that finds an event of the host in the trace."""
+    """The key of an event of the host, by which the trace also knows it."""
     if event.is_python_function():
         return _FUNCTION_CATEGORY, event.python_id()
     return "", event.correlation_id()
@@ -84,7 +84,7 @@ def _rows(window: ProfiledWindow, base_ns: int) -> Iterator[TraceEvent]:
         yield span(kernel.name, start, length_us, _kernel_arguments(kernel), "kernel")
         if kernel.launcher is not None:
             yield from arrow(
-                _ARROW_CATEGORY, next(arrows), _caller(kernel.launcher, base_ns), start
+                _ARROW_CATEGORY, next(arrows), _launch_point(kernel.launcher, base_ns), start
             )
 
 
@@ -96,6 +96,6 @@ def _kernel_arguments(kernel: PlacedKernel) -> dict[str, Any]:
     return arguments | ({"not timed": kernel.missing} if kernel.missing else {})
 
 
-def _caller(launcher: KinetoEvent, base_ns: int) -> Point:
+def _launch_point(launcher: KinetoEvent, base_ns: int) -> Point:
     time_us = (launcher.start_ns() - base_ns) / _NS_IN_US
     return Point(os.getpid(), launcher.device_resource_id(), time_us)

@@ -1,8 +1,7 @@
 """Convolutions of 1, 2 and 3 dimensions, and their gradients.
 
 The gradient of the input, and a transposed convolution, are convolutions of a gradient that the
-stride dilates, with the kernel reversed. `places` are the sizes of a convolution's result: the
-number of places of its window along each dimension.
+stride dilates, with the kernel reversed.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from trnsim.torch.aten.decompositions.windows import windows_of
 
 
 def _convolved(
-    b: Build, x: Value, weight: Value, windows: Windows, groups: int, places: Sizes
+    b: Build, x: Value, weight: Value, windows: Windows, groups: int, result_lengths: Sizes
 ) -> Value:
     """The convolution of an input with a weight: for each window the sum of their products."""
     operation = Convolution(
         strides=windows.stride,
         low=windows.padding,
-        high=windows.overhang(x.shape[2:], places),
+        high=windows.overhang(x.shape[2:], result_lengths),
         gaps=(0,) * windows.rank,
         dilations=windows.dilation,
         groups=groups,
@@ -77,12 +76,12 @@ def _weight_gradient(
     window, and each position of the gradient is a tap. The groups of images, which are channels of
     the input, become groups of channels.
     """
-    places = grad.shape[2:]
+    result_lengths = grad.shape[2:]
     swapped = (1, 0, *range(2, len(x.shape)))
     operation = Convolution(
         strides=windows.dilation,
         low=windows.padding,
-        high=windows.overhang(x.shape[2:], places),
+        high=windows.overhang(x.shape[2:], result_lengths),
         gaps=(0,) * windows.rank,
         dilations=windows.stride,
         groups=groups,

@@ -260,7 +260,7 @@ def _bitwise(name: str) -> Decomposition:
 
 
 def _shift(side: str) -> Decomposition:
-    """A shift of the bits of integers to a side; to the right, one with a sign keeps it."""
+    """A shift of the bits of integers to the left or right; signed integers keep their sign."""
 
     def build(b: Build, x: Operand, y: Operand) -> Value:
         dtype = b.result_types[0].dtype

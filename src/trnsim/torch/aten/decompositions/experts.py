@@ -13,10 +13,10 @@ from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 def grouped_mm(
     b: Build, x: Value, y: Value, ends: Value | None = None, bias: Value | None = None, *_: Any
 ) -> Value:
-    """The product of each group's part of x with that of y; a group is rows, columns or a matrix.
+    """The product of each group's part of x with its part of y.
 
-    Groups follow one another along a dimension, and `ends` has the index after each; None if each
-    is a matrix of a batch.
+    Groups are slices of rows or columns, one after the other, and `ends` [groups] has the index
+    after each; without `ends` they are the matrices of a batch.
     """
     if bias is not None:
         raise Unlowered("a bias of groups")

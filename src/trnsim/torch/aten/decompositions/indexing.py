@@ -20,10 +20,10 @@ from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 Indices = Sequence[Value | None]
 
 
-def _wrap_negative(b: Build, places: Value, length: int) -> Value:
+def _wrap_negative(b: Build, positions: Value, length: int) -> Value:
     """Indices with `length` added where they are negative."""
-    below = b.ew("compare", places, 0.0, dtype="bool", direction="LT")
-    return b.ew("select", below, b.ew("add", places, float(length)), places, dtype="int32")
+    below = b.ew("compare", positions, 0.0, dtype="bool", direction="LT")
+    return b.ew("select", below, b.ew("add", positions, float(length)), positions, dtype="int32")
 
 
 def gather(b: Build, x: Value, dim: int, index: Value, **_: Any) -> Value:
@@ -42,17 +42,19 @@ def _scatter_along(b: Build, x: Value, dim: int, index: Value, updates: Any, op:
     if _are_few_updates(x, dim, index, op):
         return _chosen_along(b, x, dim % len(x.shape), index, updates, op)
     shape = x.shape or (1,)
-    base_1d, places = b.graph.reshape(x, shape), b.graph.reshape(index, index.shape or (1,))
-    base, places = move_dim(b, base_1d, dim, -1), move_dim(b, places, dim, -1)
-    count = places.type.elements
+    base_1d, positions = b.graph.reshape(x, shape), b.graph.reshape(index, index.shape or (1,))
+    base, positions = move_dim(b, base_1d, dim, -1), move_dim(b, positions, dim, -1)
+    count = positions.type.elements
     if isinstance(updates, Value):
         part = b.graph.reshape(updates, updates.shape or (1,))
-        part = b.graph.slice(move_dim(b, part, dim, -1), [0] * len(places.shape), places.shape)
+        part = b.graph.slice(
+            move_dim(b, part, dim, -1), [0] * len(positions.shape), positions.shape
+        )
     else:
-        part = b.filled(float(updates), TensorType(places.shape, x.dtype))
+        part = b.filled(float(updates), TensorType(positions.shape, x.dtype))
     rows = b.graph.scatter(
         b.graph.reshape(base, (x.type.elements,)),
-        b.graph.reshape(flat_indices(b, places, base.shape), (count,)),
+        b.graph.reshape(flat_indices(b, positions, base.shape), (count,)),
         b.graph.reshape(b.convert(part, x.dtype), (count,)),
         op,
     )
@@ -152,9 +154,15 @@ def scatter_reduce(
 
 
 class _Indexed:
-    """`x` with its indexed dimensions first and merged, and the layout of the result ``x[i]``.
+    """The parts of ``x[i]`` for `x` with its indexed dimensions first and merged.
 
-    `places` has the row of `table` for each element of the broadcast indices.
+    Attributes:
+        order: dimensions of x, the indexed ones first.
+        indexed_first: x in that order.
+        rest_lengths: lengths of the other dimensions.
+        table: `indexed_first` with the indexed dimensions as rows.
+        positions: the row of `table` for each element of the broadcast indices.
+        result_order: dimensions of the gathered rows in the order of the result.
     """
 
     def __init__(self, b: Build, x: Value, indices: Indices) -> None:
@@ -172,7 +180,7 @@ class _Indexed:
         self.indexed_first = b.graph.transpose(x, self.order)
         self.rest_lengths = tuple(x.shape[dim] for dim in others)
         self.table = b.graph.reshape(self.indexed_first, (prod(lengths), *self.rest_lengths))
-        self.places = b.graph.reshape(linear_index(b, parts, lengths), shape)
+        self.positions = b.graph.reshape(linear_index(b, parts, lengths), shape)
         # Neighbours stay where they were; indices with dimensions between them come first.
         is_block = dims == list(range(dims[0], dims[0] + len(dims)))
         before = dims[0] if is_block else 0
@@ -184,7 +192,7 @@ class _Indexed:
 def index(b: Build, x: Value, indices: Indices) -> Value:
     """``x[i, ...]`` by tensors of integers, along any dimensions."""
     indexed = _Indexed(b, x, indices)
-    return b.graph.transpose(b.graph.gather(indexed.table, indexed.places), indexed.result_order)
+    return b.graph.transpose(b.graph.gather(indexed.table, indexed.positions), indexed.result_order)
 
 
 def index_put(
@@ -200,15 +208,15 @@ def index_put(
         replacement = b.ew("add", x, number) if accumulate else number
         return b.as_result(b.ew("select", spread, replacement, x, dtype=x.dtype))
     indexed = _Indexed(b, x, indices)
-    lengths = (*indexed.places.shape, *indexed.rest_lengths)
+    lengths = (*indexed.positions.shape, *indexed.rest_lengths)
     shape = tuple(lengths[dim] for dim in indexed.result_order)
     inverse_order = [indexed.result_order.index(dim) for dim in range(len(lengths))]
     updates = b.graph.transpose(
         b.ew("convert", b.broadcast(values, shape), dtype=x.dtype), inverse_order
     )
-    flat = b.graph.reshape(updates, (indexed.places.type.elements, *indexed.rest_lengths))
-    places = b.graph.reshape(indexed.places, flat.shape[:1])
-    table = b.graph.scatter(indexed.table, places, flat, "add" if accumulate else "assign")
+    flat = b.graph.reshape(updates, (indexed.positions.type.elements, *indexed.rest_lengths))
+    positions = b.graph.reshape(indexed.positions, flat.shape[:1])
+    table = b.graph.scatter(indexed.table, positions, flat, "add" if accumulate else "assign")
     table = b.graph.reshape(table, indexed.indexed_first.shape)
     return b.graph.transpose(table, [indexed.order.index(dim) for dim in range(len(x.shape))])
 
@@ -217,8 +225,8 @@ def index_select(b: Build, x: Value, dim: int, index: Value) -> Value:
     """Rows of x along `dim`, by index."""
     if not x.shape:
         return b.as_result(x)
-    places = b.graph.reshape(index, index.shape or (1,))
-    return move_dim(b, b.graph.gather(move_dim(b, x, dim, 0), places), 0, dim)
+    positions = b.graph.reshape(index, index.shape or (1,))
+    return move_dim(b, b.graph.gather(move_dim(b, x, dim, 0), positions), 0, dim)
 
 
 def _row_scatter(op: str) -> Decomposition:
@@ -229,8 +237,8 @@ def _row_scatter(op: str) -> Decomposition:
     ) -> Value:
         shape = x.shape or (1,)
         first = move_dim(b, b.graph.reshape(x, shape), dim, 0)
-        places = b.graph.reshape(index, (index.type.elements,))
-        rows_type = TensorType((places.shape[0], *first.shape[1:]), x.dtype)
+        positions = b.graph.reshape(index, (index.type.elements,))
+        rows_type = TensorType((positions.shape[0], *first.shape[1:]), x.dtype)
         if isinstance(updates, Value) and updates.type.elements == rows_type.elements:
             rows = move_dim(b, b.graph.reshape(updates, updates.shape or (1,)), dim, 0)
             rows = b.convert(rows, x.dtype)
@@ -240,7 +248,7 @@ def _row_scatter(op: str) -> Decomposition:
             rows = b.filled(float(updates), rows_type)
         if alpha != 1:
             rows = b.ew("multiply", rows, float(alpha))
-        combined = b.graph.scatter(first, _wrap_negative(b, places, first.shape[0]), rows, op)
+        combined = b.graph.scatter(first, _wrap_negative(b, positions, first.shape[0]), rows, op)
         return b.graph.reshape(move_dim(b, combined, 0, dim), x.shape)
 
     return build
@@ -254,11 +262,11 @@ def take(b: Build, x: Value, index: Value) -> Value:
 
 def masked_scatter(b: Build, x: Value, mask: Value, source: Value) -> Value:
     """`x` with the elements of a source, in order, where the mask is true."""
-    spread, place = _mask_and_ranks(b, mask, x.shape)
-    before = b.ew("maximum", place, 0.0)
-    places = b.graph.reshape(b.convert(before, "int32"), (x.type.elements,))
-    places = b.ew("minimum", places, float(source.type.elements - 1), dtype="int32")
-    chosen = b.graph.gather(b.graph.reshape(source, (source.type.elements,)), places)
+    spread, true_ranks = _mask_and_ranks(b, mask, x.shape)
+    before = b.ew("maximum", true_ranks, 0.0)
+    positions = b.graph.reshape(b.convert(before, "int32"), (x.type.elements,))
+    positions = b.ew("minimum", positions, float(source.type.elements - 1), dtype="int32")
+    chosen = b.graph.gather(b.graph.reshape(source, (source.type.elements,)), positions)
     return b.as_result(b.ew("select", spread, b.graph.reshape(chosen, x.shape), x, dtype=x.dtype))
 
 
@@ -273,13 +281,13 @@ def _mask_and_ranks(b: Build, mask: Value, shape: Sequence[int]) -> tuple[Value,
 def masked_scatter_backward(b: Build, grad: Value, mask: Value, sizes: Sequence[int]) -> Value:
     """The gradient of a source: that of the elements where the mask is true, then zeros."""
     elements, count = grad.type.elements, prod(sizes)
-    spread, place = _mask_and_ranks(b, mask, grad.shape)
+    spread, true_ranks = _mask_and_ranks(b, mask, grad.shape)
     is_held = b.graph.reshape(spread, (1, elements))
-    ranks = b.ew("select", is_held, place, float(count), dtype="float32")
-    places = b.graph.reshape(ranks, (elements,))
+    ranks = b.ew("select", is_held, true_ranks, float(count), dtype="float32")
+    positions = b.graph.reshape(ranks, (elements,))
     flat = b.graph.reshape(grad, (elements, 1))
     table_type = TensorType((count + 1, 1), grad.dtype)
-    scattered = b.graph.scatter(table_type, b.convert(places, "int32"), flat, "assign")
+    scattered = b.graph.scatter(table_type, b.convert(positions, "int32"), flat, "assign")
     return b.as_result(b.graph.reshape(b.graph.slice(scattered, (0, 0), (count, 1)), tuple(sizes)))
 
 
@@ -404,20 +412,20 @@ def embedding_bag(
     rows = b.graph.gather(table, indices)
     if weights is not None:
         rows = b.ew("multiply", rows, b.graph.broadcast_in_dim(weights, rows.shape, (0,)))
-    places = b.convert(bag, "int32")
-    sums = b.graph.scatter(TensorType(b.result_types[0].shape, "float32"), places, rows)
+    positions = b.convert(bag, "int32")
+    sums = b.graph.scatter(TensorType(b.result_types[0].shape, "float32"), positions, rows)
     ones = b.filled(1.0, TensorType((count,), "float32"))
-    sizes = b.graph.scatter(TensorType((bags,), "float32"), places, ones)
+    sizes = b.graph.scatter(TensorType((bags,), "float32"), positions, ones)
     if mode == _MEAN:
         least = b.ew("maximum", sizes, 1.0)
         sums = b.ew("divide", sums, b.graph.broadcast_in_dim(least, sums.shape, (0,)))
-    return (b.as_result(sums), *_bag_outputs(b, places, sizes))
+    return (b.as_result(sums), *_bag_outputs(b, positions, sizes))
 
 
-def _bag_outputs(b: Build, places: Value, sizes: Value) -> tuple[Value, ...]:
+def _bag_outputs(b: Build, positions: Value, sizes: Value) -> tuple[Value, ...]:
     """Values saved for the backward pass; PyTorch leaves out those that its mode does not need."""
     outputs = list[Value]()
-    for result_type, value in zip(b.result_types[1:], (places, sizes, sizes), strict=False):
+    for result_type, value in zip(b.result_types[1:], (positions, sizes, sizes), strict=False):
         if result_type.elements:
             if result_type.elements != value.type.elements:
                 raise Unlowered("another form of the tensors saved for the backward pass")

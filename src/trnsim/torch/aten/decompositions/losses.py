@@ -28,7 +28,7 @@ def _class_weights(b: Build, x: Value, target: Value, weight: Value | None, igno
 
 
 def _classes_last(b: Build, x: Value, target: Value) -> tuple[Value, Value]:
-    """[*N, C] and [*N] of [C], [N, C] or [N, C, *places]."""
+    """[*N, C] and [*N] of [C], [N, C] or [N, C, *lengths]."""
     if len(x.shape) == 1:
         return b.graph.reshape(x, (1, *x.shape)), b.graph.reshape(target, (1,))
     return move_dim(b, x, 1, -1), target

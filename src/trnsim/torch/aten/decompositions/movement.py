@@ -13,7 +13,7 @@ from trnsim.graph.ops.layout import Concatenate, Reinterpret
 from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 
 
-def copied(b: Build, x: Value, *_: Any, **__: Any) -> Value:
+def copy(b: Build, x: Value, *_: Any, **__: Any) -> Value:
     """A dense copy, in the dtype of the result."""
     result_type = b.result_types[0] if b.result_types else x.type
     value = b.broadcast(x, result_type.shape)
@@ -22,10 +22,10 @@ def copied(b: Build, x: Value, *_: Any, **__: Any) -> Value:
     return value
 
 
-def copied_onto(b: Build, target: Value, x: Value, *_: Any) -> Value:
+def copy_onto(b: Build, target: Value, x: Value, *_: Any) -> Value:
     """``x`` in the shape and dtype of the tensor that it overwrites."""
     del target
-    return copied(b, x)
+    return copy(b, x)
 
 
 def scalar(b: Build, number: float, **_: Any) -> Value:
@@ -42,16 +42,16 @@ def cat(b: Build, tensors: Sequence[Value], dim: int = 0) -> Value:
 
 def stack(b: Build, tensors: Sequence[Value], dim: int = 0) -> Value:
     """Tensors concatenated along a new dimension."""
-    place = dim % len(b.result_types[0].shape)
-    parts = [b.graph.reshape(x, (*x.shape[:place], 1, *x.shape[place:])) for x in tensors]
-    return cat(b, parts, place)
+    index = dim % len(b.result_types[0].shape)
+    parts = [b.graph.reshape(x, (*x.shape[:index], 1, *x.shape[index:])) for x in tensors]
+    return cat(b, parts, index)
 
 
 def filled(b: Build, x: Any = None, number: Any = 0, **_: Any) -> Value:
     """A tensor filled with a number, or with the element of a tensor."""
     del x
     if isinstance(number, Value):
-        return copied(b, number)
+        return copy(b, number)
     return b.filled(float(number), b.result_types[0])
 
 
@@ -78,11 +78,11 @@ def unfold(b: Build, x: Value, dim: int, size: int, step: int) -> Value:
     dim %= len(x.shape)
     count = (x.shape[dim] - size) // step + 1
     if size <= count:  # the elements at each place of all windows
-        parts = [b.sliced(x, dim, place, count, step) for place in range(size)]
+        parts = [b.sliced(x, dim, index, count, step) for index in range(size)]
         axis = len(x.shape)
     else:  # the windows, each with its elements in the last dimension
         parts = [
-            move_dim(b, b.sliced(x, dim, place * step, size), dim, -1) for place in range(count)
+            move_dim(b, b.sliced(x, dim, index * step, size), dim, -1) for index in range(count)
         ]
         axis = dim
     shapes = [(*part.shape[:axis], 1, *part.shape[axis:]) for part in parts]
@@ -175,20 +175,20 @@ def slice_(
     return b.sliced(x, dim, first, b.result_types[0].shape[dim], step)
 
 
-def select(b: Build, x: Value, dim: int, place: int) -> Value:
-    """The slice at an index of `dim`, which goes away."""
+def select(b: Build, x: Value, dim: int, index: int) -> Value:
+    """The slice at an index of `dim`, without this dimension."""
     dim %= len(x.shape)
-    return b.graph.reshape(b.sliced(x, dim, place % x.shape[dim], 1), b.result_types[0].shape)
+    return b.graph.reshape(b.sliced(x, dim, index % x.shape[dim], 1), b.result_types[0].shape)
 
 
 def split(b: Build, x: Value, sizes: int | Sequence[int], dim: int = 0) -> tuple[Value, ...]:
     """Pieces along `dim`."""
     del sizes
-    dim, place = dim % len(x.shape), 0
+    dim, index = dim % len(x.shape), 0
     pieces: list[Value] = []
     for result_type in b.result_types:
-        pieces.append(b.sliced(x, dim, place, result_type.shape[dim]))
-        place += result_type.shape[dim]
+        pieces.append(b.sliced(x, dim, index, result_type.shape[dim]))
+        index += result_type.shape[dim]
     return tuple(pieces)
 
 
@@ -225,19 +225,19 @@ def slice_scatter(
     return b.as_result(b.ew("select", mask, padded, x, dtype=x.dtype))
 
 
-def select_scatter(b: Build, x: Value, part: Value, dim: int, place: int) -> Value:
+def select_scatter(b: Build, x: Value, part: Value, dim: int, index: int) -> Value:
     """``x`` with the slice at an index of `dim` replaced."""
     dim %= len(x.shape)
     with_dim = b.graph.reshape(part, (*part.shape[:dim], 1, *part.shape[dim:]))
-    start = place % x.shape[dim]
+    start = index % x.shape[dim]
     return slice_scatter(b, x, with_dim, dim, start, start + 1)
 
 
-def select_backward(b: Build, grad: Value, sizes: Sequence[int], dim: int, place: int) -> Value:
-    """The gradient at its index of `dim`, zeros elsewhere."""
+def select_backward(b: Build, grad: Value, sizes: Sequence[int], dim: int, index: int) -> Value:
+    """The gradient at an index of `dim`, zeros elsewhere."""
     dim %= len(sizes)
     with_dim = b.graph.reshape(grad, (*grad.shape[:dim], 1, *grad.shape[dim:]))
-    start = place % sizes[dim]
+    start = index % sizes[dim]
     return slice_backward(b, with_dim, sizes, dim, start, start + 1, 1)
 
 
@@ -290,11 +290,11 @@ def _permuted_blocks(b: Build, x: Value, shape: Sequence[int], order: Sequence[i
 
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
-    "clone": copied,
-    "lift_fresh": copied,
-    "lift_fresh_copy": copied,
-    "_copy_from": copied,
-    "copy": copied_onto,
+    "clone": copy,
+    "lift_fresh": copy,
+    "lift_fresh_copy": copy,
+    "_copy_from": copy,
+    "copy": copy_onto,
     "cat": cat,
     "stack": stack,
     "fill": filled,

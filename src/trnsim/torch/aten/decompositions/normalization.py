@@ -257,7 +257,7 @@ def functional_batch_norm(
         )
         for earlier, moment in ((running_mean, mean), (running_var, unbiased))
     )
-    return (y, mean, rstd, *(b.as_result(part, place) for place, part in enumerate(running, 3)))
+    return (y, mean, rstd, *(b.as_result(part, index) for index, part in enumerate(running, 3)))
 
 
 def _scale_and_shift(
@@ -330,9 +330,9 @@ def _requested_gradients(
     b: Build, parts: Sequence[Value], mask: Sequence[bool]
 ) -> tuple[Value | None, ...]:
     """The gradients that the mask requests, in the dtypes that PyTorch returns."""
-    place = count()
+    index = count()
     return tuple(
-        b.as_reshaped_result(part, next(place)) if is_needed else None
+        b.as_reshaped_result(part, next(index)) if is_needed else None
         for part, is_needed in zip(parts, mask, strict=True)
     )
 

@@ -29,9 +29,9 @@ def _reduction(op: str) -> Decomposition:
         if isinstance(dim, Value):  # torch.max(x, y)
             return b.as_result(b.ew(op, x, dim))
         if len(b.result_types) > 1:
-            place = _extreme_index(b, op, x, dim if isinstance(dim, int) else 0)
+            position = _extreme_index(b, op, x, dim if isinstance(dim, int) else 0)
             best = b.reduce(op, x, _dims(x, dim))
-            return b.as_reshaped_result(best), b.as_reshaped_result(place, 1)
+            return b.as_reshaped_result(best), b.as_reshaped_result(position, 1)
         x = _as_summed(b, x)
         return b.as_result(
             b.reduce(op, b.convert(x, _sum_dtype(x)), _dims(x, dim), keeps_dims=keepdim)
@@ -41,7 +41,7 @@ def _reduction(op: str) -> Decomposition:
 
 
 def _as_summed(b: Build, x: Value) -> Value:
-    """The elements to sum or multiply: integers for an integer result, 0 and 1 for a boolean."""
+    """The elements to reduce: truncated for an integer result, 0 or 1 for a boolean result."""
     result = b.result_types[0]
     if result.dtype == BOOL and x.dtype != BOOL:
         return _nonzero(b, x)
@@ -158,7 +158,7 @@ def logsumexp(b: Build, x: Value, dim: Dims, keepdim: bool = False) -> Value:
 
 
 def _extreme_index(b: Build, op: str, x: Value, dim: int) -> Value:
-    """The first index along `dim` of the row's extreme; `dim` goes away.
+    """The first index of each row's extreme along `dim`, without this dimension.
 
     NaN counts as the extreme of its row.
     """
@@ -169,8 +169,8 @@ def _extreme_index(b: Build, op: str, x: Value, dim: int) -> Value:
     is_best = b.ew("compare", rows, spread, direction="EQ")
     if x.type.is_floating:
         is_best = b.ew("or", is_best, b.ew("compare", rows, rows, direction="NE"))
-    place = b.convert(b.graph.iota(rows.shape, last), "float32")
-    candidates = b.ew("select", is_best, place, float(rows.shape[last]), dtype="float32")
+    position = b.convert(b.graph.iota(rows.shape, last), "float32")
+    candidates = b.ew("select", is_best, position, float(rows.shape[last]), dtype="float32")
     return b.graph.reduce("minimum", candidates, (last,))
 
 
@@ -185,7 +185,7 @@ def _extreme_index_of(op: str) -> Decomposition:
     return build
 
 
-def _running(op: str) -> Decomposition:
+def _cumulative(op: str) -> Decomposition:
     """cumsum, cumprod: the reduction of all elements up to each, along a dimension."""
 
     def build(b: Build, x: Value, dim: int, **_: Any) -> Value:
@@ -207,7 +207,7 @@ def var_mean(b: Build, x: Value, *args: Any, **kwargs: Any) -> tuple[Value, Valu
 
 
 def std_mean(b: Build, x: Value, *args: Any, **kwargs: Any) -> tuple[Value, Value]:
-    """The deviation, and the mean."""
+    """The standard deviation, and the mean."""
     first, second = var_mean(b, x, *args, **kwargs)
     return _deviation(b, x, first, *args, **kwargs), second
 
@@ -229,7 +229,7 @@ def nansum(b: Build, x: Value, dim: Dims = None, keepdim: bool = False, **_: Any
 
 
 def aminmax(b: Build, x: Value, *, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The smallest and the largest."""
+    """The smallest and the largest element."""
     return tuple(
         b.as_result(b.reduce(op, x, _dims(x, dim), keeps_dims=keepdim), index)
         for index, op in enumerate(("minimum", "maximum"))
@@ -242,11 +242,11 @@ def histc(b: Build, x: Value, bins: int = 100, lowest: float = 0, highest: float
         raise Unlowered("bounds that depend on values")
     column = b.convert(b.graph.reshape(x, (x.type.elements, 1)), "float32")
     part = b.ew("multiply", b.ew("subtract", column, float(lowest)), bins / (highest - lowest))
-    place = b.ew("minimum", b.ew("floor", part), bins - 1.0)
-    is_in = b.ew("compare", column, float(highest), dtype="bool", direction="LE")
-    place = b.ew("select", is_in, place, float(bins), dtype="float32")
+    position = b.ew("minimum", b.ew("floor", part), bins - 1.0)
+    is_inside = b.ew("compare", column, float(highest), dtype="bool", direction="LE")
+    position = b.ew("select", is_inside, position, float(bins), dtype="float32")
     number = b.graph.iota((x.type.elements, bins), 1)
-    hits = b.ew("compare", place, number, dtype="float32", direction="EQ")
+    hits = b.ew("compare", position, number, dtype="float32", direction="EQ")
     return b.as_result(b.reduce("add", hits, [0]))
 
 
@@ -266,8 +266,8 @@ DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
     "argmax": _extreme_index_of("maximum"),
     "argmin": _extreme_index_of("minimum"),
     "any": _nonzero_reduction("maximum"),
-    "cumsum": _running("add"),
-    "cumprod": _running("multiply"),
+    "cumsum": _cumulative("add"),
+    "cumprod": _cumulative("multiply"),
     "var_mean": var_mean,
     "std_mean": std_mean,
     "trace": trace,

@@ -250,6 +250,7 @@ def _nearest_matrix(scales: Sequence[float | None], *, is_centred: bool) -> Matr
 
 
 Sampler = Callable[..., Matrix]
+"""From the scale of each dimension, and options, to the matrix of an interpolation."""
 
 
 def _scales(arguments: Sequence[Any], rank: int) -> list[float | None]:

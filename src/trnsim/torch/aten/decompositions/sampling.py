@@ -35,7 +35,10 @@ class _Points:
     mode: int
 
     def neighbor(self, b: Build, corner: tuple[int, int]) -> tuple[Value, list[Value], list[Value]]:
-        """The table row of a neighbour; for each dimension 1 inside the image, else 0; weights."""
+        """A neighbour's table row [points]; for each dimension, if it is inside, and its weight.
+
+        Both are [points, 1]; the first is 1 inside the image, else 0.
+        """
         rows: list[Value] = [self.first_rows]
         inside: list[Value] = []
         weights: list[Value] = []

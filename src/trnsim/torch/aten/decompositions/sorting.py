@@ -21,14 +21,14 @@ def _ordered(b: Build, x: Value, k: int, dim: int, *, is_descending: bool) -> tu
     """The first k elements in sorted order along `dim`, and their indices."""
     rows = move_dim(b, b.graph.reshape(x, x.shape or (1,)), dim, -1)
     keys = rows if is_descending else b.ew("negate", b.convert(rows, "float32"))
-    places = b.graph.top_k(keys, k)
-    values = gather_along_rows(b, rows, places)
-    return move_dim(b, values, -1, dim), move_dim(b, places, -1, dim)
+    indices = b.graph.top_k(keys, k)
+    values = gather_along_rows(b, rows, indices)
+    return move_dim(b, values, -1, dim), move_dim(b, indices, -1, dim)
 
 
-def _shaped(b: Build, values: Value, places: Value) -> tuple[Value, Value]:
+def _as_results(b: Build, values: Value, indices: Value) -> tuple[Value, Value]:
     """Values and indices in the shapes and dtypes that PyTorch returns."""
-    return b.as_reshaped_result(values), b.as_reshaped_result(places, 1)
+    return b.as_reshaped_result(values), b.as_reshaped_result(indices, 1)
 
 
 def sort(
@@ -37,7 +37,7 @@ def sort(
     """All elements sorted stably, and the index that each came from."""
     dim, descending = keywords.get("dim", dim), keywords.get("descending", descending)
     length = x.shape[dim] if x.shape else 1
-    return _shaped(b, *_ordered(b, x, length, dim, is_descending=descending))
+    return _as_results(b, *_ordered(b, x, length, dim, is_descending=descending))
 
 
 def topk(
@@ -45,14 +45,14 @@ def topk(
 ) -> tuple[Value, Value]:
     """The k largest or smallest elements, in order, and their indices."""
     del is_sorted
-    return _shaped(b, *_ordered(b, x, k, dim, is_descending=largest))
+    return _as_results(b, *_ordered(b, x, k, dim, is_descending=largest))
 
 
 def kthvalue(b: Build, x: Value, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Value, ...]:
     """The k-th smallest element and its index."""
     del keepdim
     parts = _ordered(b, x, k, dim, is_descending=False)
-    return _shaped(b, *(_last_element(b, part, dim) for part in parts))
+    return _as_results(b, *(_last_element(b, part, dim) for part in parts))
 
 
 def median(b: Build, x: Value, dim: int | None = None, keepdim: bool = False) -> Any:

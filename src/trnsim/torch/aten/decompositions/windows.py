@@ -1,7 +1,4 @@
-"""Sliding windows over the last dimensions: maximum pooling, im2col and col2im.
-
-`places` are the numbers of windows along each dimension.
-"""
+"""Sliding windows over the last dimensions: maximum pooling, im2col and col2im."""
 
 from __future__ import annotations
 
@@ -75,16 +72,20 @@ def _tap_offsets(windows: Windows, lengths: Sizes) -> list[float]:
 def _max_pool(rank: int) -> Decomposition:
     def build(b: Build, x: Value, *arguments: Any) -> tuple[Value, ...]:
         windows = windows_of(rank, *arguments[:4])
-        places, lengths = b.result_types[0].shape[-rank:], x.shape[-rank:]
+        window_counts, lengths = b.result_types[0].shape[-rank:], x.shape[-rank:]
         if len(b.result_types) == 1:
-            return (b.as_result(b.graph.apply(windows.reduction("maximum", x.shape, places), x)),)
+            return (
+                b.as_result(b.graph.apply(windows.reduction("maximum", x.shape, window_counts), x)),
+            )
         lowest = _LOWEST.get(x.dtype, float(neutral("maximum", x.type.numpy_dtype())))
-        overhang = windows.overhang(lengths, places)
+        overhang = windows.overhang(lengths, window_counts)
         is_bounded = x.dtype in _LOWEST and max(*windows.padding, *overhang) > 0
         # Minus infinity becomes as low as the padding: neither replaces the first tap inside. A
         # window of nothing but the lowest finite number gives minus infinity too.
         bounded = b.ew("maximum", x, lowest) if is_bounded else x
-        taps = windows.taps(b, windows.pad_to_windows(b, bounded, places, lowest), places)
+        taps = windows.taps(
+            b, windows.pad_to_windows(b, bounded, window_counts, lowest), window_counts
+        )
         best, offsets = taps[0], _tap_offsets(windows, lengths)
         best_offset = _first_inside(b, windows, best.shape, lengths)
         for tap, offset in zip(taps[1:], offsets[1:], strict=True):
@@ -124,8 +125,8 @@ def _adaptive_max_pool(rank: int) -> Decomposition:
 
     def build(b: Build, x: Value, size: Any) -> tuple[Value, ...]:
         del size
-        places = b.result_types[0].shape[-rank:]
-        pairs = list(zip(x.shape[-rank:], places, strict=True))
+        window_counts = b.result_types[0].shape[-rank:]
+        pairs = list(zip(x.shape[-rank:], window_counts, strict=True))
         if any(n % count for n, count in pairs):
             raise Unlowered("maxima over windows of several sizes")
         pooled: tuple[Value, ...] = pools[rank](b, x, [n // count for n, count in pairs])
@@ -140,10 +141,10 @@ def im2col(
     """The elements under each window of [N, C, H, W] as columns: [N, C * kernel, windows]."""
     windows = windows_of(len(kernel), kernel, stride, padding, dilation)
     rank = windows.rank
-    places = windows.places(x.shape[-rank:])
-    taps = windows.taps(b, windows.pad_to_windows(b, x, places), places)
+    window_counts = windows.places(x.shape[-rank:])
+    taps = windows.taps(b, windows.pad_to_windows(b, x, window_counts), window_counts)
     outer = x.shape[:-rank]
-    rows = [b.graph.reshape(tap, (*outer, 1, prod(places))) for tap in taps]
+    rows = [b.graph.reshape(tap, (*outer, 1, prod(window_counts))) for tap in taps]
     return b.graph.reshape(b.graph.concatenate(rows, len(outer)), b.result_types[0].shape)
 
 
@@ -153,11 +154,11 @@ def col2im(
 ) -> Value:  # fmt: skip
     """Columns added to the positions of their patches: the gradient of `im2col`."""
     windows = windows_of(len(kernel), kernel, stride, padding, dilation)
-    places, count = windows.places(lengths), prod(windows.kernel)
+    window_counts, count = windows.places(lengths), prod(windows.kernel)
     outer = (*x.shape[:-2], x.shape[-2] // count)
-    patches = b.graph.reshape(x, (*outer, count, *places))
+    patches = b.graph.reshape(x, (*outer, count, *window_counts))
     parts = [
-        b.graph.reshape(b.sliced(patches, len(outer), number, 1), (*outer, *places))
+        b.graph.reshape(b.sliced(patches, len(outer), number, 1), (*outer, *window_counts))
         for number in range(count)
     ]
     return b.as_result(windows.sum_tap_gradients(b, parts, lengths))
