@@ -7,7 +7,7 @@ from small_models import LLAMA
 from typer.testing import CliRunner
 
 from trnsim.cli import app
-from trnsim.device import places
+from trnsim.device import rank_placement
 from trnsim.device.collective_log import CollectiveCall, collectives_blocks
 from trnsim.device.configured import model_of_config
 from trnsim.device.device_core import logical_config, target, visible_cores
@@ -24,7 +24,13 @@ NBYTES = 1 << 18
 INSTANCES = {"trn1": ("trn1.32xlarge", 1, 32), "trn2": ("trn2.48xlarge", 2, 64)}
 
 
-CACHED = (places.world_fabric, places._timed, visible_cores, logical_config, target)
+CACHED = (
+    rank_placement.world_fabric,
+    rank_placement._cached_time,
+    visible_cores,
+    logical_config,
+    target,
+)
 
 
 UNSET = (
@@ -67,11 +73,11 @@ def test_one_collective_takes_one_time_by_floor(world):
     group = tuple(range(ranks))
     inside_s = plan["latency_s"] + plan["bytes_s"]
     graph = exchange_time(GraphExchange("all_reduce", NBYTES, (group,)), chip, lnc)
-    of_jax = places.placed_time("all_reduce", NBYTES, [group], chip, Floor.PROGRAM)
+    of_jax = rank_placement.placed_time("all_reduce", NBYTES, [group], chip, Floor.PROGRAM)
     of_plans = exchange(instance, lnc, "all_reduce", NBYTES, Spread(ranks))
     for found in (graph.time_s, of_jax.time_s, of_plans.time_s):
         assert found == pytest.approx(inside_s, rel=1e-9)
-    eager = places.placed_time("all_reduce", NBYTES, [group], chip)
+    eager = rank_placement.placed_time("all_reduce", NBYTES, [group], chip)
     assert eager.time_s == pytest.approx(max(plan["host_start_s"], inside_s))
     assert eager.time_s > 5 * inside_s
 

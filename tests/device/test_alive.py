@@ -6,10 +6,10 @@ from trnsim.device import alive
 HOLDING = """
 import os, sys
 from trnsim.device import alive
-path = alive.lock()
-assert path == alive.lock() and not alive.has_ended(path)
+path = alive.held_lock()
+assert path == alive.held_lock() and not alive.has_ended(path)
 if os.fork() == 0:  # a child has none of its parent's
-    assert alive.lock() != path
+    assert alive.held_lock() != path
     os._exit(0)
 os.wait()
 print(path, flush=True)
@@ -37,7 +37,7 @@ def test_a_process_has_ended_when_it_was_killed_or_has_gone_and_not_before():
 
 def test_nothing_is_said_of_a_process_without_a_lock():
     assert not alive.has_ended("")
-    assert not alive.has_ended(alive.lock())
+    assert not alive.has_ended(alive.held_lock())
 
 
 def test_nothing_is_said_of_a_process_of_another_machine(monkeypatch, tmp_path):
@@ -45,10 +45,10 @@ def test_nothing_is_said_of_a_process_of_another_machine(monkeypatch, tmp_path):
     here.mkdir()
     elsewhere = f"{here}/trnsim-alive-7-00000000-abc"
     assert not alive.has_ended(elsewhere)  # its file is not here, and was not expected
-    assert alive.has_ended(f"{here}/trnsim-alive-7-{alive._mark(here)}-abc")
+    assert alive.has_ended(f"{here}/trnsim-alive-7-{alive._folder_digest(here)}-abc")
     monkeypatch.setattr(alive, "_BOOT_FILE", tmp_path / "none")
     monkeypatch.setattr("platform.node", lambda: "another")
-    mark = alive._mark(here)
+    mark = alive._folder_digest(here)
     monkeypatch.undo()
     assert not alive.has_ended(f"{here}/trnsim-alive-7-{mark}-abc")
     assert not alive.has_ended(f"{tmp_path}/none/trnsim-alive-7-{mark}-abc")

@@ -44,10 +44,12 @@ def met(*calls):
     """What each call returns, all at once in threads."""
     results = [None] * len(calls)
 
-    def run(at):
-        results[at] = calls[at]()
+    def run(offset):
+        results[offset] = calls[offset]()
 
-    threads = [threading.Thread(target=run, args=(at,), daemon=True) for at in range(len(calls))]
+    threads = [
+        threading.Thread(target=run, args=(offset,), daemon=True) for offset in range(len(calls))
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -103,14 +105,14 @@ def test_a_rank_without_a_board_or_of_another_machine_is_left_to_the_store(store
     assert not first.meet("0", (0, 1), 1, "a", 5)
     path, _ = store["test/board/0"].split()
     for address in (f"{path} {'0' * 32}", f"/proc/{os.getpid()}/fd/99999 {'0' * 32}", "junk"):
-        assert boards._mapped(address) is None
+        assert boards._map_board(address) is None
 
 
 def test_a_pipe_at_the_address_is_no_board_and_does_not_block(tmp_path):
     """On another machine the path may be that of a pipe, which opens when somebody writes."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    assert met(lambda: boards._mapped(f"{pipe} {'0' * 32}") is None) == [True]
+    assert met(lambda: boards._map_board(f"{pipe} {'0' * 32}") is None) == [True]
 
 
 def test_a_group_with_a_rank_without_a_board_waits_for_no_other(store, monkeypatch):

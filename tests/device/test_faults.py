@@ -64,7 +64,7 @@ def test_what_is_no_fault_is_refused_with_what_is_one(text, reason):
 def test_the_variable_carries_them_to_the_ranks(monkeypatch):
     texts = ["rank=3,step=5", "link=chip 0 to chip 1,factor=0.5"]
     assert faults.requested_faults() == []
-    monkeypatch.setenv(faults.FAULTS_VARIABLE, faults.as_variable(texts))
+    monkeypatch.setenv(faults.FAULTS_VARIABLE, faults.variable_value(texts))
     found = faults.requested_faults()
     assert found == [parse(text) for text in texts]
     assert faults.link_factors(found) == {"chip 0 to chip 1": 0.5}

@@ -40,9 +40,9 @@ def test_a_storage_counts_until_its_owner_dies(memory):
 def test_what_does_not_fit_is_refused_by_the_error_asked_for(memory, refused):
     kept = Storage()
     memory.hold(kept, 60, (15,), "some.float32")
-    memory.require(40)
+    memory.require_room(40)
     with pytest.raises(refused, match="41 B asked for, 60 B of 100 B in use") as caught:
-        memory.require(41, refused)
+        memory.require_room(41, refused)
     assert "60 B        1  float32[15]" in str(caught.value)
     assert (memory.refusals, memory.live_bytes) == (1, 60)
     assert caught.value.source == "a test"

@@ -122,8 +122,8 @@ def test_an_exchange_takes_what_the_fabric_says():
     found = exchange_time(exchange, "trn2", 2)
     assert found == program_time("all_reduce", 1 << 20, [range(8)], "trn2", 2)
     assert found.time_s > found.least_s > 0
-    alone = exchange_time(GraphExchange("all_reduce", 1 << 20, ((0,),)), "trn2", 2)
-    assert (alone.time_s, alone.least_s) == (0.0, 0.0)
+    program_estimate = exchange_time(GraphExchange("all_reduce", 1 << 20, ((0,),)), "trn2", 2)
+    assert (program_estimate.time_s, program_estimate.least_s) == (0.0, 0.0)
 
 
 def test_an_exchange_that_the_fabric_does_not_know_is_named():
@@ -135,8 +135,8 @@ def test_a_graph_without_a_formula_takes_its_programs_time():
     found = report_model(Subject("it", product(16, 32)), "trn2", lnc=1)
     assert found.planned is None
     assert found.scale == 1.0
-    assert found.time_s == pytest.approx(found.alone.time_s)
-    assert found.estimate.parts_s["launch"] == found.alone.launch_s
+    assert found.time_s == pytest.approx(found.program_estimate.time_s)
+    assert found.estimate.parts_s["launch"] == found.program_estimate.launch_s
     assert "instructions of its program" in found.text(400)
 
 
@@ -169,11 +169,11 @@ class Told:
 
 def test_a_program_is_scaled_to_the_time_that_plans_tell():
     found = report_model(planned(1e-3), "trn2", lnc=1)
-    alone, whole = found.alone, found.whole
+    program_estimate, whole = found.program_estimate, found.whole
     assert found.time_s == whole.time_s == pytest.approx(1e-3)
-    assert found.scale == pytest.approx(1e-3 / alone.time_s)
-    assert whole.mfu == pytest.approx(alone.mfu / found.scale)
-    parts = [sum(one.part.time_s for one in each.shares) for each in (whole, alone)]
+    assert found.scale == pytest.approx(1e-3 / program_estimate.time_s)
+    assert whole.mfu == pytest.approx(program_estimate.mfu / found.scale)
+    parts = [sum(one.part.time_s for one in each.shares) for each in (whole, program_estimate)]
     assert parts[0] == pytest.approx(found.scale * parts[1])
     assert f"scaled by {found.scale:.3g} to the time" in found.text(400)
     assert "  from        rows" in found.text(400)
@@ -181,7 +181,7 @@ def test_a_program_is_scaled_to_the_time_that_plans_tell():
 
 def test_no_time_is_below_what_a_program_needs():
     found = report_model(planned(1e-12), "trn2", lnc=1)
-    assert found.time_s == pytest.approx(found.alone.bound_s)
+    assert found.time_s == pytest.approx(found.program_estimate.bound_s)
     assert "raised to what no program can be faster than" in found.text(400)
 
 
@@ -215,10 +215,10 @@ def test_exchanges_are_summed_by_kind_and_ranks_in_json():
 def test_exchanges_say_the_time_of_the_answer_and_their_floor():
     one = GraphExchange("all_reduce", 1 << 20, ((0, 1),))
     each_s = exchange_time(one, "trn1", 1).time_s
-    alone = replace(
+    program_estimate = replace(
         report_model(Subject("it", product(16, 32)), "trn1", lnc=1), exchanges=((one, each_s),)
     )
-    line = next(line for line in alone.text(400).splitlines() if "exchanges  " in line)
+    line = next(line for line in program_estimate.text(400).splitlines() if "exchanges  " in line)
     assert "1 all-reduce over 2 ranks inside a program, " in line
     told = replace(
         report_model(planned(1e-3), "trn1", lnc=1),
@@ -234,7 +234,7 @@ def test_a_pass_that_plans_refuse_takes_its_programs_time_and_says_why():
 
     found = report_model(Subject("it", product(16, 32), ask=refuse), "trn2", lnc=1)
     assert found.planned is None
-    assert found.time_s == pytest.approx(found.alone.time_s)
+    assert found.time_s == pytest.approx(found.program_estimate.time_s)
     assert "plans cannot be asked: a group of ranks lies on several inf2.48xlarge" in found.text(
         400
     )
@@ -242,6 +242,6 @@ def test_a_pass_that_plans_refuse_takes_its_programs_time_and_says_why():
 
 def test_a_scaled_program_says_what_it_takes_by_itself():
     found = report_model(planned(1e-3), "trn2", lnc=1)
-    assert f"{time_text(found.alone.time_s)} by itself" in found.text(400)
-    assert 1e-3 / found.alone.time_s == pytest.approx(found.scale)
+    assert f"{time_text(found.program_estimate.time_s)} by itself" in found.text(400)
+    assert 1e-3 / found.program_estimate.time_s == pytest.approx(found.scale)
     assert "by itself" not in report_model(Subject("it", product(16, 32)), "trn2", lnc=1).text(400)

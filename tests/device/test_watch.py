@@ -18,7 +18,7 @@ from trnsim.device import call_log, device_core, watch
 from trnsim.device.call_time import CallTime
 from trnsim.device.collective_log import CollectiveCall
 from trnsim.device.faults import HardwareFault
-from trnsim.device.places import placed_time
+from trnsim.device.rank_placement import placed_time
 from trnsim.errors import BadInput
 from trnsim.instance.model import instance_model
 from trnsim.instance.state import folder, hardware, identity
@@ -71,14 +71,14 @@ def test_calls_add_up_to_busy_and_elapsed_times():
     for _ in range(3):
         work.note(Call(), 1, lambda: pytest.fail("no place in the program is asked for"))
     work.note(Call(), 0, lambda: None)
-    work.settle()
+    work.compute_times()
     assert work.executions == {"completed": 4}
     assert dict(work.elapsed_s) == {1: 30.0, 0: 10.0}
     assert dict(work.busy_s) == {1: {"pe": 4.5, "dma": 6.0}, 0: {"pe": 1.5, "dma": 2.0}}
     assert dict(work.flop) == {1: 600.0, 0: 200.0}
     assert work.total_s == {10.0: 4}
     assert work.device_s == {8.0: 4}
-    work.settle()
+    work.compute_times()
     assert work.executions == {"completed": 4}
 
 
@@ -86,11 +86,11 @@ def test_an_exchange_that_is_awaited_takes_elapsed_time():
     work = watch.WorkRecording()
     call = CollectiveCall("allreduce", 1 << 20, (0, 1))
     work.note_collective(call, (), is_async=True)
-    work.settle()
+    work.compute_times()
     assert not work.elapsed_s
     work.note_collective(call, (), is_async=False)
     work.note_collective(CollectiveCall("of another kind", 8, (0, 1)), (), is_async=False)
-    work.settle()
+    work.compute_times()
     assert work.elapsed_s == {0: placed_time("all_reduce", 1 << 20, [(0, 1)], "trn2").time_s}
 
 
@@ -366,10 +366,10 @@ def test_a_fault_within_the_file_system_s_grain_of_time_is_met(place):
     """Two changes of a folder may have one time."""
     watch.begin("kernel")
     hardware.inject(place, hardware.StoredFault("thermal", 0, 1, time.time(), None))
-    watch.current_watch().look_for_faults(place)
+    watch.current_watch().read_faults(place)
     found = (place / hardware.FOLDER).stat().st_mtime_ns
     hardware.inject(place, hardware.StoredFault("hang", 0, 0, time.time(), None))
     os.utime(place / hardware.FOLDER, ns=(found, found))
-    watch.current_watch().look_for_faults(place)
+    watch.current_watch().read_faults(place)
     with pytest.raises(HardwareFault, match="NRT_TIMEOUT"):
         trnsim.run(doubled, np.ones((2, 2), np.float32))

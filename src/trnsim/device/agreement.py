@@ -2,8 +2,8 @@
 
 Each rank publishes its arguments in a shared store. Ranks whose arguments differ, that wait for
 each other in different collectives, or for a rank that has ended, get an error here; inside the
-transport they would hang, or exchange wrong bytes. The agreement costs a write of the store, and a
-look at the others' boards (`boards.py`, `bench/agreeing.py`).
+transport they would hang, or exchange wrong bytes. The agreement costs a write to the store, and
+reads of the others' shared memory (`boards.py`, `bench/agreeing.py`).
 
 Sender and receiver of a message agree too, in the order of messages of a pair of ranks. A receive
 may begin long before its send, so each side publishes its arguments when it begins, and reads the
@@ -112,7 +112,7 @@ class PendingCall(NamedTuple):
 
 
 class Agreement:
-    """The side of one rank, `rank`, of all agreements through one store."""
+    """The agreements of rank `rank` with the other ranks of a store."""
 
     def __init__(self, store: Store, rank: int, world: int, prefix: str = "trnsim") -> None:
         self.rank = rank
@@ -126,11 +126,11 @@ class Agreement:
         self._lock_paths: dict[int, str] = {}
         self._any_source_ranks: set[int] = set()
         self._last_read_keys: dict[str, str] = {}
-        store.set(self._lock_key(rank), alive.lock())
+        store.set(self._lock_key(rank), alive.held_lock())
         self._boards = Boards(store, rank, prefix)
 
     def meet(self, group: str, ranks: Sequence[int], own: CallArguments) -> CallFailure | None:
-        """Wait until all `ranks` of `group` are at its next collective; return its failure.
+        """Wait until all `ranks` of `group` have called its next collective; return its failure.
 
         None where all agree, or where the store is gone: the transport then raises the error.
         """
@@ -149,7 +149,7 @@ class Agreement:
         if call.ranks[1] in self._any_source_ranks:
             return None
         own = {self.rank: call.arguments}
-        return self._unless_store_gone(lambda: disagreement(self._arrived(call) | own))
+        return self._unless_store_gone(lambda: disagreement(self._arrived_arguments(call) | own))
 
     def wait_for_peer(self, call: PendingCall, wait_s: float = math.inf) -> CallFailure | None:
         """Wait until the peer of a message has begun too; return the failure of the message.
@@ -247,8 +247,8 @@ class Agreement:
         texts = {rank: self._store.compare_set(key, _ABSENT, _ABSENT) for rank, key in keys.items()}
         return {rank: text.decode() for rank, text in texts.items() if text != _ABSENT.encode()}
 
-    def _arrived(self, call: PendingCall) -> dict[int, CallArguments]:
-        """The arguments of the ranks that have come to this call, by rank."""
+    def _arrived_arguments(self, call: PendingCall) -> dict[int, CallArguments]:
+        """The arguments of the ranks that have made this call, by rank."""
         return _arguments_at(self._published_texts(call), call.number)
 
     def _values_of(self, keys: Mapping[int, str]) -> dict[int, str]:
@@ -282,20 +282,22 @@ class Agreement:
         missing = [rank for rank in call.ranks if rank not in by_rank]
         ended = [rank for rank in missing if alive.has_ended(self._lock_path(rank))]
         if ended:
-            by_rank = self._arrived(call)  # read again: a rank may publish just before it ends
+            by_rank = self._arrived_arguments(
+                call
+            )  # read again: a rank may publish just before it ends
             ended = [rank for rank in ended if rank not in by_rank]
         if ended:
-            before = self._published_texts(call._replace(number=max(call.number - 1, 0)))
-            return _ended_failure(call, ended, before)
+            earlier_texts = self._published_texts(call._replace(number=max(call.number - 1, 0)))
+            return _ended_failure(call, ended, earlier_texts)
         return self._deadlock(call, missing) if len(self._calling_threads) == 1 else None
 
     def _deadlock(self, own: PendingCall, missing: Sequence[int]) -> CallFailure | None:
         """The failure of ranks that wait for each other in a circle; None if there is none.
 
-        A rank is stuck if it waits in a collective to which a stuck rank has not come. This rank is
-        assumed stuck; if a rank that it waits for is then stuck too, the circle is closed. The rank
-        that detects a circle publishes it, so that each is reported once: a rank that goes on after
-        the error does not get it again.
+        A rank is stuck if it waits for a stuck rank. This rank is assumed stuck; if a rank that it
+        waits for is then stuck too, they wait in a circle. The rank that detects a circle publishes
+        it, so that each is reported once: a rank that goes on after the error does not get it
+        again.
         """
         waiting = {rank: call for rank, call in self._waiting_calls().items() if rank != self.rank}
         stuck = {self.rank: own}
@@ -434,11 +436,11 @@ def _count_mismatch(by_rank: Mapping[int, CallArguments]) -> CallFailure | None:
 
 
 def _ended_failure(
-    call: PendingCall, ended: Sequence[int], before: Mapping[int, str]
+    call: PendingCall, ended: Sequence[int], earlier_texts: Mapping[int, str]
 ) -> CallFailure:
     is_pair = call.arguments.is_point_to_point
     call_kind = "call between these two" if is_pair else "collective of this group"
-    lines = [f"  rank {rank}: {_last_call(before.get(rank), call_kind)}" for rank in ended]
+    lines = [f"  rank {rank}: {_last_call(earlier_texts.get(rank), call_kind)}" for rank in ended]
     who = ("rank " if len(ended) == 1 else "ranks ") + ", ".join(map(str, ended))
     have = "has" if len(ended) == 1 else "have"
     members = "" if is_pair else f" of ranks {list(call.ranks)}"

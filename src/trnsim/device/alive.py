@@ -26,14 +26,14 @@ _held: Final[dict[int, tuple[str, int]]] = {}
 """The path of the lock and its open file, by process number, so that a fork begins without."""
 
 
-def lock() -> str:
+def held_lock() -> str:
     """The path of this process's lock; "" where the system has no locks, or no room for a file."""
     pid = os.getpid()
     if pid not in _held:
         _held.clear()
         with suppress(OSError, ImportError):
             fcntl: Any = import_module("fcntl")
-            prefix = f"{_PREFIX}{pid}-{_mark(Path(tempfile.gettempdir()))}-"
+            prefix = f"{_PREFIX}{pid}-{_folder_digest(Path(tempfile.gettempdir()))}-"
             handle, path = tempfile.mkstemp(prefix=prefix)
             fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _held[pid] = path, handle
@@ -42,8 +42,8 @@ def lock() -> str:
     return _held.get(pid, ("", -1))[0]
 
 
-def _mark(folder: Path) -> str:
-    """A digest of the machine and of the folder's place in its file system."""
+def _folder_digest(folder: Path) -> str:
+    """A digest of the machine and of the folder's inode."""
     machine = platform.node()
     with suppress(OSError):
         machine = _BOOT_FILE.read_text(encoding="ascii")
@@ -51,10 +51,10 @@ def _mark(folder: Path) -> str:
     return blake2b(f"{machine}{status.st_dev}:{status.st_ino}".encode(), digest_size=4).hexdigest()
 
 
-def _is_here(path: str) -> bool:
+def _is_on_this_machine(path: str) -> bool:
     """True if the folder of a lock is the one that its process saw."""
     with suppress(OSError):
-        return _mark(Path(path).parent) in Path(path).name.split("-")
+        return _folder_digest(Path(path).parent) in Path(path).name.split("-")
     return False
 
 
@@ -65,7 +65,7 @@ def _remove(pid: int, path: str) -> None:
 
 def has_ended(path: str) -> bool:
     """True if the process that holds the lock at `path` has ended; False where that is unknown."""
-    if not path or any(path == own for own, _ in _held.values()) or not _is_here(path):
+    if not path or any(path == own for own, _ in _held.values()) or not _is_on_this_machine(path):
         return False
     try:
         handle = os.open(path, os.O_RDWR)

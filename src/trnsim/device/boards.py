@@ -1,10 +1,10 @@
-"""Boards on which ranks of one machine show the collective that they have come to.
+"""Boards: shared memory in which the ranks of one machine publish their latest collectives.
 
-A question to the shared store is a message there and back, which a rank that waits would ask again
-and again. So each rank has a board, in memory without a file that others map: the number and a
-digest of its latest collectives. A rank that sees its own digest on all boards has met the others.
-Where one shows another digest, does not come in time, or has no board that can be read here (it is
-of another machine, or the system has no such memory), the store is asked.
+A read of the shared store is a message there and back, which a waiting rank would send again and
+again. So each rank has a board, anonymous memory that the others map, with the number and a digest
+of its latest collectives. A rank that reads its own digest on all boards need not ask the store.
+It does where a board has another digest, is late, or cannot be mapped: on another machine, or on a
+system without such memory.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _PAUSE_DIVISOR: Final = 8
 
 
 class Boards:
-    """The boards of the ranks that share a store, as one of them sees them."""
+    """A rank's own board, and those of the other ranks that share its store."""
 
     def __init__(self, store: Store, rank: int, prefix: str) -> None:
         self._store, self._prefix, self._rank = store, prefix, rank
         self._own: mmap | None = None
-        self._of_others: dict[int, mmap | None] = {}
+        self._boards: dict[int, mmap | None] = {}
         address = ""
         with suppress(AttributeError, OSError):  # a system without such memory, or without room
             handle = os.memfd_create("trnsim-board")
@@ -53,23 +53,23 @@ class Boards:
     def meet(
         self, group: str, ranks: Sequence[int], number: int, text: str, patience_s: float
     ) -> bool:
-        """Show a collective of a group, and wait until all `ranks` show it too; False if not.
+        """Publish a collective of a group; True once all `ranks` have, False if the store is asked.
 
         A rank is at most one collective of a group ahead, so it has two slots for them by turns.
         """
         boards = [self._board(rank) for rank in ranks if rank != self._rank]
         digest = blake2b(text.encode(), digest_size=_MARK_BYTES).digest()
-        at = _MARK_BYTES + crc32(f"{group}/{number % 2}".encode()) % _SLOTS * _SLOT.size
+        offset = _MARK_BYTES + crc32(f"{group}/{number % 2}".encode()) % _SLOTS * _SLOT.size
         if self._own is None:
             return False
         shown_here = (number + 1, digest)  # an empty slot has 0
-        _SLOT.pack_into(self._own, at, *shown_here)
+        _SLOT.pack_into(self._own, offset, *shown_here)
         begun_s = time.monotonic()
         readable = [board for board in boards if board is not None]
         if len(readable) < len(boards):
             return False
         for board in readable:
-            while (shown := _SLOT.unpack_from(board, at)) != shown_here:
+            while (shown := _SLOT.unpack_from(board, offset)) != shown_here:
                 waited_s = time.monotonic() - begun_s
                 if shown[0] == shown_here[0] or waited_s > patience_s:
                     return False
@@ -80,15 +80,15 @@ class Boards:
         return f"{self._prefix}/board/{rank}"
 
     def _board(self, rank: int) -> mmap | None:
-        """The board of another rank; None while it has shown none, or if it is not read here."""
-        if rank not in self._of_others and self._store.check([self._key(rank)]):
+        """The board of another rank; None if it has none yet, or it cannot be mapped."""
+        if rank not in self._boards and self._store.check([self._key(rank)]):
             (address,) = self._store.multi_get([self._key(rank)])
-            self._of_others[rank] = _mapped(address.decode())
-        return self._of_others.get(rank)
+            self._boards[rank] = _map_board(address.decode())
+        return self._boards.get(rank)
 
 
-def _mapped(address: str) -> mmap | None:
-    """The board at an address, if its mark is there: another machine has other files."""
+def _map_board(address: str) -> mmap | None:
+    """The board at an address; None if its mark is absent, as on another machine."""
     path, _, mark = address.partition(" ")
     with suppress(OSError, ValueError):
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)

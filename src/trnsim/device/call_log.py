@@ -136,14 +136,14 @@ recordings: list[Recording] = []
 """The recordings in progress; empty almost always."""
 
 
-def listening() -> list[Recording]:
+def listening_recordings() -> list[Recording]:
     """The recordings that take calls."""
     return [log for log in recordings if log.is_listening]
 
 
 def note(call: DeviceCall, core: int, find_scope: FindScope) -> None:
     """Add a call to every recording."""
-    for log in listening():
+    for log in listening_recordings():
         log.note(call, core, find_scope)
 
 

@@ -37,7 +37,7 @@ class Lap:
         """Count a call."""
         self.calls[call] += number
         if len(self.calls) >= _MOST_CALLS:
-            self.settle()
+            self.compute_times()
 
     def absorb(self, later: Lap) -> None:
         """Add the lap that follows this one."""
@@ -46,8 +46,8 @@ class Lap:
         for call, number in later.calls.items():
             self.add(call, number)
 
-    def settle(self) -> None:
-        """Replace the counted calls by their time."""
+    def compute_times(self) -> None:
+        """Replace the counted calls by their time in seconds."""
         for call, number in self.calls.items():
             time = time_of(call, target().name)
             self.device_time_s += number * time.device_time_s
@@ -81,7 +81,7 @@ class Clock(Recording):
         """The number of a new mark of `event`, which replaces its earlier mark."""
         if self not in recordings:
             recordings.append(self)
-        self._marks[weakref.ref(event, self._released)] = self._next_mark
+        self._marks[weakref.ref(event, self._drop_mark)] = self._next_mark
         self._laps[self._next_mark] = Lap()
         self._next_mark += 1
         self._merge_laps()
@@ -92,11 +92,11 @@ class Clock(Recording):
         total = Lap()
         for number, lap in list(self._laps.items()):  # a lost event may clear them meanwhile
             if start <= number < end:
-                lap.settle()
+                lap.compute_times()
                 total.absorb(lap)
         return total
 
-    def _released(self, event: weakref.ref[object]) -> None:
+    def _drop_mark(self, event: weakref.ref[object]) -> None:
         self._marks.pop(event, None)
         if not self._marks:  # nobody can ask; no lap is kept
             self._laps.clear()

@@ -1,4 +1,4 @@
-"""The collectives of a process, and the table of them."""
+"""The collectives of a process, and their table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _MS_PER_S: Final = 1e3
 _TABLE_COLUMNS: Final = "collective | calls | bytes each | ranks | group | algorithm | ms"
-_BY_NAME: Final = {
+_KIND_BY_NAME: Final = {
     **dict.fromkeys(("allreduce", "allreduce_coalesced"), "all_reduce"),
     **dict.fromkeys(
         ("allgather", "allgather_base", "allgather_coalesced", "allgather_into_tensor_coalesced"),
@@ -34,7 +34,7 @@ def kind_of(name: str) -> str | None:
     """The kind of a collective in `trnsim.fabric`; None for one that it does not time."""
     from trnsim.fabric.choice import KINDS  # noqa: PLC0415  as below
 
-    kind = _BY_NAME.get(name, name)
+    kind = _KIND_BY_NAME.get(name, name)
     return kind if kind in KINDS else None
 
 
@@ -58,15 +58,15 @@ class CollectiveCall:
 def collectives_blocks(log: Sequence[CollectiveCall], target: str) -> tuple[Block, ...]:
     """A table of the program's collectives: count, bytes, group, algorithm, time; () for none."""
     # For a report: whatever imports PyTorch imports this module.
-    from trnsim.device.places import placed_time  # noqa: PLC0415
+    from trnsim.device.rank_placement import placed_time  # noqa: PLC0415
     from trnsim.document.answer import Items, Note, Table, columns  # noqa: PLC0415
 
-    alike = Counter(log)
-    if not alike:
+    counts = Counter(log)
+    if not counts:
         return ()
     rows: list[list[str]] = []
     origins: list[str] = []
-    for call, number in sorted(alike.items(), key=lambda row: -row[0].nbytes * row[1]):
+    for call, number in sorted(counts.items(), key=lambda row: -row[0].nbytes * row[1]):
         kind = kind_of(call.kind)
         algorithm, ms = "", "not timed"
         if kind is not None:
@@ -76,7 +76,7 @@ def collectives_blocks(log: Sequence[CollectiveCall], target: str) -> tuple[Bloc
         size, group = str(len(call.ranks)), _members(call.ranks)
         rows.append([call.kind, str(number), bytes_text(call.nbytes), size, group, algorithm, ms])
     unique = [f"from {origin}" for origin in dict.fromkeys(origins)]
-    floors = " or ".join(dict.fromkeys(call.floor.value for call in alike))
+    floors = " or ".join(dict.fromkeys(call.floor.value for call in counts))
     head = Note(f"collectives of the whole program on {target}, {floors}")
     return head, Table(columns(_TABLE_COLUMNS), rows), Items(unique, indent=2)
 

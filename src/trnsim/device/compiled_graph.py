@@ -150,7 +150,7 @@ def _kind(graph: CompiledGraph) -> str:
 
 
 def _reason(kind: str, inputs: tuple[TensorSpec, ...], operators: tuple[str, ...]) -> str:
-    """The reason for a compilation: the operators are new, or were compiled for other inputs."""
+    """The reason for a compilation: new operators, other inputs, or another function."""
     for earlier in reversed(_graphs):
         if _kind(earlier) == kind and earlier.operators == operators:
             for index, (old, new) in enumerate(zip(earlier.inputs, inputs, strict=False)):

@@ -29,7 +29,7 @@ _SHORT_DTYPES: Final = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"
 
 
 def model_of_config(path: Path, shape: ModelShape, dtype: str = "bfloat16") -> Subject | None:
-    """The model of a `config.json`; None where a framework has to build it.
+    """The model of a `config.json` with its graph; None where a framework has to build it.
 
     Weights are of `dtype`, whatever their quantization. Ranks must divide the heads, unless the
     shape is padded: unused heads are added then.
@@ -64,7 +64,7 @@ def _check_shape(model: Architecture, shape: ModelShape) -> None:
     """Check that a model has the phase and the length of a shape.
 
     Raises:
-        BadInput: it makes no tokens, or a token has no learned position.
+        BadInput: the model generates no tokens, or has no learned position for a token.
     """
     if shape.phase in ("prefill", "decode") and not model.is_generating:
         raise BadInput(
@@ -93,7 +93,7 @@ def _check_ranks(model: Architecture, ranks: int) -> None:
 
 
 def _architecture(values: Mapping[str, Any], path: Path, dtype: str) -> Architecture | None:
-    """The architecture in that dtype; None where its sizes are not known.
+    """The architecture with weights of `dtype`; None where its sizes are not known.
 
     Raises:
         BadInput: for a dtype that no weights have, and for an illegal value in the file.

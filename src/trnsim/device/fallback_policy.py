@@ -28,11 +28,11 @@ class _State:
     """The policy in force, and the number of fallbacks by dtype or operation."""
 
     def __init__(self) -> None:
-        self.policy = _checked(os.environ.get(VARIABLE, "host"))
+        self.policy = _policy_of(os.environ.get(VARIABLE, "host"))
         self.on_host: Counter[str] = Counter()
 
 
-def _checked(value: str) -> Policy:
+def _policy_of(value: str) -> Policy:
     if value == "chip":
         return "chip"
     if value == "host":
@@ -45,7 +45,7 @@ state: Final = _State()
 
 def set_policy(policy: Policy) -> None:
     """Set the policy for operations and dtypes that the chip lacks: "chip" or "host"."""
-    state.policy = _checked(policy)
+    state.policy = _policy_of(policy)
 
 
 def host_fallbacks() -> dict[str, int]:

@@ -111,7 +111,7 @@ def _factor(text: str) -> float:
     return factor
 
 
-def as_variable(texts: Iterable[str]) -> str:
+def variable_value(texts: Iterable[str]) -> str:
     """The value of TRNSIM_FAULTS for faults in the words of the command line."""
     return _SEPARATOR.join(texts)
 
@@ -145,7 +145,7 @@ class Injector:
             elif fault.step == step:
                 for listener in listeners:
                     listener(fault.kind, None)
-                fail(fault.kind, f"on rank {fault.rank} before step {fault.step}")
+                raise_fault(fault.kind, f"on rank {fault.rank} before step {fault.step}")
 
 
 listeners: Final[list[Callable[[str, StoredFault | None], None]]] = []
@@ -169,11 +169,11 @@ def strike_fault(index: int) -> None:
     for listener in listeners:
         listener(request.kind, request)
     place = f"device {request.device}" + ("" if request.core is None else f", core {request.core}")
-    fail(request.kind, f"on {place} (neuron:{index})")
+    raise_fault(request.kind, f"on {place} (neuron:{index})")
 
 
-def fail(kind: str, place: str) -> None:
-    """Raise the error of a kind of fault; return for one that programs survive.
+def raise_fault(kind: str, place: str) -> None:
+    """Raise the error of a kind of fault; nothing is raised for a kind that programs survive.
 
     Raises:
         HardwareFault: the hardware fails.

@@ -49,7 +49,7 @@ class HbmEntry(Protocol):
 
 
 class Allocation(weakref.ref[Any]):
-    """One storage in HBM.
+    """A storage in HBM.
 
     A weak reference to its owner, an object of the framework that lives as long as any tensor over
     the storage: when the owner dies, the storage is released.
@@ -76,7 +76,7 @@ class DeviceMemory:
         self.refusals = 0
         self.allocations: dict[int, HbmEntry] = {}
 
-    def require(self, nbytes: int, error_class: type[OutOfMemory] = OutOfMemory) -> None:
+    def require_room(self, nbytes: int, error_class: type[OutOfMemory] = OutOfMemory) -> None:
         """Refuse an allocation that does not fit, before the host allocates it.
 
         Raises:

@@ -61,7 +61,7 @@ APART_PAGE_BYTES: Final = count(
 
 
 class Loadable(Protocol):
-    """A program with its need of HBM beside the caller's tensors."""
+    """A program with the bytes of HBM that it needs beside the caller's tensors."""
 
     @property
     def name(self) -> str:

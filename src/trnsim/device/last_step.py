@@ -93,7 +93,7 @@ def step_span(events: Sequence[CallEvent]) -> tuple[int, int]:
 def _repeated_program(
     events: Sequence[CallEvent], times: Mapping[DeviceCall, CallTime]
 ) -> DeviceCall | None:
-    """The program that is repeated on a core and takes longest in all; None if there is none.
+    """The program that is repeated on a core and takes longest in total; None if there is none.
 
     Preparations may be repeated too: then a program that runs once comes after them and takes
     longer, and None is returned.

@@ -137,36 +137,38 @@ class ModelReport:
         return f"{self.subject.title} on {device_text(self.program.target, self.program.lnc)}"
 
     @cached_property
-    def alone(self) -> Whole:
+    def program_estimate(self) -> Whole:
         """The estimate of the compiled program alone, without plans."""
         return self.program.step_estimate(self.links_s, self.added_s)
 
     @cached_property
     def estimate(self) -> Estimate:
         """The estimated time, with P10 and P90."""
-        alone = self.alone
+        program = self.program_estimate
         if self.planned is not None:
-            return raise_to_bound(self.planned, alone.bound_s)
+            return raise_to_bound(self.planned, program.bound_s)
         parts: dict[str, float] = {}
-        for share in alone.shares:
+        for share in program.shares:
             for name, time_s in share.part.critical_s.items():
                 parts[name] = parts.get(name, 0.0) + time_s
-        parts |= {"launch": alone.launch_s, EXCHANGES: alone.exchanges_s}
+        parts |= {"launch": program.launch_s, EXCHANGES: program.exchanges_s}
         return of_program(arch.target(self.program.target), parts)
 
     @property
     def scale(self) -> float:
         """The ratio of the time to that of the compiled program alone."""
-        return self.time_s / self.alone.time_s if self.alone.time_s else 1.0
+        program_s = self.program_estimate.time_s
+        return self.time_s / program_s if program_s else 1.0
 
     @cached_property
     def whole(self) -> Whole:
         """The estimate of the program with its parts scaled to the time."""
         likely_s = self.estimate.quantile_s("p10"), self.estimate.quantile_s("p90")
         if self.planned is None:
-            return replace(self.alone, likely_s=likely_s)
-        note = f"by itself {time_text(self.alone.time_s)}; its parts are scaled by {self.scale:.3g}"
-        return replace(self.alone.scaled(self.scale, note), likely_s=likely_s)
+            return replace(self.program_estimate, likely_s=likely_s)
+        own_time = time_text(self.program_estimate.time_s)
+        note = f"by itself {own_time}; its parts are scaled by {self.scale:.3g}"
+        return replace(self.program_estimate.scaled(self.scale, note), likely_s=likely_s)
 
     @cached_property
     def added_s(self) -> float:
@@ -236,7 +238,7 @@ class ModelReport:
 
     def as_dict(self) -> dict[str, object]:
         """The report as plain values, with SI units in the names."""
-        alone, whole = self.alone, self.whole
+        whole = self.whole
         return {
             "target": self.program.target,
             "lnc": self.program.lnc,
@@ -248,7 +250,7 @@ class ModelReport:
             "mbu": whole.mbu,
             "flop": whole.flop,
             "hbm_bytes": float(whole.hbm_bytes),
-            "program_s": alone.time_s,
+            "program_s": self.program_estimate.time_s,
             "scale": self.scale,
             "instructions": self.program.instructions,
             "exchanges": self._exchanges(),
@@ -344,9 +346,10 @@ class ModelReport:
         )
         scale = ""
         if self.planned is not None:
+            own_time = time_text(self.program_estimate.time_s)
             scale = (
-                f"; with launch and exchanges {time_text(self.alone.time_s)} by itself: the parts "
-                f"below are scaled by {self.scale:.3g} to the time"
+                f"; with launch and exchanges {own_time} by itself: the parts below are scaled by "
+                f"{self.scale:.3g} to the time"
             )
         return words + programs + layers + scale
 
@@ -408,8 +411,8 @@ def report_model(
     is_strict = state.policy == "chip"
     refused = refusals(model.graph, target, flags, calls=model.calls, origins=model.origins)
     require_accepted(refused, is_strict=is_strict)
-    alone, exchanged = without_exchanges(apply_casts(model.graph, flags))
-    plan = memory_plan(alone, model.names)
+    graph, exchanged = without_exchanges(apply_casts(model.graph, flags))
+    plan = memory_plan(graph, model.names)
     cores = compiled_cores(arch.target(target), flags, lnc)
     _require_room(subject.title, plan, device_core(arch.target(target), cores), target)
     times = [exchange_time(exchange, target, cores) for exchange in exchanged]
@@ -428,7 +431,7 @@ def report_model(
 def _plan_estimate(
     subject: Subject, target: str, cores: int, flags: Flags
 ) -> tuple[Estimate | None, str]:
-    """The estimate of plans for the same pass, or the reason why there is none."""
+    """The estimate of plans for the same pass, and the reason why there is none, or ""."""
     if subject.ask is None:
         return None, subject.no_plan_reason
     on_machine = machine(target, lnc=cores)

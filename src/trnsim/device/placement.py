@@ -56,13 +56,15 @@ def place_kernels(calls: Iterable[HostCall], target: str) -> list[PlacedKernel]:
     free_ns: dict[int, int] = {}
     times: dict[DeviceCall, CallTime] = {}
     kernels: list[PlacedKernel] = []
-    for host in calls:
-        if host.call not in times:
-            times[host.call] = time_of(host.call, target)
-        for name, time_s, missing in _rows(host.call.name, times[host.call]):
-            start_ns = max(host.called_ns, free_ns.get(host.core, 0))
-            end_ns = free_ns[host.core] = start_ns + round(time_s * _NS)
-            kernels.append(PlacedKernel(name, host.core, start_ns, end_ns, host.launcher, missing))
+    for host_call in calls:
+        if host_call.call not in times:
+            times[host_call.call] = time_of(host_call.call, target)
+        for name, time_s, missing in _rows(host_call.call.name, times[host_call.call]):
+            start_ns = max(host_call.called_ns, free_ns.get(host_call.core, 0))
+            end_ns = free_ns[host_call.core] = start_ns + round(time_s * _NS)
+            kernels.append(
+                PlacedKernel(name, host_call.core, start_ns, end_ns, host_call.launcher, missing)
+            )
     return kernels
 
 

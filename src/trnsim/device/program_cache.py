@@ -52,9 +52,9 @@ def keep_program(make: Callable[[], Subject], tell: Tell = tell_on_stderr) -> No
     if str(settings.folder) not in _told_paths:
         _told_paths.add(str(settings.folder))
         tell("NEURON_CACHE", f"Compile cache path: {settings.folder}")
-    stated, chip = os.environ.get(VARIABLE, ""), target()
-    flags = Flags.parse(stated)
-    all_flags = program_flags(stated, chip.name, compiled_cores(chip, flags))
+    variable_flags, chip = os.environ.get(VARIABLE, ""), target()
+    flags = Flags.parse(variable_flags)
+    all_flags = program_flags(variable_flags, chip.name, compiled_cores(chip, flags))
     subject = make()
     missing = subject.model_graph.missing
     if missing and not is_extracting():

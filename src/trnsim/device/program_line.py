@@ -37,10 +37,10 @@ def program_place() -> tuple[str, int] | None:
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  the documented way to walk a stack
     while frame is not None:
         file = frame.f_code.co_filename
-        is_found = _is_program_file.get(file)
-        if is_found is None:
-            is_found = _is_program_file[file] = is_program_file(file)
-        if is_found:
+        is_of_program = _is_program_file.get(file)
+        if is_of_program is None:
+            is_of_program = _is_program_file[file] = is_program_file(file)
+        if is_of_program:
             return file, frame.f_lineno
         frame = frame.f_back
     return None

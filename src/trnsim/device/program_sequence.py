@@ -1,9 +1,9 @@
-"""The sequence of programs with collectives that a rank has cut, which its peers must share.
+"""The sequence of lazily traced programs with collectives, which all ranks must share.
 
-A collective within a compiled program begins when all its ranks execute that program. A rank that
-executes one more, or one whose collectives differ, is waited for in vain: an error. Programs that
-differ elsewhere and have equal collectives meet, but each rank compiles its own while the others
-wait: a warning.
+`torch_xla` cuts a program where a value is read or a step ends. A collective within it begins when
+all its ranks execute that program. If a rank executes one more, or one whose collectives differ,
+ranks wait for each other forever: an error. Programs with equal collectives that differ elsewhere
+run, but each rank compiles its own while the others wait: a warning.
 
 The sequence since the last collective of the same ranks is part of what they agree on at the next
 one (`trnsim.device.agreement`). Programs without collectives are no part of it.
@@ -101,15 +101,15 @@ class _Published(NamedTuple):
 def sequence_failure(
     by_rank: Mapping[int, str], name: str = "a collective"
 ) -> tuple[str, str] | None:
-    """The reason why ranks with these sequences do not meet on the chip, and its fix.
+    """The reason why ranks with these sequences would wait for each other forever, and its fix.
 
-    None where they do; programs that differ beside equal collectives are warned of. `name` is the
-    collective before which they were compared.
+    None if they would not; a warning tells of programs that differ beside equal collectives. `name`
+    is the collective before which the sequences are compared.
     """
     if len(set(by_rank.values())) == 1:
         return None
     ranks = sorted(by_rank)
-    sequences = {rank: _read(by_rank[rank]) for rank in ranks}
+    sequences = {rank: _parse_published(by_rank[rank]) for rank in ranks}
     first = sequences[ranks[0]]
     for rank in ranks[1:]:
         other = sequences[rank]
@@ -130,7 +130,7 @@ def sequence_failure(
     return None
 
 
-def _read(text: str) -> _Published:
+def _parse_published(text: str) -> _Published:
     if not text:
         return _Published(0, "", [])
     total, digest, cuts = json.loads(text)
@@ -138,7 +138,7 @@ def _read(text: str) -> _Published:
 
 
 def _first_difference(own: Sequence[str], others: Sequence[str]) -> int | None:
-    """The first index at which two sequences differ, which may have ended there; None for none."""
+    """The first index at which two sequences differ or one has ended; None if they are equal."""
     pairs = enumerate(zip_longest(own, others))
     return next((index for index, (mine, theirs) in pairs if mine != theirs), None)
 

@@ -75,7 +75,7 @@ def step_document(
         step_name and f"step: {step_name}",
     ]
     head = [Note(note) for note in notes if note]
-    chips = [_chip(step) for step in steps]
+    chips = [_chip_row(step) for step in steps]
     values = [{**_values(step), "step": step_name} for step in steps]
     sections = [
         Section(
@@ -151,7 +151,7 @@ def _values(step: StepTime) -> dict[str, Any]:
     }
 
 
-def _chip(step: StepTime) -> Sequence[str]:
+def _chip_row(step: StepTime) -> Sequence[str]:
     interval = step.estimate.interval
     return (
         step.target,

@@ -77,7 +77,7 @@ class StepCounter:
 
     def _begin(self) -> None:
         self.number += 1
-        tell(self.number)
+        tell_step(self.number)
         if self._injector is None:
             self._injector = faults.injector()
         self._injector.before_step(self.number)
@@ -94,7 +94,7 @@ def are_watched() -> bool:
     return bool(os.environ.get(STEP_VARIABLE) or os.environ.get(faults.FAULTS_VARIABLE))
 
 
-def tell(number: int) -> None:
+def tell_step(number: int) -> None:
     """Write the number of the step to the launcher's file."""
     _tell(number, offset_bytes=0)
 

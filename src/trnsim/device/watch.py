@@ -70,8 +70,8 @@ class WorkRecording(Recording):
         flop: multiplications and additions of matrix products by core.
         total_s: number of executions since the last record, by their seconds with launches.
         device_s: number of executions since the last record, by their seconds without launches.
-        latencies: number of all executions by both, in three digits.
-        is_reported: True if a record has `total_s` and `device_s`: the next execution begins anew.
+        latencies: number of all executions by both times, in three digits.
+        is_reported: True if a record has `total_s` and `device_s`: the next execution empties them.
     """
 
     def __init__(self) -> None:
@@ -84,16 +84,16 @@ class WorkRecording(Recording):
         self.total_s: Counter[float] = Counter()
         self.device_s: Counter[float] = Counter()
         self.latencies: Counter[tuple[float, float]] = Counter()
-        self._new: Counter[tuple[int, DeviceCall]] = Counter()
+        self._new_calls: Counter[tuple[int, DeviceCall]] = Counter()
         self._exchanges: Counter[CollectiveCall] = Counter()
         self.is_reported = False
         self._times: dict[DeviceCall, CallTime] = {}
-        self._settling, self._adding = Lock(), Lock()
+        self._times_lock, self._sums_lock = Lock(), Lock()
 
     def note(self, call: DeviceCall, core: int, find_scope: FindScope) -> None:
         """Count a call."""
         del find_scope
-        self._new[core, call] += 1
+        self._new_calls[core, call] += 1
 
     def note_collective(
         self, collective: CollectiveCall, buffers: Iterable[int], is_async: bool
@@ -103,7 +103,7 @@ class WorkRecording(Recording):
         if not is_async:
             self._exchanges[collective] += 1
 
-    def ran(self, run: Run, core: int = 0) -> None:
+    def add_run(self, run: Run, core: int = 0) -> None:
         """Add a run of a kernel."""
         from trnsim.profile.measures.busy import busy_s  # noqa: PLC0415  readers alone need it
         from trnsim.profile.measures.traffic import Totals  # noqa: PLC0415  as above
@@ -112,19 +112,19 @@ class WorkRecording(Recording):
         flop = sum(Totals(t.program).model_flops for t in run.timelines)
         self._add(core, 1, flop, timeline.device_time_s, timeline.launch_s, busy_s(timeline))
 
-    def settle(self) -> None:
-        """Turn counted calls into times; threads do so one after the other."""
-        with self._settling:
-            self._settle()
+    def compute_times(self) -> None:
+        """Add the times of the counted calls; threads do so one after the other."""
+        with self._times_lock:
+            self._compute_times()
 
-    def _settle(self) -> None:
-        new, self._new = self._new, Counter()
+    def _compute_times(self) -> None:
+        new, self._new_calls = self._new_calls, Counter()
         exchanges, self._exchanges = self._exchanges, Counter()
         if not (new or exchanges):
             return
         # The modules for times are loaded with the first reader: other programs do without.
         from trnsim.device.call_time import time_of  # noqa: PLC0415
-        from trnsim.device.places import placed_time  # noqa: PLC0415
+        from trnsim.device.rank_placement import placed_time  # noqa: PLC0415
         from trnsim.lower.lowering import weighted_sum  # noqa: PLC0415
 
         for (core, call), number in [*new.items()]:  # a call may be under way in another thread
@@ -151,7 +151,7 @@ class WorkRecording(Recording):
         busy: dict[str, float],
     ) -> None:
         """Add `number` executions, each of these figures, from any thread."""
-        with self._adding:
+        with self._sums_lock:
             if self.is_reported:
                 self.total_s, self.device_s, self.is_reported = Counter(), Counter(), False
             self.executions["completed"] += number
@@ -188,7 +188,7 @@ class _Watch:
         self._is_spread = False
         self._faults_ns = 0
         self._folder: Path | None = None
-        self.writer = Writer(self.record, self.listen, self.look_for_faults)
+        self.writer = Writer(self.record, self.listen, self.read_faults)
 
     def listen(self, is_wanted: bool) -> None:
         """Begin or end counting, as readers come and go."""
@@ -208,7 +208,7 @@ class _Watch:
             self.writer.look()
             self.writer.write()
 
-    def look_for_faults(self, folder: Path) -> None:
+    def read_faults(self, folder: Path) -> None:
         """Read the faults again if they have changed."""
         self._folder = folder
         changed_ns = hardware.changed_ns(folder)
@@ -227,7 +227,7 @@ class _Watch:
         faults.pending_faults.clear()
         faults.pending_faults.update(requests)
 
-    def struck(self, kind: str, request: hardware.StoredFault | None) -> None:
+    def count_fault(self, kind: str, request: hardware.StoredFault | None) -> None:
         """Count a fault that strikes; without a request it is recorded as one of the hardware."""
         fault_kind = hardware.KINDS[kind]
         if fault_kind.execution:
@@ -252,7 +252,7 @@ class _Watch:
     def record(self) -> ProcessRecord:
         """The present record of the process."""
         try:
-            self.work.settle()
+            self.work.compute_times()
         except (EmulatorError, RuntimeError):
             self.work.errors["runtime"] += 1
         pid, started = identity.own_identity()
@@ -343,7 +343,7 @@ def begin(tool: str = "") -> None:
             watch = _Watch(tool or _tool())
             _watching.clear()
             _watching[pid] = watch
-            faults.listeners[:] = [watch.struck]
+            faults.listeners[:] = [watch.count_fault]
             watch.writer.start()
     except (EmulatorError, OSError, RuntimeError) as error:  # RuntimeError: of one thread too many
         say_not_kept(error.reason if isinstance(error, EmulatorError) else str(error))
@@ -403,7 +403,7 @@ class _Runs:
         """Count the run, where a reader listens; ranks on other instances are left out."""
         watch = current_watch()
         if watch is not None and watch.work in call_log.recordings and rank < len(watch.cores):
-            watch.work.ran(run, rank)
+            watch.work.add_run(run, rank)
 
 
 RUNS: Final[RunObserver] = _Runs()

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trnsim.compiler import Flags, program
-from trnsim.device.call_log import Scope, StepPhase, listening, note, note_collective
+from trnsim.device.call_log import Scope, StepPhase, listening_recordings, note, note_collective
 from trnsim.device.call_time import CallTime, DeviceCall, TensorSpec
 from trnsim.device.collective_log import CollectiveCall
 from trnsim.device.compiled_graph import CompiledGraph, record_graph
@@ -210,7 +210,7 @@ class LoweredProgram:
         if pending_faults:
             for core in cores:
                 strike_fault(core)
-        if not listening():
+        if not listening_recordings():
             return
         for collective in self.exchanges:  # before the calls, so that they are of the same step
             group = _group_of(positions[0], collective.groups)

@@ -84,7 +84,7 @@ class LaunchJob:
             TARGET_VARIABLE: self.target,
             CORES_VARIABLE: str(fabric.lnc),
             RANK_FIGURES_VARIABLE: str(self.figures.absolute()),
-            faults.FAULTS_VARIABLE: faults.as_variable(self.fault_texts),
+            faults.FAULTS_VARIABLE: faults.variable_value(self.fault_texts),
         }
         environment.setdefault("OMP_NUM_THREADS", "1")
         if sys.platform == "linux":

@@ -128,7 +128,7 @@ def _record_call(name: str, args: Any, kwargs: Any, result: Any) -> None:
     """Add a call to every recording; the call is built only if a recording takes calls."""
     if call_log.are_collectives_under_way():
         call_log.note_buffer_use(buffers_of([args, kwargs]))
-    if not watchers and call_log.listening():
+    if not watchers and call_log.listening_recordings():
         call = call_of(name, args, kwargs, result)
         call_log.note(call, call_core(args, kwargs, result), scope_tracker.scope)
 

@@ -152,7 +152,7 @@ def require_room(nbytes: int, memory: PjrtMemory) -> None:
     hbm = device_memory(memory.core)
     if hbm.live_bytes + nbytes > hbm.capacity_bytes:
         sweep()
-        hbm.require(nbytes)
+        hbm.require_room(nbytes)
 
 
 def new_buffer(

@@ -34,7 +34,7 @@ def require_room_in_hbm(nbytes: int, core: int) -> None:
     Raises:
         OutOfDeviceMemory: with a table of the tensors in memory.
     """
-    device_memory(core).require(nbytes, OutOfDeviceMemory)
+    device_memory(core).require_room(nbytes, OutOfDeviceMemory)
 
 
 def hold(host: Tensor, core: int) -> None:
@@ -48,7 +48,7 @@ def hold(host: Tensor, core: int) -> None:
     if memory.holds(storage):
         return
     nbytes = bytes_on_device(storage.nbytes(), host.dtype)
-    memory.require(nbytes, OutOfDeviceMemory)
+    memory.require_room(nbytes, OutOfDeviceMemory)
     memory.hold(storage, nbytes, host.shape, host.dtype)
     for tell in [*placement_listeners]:
         tell(host)

@@ -138,7 +138,7 @@ class Cuts:
                 del self._repeats[next(iter(self._repeats))]
         self.ledger.execute(record, cut, is_new=is_new)
         exchanges.note(self._repeats[key][1], record, cut)
-        if record.compiled is not None and call_log.listening():
+        if record.compiled is not None and call_log.listening_recordings():
             for call in record.compiled.calls:
                 call_log.note(call, 0, scope_tracker.scope)
 

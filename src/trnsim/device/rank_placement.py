@@ -1,4 +1,4 @@
-"""The fabric of this process's world, which a launcher's variables describe."""
+"""The placement of the ranks of this process's world on a fabric, by a launcher's variables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WORLD: Final = "WORLD_SIZE"
 
 
 @cache
-def world_fabric(target: str, least: int = 1) -> Fabric:
+def world_fabric(target: str, least_ranks: int = 1) -> Fabric:
     """The fabric of this process's world on a chip.
 
     The instance is TRNSIM_INSTANCE, else the smallest that has the ranks of a node. WORLD_SIZE
@@ -39,7 +39,7 @@ def world_fabric(target: str, least: int = 1) -> Fabric:
     """
     chip, lnc = TARGETS[target].chip, device_core(TARGETS[target]).physical_cores
     instance = os.environ.get(INSTANCE_VARIABLE, "")
-    ranks = max(environment_number(_WORLD), least)
+    ranks = max(environment_number(_WORLD), least_ranks)
     local_world = environment_number(LOCAL_PROCESSES)
     is_node_known = 0 < local_world <= ranks
     stride = _stride(ranks) if is_node_known else 1
@@ -80,16 +80,16 @@ def placed_time(
     target: str,
     floor: Floor = Floor.HOST,
 ) -> CollectiveTime:
-    """The time of a collective of this process's world, with its ranks' real placement.
+    """The time of a collective of this process's world, with the placement of its ranks.
 
-    By default its fixed time is that of a program which the host starts: an eager program makes
-    one of each collective.
+    By default its fixed time is that of a program which the host starts, as for a collective of
+    an eager program.
     """
-    return _timed(kind, nbytes, tuple(map(tuple, groups)), target, floor)
+    return _cached_time(kind, nbytes, tuple(map(tuple, groups)), target, floor)
 
 
 @cache
-def _timed(
+def _cached_time(
     kind: str, nbytes: float, groups: tuple[tuple[int, ...], ...], target: str, floor: Floor
 ) -> CollectiveTime:
     fabric = world_fabric(target, max(map(max, groups)) + 1)

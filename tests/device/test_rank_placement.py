@@ -1,8 +1,8 @@
 import pytest
 
-from trnsim.device import places
+from trnsim.device import rank_placement
 from trnsim.device.device_core import logical_config, visible_cores
-from trnsim.device.places import placed_time, world_fabric
+from trnsim.device.rank_placement import placed_time, world_fabric
 from trnsim.errors import BadInput
 from trnsim.fabric.fabric import fabric
 from trnsim.fabric.floors import Floor
@@ -23,7 +23,7 @@ def launched(monkeypatch):
             monkeypatch.delenv(name, raising=False)
         for name, value in variables.items():
             monkeypatch.setenv(name, str(value))
-        for one in (world_fabric, places._timed, visible_cores, logical_config):
+        for one in (world_fabric, rank_placement._cached_time, visible_cores, logical_config):
             one.cache_clear()
 
     yield set_variables
@@ -116,4 +116,4 @@ def test_an_instance_of_another_chip_is_refused(launched):
     launched(WORLD_SIZE=2, TRNSIM_INSTANCE="trn1.32xlarge")
     with pytest.raises(BadInput, match=r"TRNSIM_INSTANCE=trn1\.32xlarge has"):
         world_fabric("trn2")
-    assert places.world_fabric("trn1").instance.name == "trn1.32xlarge"
+    assert rank_placement.world_fabric("trn1").instance.name == "trn1.32xlarge"
