@@ -282,9 +282,7 @@ class Agreement:
         missing = [rank for rank in call.ranks if rank not in by_rank]
         ended = [rank for rank in missing if alive.has_ended(self._lock_path(rank))]
         if ended:
-            by_rank = self._arrived_arguments(
-                call
-            )  # read again: a rank may publish just before it ends
+            by_rank = self._arrived_arguments(call)  # again: it may publish just before its end
             ended = [rank for rank in ended if rank not in by_rank]
         if ended:
             earlier_texts = self._published_texts(call._replace(number=max(call.number - 1, 0)))
@@ -296,8 +294,7 @@ class Agreement:
 
         A rank is stuck if it waits for a stuck rank. This rank is assumed stuck; if a rank that it
         waits for is then stuck too, they wait in a circle. The rank that detects a circle publishes
-        it, so that each is reported once: a rank that goes on after the error does not get it
-        again.
+        it, so that it is reported once, even if a rank goes on after the error.
         """
         waiting = {rank: call for rank, call in self._waiting_calls().items() if rank != self.rank}
         stuck = {self.rank: own}
