@@ -2,6 +2,10 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
+from trnsim.graph import TensorType
+from trnsim.graph.building.build import Build
+from trnsim.torch.aten.decompositions.products import DECOMPOSITIONS
+
 torch.manual_seed(0)
 A, B = torch.randn(33, 150), torch.randn(150, 70)
 TOLERANCE = 150 * 2.0**-24 * 16
@@ -90,3 +94,31 @@ def test_one_matrix_serves_a_batch(agree):
 
 def test_a_system_of_one_equation(agree):
     agree(lambda a, y: solve(a, y, upper=True), MATRIX[..., :1, :1], torch.randn(2, 3, 1, 4))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [
+        ((16, 5, 16), (16, 16, 1)),
+        ((16, 1, 16), (16, 16, 5)),
+        ((17, 1, 1), (17, 1, 1)),
+        ((16, 5, 17), (16, 17, 1)),
+        ((15, 5, 16), (15, 16, 1)),
+        ((16, 2, 3), (16, 3, 2)),
+    ],
+)
+def test_batches_of_vectors_of_up_to_16_elements_and_longer_ones(agree, x, y, dtype):
+    within = 2.0**-20 if dtype == torch.float32 else 2.0**-7
+    operands = torch.randn(x).to(dtype), torch.randn(y).to(dtype)
+    agree(torch.bmm, *operands, tolerance=within)
+
+
+def test_many_products_by_short_vectors_have_no_product_of_their_own():
+    for batch, is_product in ((16, False), (15, True)):
+        b = Build()
+        x, y = b.graph.input((batch, 4, 8), "float32"), b.graph.input((batch, 8, 1), "float32")
+        b.result_types = [TensorType((batch, 4, 1), "float32")]
+        DECOMPOSITIONS["bmm"](b, x, y)
+        names = {type(node.operation).__name__ for node in b.graph.nodes}
+        assert ("DotGeneral" in names) is is_product

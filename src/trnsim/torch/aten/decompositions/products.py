@@ -7,12 +7,37 @@ from typing import Final
 from trnsim.graph import TensorType, Value
 from trnsim.graph.building.build import Build
 from trnsim.graph.building.triangular import solve_triangular
+from trnsim.graph.types import Shape
 from trnsim.torch.aten.decomposition import Decomposition
+
+_SHORT_SUM: Final = 16
+"""Terms of a sum that an engine adds up sooner than the Tensor Engine, whose rows they would be."""
+_MANY_SUMS: Final = 16
+"""Matrices from which on products by vectors, each by itself, take longer than additions."""
 
 
 def mm(b: Build, x: Value, y: Value) -> Value:
     """``x @ y``, of matrices or batches of them."""
     return b.dot(x, y, b.result_types[0].dtype)
+
+
+def bmm(b: Build, x: Value, y: Value) -> Value:
+    """``x @ y`` of batches of matrices; by vectors of few elements, a sum of repeated elements."""
+    batch, rows, terms = x.shape
+    is_by_vectors = 1 in (rows, y.shape[2]) and batch >= _MANY_SUMS and terms <= _SHORT_SUM
+    if not is_by_vectors or not terms or not x.type.is_floating:
+        return mm(b, x, y)
+    shape = b.result_types[0].shape
+    products = [
+        b.ew("multiply", *(_repeated(b, part, shape) for part in parts), dtype="float32")
+        for parts in ((b.sliced(x, 2, at, 1), b.sliced(y, 1, at, 1)) for at in range(terms))
+    ]
+    return b.as_result(b.total(products))
+
+
+def _repeated(b: Build, part: Value, shape: Shape) -> Value:
+    """A batch of rows or columns repeated to matrices of a shape."""
+    return b.graph.broadcast_in_dim(part, shape, (0, 1, 2))
 
 
 def addmm(b: Build, bias: Value, x: Value, y: Value, *, beta: float = 1, alpha: float = 1) -> Value:
@@ -73,7 +98,7 @@ def linear(b: Build, x: Value, weight: Value, bias: Value | None = None) -> Valu
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
     "mm": mm,
-    "bmm": mm,
+    "bmm": bmm,
     "addmm": addmm,
     "baddbmm": addmm,
     "mv": mv,
