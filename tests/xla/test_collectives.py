@@ -262,6 +262,9 @@ def test_values_and_dimensions_and_pairs_that_are_none_are_named():
     for call, match in (
         (lambda: xm.all_reduce("sum", None), "all_reduce of a NoneType; legal: a tensor"),
         (lambda: xm.all_reduce("sum", [x, "x"]), "all_reduce of a str; legal: a tensor"),
+        (lambda: xm.all_reduce("sum", x, "a"), "all_reduce with scale='a'; legal: a number"),
+        (lambda: xm.reduce_scatter("sum", x, "a", 0, 1), "reduce_scatter with scale='a'; legal"),
+        (lambda: xm.reduce_scatter("sum", x, x, 0, 1), r"with scale=a tensor of \[2\]; legal"),
         (lambda: xm.all_gather(x, dim=1), r"dimension 1 of .* \[2\]; legal: -1 to 0"),
         (lambda: xm.all_gather(x, dim=-2), "along dimension -2"),
         (lambda: xm.reduce_scatter("sum", x, 1.0, 2, 1), "xm.reduce_scatter along dimension 2"),

@@ -17,13 +17,18 @@ import torch.distributed as dist
 from torch import Tensor
 
 from trnsim.device.program_line import program_line
-from trnsim.errors import BadInput
 from trnsim.torch.device_name import is_neuron
 from trnsim.torch.traces import exchanges
 from trnsim.torch.traces.exchanges import exchange_tracing
 from trnsim.user_warnings import warn
 from trnsim.xla import process_groups, ranks
 from trnsim.xla.arenas import on_host
+from trnsim.xla.collective_arguments import (
+    CollectiveMisused,
+    require_dim,
+    require_scale,
+    require_tensor,
+)
 from trnsim.xla.cuts.cutting import cuts
 from trnsim.xla.cuts.foreign_calls import PERMUTATION, unrecorded
 
@@ -45,10 +50,6 @@ _TRACED_NAMES: Final = {
     "or": "bor",
 }
 """Names of reductions in a traced program."""
-
-
-class CollectiveMisused(BadInput, ValueError):
-    """Error of a collective whose arguments do not fit the ranks or the tensor."""
 
 
 class CollectiveAlone(UserWarning):
@@ -132,30 +133,6 @@ def _is_alone(groups: Groups = None) -> bool:
     return True
 
 
-def _require_tensor(kind: str, value: Any) -> None:
-    """Refuse a value that is not a tensor."""
-    if not isinstance(value, Tensor):
-        raise CollectiveMisused(
-            f"xm.{kind} of a {type(value).__name__}; legal: a tensor, or a list of tensors",
-            fix="pass the tensor",
-            line=program_line(),
-        )
-
-
-def _require_dim(kind: str, value: Any, dim: Any) -> None:
-    """Refuse a value that is not a tensor, or has no such dimension."""
-    _require_tensor(kind, value)
-    rank = value.dim()
-    if not isinstance(dim, int) or not -rank <= dim < rank:
-        legal = f"{-rank} to {rank - 1}" if rank else "a tensor with a dimension"
-        raise CollectiveMisused(
-            f"xm.{kind} along dimension {dim!r} of a tensor of shape {list(value.shape)}; legal: "
-            f"{legal}",
-            fix="name a dimension that the tensor has" if rank else "tensor.unsqueeze(0)",
-            line=program_line(),
-        )
-
-
 def group_size(groups: Groups) -> int:
     """The number of ranks of a group.
 
@@ -201,12 +178,13 @@ def all_reduce(
     """The reduction over the ranks, times `scale`: a new tensor, or in place for a list."""
     del pin_layout
     _operation(reduce_type)  # refuses an unknown reduction
+    require_scale("all_reduce", scale)
     if not isinstance(inputs, Iterable) or isinstance(inputs, Tensor):
-        _require_tensor("all_reduce", inputs)
+        require_tensor("all_reduce", inputs)
         result = inputs.detach().clone()
         return result if _is_alone(groups) else _reduced(result, reduce_type, scale, groups)
     for tensor in inputs if isinstance(inputs, Sequence) else ():
-        _require_tensor("all_reduce", tensor)
+        require_tensor("all_reduce", tensor)
     if not _is_alone(groups):
         for tensor in inputs:
             _reduced(tensor.detach(), reduce_type, scale, groups)
@@ -250,7 +228,7 @@ def all_gather(
             )
         pairs = zip(value, _outputs("all_gather", value, output), strict=True)
         return [all_gather(part, dim, groups, to, pin_layout) for part, to in pairs]
-    _require_dim("all_gather", value, dim)
+    require_dim("all_gather", value, dim)
     if _is_alone(groups):
         return _store_result("all_gather", output, value.detach().clone())
     dense = value.detach().movedim(dim, 0).contiguous()
@@ -325,6 +303,7 @@ def reduce_scatter(
         return [reduce_scatter(reduce_type, part, *options, to) for part, to in pairs]
     del pin_layout, channel_id, use_global_device_ids
     operation = _operation(reduce_type)
+    require_scale("reduce_scatter", scale)
     _check_shards("reduce_scatter", input, scatter_dim, shard_count, groups)
     dense = input.detach().movedim(scatter_dim, 0).contiguous()
     if _is_alone(groups):
@@ -340,7 +319,7 @@ def reduce_scatter(
 
 
 def _check_shards(kind: str, value: Tensor, dim: int, count: int, groups: Groups) -> None:
-    _require_dim(kind, value, dim)
+    require_dim(kind, value, dim)
     if count != group_size(groups) or value.shape[dim] % count:
         raise CollectiveMisused(
             f"xm.{kind} of {list(value.shape)} along dimension {dim} into {count!r} parts, in a "
@@ -365,7 +344,7 @@ def all_to_all(
     """
     del pin_layout
     _check_shards("all_to_all", value, split_dimension, split_count, groups)
-    _require_dim("all_to_all", value, concat_dimension)
+    require_dim("all_to_all", value, concat_dimension)
     if _is_alone(groups):
         return value.detach().clone()
     parts = torch.stack(value.detach().chunk(split_count, split_dimension))
@@ -383,7 +362,7 @@ def collective_permute(value: Tensor, pairs: Sequence[Sequence[int]]) -> Tensor:
     Raises:
         CollectiveMisused: for pairs of other ranks, or in which a rank sends or receives twice.
     """
-    _require_tensor("collective_permute", value)
+    require_tensor("collective_permute", value)
     _require_pairs(pairs)
     own, dense = ranks.ordinal(), value.detach().contiguous()
     result = torch.zeros_like(dense)
@@ -448,7 +427,7 @@ def collective_broadcast(
     del pin_layout
     received = list(tensors)
     for tensor in received:
-        _require_tensor("collective_broadcast", tensor)
+        require_tensor("collective_broadcast", tensor)
     alone = _is_alone(groups)
     members = [0] if alone else _own_group(_all_groups(groups))
     if root_ordinal not in members:

@@ -66,6 +66,15 @@ def test_scores_that_differ_name_the_token():
     assert logit_validation([[0]], lambda _: actual, expected, {None: (0, 0.5)})[0]
 
 
+@pytest.mark.parametrize(
+    "tol_map", [{0: (0, 0.5)}, {-1: (0, 0.5)}, {"some": (0, 0.5)}, {5: 0.5}, {5: (0, "a")}]
+)
+def test_a_tolerance_that_compares_nothing_is_refused(tol_map):
+    expected = scores([1, 2, 3])
+    with pytest.raises(BadInput, match=r"^tol_map=.*; legal: the number of the largest scores"):
+        logit_validation([[0]], lambda _: expected, expected, tol_map)
+
+
 def test_generation_goes_on_from_the_expected_token_where_two_are_as_likely():
     expected = scores([1, 2, 3])
     expected[1, 0, 4] = expected[1, 0, 2] - 1e-4

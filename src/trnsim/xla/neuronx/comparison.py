@@ -8,8 +8,9 @@ Source: neuronx-distributed-inference utils/accuracy.py, check_accuracy_embeddin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Final
 
 import torch
@@ -36,6 +37,7 @@ Source: neuronx-distributed-inference experimental/core/accuracy/logit_validatio
 _RELATIVE: Final = {torch.bfloat16: 0.05, torch.float16: 0.05}
 _RELATIVE_OF_OTHERS: Final = 0.01
 _ABSOLUTE: Final = 1e-5
+_PAIR: Final = 2
 
 
 @dataclass(frozen=True)
@@ -134,8 +136,13 @@ def logit_validation(
         tol_map: tolerances of the k largest scores, as in `DEFAULT_TOLERANCE_MAP`; None is all.
         divergence_difference_tol: how far the expected scores of the two tokens may be apart.
         **options: `pad_token_id` and `padding_side`, of prompts of other lengths than the first.
+
+    Raises:
+        BadInput: for a tolerance of no scores, or one that is no pair of numbers.
     """
     del options
+    tolerances = tol_map or DEFAULT_TOLERANCE_MAP
+    _check_tolerances(tolerances)
     tokens = torch.as_tensor(input_ids)
     chosen = expected_logits.argmax(dim=2)
     results: list[dict[str, Any]] = []
@@ -148,7 +155,7 @@ def logit_validation(
         until = _first_difference(actual, chosen[start : start + actual.shape[0]])
         end = start + until
         errors, is_close = _compare_largest_scores(
-            actual[:until], expected_logits[start:end], tol_map or DEFAULT_TOLERANCE_MAP
+            actual[:until], expected_logits[start:end], tolerances
         )
         divergence = _score_distance(expected_logits, actual, start, until)
         part = {"first": start, "last": end - 1, "divergence": divergence, "errors": errors}
@@ -157,6 +164,19 @@ def logit_validation(
             return False, results, f"scores differ from token {start} on: {results[-1]}"
         start = end
     return True, results, f"scores of {count} tokens agree"
+
+
+def _check_tolerances(tolerances: Mapping[Any, Any]) -> None:
+    """Refuse a tolerance of fewer than one score, and one that is no pair of numbers."""
+    for count, pair in tolerances.items():
+        is_count = count in (None, "all") or (str(count).isdecimal() and int(count) > 0)
+        is_pair = isinstance(pair, Sequence) and len(pair) == _PAIR
+        if not is_count or not is_pair or not all(isinstance(part, Real) for part in pair):
+            raise BadInput(
+                f"tol_map={{{count!r}: {pair!r}}}; legal: the number of the largest scores, from "
+                '1 on, or None or "all"; and (atol, rtol)',
+                fix='write {5: (1e-5, 0.01), "all": (1e-5, 0.05)}',
+            )
 
 
 def _first_difference(actual: Tensor, chosen: Tensor) -> int:

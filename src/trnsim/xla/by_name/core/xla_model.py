@@ -23,8 +23,8 @@ from trnsim.torch.device_name import is_neuron
 from trnsim.xla import ranks
 from trnsim.xla.absent_names import absent
 from trnsim.xla.arenas import ToXlaTensorArena, on_device, on_host
+from trnsim.xla.collective_arguments import CollectiveMisused
 from trnsim.xla.collectives import (
-    CollectiveMisused,
     Groups,
     all_gather,
     all_reduce,

@@ -19,7 +19,8 @@ from torch.optim import Optimizer
 from trnsim.device.program_line import program_line
 from trnsim.xla import ranks
 from trnsim.xla.absent_names import absent
-from trnsim.xla.collectives import CollectiveMisused, Groups, all_gather, all_reduce, reduce_scatter
+from trnsim.xla.collective_arguments import CollectiveMisused
+from trnsim.xla.collectives import Groups, all_gather, all_reduce, reduce_scatter
 from trnsim.xla.sharding import padded_rows
 
 __path__: Final[list[str]] = []  # as in xla_model
