@@ -36,6 +36,12 @@ def test_an_unknown_target_is_refused():
         trnsim.run(scaled, np.zeros((4, 8), np.float32), target="trn9")
 
 
+@pytest.mark.parametrize("numerics", ["fast", "exact", None, 2, np.ones(2)])
+def test_numerics_are_computed_or_not(numerics):
+    with pytest.raises(BadInput, match=r"^run\(numerics=.*\); legal: True, to compute values, or"):
+        trnsim.run(scaled, np.ones((4, 4), np.float32), numerics=numerics)
+
+
 def test_arguments_come_by_position_by_name_and_in_kernel_kwargs(random):
     x = random((4, 8))
     for run in (

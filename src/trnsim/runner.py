@@ -87,13 +87,18 @@ def run(
         **kwargs: the kernel's other keyword arguments.
 
     Raises:
-        BadInput: for any other `races`, `capacity`, `order` or `nki`, or for kernel[2] on a chip
-            without logical cores.
+        BadInput: for any other `numerics`, `races`, `capacity`, `order` or `nki`, or for kernel[2]
+            on a chip without logical cores.
         EmulatorError: where the chip or its compiler would refuse the kernel; names its line.
     """
     kernel = _launchable(kernel)
     if has_current_core():
         current_core().refuse_capture("it runs another kernel by trnsim.run")
+    if not isinstance(numerics, bool):
+        raise BadInput(
+            f"run(numerics={numerics!r}); legal: True, to compute values, or False",
+            fix="leave it out; numerics=False gives instructions and times alone",
+        )
     chip = arch.target(target)
     options = {"numerics": numerics, "races": races, "capacity": capacity, "order": order}
     with pinned(nki, f"run(nki={nki!r})"):
