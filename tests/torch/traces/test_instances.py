@@ -222,6 +222,6 @@ def test_states_of_the_caller_are_replaced_by_its_outputs(stored):
 def test_states_are_copied_on_the_host_whatever_the_default_device():
     state = torch.arange(6.0).reshape(2, 3).t()
     with torch.device("neuron"):
-        copied = instances._with_strides(state, StoredTensor.of(state))
+        copied = instances.with_strides(state, StoredTensor.of(state))
     assert (copied.device, copied.stride()) == (state.device, state.stride())
     assert torch.equal(copied, state)

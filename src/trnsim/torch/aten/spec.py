@@ -64,6 +64,11 @@ class Spec(TensorSpec):
         return b.input(self.type, self.order, self.repeated)
 
 
+def tensor_text(tensor: Tensor) -> str:
+    """A tensor's dtype and shape as text: "float32[4, 8]"."""
+    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
+
+
 def spec_of(tensor: Tensor) -> Spec:
     """The spec of a tensor, in the dtype that the device has."""
     shape = tuple(tensor.shape)

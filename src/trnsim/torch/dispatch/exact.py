@@ -26,7 +26,7 @@ from trnsim.torch.aten.operator_call import (
     plain_name,
     tensors_in,
 )
-from trnsim.torch.aten.spec import spec_of
+from trnsim.torch.aten.spec import spec_of, tensor_text
 from trnsim.torch.device_errors import OperatorNotModelled
 from trnsim.torch.dispatch.alias import host_alias, on_host
 from trnsim.torch.dispatch.fallback_policy import leave_to_host
@@ -185,7 +185,7 @@ def _leave_to_host(name: str, inputs: list[Tensor], reason: str) -> None:
     from trnsim.torch.aten.decompositions import DECOMPOSITIONS  # noqa: PLC0415  likewise
 
     mode.host_fallbacks[reason] += 1
-    tensors = ", ".join(f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in inputs)
+    tensors = ", ".join(map(tensor_text, inputs))
     similar_names = (
         ()
         if plain_name(name) in DECOMPOSITIONS

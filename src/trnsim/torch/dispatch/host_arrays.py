@@ -35,6 +35,13 @@ def array_of(tensor: Tensor) -> Array:
     return tensor.view(bits[0]).numpy().view(ml_dtype)
 
 
+def tensor_of_bytes(content: bytearray, dtype: torch.dtype) -> Tensor:
+    """A host tensor without copies of the elements in `content`, of one dimension."""
+    if not content:  # PyTorch refuses an empty buffer
+        return torch.empty(0, dtype=dtype, device="cpu")
+    return torch.frombuffer(content, dtype=dtype)
+
+
 def tensor_of(array: Array) -> Tensor:
     """An array as a host tensor of the same dtype."""
     if _ml_dtype(str(array.dtype)) is None:

@@ -18,6 +18,7 @@ from trnsim.device.program_sequence import program_sequence
 from trnsim.device.steps import tell_that_a_peer_is_lost
 from trnsim.torch import pytorch
 from trnsim.torch.aten.operator_call import tensors_in
+from trnsim.torch.aten.spec import tensor_text
 from trnsim.torch.device_errors import CollectiveBroken, PeerLost
 
 _UNEVEN: Final = frozenset({"alltoall", "alltoall_base"})
@@ -103,13 +104,8 @@ def passed_arguments(kind: str, arguments: dict[str, Any]) -> CallArguments:
             line=line,
         )
     values = [value for name, value in arguments.items() if name == _ONE_SIDED.get(kind, name)]
-    tensors = ", ".join(tensor_text(tensor) for tensor in tensors_in(values))
+    tensors = ", ".join(map(tensor_text, tensors_in(values)))
     return CallArguments(kind, tensors, int(arguments.get("root_rank", -1)), line=line)
-
-
-def tensor_text(tensor: Tensor) -> str:
-    """A tensor's dtype and shape as text: "float32[4, 8]"."""
-    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
 
 
 def _splits(arguments: dict[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -19,6 +19,7 @@ from torch import Tensor
 from trnsim.device.agreement import CallArguments, CallFailure
 from trnsim.device.faults import pending_faults, strike_fault
 from trnsim.device.program_line import program_line
+from trnsim.torch.aten.spec import tensor_text
 from trnsim.torch.device_name import is_neuron
 from trnsim.torch.distributed import agreeing
 
@@ -119,7 +120,7 @@ def _passed_tensors(kind: str, tensors: list[Tensor], peer: int, tag: int) -> Ca
     tagged = f" (tag {tag})" if tag else ""
     return CallArguments(
         f"{kind} {'to' if kind == 'send' else 'from'} rank {peer}{tagged}",
-        ", ".join(map(agreeing.tensor_text, tensors)),
+        ", ".join(map(tensor_text, tensors)),
         line=str(program_line() or ""),
         elements=sum(tensor.numel() for tensor in tensors),
     )

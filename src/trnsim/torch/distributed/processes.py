@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.multiprocessing import reductions
 
 from trnsim.torch.device_name import DEVICE_TYPE, is_neuron
+from trnsim.torch.dispatch.host_arrays import tensor_of_bytes
 
 _reduce: Final[Any] = reductions.reduce_tensor
 
@@ -46,12 +47,8 @@ def _rebuild_tensor(
     requires_grad: bool,
     is_parameter: bool,
 ) -> Tensor:
-    flat = (
-        torch.frombuffer(content, dtype=dtype)
-        if content
-        else torch.empty(0, dtype=dtype, device="cpu")
-    )
-    tensor = flat.reshape(shape).to(torch.device(DEVICE_TYPE, core))
+    host = tensor_of_bytes(content, dtype).reshape(shape)
+    tensor = host.to(torch.device(DEVICE_TYPE, core))
     if is_parameter:
         return nn.Parameter(tensor, requires_grad=requires_grad)
     return tensor.requires_grad_(requires_grad)

@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 
 from trnsim.device.program_line import program_line
 from trnsim.errors import EmulatorError, SourceLine, is_of_trnsim, is_program_file
+from trnsim.torch.aten.spec import tensor_text
 from trnsim.user_traceback import explain
 
 _log: Final = logging.getLogger("torch._subclasses.fake_tensor")
@@ -56,7 +57,7 @@ def _note(title: str, example_inputs: Any, frames: list[SourceLine]) -> list[str
 def _text(value: Any) -> str:
     if not isinstance(value, Tensor):
         return repr(value)[:_MOST_CHARACTERS].partition("\n")[0]
-    return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    return tensor_text(value)
 
 
 def _frames(traceback: TracebackType | None) -> list[SourceLine]:

@@ -24,6 +24,7 @@ from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput
 from trnsim.lower import memory_plan
 from trnsim.torch.api.memory import place
+from trnsim.torch.aten.spec import tensor_text
 from trnsim.torch.compile.compiler import graph_runner
 from trnsim.torch.compile.fx_import import import_graph
 from trnsim.torch.compile.host_run import on_cpu
@@ -184,7 +185,7 @@ class LoadedProgram:
             if is_there and list(tensor.stride()) == form.stride:
                 residents.append(tensor)
             else:
-                residents.append(place(_with_strides(tensor.cpu(), form), core))
+                residents.append(place(with_strides(tensor.cpu(), form), core))
         return residents
 
     def _check_weight(self, name: str, form: StoredTensor, tensor: Tensor) -> None:
@@ -244,7 +245,7 @@ class LoadedProgram:
             on_core = self._weights_on(core, weights)
             for (weight, _), state in zip(self.program.aliases, states or (), strict=False):
                 form = list(self.program.weights.values())[weight]
-                on_core[weight] = place(_with_strides(state, form), core)
+                on_core[weight] = place(with_strides(state, form), core)
             arguments = [tensor.detach().to(f"{DEVICE_TYPE}:{core}") for tensor in inputs]
             outputs = self._function(*on_core, *arguments)
             for weight, output in self.program.aliases:
@@ -368,7 +369,7 @@ class LoadedProgram:
             )
 
 
-def _with_strides(tensor: Tensor, form: StoredTensor) -> Tensor:
+def with_strides(tensor: Tensor, form: StoredTensor) -> Tensor:
     """A copy of a tensor on the host, with the strides of a program's."""
     copy = torch.empty_strided(form.shape, form.stride, dtype=tensor.dtype, device="cpu")
     return copy.copy_(tensor.detach())
@@ -400,7 +401,7 @@ def _tensor_text(tensor: Tensor) -> str:
         return repr(tensor)
     layout = "" if tensor.layout is torch.strided else f" of {tensor.layout}"
     place = "" if tensor.is_cpu else f" on {tensor.device}"
-    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}{layout}{place}"
+    return f"{tensor_text(tensor)}{layout}{place}"
 
 
 _instances: Final[dict[int, LoadedProgram]] = {}

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput
+from trnsim.torch.dispatch.host_arrays import tensor_of_bytes
 from trnsim.torch.traces.encoding import DTYPES
 from trnsim.torch.traces.stored import StoredProgram, StoredTensor
 
@@ -189,12 +190,7 @@ def _constant_to_json(tensor: Tensor) -> dict[str, Any]:
 def _constant_of_json(members: Mapping[str, Any]) -> Tensor:
     content = bytearray(base64.b64decode(members["values"], validate=True))
     dtype, shape = DTYPES[members["dtype"]], [int(length) for length in members["shape"]]
-    flat = (
-        torch.frombuffer(content, dtype=dtype)
-        if content
-        else torch.empty(0, dtype=dtype, device="cpu")
-    )
-    return flat.reshape(shape)
+    return tensor_of_bytes(content, dtype).reshape(shape)
 
 
 def get_torch_dtype(data_type: int) -> torch.dtype:

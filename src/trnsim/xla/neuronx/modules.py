@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
-import torch
 from torch import Tensor, nn
 
 from trnsim.device.device_core import no_such_core, visible_cores
 from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput
-from trnsim.torch.traces.instances import LoadedProgram, instance_of, loading
+from trnsim.torch.aten.spec import tensor_text
+from trnsim.torch.traces.instances import LoadedProgram, instance_of, loading, with_strides
 from trnsim.torch.traces.placement import DEFAULT, placement_of, placing, require_numbers
 from trnsim.torch.traces.script_module import programs_in
 
@@ -79,12 +79,12 @@ def replace_weights(neuron_model: Any, weights: nn.Module | Mapping[str, Tensor]
             tensor = tensors.get(name)
             if tensor is not None and not form.matches(tensor):
                 raise BadInput(
-                    f"the weight {name} is {_text(tensor)}; legal: {form}, as traced",
+                    f"the weight {name} is {tensor_text(tensor)}; legal: {form}, as traced",
                     fix="take the weights of a model of the same configuration",
                     source=_WEIGHTS,
                     line=program_line(),
                 )
-            new.append(before if tensor is None else _like(tensor, form.shape, form.stride))
+            new.append(before if tensor is None else with_strides(tensor, form))
         if tensors and not set(tensors) & set(forms):
             raise BadInput(
                 f"no weight of {instance.program.origin} is among {', '.join(list(tensors)[:5])}; "
@@ -142,16 +142,6 @@ def _refuse_misspelled(title: str, tensors: Collection[str], forms: Collection[s
                 source=_WEIGHTS,
                 line=program_line(),
             )
-
-
-def _like(tensor: Tensor, shape: list[int], stride: list[int]) -> Tensor:
-    """A copy of a tensor on the host, with strides."""
-    copy = torch.empty_strided(shape, stride, dtype=tensor.dtype, device="cpu")
-    return copy.copy_(tensor.detach())
-
-
-def _text(tensor: Tensor) -> str:
-    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
 
 
 def move_trace_to_device(trace: Any, device_id: int) -> None:
