@@ -2,15 +2,8 @@
 
 import pytest
 
-from trnsim.cli.on import chips, listed_names, one_platform, platforms
+from trnsim.cli.on import chips, one_platform
 from trnsim.errors import BadInput
-
-
-def test_names_stand_between_commas_or_are_given_again():
-    assert listed_names(["trn1, trn2", "p5en", "trn1", ","]) == ["trn1", "trn2", "p5en"]
-    assert listed_names(None) == listed_names([]) == platforms(None) == []
-    with pytest.raises(BadInput, match="--on names no platform"):
-        listed_names([","])
 
 
 @pytest.mark.parametrize("on", ["trn2", "TRN2", "gen3", "Trainium2", "trn2u", "trn2.3xlarge"])

@@ -6,7 +6,14 @@ from trnsim.arch import TARGETS
 from trnsim.arch.catalogue import catalogue
 from trnsim.errors import BadInput
 from trnsim.place.machine import machine, platforms
-from trnsim.place.platform import platform, platform_names
+from trnsim.place.platform import listed_names, platform, platform_names
+
+
+def test_names_stand_between_commas_or_are_given_again():
+    assert listed_names(["trn1, trn2", "p5en", "trn1", ","]) == ["trn1", "trn2", "p5en"]
+    assert listed_names(None) == listed_names([]) == []
+    with pytest.raises(BadInput, match="--on names no platform"):
+        listed_names([","])
 
 
 @pytest.mark.parametrize(

@@ -127,11 +127,8 @@ def _train(values: Values, _families: ChipFamilies) -> dict[str, EstimatedFigure
     family = family_of(on_machine.chip, Phase.TRAIN)
     parts, fixed_s = _split(on_machine, estimate["parts_s"], family)
     layout = values["layout"]
-    best = (
-        largest_peak(on_machine)
-        * on_machine.ranks_per_chip
-        / float(on_machine.peak(layout["dtype"]))
-    )
+    peak = float(on_machine.peaks[layout["dtype"]])
+    best = largest_peak(on_machine) * on_machine.ranks_per_chip / peak
     bound_s = values["mfu"] * estimate["p50_s"] / max(best, 1.0)
     step = _estimated(on_machine, family, estimate, parts, fixed_s, bound_s)
     ranks = math.prod(layout[axis] for axis in ("tensor", "pipeline", "data", "context"))

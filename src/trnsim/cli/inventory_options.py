@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from trnsim.arch.catalogue import Catalogue
-from trnsim.cli.on import listed_names, on_option
+from trnsim.cli.on import on_option
 from trnsim.cli.options import AsOf, MixedPrices, OwnPrices, day_of, price_option
 from trnsim.decide.assess import AssessmentOptions
+from trnsim.place.platform import listed_names
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,9 +9,9 @@ import typer
 
 from trnsim.arch import TARGETS, Target
 from trnsim.errors import BadInput
-from trnsim.place.platform import Platform
+from trnsim.place.platform import Platform, listed_names, platform, platform_names
 
-__all__ = ["On", "RequiredOn", "chips", "listed_names", "on_option", "one_platform", "platforms"]
+__all__ = ["On", "RequiredOn", "chips", "on_option", "one_platform", "platforms"]
 
 _HELP: Final = (
     f"Chips ({', '.join(TARGETS)}), families (p5en) or instance types (trn2.48xlarge), in any "
@@ -25,8 +25,6 @@ _SINGLE_HELP: Final = (
 
 def _completed(incomplete: str) -> list[str]:
     """Completions of a typed list of names, whose last name may be unfinished."""
-    from trnsim.place.platform import platform_names  # noqa: PLC0415  the parser needs none
-
     typed_names, comma, last = incomplete.rpartition(",")
     return [
         f"{typed_names}{comma}{name}" for name in platform_names() if name.startswith(last.lower())
@@ -55,27 +53,12 @@ On = Annotated[list[str] | None, on_option()]
 RequiredOn = Annotated[list[str], on_option(is_single=True)]
 
 
-def listed_names(on: Sequence[str] | None) -> list[str]:
-    """The names that --on gives, each once; none where it is not given.
-
-    Raises:
-        BadInput: it is given and names nothing.
-    """
-    names = [name.strip() for text in on or () for name in text.split(",")]
-    names = list(dict.fromkeys(name for name in names if name))
-    if on and not names:
-        raise BadInput("--on names no platform", fix="for example --on trn2,p5en")
-    return names
-
-
 def platforms(on: Sequence[str] | None) -> list[Platform]:
     """The platforms that --on names; none where it is not given.
 
     Raises:
         BadInput: it names nothing, or something unknown.
     """
-    from trnsim.place.platform import platform  # noqa: PLC0415  as above
-
     return [platform(name) for name in listed_names(on)]
 
 
@@ -100,11 +83,11 @@ def chips(on: Sequence[str] | None, default: str = "trn2") -> list[Target]:
     """
     by_chip = {target.chip: target for target in TARGETS.values()}
     named: dict[str, Target] = {}
-    for platform in platforms(on or [default]):
-        target = by_chip.get(platform.chip)
+    for chosen in platforms(on or [default]):
+        target = by_chip.get(chosen.chip)
         if target is None:
             raise BadInput(
-                f"--on {platform.name}: {platform.chip} is planned for and priced, not emulated; "
+                f"--on {chosen.name}: {chosen.chip} is planned for and priced, not emulated; "
                 f"legal: {', '.join(TARGETS)}, their families and instance types",
                 fix="for example --on trn2; trnsim plan takes every platform",
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -33,6 +34,8 @@ class Machine:
         ranks_per_chip: logical NeuronCores of a chip; 1 for a GPU.
         rank_name: the kind of a rank in words.
         memory_bytes: HBM of one rank: on Trainium2 a bank, which two NeuronCores share.
+        peaks: published dense FLOP per second of a whole chip in "fp32", "fp16", "bf16" and "fp8",
+            without the dtypes of which none is published.
     """
 
     name: str
@@ -48,10 +51,12 @@ class Machine:
     chips: int = field(init=False, repr=False, compare=False)
     rank_name: str = field(init=False, repr=False, compare=False)
     memory_bytes: float = field(init=False, repr=False, compare=False)
+    peaks: Mapping[str, Rate] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         target, chips = target_of_chip(self.chip.name), self.instance.count
         per_chip = self.chip.cores // self.lnc if self.lnc else 1
+        published = self.chip.peak_flop_per_s
         vars(self).update(  # what follows from the first fields, of which no other may be set
             is_neuron=self.chip.is_neuron,
             note=target.plan_note if target else "",
@@ -61,25 +66,12 @@ class Machine:
             chips=chips * self.count,
             rank_name=_RANK_NAMES.get(self.lnc, f"logical NeuronCore (LNC={self.lnc})"),
             memory_bytes=float(self.instance.memory_bytes / chips) / per_chip,
-        )
-
-    def peak(self, dtype: str) -> Rate:
-        """Published dense FLOP per second of a whole chip in "fp32", "fp16", "bf16" or "fp8".
-
-        Raises:
-            BadInput: for a dtype whose peak is not published.
-        """
-        peaks = self.chip.peak_flop_per_s
-        for name in _PEAK_NAMES.get(dtype, ()):
-            if name in peaks:
-                return peaks[name]
-        legal = [
-            kind for kind, names in _PEAK_NAMES.items() if any(name in peaks for name in names)
-        ]
-        raise BadInput(
-            f"--dtype {dtype}: {self.chip.name} has no published peak in it; legal: "
-            f"{', '.join(legal)}",
-            fix=f"for example --dtype {legal[-1]}" if legal else "take another instance",
+            peaks={
+                dtype: published[name]
+                for dtype, names in _PEAK_NAMES.items()
+                for name in reversed(names)
+                if name in published
+            },
         )
 
 
@@ -128,7 +120,7 @@ def machine(
     """
     rows = rows or catalogue()
     named = platform(name, rows)
-    instance = rows.instances[named.instance]
+    instance = rows.instance(named.instance)
     if not 1 <= count <= MOST_INSTANCES:
         raise BadInput(
             f"--instances {count}; legal: from 1 to {MOST_INSTANCES:,}",

@@ -9,6 +9,7 @@ instance type   trn2.48xlarge                  itself                  itself
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
@@ -66,6 +67,19 @@ def platform(name: str, hardware: Catalogue | None = None) -> Platform:
             return Platform(target.name, target.instance, types, target.chip)
     largest = max(types, key=lambda key: (hardware.instances[key].count, types.index(key)))
     return Platform(key_name, largest, types, hardware.instances[largest].accelerator)
+
+
+def listed_names(on: Sequence[str] | None) -> list[str]:
+    """The names that --on gives, each once; none where it is not given.
+
+    Raises:
+        BadInput: it is given and names nothing.
+    """
+    names = [name.strip() for text in on or () for name in text.split(",")]
+    names = list(dict.fromkeys(name for name in names if name))
+    if on and not names:
+        raise BadInput("--on names no platform", fix="for example --on trn2,p5en")
+    return names
 
 
 def short_names(hardware: Catalogue | None = None) -> tuple[str, ...]:

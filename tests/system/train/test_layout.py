@@ -94,6 +94,8 @@ def test_inferentia1_trains_nothing(llama):
 def test_a_dtype_without_a_peak_is_refused(llama):
     with pytest.raises(BadInput, match=r"--dtype fp32: h200 has no published peak in it; legal: f"):
         check(Layout(data=8, global_batch=8, dtype="fp32"), llama, machine("p5en"))
+    with pytest.raises(BadInput, match="--dtype bf16: t4 has no published peak in it; legal: fp16"):
+        check(Layout(), llama, machine("g4dn.xlarge"))
 
 
 def test_words_of_a_layout_name_what_is_not_one(layout):

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from trnsim.arch.catalogue import Catalogue
-from trnsim.cli.on import listed_names, on_option
+from trnsim.cli.on import on_option
 from trnsim.document.answer import Document, Note, Section
 from trnsim.document.figure import pointer
 from trnsim.errors import BadInput
@@ -18,7 +18,7 @@ from trnsim.estimate.measured import MeasuredTimes, read
 from trnsim.fabric.floors import Floor
 from trnsim.formatting import enumerated
 from trnsim.place.machine import compared_platforms
-from trnsim.place.platform import platform
+from trnsim.place.platform import listed_names, platform
 from trnsim.price import Quote, caveats, check_kind, credit_lines
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.model_names import config_file

@@ -205,20 +205,20 @@ def train(options: TrainOptions) -> Document | None:
 
     Example: trnsim plan train llama-3.1-8b --on trn2 --instances 4 --tokens 10B
     """
-    model = read(options.config)
-    catalogue = catalogue_with(options.prices)
-    if options.emit is not None:
-        check_kind(options.emit)
-    platforms = purchased_platforms(options.on, options.price, is_mixed=options.mixed_prices)
-    if options.trace_file is not None:
-        if len(platforms) * len(options.instances or [None]) > 1:
-            raise BadInput(
-                "--trace has one pipeline",
-                fix="name one platform and one number: --on trn2 --instances 4",
-            )
-        files.check_writable(options.trace_file)
-    table = measured_table(options.measured, [name for name, _ in platforms])
     with progress() as tell:
+        catalogue = catalogue_with(options.prices)
+        if options.emit is not None:
+            check_kind(options.emit)
+        platforms = purchased_platforms(options.on, options.price, is_mixed=options.mixed_prices)
+        if options.trace_file is not None:
+            if len(platforms) * len(options.instances or [None]) > 1:
+                raise BadInput(
+                    "--trace has one pipeline",
+                    fix="name one platform and one number: --on trn2 --instances 4",
+                )
+            files.check_writable(options.trace_file)
+        model = read(options.config)
+        table = measured_table(options.measured, [name for name, _ in platforms])
         effort = options.effort(len(platforms), tell)
         timed = partial(estimate, model, effort=effort, measured=table, rows=catalogue)
         runs = [

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from trnsim.place.machine import Machine
 from trnsim.system.train import memory
 from trnsim.system.train.layout import RECOMPUTES, Layout, divisors, is_legal
-from trnsim.system.train.stages import all_parts
+from trnsim.system.train.stages import Chunk, all_parts
 from trnsim.workload.architecture import Architecture, LatentAttention
 
 _VIRTUAL_STAGES: Final = (1, 2, 4)
@@ -190,8 +190,13 @@ def smallest_layout(model: Architecture, candidates: list[Layout]) -> Layout:
 
 def _needed_bytes(model: Architecture, candidates: list[Layout]) -> Array:
     """Rough bytes of a rank for each layout: the larger of its first and last stage."""
-    sums = np.array([_layout_sums(model, layout) for layout in candidates], dtype=np.float64).T
-    table, layers, experts, activations, head, working, logits, buffer, per_layer = sums
+    keys = [(*_memory_key(layout), layout.pipeline == 1) for layout in candidates]
+    layout_by_key = dict(zip(keys, candidates, strict=True))
+    parts = {key: all_parts(model, layout) for key, layout in layout_by_key.items()}
+    sums = {key: _part_sums(parts[key], layout) for key, layout in layout_by_key.items()}
+    table, layers, experts, activations, head, working, logits, buffer, per_layer = np.array(
+        [sums[key] for key in keys], dtype=np.float64
+    ).T
     stages = _column(candidates, "pipeline")
     first = np.array([memory.in_flight(layout, 0) for layout in candidates])
     last = np.array([memory.in_flight(layout, layout.pipeline - 1) for layout in candidates])
@@ -219,19 +224,14 @@ def _column(candidates: list[Layout], name: str) -> Array:
     return np.array([getattr(layout, name) for layout in candidates], dtype=np.float64)
 
 
-_MEMORY_FIELDS: Final = (
+_memory_key: Final = attrgetter(
     *("tensor", "context", "expert", "is_sequence", "micro_batch", "sequence", "dtype"),
     "recompute",
 )
+"""The fields of a layout, besides its stages, on which the memory of a part depends."""
 
 
-def _layout_sums(model: Architecture, layout: Layout) -> tuple[float, ...]:
-    key = tuple(getattr(layout, name) for name in _MEMORY_FIELDS)
-    return _model_sums(model, key, min(layout.pipeline, 2))
-
-
-@lru_cache(maxsize=1 << 14)
-def _model_sums(model: Architecture, key: tuple[Any, ...], pipeline: int) -> tuple[float, ...]:
+def _part_sums(parts: Chunk, layout: Layout) -> tuple[float, ...]:
     """Sums over the model's parts on one rank, in the order in which `_needed_bytes` unpacks them.
 
     Returns:
@@ -240,8 +240,6 @@ def _model_sums(model: Architecture, key: tuple[Any, ...], pipeline: int) -> tup
         the largest layer, of logits, and of the largest collective; parameters of the largest
         layer.
     """
-    layout = Layout(**dict(zip(_MEMORY_FIELDS, key, strict=True)), pipeline=pipeline)
-    parts = all_parts(model, layout)
     layers = [part for part in parts if part.is_layer]
     embedding, *_, head = parts
     return (

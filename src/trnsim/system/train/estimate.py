@@ -278,7 +278,7 @@ def _basis(result: BestLayout) -> Basis:
     """The inputs of a result, with the provenance of each."""
     machine, dtype = result.machine, result.step.layout.dtype
     facts: dict[str, Rate] = {
-        f"peak FLOP/s ({dtype})": machine.peak(dtype),
+        f"peak FLOP/s ({dtype})": machine.peaks[dtype],
         _EFFICIENCY_FACT: layer_facts(machine, Phase.TRAIN)[PRODUCTS],
         "HBM bytes": machine.chip.memory_bytes,
         "HBM bytes/s": machine.chip.memory_bytes_per_s,

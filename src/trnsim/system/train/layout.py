@@ -206,7 +206,13 @@ def _listed_values(layout: Layout, model: Architecture, machine: Machine) -> Ite
                 f"--{name} is {value!r}; legal: {', '.join(map(str, legal))}",
                 f"for example --{name} {_EXAMPLES.get(name, legal[0])}",
             )
-    machine.peak(layout.dtype)
+    if layout.dtype not in machine.peaks:
+        dtypes = list(machine.peaks)
+        yield Misfit(
+            f"--dtype {layout.dtype}: {machine.chip.name} has no published peak in it; legal: "
+            f"{', '.join(dtypes)}",
+            f"for example --dtype {dtypes[-1]}" if dtypes else "take another instance",
+        )
 
 
 def _machine(layout: Layout, model: Architecture, machine: Machine) -> Iterator[Misfit]:

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final
 
 from trnsim.estimate.certainty import judged_estimate
 from trnsim.estimate.choice import bytes_per_s, layer_times
 from trnsim.estimate.estimate import HOST, Estimate
 from trnsim.estimate.measured import MeasuredTimes
-from trnsim.estimate.times import LayerTimes, Sources
+from trnsim.estimate.times import LayerTimes, Sources, summed_errors
 from trnsim.estimate.training import step_estimate
 from trnsim.facts import Interval, assumed
 from trnsim.place.machine import Machine
@@ -174,7 +175,8 @@ class TrainingSteps:
         )
         count, rounds = layout.pipeline, layout.micro_batches
         by_stage = [_total_work(work[stage::count]) for stage in range(count)]
-        busiest = max(by_stage, key=lambda stage: stage.total_s).scaled(rounds)
+        longest = max(range(count), key=lambda stage: by_stage[stage].total_s)
+        busiest = by_stage[longest].scaled(rounds)
         parameters = [
             _stage_parameters([part for chunk in pipe[stage::count] for part in chunk])
             for stage in range(count)
@@ -185,20 +187,18 @@ class TrainingSteps:
         ]
         slowest = max(syncs, key=lambda sync: sync.exposed_s)
         update_s = max(self._update_s(part, layout) for part in parameters)
-        stage = by_stage.index(max(by_stage, key=lambda stage: stage.total_s))
-        layers = [layer for chunk in work[stage::count] for layer in chunk]
         flop = self.flop(layout)
         once_per_step_s = {
             "data": busiest.data_s + slowest.exposed_s,
             "bubble": max(pipe_s - busiest.total_s, 0.0) if layout.pipeline > 1 else 0.0,
             "optimizer": update_s,
         }
-        passes, micro_batch = _passes_estimate(layers, busiest, layout), training_pass(layout)
-        passes = replace(passes, sources=_sources(pipe, work))
+        micro_batch = training_pass(layout)
+        passes = _passes_estimate(pipe, work, longest, busiest, layout)
         passes = judged_estimate(passes, self.model, micro_batch, self.machine, layout.tensor)
         estimate = step_estimate(passes, once_per_step_s, _HOST_S)
         time_s, step_s = estimate.time_s, estimate.interval
-        peak, chips = self.machine.peak(layout.dtype), self.machine.chips
+        peak, chips = self.machine.peaks[layout.dtype], self.machine.chips
         return TrainingStep(
             layout,
             step_s,
@@ -292,12 +292,8 @@ class TrainingSteps:
         """The work of one layer without the collectives of ZeRO, so the same for any data ranks."""
         key = (id(part.summary), layout.recompute, layout.dtype)
         if key not in self._without_zero:
-            times = self._times(layout.dtype)
-            # Keeping the summary keeps its id unique.
-            self._without_zero[key] = (
-                part.summary,
-                passes_without_zero(part, layout, times, self.exchanges),
-            )
+            passes = passes_without_zero(part, layout, self._times(layout.dtype), self.exchanges)
+            self._without_zero[key] = part.summary, passes  # keeping it keeps its id unique
         return self._without_zero[key][1]
 
     def _transfer_s(self, layout: Layout) -> float:
@@ -352,13 +348,27 @@ def _sums(counted: Iterable[tuple[Mapping[str, float], float]]) -> dict[str, flo
     return sums
 
 
-def _passes_estimate(layers: list[Passes], work: StageWork, layout: Layout) -> Estimate:
-    """The passes of a step on its busiest stage, with the errors of each layer."""
+def _passes_estimate(
+    pipe: list[Chunk], work: list[list[Passes]], stage: int, stage_work: StageWork, layout: Layout
+) -> Estimate:
+    """The passes of a step on one stage, with the errors of each layer there.
+
+    Sources are those of all stages; by part of the model if they differ.
+    """
     rounds = layout.micro_batches
-    exchanged_s = {"tensor": work.tensor_s, "context": work.context_s, "expert": work.expert_s}
-    errors_s = _sums((layer.errors_s, rounds * layer.count) for layer in layers)
+    layers = [layer for chunk in work[stage :: layout.pipeline] for layer in chunk]
     causes_s = _sums((layer.causes_s, rounds * layer.count) for layer in layers)
-    return Estimate(causes_s | exchanged_s, errors_s)
+    causes_s |= {
+        "tensor": stage_work.tensor_s,
+        "context": stage_work.context_s,
+        "expert": stage_work.expert_s,
+    }
+    errors_s = _sums((summed_errors(layer.times), rounds * layer.count) for layer in layers)
+    sources = Sources()
+    for part, layer in zip(chain(*pipe), chain(*work), strict=True):
+        sources.add("forward", part.summary.name, layer.forward_layer.source)
+        sources.add("backward", part.summary.name, layer.backward_layer.source)
+    return Estimate(causes_s, errors_s, sources.words())
 
 
 def _by_activity(parts_s: Mapping[str, float]) -> dict[str, float]:
@@ -366,16 +376,6 @@ def _by_activity(parts_s: Mapping[str, float]) -> dict[str, float]:
     others = (*AXES, "bubble", "optimizer", HOST)
     computed_s = sum(time_s for name, time_s in parts_s.items() if name not in others)
     return {"compute": computed_s, **{name: parts_s[name] for name in others}}
-
-
-def _sources(pipe: list[Chunk], work: list[list[Passes]]) -> dict[str, str]:
-    """Sources of the times of forward and backward passes; by part of the model if they differ."""
-    sources = Sources()
-    for chunk, layers in zip(pipe, work, strict=True):
-        for part, layer in zip(chunk, layers, strict=True):
-            sources.add("forward", part.summary.name, layer.forward_layer.source)
-            sources.add("backward", part.summary.name, layer.backward_layer.source)
-    return sources.words()
 
 
 def _work_key(layout: Layout) -> tuple[object, ...]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from trnsim.estimate.times import LayerTime, LayerTimes, summed_errors
+from trnsim.estimate.times import LayerTime, LayerTimes
 from trnsim.estimate.training import layer_passes
 from trnsim.system.train.exchanges import Exchanges
 from trnsim.system.train.layout import Layout
@@ -74,7 +74,7 @@ class Passes:
         forward_layer: time of the forward pass of one layer, without collectives.
         backward_layer: time of both gradients of one layer, without collectives.
         causes_s: seconds of compute of one layer, by cause.
-        errors_s: one sigma in seconds of one layer and its collectives, by source.
+        times: times of one layer, each with its seconds of compute and of collectives.
         count: number of equal layers whose work `forward`, `backward` and `weights_s` are.
     """
 
@@ -84,7 +84,7 @@ class Passes:
     forward_layer: LayerTime
     backward_layer: LayerTime
     causes_s: Mapping[str, float] = field(default_factory=dict)
-    errors_s: Mapping[str, float] = field(default_factory=dict)
+    times: Sequence[tuple[LayerTime, float, float]] = ()
     count: float = 1.0
 
 
@@ -103,7 +103,7 @@ def passes_without_zero(
     gradients = _with_exchanges(backward_time.time_s, gradient_collectives, layout, exchanges)
     recomputed_collectives = layer.recomputed.exchanges
     recomputed = _with_exchanges(layer.recomputed_s, recomputed_collectives, layout, exchanges)
-    timed = [
+    times_s = [
         (time, work.compute_s, work.total_s - work.compute_s)
         for time, work in (
             (forward_time, forward),
@@ -118,7 +118,7 @@ def passes_without_zero(
         forward_time,
         backward_time,
         layer.causes_s,
-        summed_errors(timed),
+        times_s,
     )
 
 
