@@ -26,8 +26,8 @@ import trnsim
 from trnsim.arch.draws import together
 from trnsim.facts import Rate, assumed
 from trnsim.program import Program
-from trnsim.timing import choose, replay
-from trnsim.timing.schedule import device_times_s, placements
+from trnsim.timing import choose_order, replay
+from trnsim.timing.schedule import device_times_s, priced_placements
 
 DEPENDENCES = 3
 """Dependences that are left out of each launch, one at a time."""
@@ -102,7 +102,9 @@ def better_cores(programs, core):
         if factor is None or name in BACKWARDS or not isinstance(fact, Rate):
             continue
         better = replace(core, **{name: assumed(fact * factor, "better")})
-        is_priced = any(placements(p, better) != placements(p, core) for p in programs)
+        is_priced = any(
+            priced_placements(p, better) != priced_placements(p, core) for p in programs
+        )
         if is_priced or better.engine_semaphore_s != core.engine_semaphore_s:
             found[f"{name} x {factor:g}"] = better
     return found
@@ -137,7 +139,7 @@ def launch_s(programs, core, order):
 def examine(seed, programs, tallies):
     """Try every change on one launch; the ratios go to `tallies`."""
     core = programs[0].core
-    order = choose(programs, core)
+    order = choose_order(programs, core)
     nominal_s = launch_s(programs, core, order)
     if not nominal_s:
         return
@@ -151,12 +153,12 @@ def examine(seed, programs, tallies):
     for (name, changed), time_s in zip(better.items(), kept_s[1:], strict=True):
         tally = tallies.setdefault(name, Tally())
         tally.kept.append(time_s / nominal_s)
-        anew_s = launch_s(programs, changed, choose(programs, changed))
+        anew_s = launch_s(programs, changed, choose_order(programs, changed))
         tally.anew.append(anew_s / nominal_s)
     for fewer in fewer_dependences(programs, seed):
         tally = tallies.setdefault("a dependence less", Tally())
         tally.kept.append(launch_s(fewer, core, order) / nominal_s)
-        tally.anew.append(launch_s(fewer, core, choose(fewer, core)) / nominal_s)
+        tally.anew.append(launch_s(fewer, core, choose_order(fewer, core)) / nominal_s)
 
 
 def longer(ratios):

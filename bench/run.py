@@ -41,7 +41,7 @@ import kernels
 import trnsim
 from trnsim.isa import Instruction
 from trnsim.program import CoreContext
-from trnsim.timing import choose, replay
+from trnsim.timing import choose_order, replay
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 
@@ -146,7 +146,7 @@ def time_again(rounds):
     run = trnsim.run(kernels.repeated, tile, rounds, numerics=False)
     program, _ = run.program, run.total_time_s
     recorded = time.process_time()
-    replay([program], program.core, choose([program], program.core))
+    replay([program], program.core, choose_order([program], program.core))
     again = time.process_time() - recorded
     count = len(program)
     print(

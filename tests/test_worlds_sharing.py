@@ -284,8 +284,10 @@ def test_errors_without_values_are_those_of_ranks_alone(wrong):
 
 def test_an_instruction_that_agrees_is_recorded_once(monkeypatch):
     seen = []
-    append = CoreContext._append
-    monkeypatch.setattr(CoreContext, "_append", lambda *args: seen.append(args[1]) or append(*args))
+    append = CoreContext._record_new
+    monkeypatch.setattr(
+        CoreContext, "_record_new", lambda *args: seen.append(args[1]) or append(*args)
+    )
     trnsim.run(reduced, ranks=8, inputs=lambda rank: (X * rank, whole(8)))
     assert [info.checked.opcode for info in seen] == ["dma_copy", "all_reduce", "dma_copy"]
 
@@ -341,7 +343,7 @@ def test_a_world_repeats_to_the_byte(tmp_path, ranks, lnc, values):
         )
         page = world.report(tmp_path / name).read_bytes()
         columns = [
-            [program.timing() for program in (t.program for t in run.timelines)]
+            [program.timing_key() for program in (t.program for t in run.timelines)]
             for run in world.runs
         ]
         return columns, facts(world), page

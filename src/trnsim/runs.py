@@ -16,7 +16,7 @@ from trnsim.behaviours.chosen import NOT_CHOSEN, VersionChoice
 from trnsim.errors import BadInput, InternalError
 from trnsim.fabric.fabric import Fabric
 from trnsim.hazards import LoopWatcher, RaceDetector
-from trnsim.program import Call, Capture, JointCall, Program, Records, Team, fitted
+from trnsim.program import Call, Capture, JointCall, Program, Records, Team, fit_programs
 from trnsim.timing import Timeline, policy_of, timelines
 from trnsim.timing.compiler_policy import Policy
 from trnsim.user_warnings import warn_of_spills
@@ -276,7 +276,9 @@ def launch(
             known = call.outcome
             timed, overfull = known.timelines, known.overfull
             return Run(title, chip, outputs, timed, certain, overfull, carried, doubtful, version)
-        fitted_programs, exceeded = fitted([context.program for context in team.contexts], capacity)
+        fitted_programs, exceeded = fit_programs(
+            [context.program for context in team.contexts], capacity
+        )
         overfull, timed = tuple(map(str, exceeded)), timelines(fitted_programs, policy)
         result = Run(title, chip, outputs, timed, certain, overfull, carried, doubtful, version)
         return _remembered(result, call)

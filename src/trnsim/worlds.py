@@ -23,8 +23,8 @@ from trnsim.hazards import LoopWatcher, RaceDetector
 from trnsim.isa import Collective
 from trnsim.profile.analysis.world import WorldSummary
 from trnsim.profile.measures.links import loads
-from trnsim.program import Program, Team, fitted
-from trnsim.program.likeness import is_plain, rank_classes, timing_classes
+from trnsim.program import Program, Team, fit_programs
+from trnsim.program.likeness import is_plain_data, rank_classes, timing_classes
 from trnsim.program.ranks import Ranks
 from trnsim.program.records import KernelRecord, RankCall
 from trnsim.runs import (
@@ -329,7 +329,7 @@ def _shared_launches(setup: _Setup, args_of: Sequence[_RankArgs]) -> list[_Launc
         launches = _completed_launches(setup, args_of, world, classes)
     except Exception:  # noqa: BLE001  raised again by the ranks on their own
         return None
-    if world.differs or not all(is_plain(launch.outputs) for launch in launches):
+    if world.differs or not all(is_plain_data(launch.outputs) for launch in launches):
         return None
     of_rank = {
         rank: launch for ranks, launch in zip(classes, launches, strict=True) for rank in ranks
@@ -366,7 +366,7 @@ def _programs_with_spills(launches: Sequence[_Launch], capacity: str) -> list[_F
         programs = launch.programs()
         key = tuple(map(id, programs))
         if key not in by_programs:
-            spilled, exceeded = fitted(programs, capacity)
+            spilled, exceeded = fit_programs(programs, capacity)
             by_programs[key] = tuple(spilled), exceeded
         fits[launch] = by_programs[key]
     return [fits[launch] for launch in launches]

@@ -17,7 +17,7 @@ from trnsim.errors import DataRace, Deadlock, IllegalInstruction
 from trnsim.facts import count
 from trnsim.hazards import RaceDetector
 from trnsim.program import Team, current_core
-from trnsim.timing import choose, policy_of, replay
+from trnsim.timing import choose_order, policy_of, replay
 
 CORES = 4
 CORE = replace(NEURONCORE_V3, logical_core_max=count(CORES, "made up for this test"))
@@ -33,7 +33,7 @@ def launched(body, cores=CORES, core=CORE, *, has_values=True):
 
 
 def scheduled(programs, policy="issued"):
-    return replay(programs, CORE, choose(programs, CORE, policy_of(policy)))
+    return replay(programs, CORE, choose_order(programs, CORE, policy_of(policy)))
 
 
 def shared():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from trnsim.dtypes import FLOAT32, INT32
 from trnsim.errors import IllegalInstruction
 from trnsim.memory import Memory, ScalarIndex, SnakeIndex, Tile, VectorIndex
-from trnsim.memory.index import legal
+from trnsim.memory.index import is_in_range
 
 
 class Register:
@@ -96,4 +96,4 @@ def test_a_snake_index_winds_through_the_partitions_of_its_group(bench, count):
 
 
 def test_legal_indices_are_those_below_the_limit():
-    assert legal(np.array([-1, 0, 5, 6]), 6).tolist() == [False, True, True, False]
+    assert is_in_range(np.array([-1, 0, 5, 6]), 6).tolist() == [False, True, True, False]

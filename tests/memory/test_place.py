@@ -13,7 +13,7 @@ def placed():
     places, whole = MemoryPlaces(), Storage(Memory.SBUF, 64, 16)
 
     def make(box):
-        return PlacedStorage(whole, 16, 0, *places.take(box))
+        return PlacedStorage(whole, 16, 0, *places.place_of(box))
 
     return make
 

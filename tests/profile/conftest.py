@@ -15,7 +15,7 @@ from trnsim.dtypes import BFLOAT16, FLOAT32, Dtype
 from trnsim.isa import DmaCopy, Instruction, Memset, NcMatmul, TensorCopy
 from trnsim.memory import Memory, Tile
 from trnsim.profile import Summary, summarize
-from trnsim.program import CoreContext, fitted
+from trnsim.program import CoreContext, fit_programs
 from trnsim.timing import Timeline, timelines
 
 sys.path.insert(0, str(Path(__file__).parent))  # files beside the tests are imported by name
@@ -117,5 +117,5 @@ def spilling(kernel: Kernel) -> Timeline:
         kernel.do(Memset(tile, 0))
     for tile in (b, a):
         kernel.do(DmaCopy(target, tile))
-    programs, _ = fitted([kernel.context.program], "spill")
+    programs, _ = fit_programs([kernel.context.program], "spill")
     return timelines(programs)[0]

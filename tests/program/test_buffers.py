@@ -11,8 +11,8 @@ from trnsim.program.buffers import (
     LiveRange,
     allocate,
     internal_lives,
-    joined,
     live_ranges,
+    merge_cores,
     set_bytes,
 )
 
@@ -66,7 +66,7 @@ def test_lives_are_counted_in_positions_and_joined_over_cores(bench):
     spans = [(each.first, each.last, each.is_written) for each in lives.values()]
     assert spans == [(7, 7, True), (7, 7, False), (7, 7, True)]  # dst comes first
     other = live_ranges(instructions[:1], [0])
-    both = joined([lives, other])
+    both = merge_cores([lives, other])
     assert len(both) == 3
     assert len(both[first.storage.serial].tiles) == 2
     alone = internal_lives(lives, both, [])

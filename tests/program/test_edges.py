@@ -5,8 +5,8 @@ import pytest
 
 from trnsim.arch import NEURONCORE_V3
 from trnsim.isa import DmaCopy, Engine, Memset, TensorCopy
-from trnsim.program.edges import Edge, Nesting, Ordering, loops_of, obeying
-from trnsim.program.liveness import fitted
+from trnsim.program.edges import Edge, Nesting, Ordering, apply_edges, loops_of
+from trnsim.program.liveness import fit_programs
 from trnsim.timing import timelines
 from trnsim.timing.compiler_policy import POLICIES
 
@@ -30,7 +30,7 @@ def add(work, *edges):
     for each in edges:
         assert work.context.ordering.cycle(work.program, each.consumer, each.producer) == []
         work.context.ordering.add(each)
-    return obeying(work.program)
+    return apply_edges(work.program)
 
 
 def before(program):
@@ -39,7 +39,7 @@ def before(program):
 
 def test_without_edges_a_program_is_unchanged(bench):
     program = filled(bench, 2).program
-    assert obeying(program) is program
+    assert apply_edges(program) is program
 
 
 def test_a_semaphore_is_waited_for_and_an_order_of_issue_is_followed(bench):
@@ -47,7 +47,7 @@ def test_a_semaphore_is_waited_for_and_an_order_of_issue_is_followed(bench):
     program = add(work, edge(1, 0), edge(2, 0, waits=False), edge(2, 1))
     assert before(program) == [([], []), ([0], []), ([1], [0])]
     assert program.without_edges is work.program
-    assert obeying(program) is program
+    assert apply_edges(program) is program
 
 
 def test_both_kinds_of_one_edge_are_a_semaphore(bench):
@@ -135,7 +135,7 @@ def test_random_edges_hold_on_the_timeline(bench, policy):
             consumer, producer = map(int, rng.choice(count, 2, replace=False))
             if not ordering.cycle(work.program, consumer, producer):
                 ordering.add(edge(consumer, producer, waits=bool(rng.integers(2))))
-        (program,), _ = fitted([work.program], "spill")
+        (program,), _ = fit_programs([work.program], "spill")
         (timeline,) = timelines([program], policy)
         assert len(program.ordering.edges) == len(ordering.edges)
         for each in program.ordering.edges:
@@ -170,7 +170,7 @@ def test_loops_are_numbered_in_the_turn_around_them():
 
 def test_edges_move_with_their_instructions():
     ordering = Ordering([edge(0, 1)])
-    assert [(e.consumer, e.producer) for e in ordering.moved([5, 3]).edges] == [(5, 3)]
+    assert [(e.consumer, e.producer) for e in ordering.renumbered([5, 3]).edges] == [(5, 3)]
     assert ordering.producers(9) == ()
 
 
@@ -184,7 +184,7 @@ def test_edges_stay_on_their_instructions_in_a_program_with_spills(bench):
         work.issue(TensorCopy(tile, tile))
     work.context.ordering.add(edge(2, 1))
     work.context.ordering.add(edge(3, 0, waits=False))
-    (program,), exceeded = fitted([work.program], "spill")
+    (program,), exceeded = fit_programs([work.program], "spill")
     assert exceeded
     assert program.core is NEURONCORE_V3
     for each, opcode in zip(program.ordering.edges, ("memset", "memset"), strict=True):

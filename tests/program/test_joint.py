@@ -33,13 +33,13 @@ from .test_execution import (
 def recorded(monkeypatch):
     """The instructions that had to be recorded, as the test goes on: none in a call that agrees."""
     seen = []
-    append = CoreContext._append
+    append = CoreContext._record_new
 
     def noting(core, info, *rest):
         seen.append(info.checked.opcode)
         return append(core, info, *rest)
 
-    monkeypatch.setattr(CoreContext, "_append", noting)
+    monkeypatch.setattr(CoreContext, "_record_new", noting)
     return seen
 
 

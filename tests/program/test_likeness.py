@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import trnsim
-from trnsim.program.likeness import is_plain, keeps_classes, rank_classes, timing_classes
+from trnsim.program.likeness import is_plain_data, keeps_classes, rank_classes, timing_classes
 
 
 class Pair(NamedTuple):
@@ -113,8 +113,8 @@ def test_tensors_of_torch_are_told_apart_by_shape_and_dtype():
 
 
 def test_results_without_registers_are_plain():
-    assert is_plain(([None, 1], {"key": "word"}, 0.5))
-    assert not is_plain([None, object()])
+    assert is_plain_data(([None, 1], {"key": "word"}, 0.5))
+    assert not is_plain_data([None, object()])
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from trnsim.dtypes import UINT8
 from trnsim.errors import OutOfMemory
 from trnsim.isa import DmaCopy, Memset, TensorCopy, TensorScalar
 from trnsim.memory import Memory, Tile
-from trnsim.program import capacity_errors, fitted, peak
+from trnsim.program import capacity_errors, fit_programs, peak
 
 SBUF, PSUM = Memory.SBUF, Memory.PSUM
 
@@ -67,7 +67,7 @@ def test_a_program_may_fill_a_memory_and_not_one_byte_more(bench, core, memory, 
             continue
         message = rf"{name} of {core.name} holds {full} bytes a partition; {full + 1} are live at "
         with pytest.raises(OutOfMemory, match=message) as caught:
-            fitted([work.program], "raise")
+            fit_programs([work.program], "raise")
         assert f"{full // 2 + 1} bytes rest from {rest.storage.line}" in str(caught.value)
         assert caught.value.line == rest.storage.line
         assert 'with capacity="spill" it runs' in caught.value.fix
@@ -88,7 +88,7 @@ def test_a_long_list_of_tensors_is_cut(bench, core_v3):
     tenth_bytes = int(core_v3.sbuf_partition_bytes) // 10
     write_twice(work, [work.empty((1, tenth_bytes - number), UINT8) for number in range(12)])
     with pytest.raises(OutOfMemory, match="and 4 more"):
-        fitted([work.program], "raise")
+        fit_programs([work.program], "raise")
 
 
 def test_equal_tensors_of_a_line_are_counted(bench, core_v3):
@@ -96,7 +96,7 @@ def test_equal_tensors_of_a_line_are_counted(bench, core_v3):
     tenth_bytes = int(core_v3.sbuf_partition_bytes) // 10
     write_twice(work, [work.empty((1, tenth_bytes), UINT8) for _ in range(12)])
     with pytest.raises(OutOfMemory, match=rf"{tenth_bytes} bytes tensor from \S+, 12 times\n"):
-        fitted([work.program], "raise")
+        fit_programs([work.program], "raise")
 
 
 def write_twice(work, tiles):
@@ -127,12 +127,12 @@ def test_every_memory_that_is_too_small_is_told_where_none_is_refused(bench, cor
         tiles = [work.empty((1, half), UINT8, memory) for half in (size // 2, size // 2 + 1)]
         for tile in 2 * tiles:
             work.issue(Memset(tile, 0))
-    (program,), found = fitted([work.program], "warn")
+    (program,), found = fit_programs([work.program], "warn")
     assert program is work.program
     assert [str(error).split()[0] for error in found] == ["SBUF", "PSUM"]
     with pytest.raises(OutOfMemory, match=r"^PSUM of"):
-        fitted([work.program], "raise")
-    (program,), spills = fitted([work.program], "spill")
+        fit_programs([work.program], "raise")
+    (program,), spills = fit_programs([work.program], "spill")
     assert program.issued is work.program
     assert [str(error).split()[0] for error in spills] == ["PSUM", "SBUF"]
 
@@ -143,7 +143,7 @@ def test_what_is_spilled_is_told_with_its_bytes_and_the_line_that_allocated_most
     a, b = (work.empty((2, half), UINT8, name=name) for name in "ab")
     for tile in (a, b, a):
         work.issue(TensorScalar(tile, tile, "add", 1))
-    (program,), (warning,) = fitted([work.program], "spill")
+    (program,), (warning,) = fit_programs([work.program], "spill")
     assert program.issued is work.program
     assert f"{2 * half} are live at" in warning.reason
     assert warning.reason.endswith(
@@ -162,7 +162,7 @@ def test_where_parts_fit_nothing_is_spilled_and_that_is_told(bench, core_v3):
     a, b = (work.empty((2, half), UINT8, name=name) for name in "ab")
     for tile in (a, b, a):
         work.issue(Memset(tile, 0))
-    _, (warning,) = fitted([work.program], "spill")
+    _, (warning,) = fit_programs([work.program], "spill")
     assert warning.reason.endswith(
         "estimated: nothing, as parts of these tensors suffice at any time"
     )
@@ -172,7 +172,7 @@ def test_a_program_that_fits_is_left_alone(bench):
     work = bench(has_values=False)
     work.issue(Memset(work.empty((1, 8), UINT8), 0))
     for capacity in ("spill", "raise", "warn"):
-        (program,), found = fitted([work.program], capacity)
+        (program,), found = fit_programs([work.program], capacity)
         assert program is work.program
         assert found == ()
 
@@ -190,7 +190,7 @@ def test_what_another_core_writes_is_saved(bench, core_v3):
     for changes in (False, True):
         if changes:
             second.issue(DmaCopy(source, second.tile(np.zeros((2, half), np.uint8))))
-        programs, _ = fitted([first.program, second.program], "spill")
+        programs, _ = fit_programs([first.program, second.program], "spill")
         uses = [use for use in programs[0].uses.values() if use.is_spill]
         saved.append(sum(use.written_bytes for use in uses))
     assert saved == [0, 2 * half]

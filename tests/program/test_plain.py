@@ -172,24 +172,24 @@ def frame_at(code, place, caller=None):
 def test_a_place_in_the_bytecode_is_known_only_once_its_line_was_compared():
     code, wrapper = plain_of.__code__, frame_at.__code__
     origin = StepOrigin(None)
-    assert not origin.is_same(frame_at(code, 8))
+    assert not origin.matches_bytecode(frame_at(code, 8))
     origin._place = (), code, 8
-    assert origin.is_same(frame_at(code, 8))
-    assert not origin.is_same(frame_at(code, 10))
-    assert not origin.is_same(frame_at(wrapper, 8))
+    assert origin.matches_bytecode(frame_at(code, 8))
+    assert not origin.matches_bytecode(frame_at(code, 10))
+    assert not origin.matches_bytecode(frame_at(wrapper, 8))
     origin._place = (wrapper,), code, 8
-    assert origin.is_same(frame_at(wrapper, 2, frame_at(code, 8)))
-    assert not origin.is_same(frame_at(wrapper, 2, frame_at(code, 10)))
-    assert not origin.is_same(frame_at(wrapper, 8, frame_at(wrapper, 8)))
-    assert not origin.is_same(frame_at(wrapper, 2))
+    assert origin.matches_bytecode(frame_at(wrapper, 2, frame_at(code, 8)))
+    assert not origin.matches_bytecode(frame_at(wrapper, 2, frame_at(code, 10)))
+    assert not origin.matches_bytecode(frame_at(wrapper, 8, frame_at(wrapper, 8)))
+    assert not origin.matches_bytecode(frame_at(wrapper, 2))
     origin._place = (wrapper, wrapper), code, 8
-    assert origin.is_same(frame_at(wrapper, 2, frame_at(wrapper, 4, frame_at(code, 8))))
-    assert not origin.is_same(frame_at(wrapper, 2, frame_at(code, 8)))
+    assert origin.matches_bytecode(frame_at(wrapper, 2, frame_at(wrapper, 4, frame_at(code, 8))))
+    assert not origin.matches_bytecode(frame_at(wrapper, 2, frame_at(code, 8)))
 
 
 def test_a_line_is_that_of_the_innermost_frame_of_the_user():
     def next_plain(origin):
-        return origin.is_line(sys._getframe(2))
+        return origin.matches_line(sys._getframe(2))
 
     def issue_next(origin):
         return next_plain(origin)

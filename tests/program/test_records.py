@@ -32,13 +32,13 @@ def traced(monkeypatch):
     """The instructions that had to be recorded, as the test goes on: none in a call that agrees."""
     seen = []
     context = trnsim.program.CoreContext
-    append = context._append
+    append = context._record_new
 
     def noting(core, info, *rest):
         seen.append(info.checked.opcode)
         append(core, info, *rest)
 
-    monkeypatch.setattr(context, "_append", noting)
+    monkeypatch.setattr(context, "_record_new", noting)
     return seen
 
 

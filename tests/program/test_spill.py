@@ -8,8 +8,8 @@ from trnsim.dtypes import FLOAT32, UINT8
 from trnsim.errors import OutOfMemory
 from trnsim.isa import DmaCopy, Engine, Memset, TensorCopy, TensorScalar, TensorTensor
 from trnsim.memory import Memory, Tile, capacity_bytes
-from trnsim.program import fitted, peak
-from trnsim.program.spill import NEXT, spilled
+from trnsim.program import fit_programs, peak
+from trnsim.program.spill import NEXT, insert_spills
 from trnsim.timing import timelines
 from trnsim.timing.occupancy import occupancy
 
@@ -44,8 +44,8 @@ def test_a_program_of_which_all_parts_fit_needs_no_transfers(bench, core):
     tile = work.empty((ROWS, full(core)), UINT8)
     work.issue(Memset(tile, 0))
     work.issue(TensorScalar(tile, tile, "add", 1))
-    found = spilled(work.program)
-    assert (found.saved_bytes, found.reloaded_bytes, found.most) == (0, 0, None)
+    found = insert_spills(work.program)
+    assert (found.saved_bytes, found.reloaded_bytes, found.largest) == (0, 0, None)
     assert list(found.program.which) == list(work.program.which)
     assert found.program.issued is work.program is work.program.issued
 
@@ -59,11 +59,11 @@ def test_what_has_no_room_is_saved_once_and_reloaded_when_it_is_needed(bench, co
         work.issue(
             Memset(tile, 0) if first else TensorCopy(out, Tile(tile.storage, UINT8, part(tile)))
         )
-    found = spilled(work.program)
+    found = insert_spills(work.program)
     assert moves(found.program) == ["-a", "-b", "+a", "+b", "+a"]
     assert found.saved_bytes == 2 * a.nbytes
     assert found.reloaded_bytes == 3 * a.nbytes
-    assert found.most.name == "a"
+    assert found.largest.name == "a"
     assert found.program.issued is work.program
 
 
@@ -78,7 +78,7 @@ def test_what_is_needed_last_gives_way(bench):
         work.issue(Memset(tile, 0))
     for tile in (d, a, c, b):
         work.issue(TensorScalar(tile, tile, "add", 1))
-    assert moves(spilled(work.program).program)[:1] == ["-b"]
+    assert moves(insert_spills(work.program).program)[:1] == ["-b"]
 
 
 def test_a_tile_of_an_input_is_not_saved_unless_it_was_changed(bench):
@@ -92,7 +92,7 @@ def test_a_tile_of_an_input_is_not_saved_unless_it_was_changed(bench):
         work.issue(Memset(b, 0))
         work.issue(DmaCopy(target, b))
         work.issue(DmaCopy(target, a))
-        assert moves(spilled(work.program).program) == (["-a"] if change else []) + ["+a"]
+        assert moves(insert_spills(work.program).program) == (["-a"] if change else []) + ["+a"]
 
 
 @pytest.mark.parametrize("who", ["itself", "another core"])
@@ -107,7 +107,7 @@ def test_a_tile_of_a_tensor_that_is_written_later_is_saved(bench, who):
     work.issue(DmaCopy(source if who == "itself" else target, b))
     work.issue(DmaCopy(target, a))
     changed = {source.storage.serial} if who == "another core" else set()
-    assert moves(spilled(work.program, changed).program) == ["-a", "+a"]
+    assert moves(insert_spills(work.program, changed).program) == ["-a", "+a"]
 
 
 def test_what_is_overwritten_before_it_is_read_is_neither_saved_nor_reloaded(bench):
@@ -118,7 +118,7 @@ def test_what_is_overwritten_before_it_is_read_is_neither_saved_nor_reloaded(ben
         for tile in (a, b):
             work.issue(Memset(tile, 0))
             work.issue(DmaCopy(target, tile))
-    assert moves(spilled(work.program).program) == []
+    assert moves(insert_spills(work.program).program) == []
 
 
 def test_parts_of_one_tensor_give_way_one_by_one(bench, core_v3):
@@ -132,10 +132,10 @@ def test_parts_of_one_tensor_give_way_one_by_one(bench, core_v3):
     ]
     for tile in (*tiles, other, other, *tiles):
         work.issue(Memset(tile, 0))
-    assert spilled(work.program).saved_bytes == 0, "every write is a new start"
+    assert insert_spills(work.program).saved_bytes == 0, "every write is a new start"
     for tile in (*tiles, other, other, *tiles):
         work.issue(TensorScalar(tile, tile, "add", 1))
-    found = spilled(work.program)
+    found = insert_spills(work.program)
     assert found.saved_bytes == 2 * ROWS * size, "one tile for the other tensor, and that at last"
 
 
@@ -149,7 +149,7 @@ def test_a_load_without_room_is_put_off_until_its_data_are_needed(bench):
         )
     for tile in tiles:
         work.issue(DmaCopy(target, tile))
-    program = spilled(work.program).program
+    program = insert_spills(work.program).program
     assert moves(program) == []
     loads = [program.instruction(i).instruction.src.storage.memory is HBM for i in range(6)]
     assert loads == [True, False] * 3
@@ -162,7 +162,7 @@ def test_a_load_that_nothing_uses_is_made_at_the_end(bench):
     work.issue(Memset(a, 0))
     work.issue(DmaCopy(b, source))
     work.issue(DmaCopy(target, a))
-    program = spilled(work.program).program
+    program = insert_spills(work.program).program
     assert moves(program) == []
     assert list(program.which) == [0, 2, 1]
 
@@ -176,7 +176,7 @@ def test_many_loads_that_nothing_uses_are_made_in_turn(bench):
         work.issue(DmaCopy(b, source))
     work.issue(DmaCopy(target, a))
     work.issue(DmaCopy(target, b))
-    program = spilled(work.program).program
+    program = insert_spills(work.program).program
     assert moves(program) == []
     assert list(program.which) == [0, 2, *[1] * 2000, 2]
 
@@ -195,7 +195,7 @@ def test_a_load_may_move_what_its_user_needs(bench):
     work.issue(DmaCopy(target, y))
     some = Tile(z.storage, UINT8, z.pattern.slice(1, 0, x.shape[1]))
     work.issue(TensorTensor(x, x, some, "add"))
-    program = spilled(work.program).program
+    program = insert_spills(work.program).program
     assert moves(program) == ["-x", "+x"]
     assert peak(program, SBUF).bytes_per_partition <= whole
 
@@ -208,7 +208,7 @@ def test_who_needs_room_waits_for_the_save_and_who_reads_for_the_reload(bench, c
         work.issue(Memset(tile, 0))
     for tile in (b, a):
         work.issue(DmaCopy(target, tile))
-    program = spilled(work.program).program
+    program = insert_spills(work.program).program
     # 0 set a, 1 save a, 2 set b, 3 store b, 4 reload a, 5 store a
     assert moves(program) == ["-a", "+a"]
     assert [list(program.waits_for(i)) for i in range(6)] == [
@@ -235,7 +235,7 @@ def test_traffic_of_spills_is_that_of_tensors_of_their_own(bench):
         work.issue(Memset(tile, 0))
     for tile in (b, a):
         work.issue(DmaCopy(target, tile))
-    program = spilled(work.program).program
+    program = insert_spills(work.program).program
     in_hbm = {use.name: use for use in program.uses.values() if use.memory is HBM}
     assert in_hbm.keys() == {"spill of a", "target"}
     spill = in_hbm["spill of a"]
@@ -266,14 +266,14 @@ def test_what_one_instruction_accesses_must_fit(bench, core):
         work.issue(TensorScalar(other, other, "add", 1))
         work.issue(TensorScalar(b, b, "add", 1))
         if not extra:
-            assert spilled(work.program).saved_bytes > 0
+            assert insert_spills(work.program).saved_bytes > 0
             continue
         message = (
             f"SBUF of {core.name} holds {2 * size} bytes a partition; tensor_copy alone accesses "
             f"{2 * size + 1}"
         )
         with pytest.raises(OutOfMemory, match=message) as caught:
-            spilled(work.program)
+            insert_spills(work.program)
         assert caught.value.line == work.program.line(3)
         assert "smaller tiles" in caught.value.fix
 
@@ -304,7 +304,7 @@ def test_every_instruction_finds_its_data_in_sbuf(bench, steps, share):
         }
         work.issue(made[what if i in written else "load" if what == "store" else "set"])
         written.add(i)
-    program = spilled(work.program).program
+    program = insert_spills(work.program).program
     assert peak(program, SBUF).bytes_per_partition <= full(work.core)
     assert len(program) == len(work.program) + len(moves(program))
     stays = {f"{i}": [] for i in names}
@@ -355,7 +355,7 @@ def test_whatever_is_accessed_fits_and_waits_for_what_it_waited_for(bench, slice
         pattern = tiles[i].pattern.slice(1, start * eighth, min(start + length, 8) * eighth)
         tile = Tile(tiles[i].storage, UINT8, pattern)
         work.issue(Memset(tile, number) if is_set else TensorScalar(tile, tile, "add", number))
-    issued, program = work.program, spilled(work.program).program
+    issued, program = work.program, insert_spills(work.program).program
     assert peak(program, SBUF).bytes_per_partition <= full(work.core)
     places = [i for i in range(len(program)) if not program.instruction(i).is_spill]
     assert [program.which[place] for place in places] == list(issued.which)
@@ -378,7 +378,7 @@ def test_what_exceeds_psum_is_copied_to_sbuf_and_back(bench, core):
         work.issue(Memset(tile, 0))
     for tile in (a, b, c):
         work.issue(TensorCopy(kept, tile))
-    spill = spilled(work.program, memory=PSUM)
+    spill = insert_spills(work.program, memory=PSUM)
     program = spill.program
     assert moves(program) == ["-b", "+b"], "a is needed first, and c was just made"
     assert spill.saved_bytes == spill.reloaded_bytes == b.nbytes
@@ -400,7 +400,7 @@ def test_copies_out_of_psum_move_as_many_bytes_as_there_are(bench, columns, dtyp
     tiles.append(work.empty((3, capacity_bytes(work.core, PSUM) - columns), UINT8, PSUM))
     for tile in (*tiles, *tiles):
         work.issue(Memset(tile, 0) if tile is tiles[2] else TensorScalar(tile, tile, "add", 1))
-    spill = spilled(work.program, memory=PSUM)
+    spill = insert_spills(work.program, memory=PSUM)
     moved = {one.instruction.dst.dtype for one in spill.program.checked if one.is_spill}
     assert spill.saved_bytes in (3 * columns, 6 * columns)
     assert moved == {dtype}
@@ -414,7 +414,7 @@ def test_what_is_moved_out_of_psum_may_be_moved_on_to_hbm(bench, core_v3):
     for tile in (*in_psum, *in_psum):
         work.issue(TensorScalar(tile, tile, "add", 1))
     work.issue(DmaCopy(work.empty(in_sbuf.shape, UINT8, HBM), in_sbuf))
-    (program,), found = fitted([work.program], "spill")
+    (program,), found = fit_programs([work.program], "spill")
     assert [str(error).split()[0] for error in found] == ["PSUM", "SBUF"]
     assert "saved to SBUF" in str(found[0])
     assert "saved to HBM" in str(found[1])

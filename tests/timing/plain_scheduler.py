@@ -74,7 +74,7 @@ class PlainCore:
         engine, cost = self.engine[index], self.cost[index]
         taken_s = cost.interval_s
         if engine is Engine.tensor and taken_s:
-            taken_s = self.limit.work(start_s, taken_s)
+            taken_s = self.limit.record_work(start_s, taken_s)
         needed = self.needed(index)
         if needed not in ("", self.held.get(engine)):
             self.held[engine] = needed

@@ -12,7 +12,7 @@ from trnsim.memory import Memory
 from trnsim.program import Program
 from trnsim.program.dependencies import Before
 from trnsim.program.program import Checked
-from trnsim.timing import Policy, choose, policy_of, replay
+from trnsim.timing import Policy, choose_order, policy_of, replay
 
 COMPILER, ISSUED = policy_of("compiler"), policy_of("issued")
 DMA = Engine.dma
@@ -81,7 +81,7 @@ def program_of(core, stream):
 def launched(core, *stream, policy=ISSUED):
     """The schedule of one core's (work, what it waits for)."""
     program = program_of(core, [(work, waits_for, ()) for work, waits_for in stream])
-    return replay([program], core, choose([program], core, policy))[0]
+    return replay([program], core, choose_order([program], core, policy))[0]
 
 
 def stream_of(program):
@@ -143,7 +143,7 @@ class Launch:
 
     @cached_property
     def order(self):
-        return choose(self.programs, self.core, self.policy)
+        return choose_order(self.programs, self.core, self.policy)
 
     def schedules(self, core=None):
         """In the order that was chosen, with the constants of another core if one is given."""

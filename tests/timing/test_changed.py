@@ -9,8 +9,8 @@ from random_programs import COMPILER, COMPUTE, DMA, ISSUED, Work, program_of, st
 
 from trnsim.arch import NEURONCORE_V2, NEURONCORE_V3
 from trnsim.isa import Engine
-from trnsim.timing import EnginePlacement, choose, replay
-from trnsim.timing.changed import changed, halves_at_once
+from trnsim.timing import EnginePlacement, choose_order, replay
+from trnsim.timing.changed import changed_schedule, halves_at_once
 
 V, S = Engine.vector, Engine.scalar
 CORES = st.sampled_from([NEURONCORE_V2, NEURONCORE_V3])
@@ -18,7 +18,7 @@ POLICIES = st.sampled_from([COMPILER, ISSUED])
 
 
 def recorded(program, core, policy):
-    (schedule,) = replay([program], core, choose([program], core, policy))
+    (schedule,) = replay([program], core, choose_order([program], core, policy))
     return schedule
 
 
@@ -28,7 +28,10 @@ def recorded(program, core, policy):
 def test_a_program_that_is_not_changed_takes_as_long(stream, core, policy):
     program = program_of(core, stream)
     own = [EnginePlacement(checked.engine, checked.cost) for checked in program.checked]
-    found, before = changed(program, policy, own.__getitem__), recorded(program, core, policy)
+    found, before = (
+        changed_schedule(program, policy, own.__getitem__),
+        recorded(program, core, policy),
+    )
     assert (found.start_s, found.end_s) == (before.start_s, before.end_s)
 
 
@@ -49,7 +52,7 @@ def test_a_changed_program_runs_like_one_recorded_so(stream, core, policy, data)
         expected.append((work, waits_for | apart, follows - apart))
     after = recorded(program_of(core, expected), core, policy)
     placed = [EnginePlacement(work.engine, work.price(core, {})) for work in moved]
-    found = changed(program_of(core, stream), policy, placed.__getitem__)
+    found = changed_schedule(program_of(core, stream), policy, placed.__getitem__)
     assert (found.start_s, found.end_s) == (after.start_s, after.end_s)
 
 

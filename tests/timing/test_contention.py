@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import trnsim
 from trnsim.isa import DmaCopy, Engine
 from trnsim.memory import Memory
-from trnsim.timing import choose, recorded
-from trnsim.timing.contention import Taken, contended, transfer_time_s
+from trnsim.timing import choose_order, recorded_placements
+from trnsim.timing.contention import TakenInterval, transfer_time_s, with_contention
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ from trnsim.timing.contention import Taken, contended, transfer_time_s
     ],
 )
 def test_a_transfer_has_what_is_left(start_s, length_s, taken, wanted_s):
-    windows = [Taken(*one) for one in taken]
+    windows = [TakenInterval(*one) for one in taken]
     assert transfer_time_s(start_s, length_s, windows) == pytest.approx(wanted_s)
 
 
@@ -44,7 +44,7 @@ def test_a_transfer_has_what_is_left(start_s, length_s, taken, wanted_s):
 def test_what_it_misses_is_what_was_taken_of_it(start_s, length_s, gaps):
     taken, at_s = [], 0.0
     for gap_s, wide_s, share in gaps:
-        taken.append(Taken(at_s + gap_s, at_s + gap_s + wide_s, share))
+        taken.append(TakenInterval(at_s + gap_s, at_s + gap_s + wide_s, share))
         at_s += gap_s + wide_s
     end_s = start_s + transfer_time_s(start_s, length_s, taken)
     missed_s = sum(
@@ -103,9 +103,9 @@ def test_without_a_collective_nothing_changes(bench):
             work.empty((128, 64)), work.tile(np.zeros((128, 64), np.float32), memory=Memory.HBM)
         )
     )
-    tables = [recorded(work.program)]
-    order = choose([work.program], work.core)
-    assert contended([work.program], work.core, order, tables) is order
+    tables = [recorded_placements(work.program)]
+    order = choose_order([work.program], work.core)
+    assert with_contention([work.program], work.core, order, tables) is order
 
 
 def test_only_loads_beside_the_collective_are_slower():

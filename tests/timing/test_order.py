@@ -8,7 +8,7 @@ from plain_scheduler import plain_schedules
 from random_programs import COMPILER, DMA, ISSUED, Work, launches, program_of
 
 from trnsim.isa import Engine
-from trnsim.timing import Policy, choose, replay
+from trnsim.timing import Policy, choose_order, replay
 
 V, S, G, T = Engine.vector, Engine.scalar, Engine.gpsimd, Engine.tensor
 C = Engine.collective
@@ -75,7 +75,7 @@ def starts(core, policy, *stream):
     """Starts, in microseconds, of (engine, microseconds, what it waits for, what it follows)."""
     unit_s = Work(V, 1, 0).price(core, {}).interval_s
     programs = [program_of(core, [(Work(e, n, 0), *before) for e, n, *before in stream])]
-    (schedule,) = replay(programs, core, choose(programs, core, policy))
+    (schedule,) = replay(programs, core, choose_order(programs, core, policy))
     semaphore = float(core.engine_semaphore_s) / unit_s
     return [start_s / unit_s for start_s in schedule.start_s], semaphore
 
@@ -131,7 +131,7 @@ def meeting(engine, group=(0, 1), interval=1, latency=0):
 
 def schedules(core, policy, *streams):
     programs = [program_of(core, stream) for stream in streams]
-    return replay(programs, core, choose(programs, core, policy))
+    return replay(programs, core, choose_order(programs, core, policy))
 
 
 def test_an_engine_works_on_while_its_core_waits_at_a_meeting_unless_the_order_is_issued(core_v3):
@@ -205,12 +205,12 @@ def test_an_order_says_by_how_much_the_tensor_engine_is_slowed(core_v2, core_v3)
     for core, is_slower in ((core_v2, False), (core_v3, True)):
         stream = [(Work(e, 50, 0), [], []) for e in (V, T, T, T, T, T)]
         programs = [program_of(core, stream)]
-        order = choose(programs, core)
+        order = choose_order(programs, core)
         (stretches,) = order.stretches
         assert stretches[0] == 1
         assert (stretches[1] > 1.5) is is_slower
         assert all(after <= before for before, after in pairwise(stretches[1:]))
-        ramps = order.limits[0].steps(1)
+        ramps = order.limits[0].ramp_steps(1)
         (schedule,) = replay(programs, core, order)
         assert [began_s for began_s, _, _ in ramps] == [schedule.start_s[1]] * is_slower
 
@@ -219,6 +219,6 @@ def test_a_launch_may_have_more_cores_than_a_byte_counts(core_v3):
     everyone = tuple(range(130))
     work = Work(Engine.vector, 1, 0, group=everyone)
     programs = [program_of(core_v3, [(work, (), ())]) for _ in everyone]
-    order = choose(programs, core_v3)
+    order = choose_order(programs, core_v3)
     assert sorted(order.ranks) == list(everyone)
     assert order.group_sizes[0] == len(everyone)

@@ -32,7 +32,7 @@ from trnsim.arch.draws import sampled, together
 from trnsim.facts import assumed
 from trnsim.isa import Activation, Engine, Memset, TensorCopy
 from trnsim.memory import Memory
-from trnsim.timing import EnginePlacement, choose, replay
+from trnsim.timing import EnginePlacement, choose_order, replay
 from trnsim.timing.schedule import device_times_s, schedule_alone
 
 V, S, G, T = Engine.vector, Engine.scalar, Engine.gpsimd, Engine.tensor
@@ -391,8 +391,8 @@ def chain(work, length=6):
 
 def test_a_program_can_be_replayed_with_the_constants_of_another_core(bench, core_v3, core_v4):
     program = chain(bench(core_v3)).program
-    (slow,) = replay([program], core_v3, choose([program], core_v3))
-    (fast,) = replay([program], core_v4, choose([program], core_v3))
+    (slow,) = replay([program], core_v3, choose_order([program], core_v3))
+    (fast,) = replay([program], core_v4, choose_order([program], core_v3))
     assert fast.device_time_s < slow.device_time_s
     own = chain(bench(core_v4)).timeline
     assert list(fast.start_s) == [span.start_s for span in own.spans()]
@@ -458,7 +458,7 @@ def test_a_kernel_is_timed_as_the_plain_scheduler_does(number, policy):
         arrays = [array[:256, :128] for array in arrays]
     programs = [t.program for t in trnsim.run(kernel, *arrays, numerics=False).timelines]
     core = programs[0].core
-    found = replay(programs, core, choose(programs, core, policy))
+    found = replay(programs, core, choose_order(programs, core, policy))
     for one, plain in zip(found, plain_schedules(programs, core, policy), strict=True):
         assert list(one.start_s) == pytest.approx(plain.start_s, rel=1e-9, abs=0)
         assert list(one.end_s) == pytest.approx(plain.end_s, rel=1e-9, abs=0)

@@ -15,7 +15,7 @@ from pathlib import PurePath
 from typing import Final
 
 from trnsim.gate.kernel_time import KernelLineTime, in_file_order
-from trnsim.timing import EnginePlacement, Timeline, recorded
+from trnsim.timing import EnginePlacement, Timeline, recorded_placements
 
 _MOST_TRIED_LINES: Final = 8
 _MOST_TRIED_INSTRUCTIONS: Final = 200_000
@@ -124,7 +124,7 @@ def _cost_us(timeline: Timeline, change: LineChange) -> float:
         if place.line == line.line and PurePath(place.file).name == line.file
     }
     share = max(0.0, 1 - change.busy_change_us / line.busy_us)
-    placed = recorded(program)
+    placed = recorded_placements(program)
     former = [
         EnginePlacement(
             engine,

@@ -34,8 +34,7 @@ class _LoopWrite(NamedTuple):
     @property
     def is_dense(self) -> bool:
         """True if it fills its whole bounding box."""
-        first_row, last_row, first_byte, last_byte = self.layout.box
-        return self.layout.nbytes == (last_row - first_row + 1) * (last_byte - first_byte + 1)
+        return self.layout.nbytes == self.layout.box.nbytes
 
 
 @dataclass(slots=True, eq=False)
@@ -90,9 +89,9 @@ class LoopWatcher:
                 self._check(tile, earlier, line)
         for tile in writes:
             if tile.index is None:
-                self._note(tile, line)
+                self._record_write(tile, line)
 
-    def _note(self, tile: Tile, line: SourceLine | None) -> None:
+    def _record_write(self, tile: Tile, line: SourceLine | None) -> None:
         """Record a write in its storage, so that it is freed with the storage."""
         write = _LoopWrite(self._count, tile.layout, line)
         self._count += 1
@@ -145,7 +144,7 @@ class LoopWatcher:
 
 
 def _is_reduction(tile: Tile, writes: Iterable[Tile]) -> bool:
-    """True if the instruction that reads `tile` also writes it: an accumulation."""
+    """True if `writes`, of the instruction that reads `tile`, include its box: an accumulation."""
     place = tile.storage.root_serial, tile.layout.box
     return any(
         place == (written_tile.storage.root_serial, written_tile.layout.box)

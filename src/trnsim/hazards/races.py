@@ -1,8 +1,8 @@
 """Data races between cores: two accesses to the same bytes, one a write, that nothing orders.
 
 Two unordered writes of equal bytes are only doubtful: in a kernel that does not divide its work all
-cores write the same, while a wrong kernel may do so by chance for these inputs. In a run without
-values the two cannot be told apart. A read unordered with a write is a race whatever the values.
+cores write the same bytes, while a wrong kernel may do so by chance for these inputs. Without
+values the two cannot be distinguished. A read unordered with a write is a race whatever the values.
 
 Source: nki.isa.core_barrier (it synchronizes on its data); nki.isa.sendrecv.
 """
@@ -19,7 +19,7 @@ from trnsim.dtypes import Array
 from trnsim.errors import DataRace, SourceLine
 from trnsim.memory import Box, ByteMap, Storage, Tile
 
-_FEW = 4
+_FEW_TICKS = 4
 _EQUAL = ": the bytes are equal for these inputs"
 _NOT_JUDGED = ": whether the bytes are equal could not be judged, as the run has no values"
 
@@ -29,10 +29,10 @@ class _Shadow:
 
     Cores that divide their work touch different parts of a tensor, and most tensors, such as
     weights, are only read. So accesses are kept as a list, with a bounding rectangle for each core,
-    until one may meet an access of another core of which one writes.
+    until two accesses of different cores, one of them a write, may overlap.
 
     Attributes:
-        is_apart: whether no access has met one of another core so far.
+        is_apart: whether no two such accesses may overlap so far.
         is_written: whether a core has written to it.
     """
 
@@ -56,14 +56,14 @@ class _Shadow:
             self._early[key] = tile, tick
         elif writes:
             self._mark(self.writes, core, tile, tick)
-            self.keep(core, tile)
+            self.keep_written_bytes(core, tile)
         else:
             self._mark(self.reads, core, tile, tick)
 
     def prepare(self, core: int, tile: Tile, *, writes: bool) -> None:
-        """Complete the maps if an access of `core` to `tile` may meet one of another core.
+        """Complete the maps if an access of `core` to `tile` may overlap another core's.
 
-        A write has to be prepared before it is executed: memory has what the other core wrote.
+        A write has to be prepared before it is executed, while memory has the other core's bytes.
         """
         if not self.is_apart:
             return
@@ -75,23 +75,23 @@ class _Shadow:
             for peer, theirs in region.items()
             if peer != core
         ):
-            self._reach(core, box, writes=writes)
+            self._extend_region(core, box, writes=writes)
             return
         self.is_apart = False
-        for (by, is_write, _), (accessed, tick) in self._early.items():
-            self.note(by, accessed, tick, writes=is_write)
+        for (by_core, is_write, _), (accessed, tick) in self._early.items():
+            self.note(by_core, accessed, tick, writes=is_write)
         self._early.clear()
 
-    def _reach(self, core: int, box: Box, *, writes: bool) -> None:
+    def _extend_region(self, core: int, box: Box, *, writes: bool) -> None:
         """Extend the rectangle of the accesses of `core`."""
         region = self._written if writes else self._read
-        region[core] = box.around(region.get(core, box))
+        region[core] = box.bounding(region.get(core, box))
 
     def _mark(self, maps: list[ByteMap], core: int, tile: Tile, tick: int) -> None:
         maps[core].view(tile.footprint, tile.dtype.itemsize)[tile.touched()] = tick
 
-    def keep(self, core: int, tile: Tile) -> None:
-        """Keep the bytes of `tile` that `core` was the last to write, and that are in memory."""
+    def keep_written_bytes(self, core: int, tile: Tile) -> None:
+        """Keep the bytes in memory of `tile`, which `core` wrote last."""
         data = tile.storage.data
         if data is None:
             return
@@ -122,13 +122,13 @@ def _bytes_of(tile: Tile, buffer: Array) -> Array:
     )
 
 
-def _distinct(ticks: Array, after: int) -> list[int]:
+def _distinct_ticks(ticks: Array, after: int) -> list[int]:
     """The distinct ticks later than `after`; most tensors are written by a few instructions."""
     distinct: list[int] = []
     last = int(ticks.max(initial=0))
     while last > after:
         distinct.append(last)
-        if len(distinct) > _FEW:
+        if len(distinct) > _FEW_TICKS:
             return [int(tick) for tick in np.unique(ticks) if tick > after]
         last = int(ticks.max(initial=0, where=ticks < last))
     return distinct
@@ -136,7 +136,7 @@ def _distinct(ticks: Array, after: int) -> list[int]:
 
 def _is_among(ticks: Array, candidates: Sequence[int]) -> Array:
     """One boolean per tick: True if it is one of `candidates`."""
-    if len(candidates) > _FEW:
+    if len(candidates) > _FEW_TICKS:
         return np.isin(ticks, candidates)
     is_among = ticks == candidates[0]
     for tick in candidates[1:]:
@@ -144,7 +144,7 @@ def _is_among(ticks: Array, candidates: Sequence[int]) -> Array:
     return np.asarray(is_among)
 
 
-def _alike(shadow: _Shadow, core: int, peer: int, tile: Tile) -> Array:
+def _both_wrote_equal(shadow: _Shadow, core: int, peer: int, tile: Tile) -> Array:
     """One boolean per byte of `tile`: True if both cores wrote the same value to it."""
     own = shadow.writes[core].view(tile.footprint, tile.dtype.itemsize)[tile.touched()] > 0
     return np.asarray(own & ~shadow.differs(peer, tile)[..., None])
@@ -273,9 +273,9 @@ class RaceDetector:
                 if ticks.max(initial=0) <= known_ticks[peer]:
                     continue
                 if (core, tick - 1) in self._joint:
-                    ticks = ticks * (ticks != self._same(core, peer))
+                    ticks = ticks * (ticks != self._joint_tick(core, peer))
                     if not writes:
-                        ticks = ticks * ~_alike(shadow, core, peer, tile)
+                        ticks = ticks * ~_both_wrote_equal(shadow, core, peer, tile)
                 unordered = self._unordered(core, peer, ticks, known_ticks[peer])
                 if not unordered:
                     continue
@@ -291,7 +291,7 @@ class RaceDetector:
         A backward search from the current instruction over all that must come before it, no further
         back than where the cores met last before the instructions in question.
         """
-        unordered = {tick - 1 for tick in _distinct(ticks, after)}
+        unordered = {tick - 1 for tick in _distinct_ticks(ticks, after)}
         if not unordered:
             return []
         least = min(unordered)
@@ -317,7 +317,7 @@ class RaceDetector:
                 waiting += self._group_at.get(place, ())
         return [number + 1 for number in unordered]
 
-    def _same(self, core: int, peer: int) -> int:
+    def _joint_tick(self, core: int, peer: int) -> int:
         """The tick at which `peer` issues its side of the collective that `core` issues now."""
         group = self._group_at[core, len(self._waits[core]) - 1]
         return next(number + 1 for at, number in group if at == peer)

@@ -48,7 +48,7 @@ class AccessPattern(NamedTuple):
     @property
     def free_dimensions(self) -> int:
         """Number of loops after dimension 0, with contiguous dimensions merged."""
-        return len(_merge(self.shape[1:], self.strides_bytes[1:]))
+        return len(_merged_dims(self.shape[1:], self.strides_bytes[1:]))
 
     def axis(self, dim: int) -> int:
         """`dim` as a non-negative index; refused where there is no such dimension."""
@@ -94,9 +94,9 @@ class AccessPattern(NamedTuple):
         )
 
     def cut(self, spans: Sequence[tuple[int, int, int, bool]]) -> AccessPattern:
-        """Each dimension cut to (start, end, step), and dropped if the span's last item is False.
+        """Each dimension cut to (start, end, step, is_kept), and dropped if `is_kept` is False.
 
-        An empty span gives an empty pattern, which no instruction accepts.
+        An empty span of a kept dimension gives an empty pattern, which no instruction accepts.
         """
         shape: list[int] = []
         strides: list[int] = []
@@ -170,7 +170,7 @@ class AccessPattern(NamedTuple):
     def reshape_dim(self, dim: int, lengths: tuple[int, ...]) -> AccessPattern:
         """Dimension `dim` split into `lengths`, of which one may be -1."""
         dim = self.axis(dim)
-        lengths = _infer(lengths, self.shape[dim])
+        lengths = _inferred_lengths(lengths, self.shape[dim])
         stride = self.strides_bytes[dim]
         strides: list[int] = []
         for length in reversed(lengths):
@@ -187,7 +187,7 @@ class AccessPattern(NamedTuple):
         first, last = self.axis(first), self.axis(last)
         if first > last:
             _refuse(f"flatten_dims({first}, {last}); legal: the first dimension first", "swap them")
-        merged = _merge(self.shape[first : last + 1], self.strides_bytes[first : last + 1])
+        merged = _merged_dims(self.shape[first : last + 1], self.strides_bytes[first : last + 1])
         if len(merged) > 1:
             _refuse(
                 f"flatten_dims({first}, {last}) of shape {self.shape} with byte strides "
@@ -203,8 +203,8 @@ class AccessPattern(NamedTuple):
 
     def reshape(self, shape: tuple[int, ...]) -> AccessPattern:
         """The same elements in row-major order in another shape; refused if that needs a copy."""
-        shape = _infer(shape, self.elements)
-        runs = _merge(self.shape, self.strides_bytes) or [(1, self.strides_bytes[-1])]
+        shape = _inferred_lengths(shape, self.elements)
+        runs = _merged_dims(self.shape, self.strides_bytes) or [(1, self.strides_bytes[-1])]
         strides: list[int] = []
         run = len(runs) - 1
         remaining, stride = runs[run]
@@ -251,7 +251,7 @@ class AccessPattern(NamedTuple):
     @property
     def order(self) -> tuple[int, tuple[tuple[int, int], ...]]:
         """Offset and merged dimensions: equal for the same elements in the same order."""
-        return self.offset_bytes, tuple(_merge(self.shape, self.strides_bytes))
+        return self.offset_bytes, tuple(_merged_dims(self.shape, self.strides_bytes))
 
     def is_packed(self, itemsize: int) -> bool:
         """True if its elements are dense and disjoint in some order of dimensions."""
@@ -274,7 +274,7 @@ class AccessPattern(NamedTuple):
         return True
 
 
-def _infer(lengths: tuple[int, ...], total: int) -> tuple[int, ...]:
+def _inferred_lengths(lengths: tuple[int, ...], total: int) -> tuple[int, ...]:
     """`lengths` with -1 replaced by the length that gives `total` elements."""
     fixed = prod(length for length in lengths if length != -1)
     if lengths.count(-1) == 1 and fixed and total % fixed == 0:
@@ -288,7 +288,7 @@ def _infer(lengths: tuple[int, ...], total: int) -> tuple[int, ...]:
     return lengths
 
 
-def _merge(shape: tuple[int, ...], strides: tuple[int, ...]) -> list[tuple[int, int]]:
+def _merged_dims(shape: tuple[int, ...], strides: tuple[int, ...]) -> list[tuple[int, int]]:
     """(length, stride) of each dimension longer than 1, with adjacent dimensions merged."""
     runs: list[tuple[int, int]] = []
     for length, stride in zip(shape, strides, strict=True):

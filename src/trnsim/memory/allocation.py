@@ -50,12 +50,12 @@ class SharedTensors:
     def __init__(self) -> None:
         self._allocated: list[tuple[Storage, TileLayout, Dtype]] = []
 
-    def take(
+    def get_or_allocate(
         self,
         number: int,
         shape: tuple[int, ...],
         dtype: Dtype,
-        make: Callable[[], tuple[Storage, TileLayout]],
+        allocate: Callable[[], tuple[Storage, TileLayout]],
     ) -> tuple[Storage, TileLayout]:
         """Tensor `number`, allocated by the first core that requests it.
 
@@ -63,7 +63,7 @@ class SharedTensors:
             IllegalInstruction: if the cores request different shapes or dtypes.
         """
         if number == len(self._allocated):
-            storage, layout = make()
+            storage, layout = allocate()
             storage.is_shared = True
             self._allocated.append((storage, layout, dtype))
         storage, layout, first_dtype = self._allocated[number]
@@ -131,10 +131,10 @@ class CoreMemory:
         kind = (shape, dtype.name, dtype.dtype, memory)
         size = self._sizes.get(kind)
         if size is None:
-            self._check(shape, dtype, memory)
-            size = self._sizes[kind] = _size(*kind)
+            self._check_tensor(shape, dtype, memory)
+            size = self._sizes[kind] = _size_and_layout(*kind)
         if address is not None and memory.is_on_chip:
-            return self._placed(shape, dtype, memory, address, name)
+            return self._allocate_at(shape, dtype, memory, address, name)
         nbytes, pitch, layout = size
         if memory is Memory.HBM:
             self.hbm.scratchpad += nbytes
@@ -175,17 +175,17 @@ class CoreMemory:
     ) -> tuple[Storage, TileLayout]:
         """A tensor in HBM shared by all cores of the launch; on one core an ordinary tensor."""
 
-        def make() -> tuple[Storage, TileLayout]:
+        def allocate() -> tuple[Storage, TileLayout]:
             tensor = self.allocate(shape, dtype, Memory.HBM, name=name)
             self.hbm.scratchpad -= tensor[0].nbytes
             self.hbm.tensors += tensor[0].nbytes
             return tensor
 
         if self._shared is None:
-            return make()
+            return allocate()
         number = self._shared_count
         self._shared_count += 1
-        return self._shared.take(number, shape, dtype, make)
+        return self._shared.get_or_allocate(number, shape, dtype, allocate)
 
     def adopt(
         self, array: Array, name: str, dtype: Dtype, *, is_constant: bool = False
@@ -215,7 +215,7 @@ class CoreMemory:
         storage.allocated_as = dtype, pattern
         return storage, pattern
 
-    def _placed(
+    def _allocate_at(
         self,
         shape: tuple[int, ...],
         dtype: Dtype,
@@ -253,7 +253,7 @@ class CoreMemory:
             self._root(memory, capacity),
             row_bytes,
             pattern.offset_bytes,
-            *self._places[memory].take(box),
+            *self._places[memory].place_of(box),
             name=name,
             line=user_line(),
         )
@@ -270,7 +270,7 @@ class CoreMemory:
             self._roots[memory] = Storage(memory, nbytes, capacity, data=data)
         return self._roots[memory]
 
-    def _check(self, shape: tuple[int, ...], dtype: Dtype, memory: Memory) -> None:
+    def _check_tensor(self, shape: tuple[int, ...], dtype: Dtype, memory: Memory) -> None:
         core = self._core
         if not shape or any(length < 1 for length in shape):
             raise IllegalInstruction(
@@ -311,7 +311,7 @@ _LEGAL_SIZES: Final = KeptByCore[tuple[object, ...], tuple[int, int, TileLayout]
 
 
 @lru_cache(maxsize=_SIZES_KEPT)
-def _size(
+def _size_and_layout(
     shape: tuple[int, ...], name: str, dtype: np.dtype[Any], memory: Memory
 ) -> tuple[int, int, TileLayout]:
     """Bytes of a tensor, its pitch in bytes, and its layout.

@@ -39,7 +39,7 @@ class Box(NamedTuple):
             and other.last_byte <= self.last_byte
         )
 
-    def within(self, other: Box) -> Box:
+    def intersection(self, other: Box) -> Box:
         """The intersection with `other`, which must not be empty."""
         return Box(
             max(self.first_row, other.first_row),
@@ -48,7 +48,7 @@ class Box(NamedTuple):
             min(self.last_byte, other.last_byte),
         )
 
-    def around(self, other: Box) -> Box:
+    def bounding(self, other: Box) -> Box:
         """The bounding rectangle of both."""
         return Box(
             min(self.first_row, other.first_row),
@@ -72,10 +72,7 @@ class Box(NamedTuple):
         return [b for b in parts if b.first_row <= b.last_row and b.first_byte <= b.last_byte]
 
     def without_all(self, others: Iterable[Box]) -> list[Box]:
-        """The difference ``self - others``; `others` lie in it and are disjoint.
-
-        A sweep over the rows at which some box begins or ends.
-        """
+        """The difference ``self - others``; `others` lie in it and are disjoint."""
         waiting = sorted(others, reverse=True)
         begins = {self.first_row, *(box.first_row for box in waiting)}
         edges = sorted(begins | {self.last_row + 1, *(box.last_row + 1 for box in waiting)})

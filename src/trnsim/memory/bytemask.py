@@ -27,7 +27,10 @@ class ByteMap:
         self.values: Array | None = None
 
     def view(self, pattern: AccessPattern, itemsize: int) -> Array:
-        """The values of `pattern`; the last axis runs over the grains of an element."""
+        """The values of `pattern`: [*shape, grains of an element]; a grain is a run of bytes.
+
+        All bytes of a grain have the same value.
+        """
         grain = gcd(itemsize, pattern.offset_bytes, *pattern.strides_bytes, self._nbytes)
         if self.values is None:
             self._grain_bytes = grain

@@ -1,7 +1,7 @@
-"""The end of tensors that were allocated in the body of a loop on the device.
+"""Refusal of tensors that the body of a device loop allocated, after the loop.
 
-Every use of a tensor asks which of its bytes are written. After the loop this question is refused,
-so that no instruction pays for the rule.
+Every use of a tensor reads its set of written bytes. After the loop that set raises an error on
+every access, so that instructions need no check of their own.
 
 Source: nki/migration/index.rst, Rules for migrated loops.
 """

@@ -111,7 +111,7 @@ class SnakeIndex:
 Index = ScalarIndex | VectorIndex | SnakeIndex
 
 
-def legal(indices: Indices, limit: int) -> Array:
+def is_in_range(indices: Indices, limit: int) -> Array:
     """One boolean per index: whether it lies in [0, limit)."""
     result: Any = (indices >= 0) & (indices < limit)
     return np.asarray(result)

@@ -1,6 +1,6 @@
 """Layouts: properties derived from a tile's place in its storage, cached.
 
-A kernel makes a tile for each instruction, and most of them lie where an earlier one did.
+A kernel creates a tile for each operand, and most tiles lie where an earlier tile did.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def layout_of(
     on_chip = memory.is_on_chip
     box: Box | None = Box(0, (nbytes - 1) // pitch_bytes, 0, pitch_bytes - 1)
     if not is_moved:
-        box = _box_of(pattern, dtype.itemsize, nbytes, pitch_bytes, on_chip=on_chip)
+        box = _bounding_box(pattern, dtype.itemsize, nbytes, pitch_bytes, on_chip=on_chip)
     if box is None:
         return None
     alignment = _alignment(memory, pattern, pitch_bytes, box)
@@ -99,6 +99,7 @@ def layout_of(
 
 
 def _buckets(box: Box, pitch_bytes: int) -> tuple[tuple[int, Box], ...]:
+    """`box`, cut at the buckets of its storage: (number of the bucket, part of the box)."""
     rows = max(_BUCKET_ROWS, _BUCKET_BYTES // pitch_bytes)
     return tuple(
         (
@@ -139,7 +140,7 @@ def _signature(*_properties: object) -> object:
     return object()
 
 
-def _box_of(
+def _bounding_box(
     pattern: AccessPattern, itemsize: int, nbytes: int, pitch: int, *, on_chip: bool
 ) -> Box | None:
     # An empty pattern counts as one element.

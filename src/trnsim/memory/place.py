@@ -44,9 +44,9 @@ class MemoryPlace:
         """Record that `writer`, a tensor of this place, writes `box`."""
         write = _Write(box, writer, next(_clock))
         for place in self.neighbours:
-            place.keep(write)
+            place.add_write(write)
 
-    def keep(self, write: _Write) -> None:
+    def add_write(self, write: _Write) -> None:
         """Record a write, and drop earlier ones that it covers entirely."""
         box = write.box
         if box.contains(self.box):
@@ -77,7 +77,7 @@ class MemoryPlaces:
     def __init__(self) -> None:
         self._by_box: dict[Box, MemoryPlace] = {}
 
-    def take(self, box: Box) -> tuple[MemoryPlace, int]:
+    def place_of(self, box: Box) -> tuple[MemoryPlace, int]:
         """The place of `box`, and the write number from which its new tensor's life starts."""
         place = self._by_box.get(box)
         if place is None:

@@ -126,27 +126,27 @@ class Storage:
 
     def bare(self) -> Self:
         """A copy without bytes, marked as fully written."""
-        twin = copy(self)
-        twin.data = None
-        twin.written = ByteMask(self.nbytes, full=True)
-        twin.changed = None
-        twin.accesses = {}
-        twin._accumulating = copy(self._accumulating)  # noqa: SLF001  of this class
-        twin.restart()
-        return twin
+        duplicate = copy(self)
+        duplicate.data = None
+        duplicate.written = ByteMask(self.nbytes, full=True)
+        duplicate.changed = None
+        duplicate.accesses = {}
+        duplicate._accumulating = copy(self._accumulating)  # noqa: SLF001  of this class
+        duplicate.restart()
+        return duplicate
 
     def holding(self, data: Array) -> Self:
         """A copy with the bytes `data`, marked as fully written."""
-        twin = self.bare()
-        twin.data = data
-        return twin
+        duplicate = self.bare()
+        duplicate.data = data
+        return duplicate
 
     def leave_loop(self, loop: str) -> None:
         """Refuse all later uses: the device loop in whose body it was allocated has ended."""
         self.written = EndedLoopMask(loop, self.line)
 
     def restart(self) -> None:
-        """Forget all accumulation, as if no matmul had written the storage."""
+        """Reset the accumulation state, as if no matmul had written the storage."""
         self._accumulating = self._set_by_others = None
 
     @property
@@ -242,7 +242,7 @@ class PlacedStorage(Storage):
         self._accumulating = ByteMask(rows * row_bytes)
 
     def restart(self) -> None:
-        """Forget all accumulation, and all writes by other tensors."""
+        """Reset the accumulation state, and the record of writes by other tensors."""
         self._place = MemoryPlace(self._place.box)
         self._set_by_others = None
         if self._accumulating is not None:

@@ -10,7 +10,7 @@ from trnsim.dtypes import BFLOAT16, FLOAT32, Array, Dtype, Float32Array, round_t
 from trnsim.errors import IllegalInstruction, InternalError, UninitializedRead
 from trnsim.memory.access import AccessPattern
 from trnsim.memory.box import Box
-from trnsim.memory.index import Index, ScalarIndex, SnakeIndex, VectorIndex, legal
+from trnsim.memory.index import Index, ScalarIndex, SnakeIndex, VectorIndex, is_in_range
 from trnsim.memory.layout import TileLayout, layout_of
 from trnsim.memory.storage import Memory, Storage
 
@@ -41,7 +41,7 @@ class Tile:
         self._array: Array | None = None
 
     def __deepcopy__(self, memo: object) -> Self:
-        """The tile itself: a copied object that refers to it must refer to the same memory."""
+        """The tile itself, so that a copy of an object that holds it refers to the same memory."""
         return self
 
     @property
@@ -258,7 +258,7 @@ class Tile:
         """One boolean per row: whether its index is in bounds; None if all are."""
         if not isinstance(self.index, VectorIndex):
             return None
-        mask = legal(self.index.rows(self.shape[0]), self.index.limit)
+        mask = is_in_range(self.index.rows(self.shape[0]), self.index.limit)
         return None if mask.all() else mask
 
     def _places(self, rows: Array | None) -> Any:
@@ -273,7 +273,7 @@ class Tile:
             indices = index.columns(self.shape[0])
         else:
             raise InternalError(f"{self} was used before its index was resolved")
-        outside = indices[~legal(indices, index.limit)]
+        outside = indices[~is_in_range(indices, index.limit)]
         if outside.size:
             self._refuse_index(int(outside[0]), index.limit)
         if isinstance(index, SnakeIndex):

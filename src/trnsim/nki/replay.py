@@ -22,7 +22,7 @@ from trnsim.nki.kernel import Kernel
 from trnsim.nki.language.objects import NKIObject
 from trnsim.nki.tensor import NkiTensor
 from trnsim.program import Capture, CoreContext, Executable
-from trnsim.program.capture import refuse
+from trnsim.program.capture import refuse_recording
 from trnsim.program.execution import Deviation
 from trnsim.runs import Run, collected, launch
 
@@ -298,7 +298,7 @@ def record(
     def recorded(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Run, Recording]:
         """A run of the kernel, and its recording."""
         captures = [Capture()]
-        captures += [captures[0].beside() for _ in range(kernel.cores - 1)]
+        captures += [captures[0].for_other_core() for _ in range(kernel.cores - 1)]
         run = launch(kernel, args, kwargs, chip, capacity=capacity, captures=captures)
         return run, Recording(run, captures)
 
@@ -361,7 +361,7 @@ def _result_tensors(result: Any) -> Iterator[NkiTensor]:
     elif isinstance(result, NkiTensor):
         yield result
     elif not isinstance(result, bool | int | float | str | None):
-        refuse(f"it returns {result!r:.60}")
+        refuse_recording(f"it returns {result!r:.60}")
 
 
 def _on_storages(result: Any, storages: Mapping[int, Any]) -> Any:

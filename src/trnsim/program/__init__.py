@@ -5,7 +5,7 @@ from trnsim.program.context import CoreContext
 from trnsim.program.current import current_core, has_current_core, issuing_to, running_core
 from trnsim.program.executable import Executable
 from trnsim.program.joint import JointCall
-from trnsim.program.liveness import Peak, capacity_errors, fitted, peak
+from trnsim.program.liveness import Peak, capacity_errors, fit_programs, peak
 from trnsim.program.program import Checked, Program, StorageUse
 from trnsim.program.records import Call, Records
 from trnsim.program.team import SharedMemoryObserver, Team
@@ -25,7 +25,7 @@ __all__ = [
     "Team",
     "capacity_errors",
     "current_core",
-    "fitted",
+    "fit_programs",
     "has_current_core",
     "issuing_to",
     "peak",

@@ -26,7 +26,7 @@ from trnsim.isa.language.machine import BatchPlan
 from trnsim.memory import AccessPattern, Box, Storage, Tile, VectorIndex
 
 MOST_BYTES: Final = 1 << 19
-"""Maximum bytes of an operand of a step: more no longer lie in a processor's cache."""
+"""Maximum bytes of an operand of a step: larger operands do not fit in a processor's cache."""
 
 MOST_TURNS: Final = 64
 """Maximum number of turns of a window."""
@@ -60,7 +60,7 @@ Touch: TypeAlias = tuple[Tile, bool, bool]
 
 
 def touched(instruction: Instruction) -> Iterator[Touch]:
-    """The tiles of an instruction, and those that hold their indices."""
+    """The tiles of an instruction, and the tiles that hold their indices."""
     for operand, tile in instruction.tiles():
         yield tile, operand.access in READING, operand.access in WRITING
         for source in tile.index_tiles():
@@ -71,8 +71,9 @@ class AffineWindow(NamedTuple):
     """A run of instructions that may be executed level by level.
 
     Attributes:
-        end: the one after its last.
-        steps: its instructions in the order of execution, those of one step together.
+        first: number of its first instruction.
+        end: number of the instruction after its last.
+        steps: the numbers of its instructions in the order of execution, grouped by step.
     """
 
     first: int
@@ -86,7 +87,7 @@ class TensorFamily:
 
     Attributes:
         members: the tensors in order.
-        distance_bytes: the bytes from one to the next.
+        distance_bytes: the bytes from a member to the next.
     """
 
     storage: Storage
@@ -161,12 +162,12 @@ class AffineSteps:
                 continue
             for group in window.steps:
                 for members in self._progressions(group):
-                    together = self._together(members) if len(members) > 1 else None
-                    if together is None:
+                    merged = self._merged_instruction(members) if len(members) > 1 else None
+                    if merged is None:
                         result += [AffineStep((member,)) for member in members]
                     else:
                         plan = self._plans[min(members)]  # of one class, numbers and shapes
-                        result.append(AffineStep(members, together, plan))
+                        result.append(AffineStep(members, merged, plan))
             number = window.end
             window = next(windows)
         return result
@@ -174,9 +175,9 @@ class AffineSteps:
     def _may_move(
         self, fixed: Collection[int], careful: Collection[int], *, is_total: bool
     ) -> list[bool]:
-        """By instruction, whether others that it does not conflict with may be exchanged with it.
+        """By instruction, whether it may change places with those that do not conflict with it.
 
-        Instructions that use the state of an engine may, if none of the program's reads it.
+        An instruction that uses the state of an engine may if no instruction reads that state.
         """
         plans, instructions = self._plans, self._instructions
         is_state_unread = all(
@@ -229,7 +230,7 @@ class AffineSteps:
         return family
 
     def _progressions(self, members: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-        """The instructions in runs, in each of which the places of operands are progressions."""
+        """`members` in runs, in each of which the addresses of operands are progressions."""
         places = [list(map(self._address, _tiles(self._instructions[m]))) for m in members]
         start = 0
         while start < len(members):
@@ -242,23 +243,23 @@ class AffineSteps:
             yield members[start:end]
             start = end
 
-    def _together(self, members: Sequence[int]) -> Instruction | None:
+    def _merged_instruction(self, members: Sequence[int]) -> Instruction | None:
         """One instruction on the tiles of all members; None if an operand is no progression."""
         instructions = [self._instructions[member] for member in members]
-        together = copy(instructions[0])
-        for name in together.operands:
+        merged = copy(instructions[0])
+        for name in merged.operands:
             values = [getattr(instruction, name) for instruction in instructions]
             if isinstance(values[0], Tile):
                 tile = self._affine_tile(values)
                 if tile is None:
                     return None
-                setattr(together, name, tile)
-        return together
+                setattr(merged, name, tile)
+        return merged
 
     def _affine_tile(self, tiles: Sequence[Tile]) -> Tile | None:
         """The tile of one more dimension that has the elements of `tiles`, a progression.
 
-        None where that is not certain to give the values of the single ones.
+        None where numpy might compute other values than for the single tiles.
         """
         first, index = tiles[0], tiles[0].index
         storage, offset = self._address(first)
@@ -285,7 +286,7 @@ class AffineSteps:
         return Tile(storage, first.dtype, place, replace(index, source=source))
 
     def _address(self, tile: Tile) -> tuple[Storage, int]:
-        """The buffer that has a tile, and the offset there."""
+        """The storage that holds a tile, a family's if it has one, and the tile's offset there."""
         family, start = self.families.get(tile.storage.serial, (None, 0))
         storage = tile.storage if family is None else family.storage
         return storage, start + tile.pattern.offset_bytes
@@ -294,7 +295,7 @@ class AffineSteps:
 def _steps_between(
     places: Sequence[tuple[Storage, int]], others: Sequence[tuple[Storage, int]]
 ) -> list[int] | None:
-    """The bytes from each of `places` to that of `others`; None if one is in another buffer."""
+    """The bytes from each of `places` to its counterpart in `others`; None in another storage."""
     pairs = list(zip(places, others, strict=True))
     if any(storage is not other for (storage, _), (other, _) in pairs):
         return None
@@ -313,7 +314,7 @@ def windows(
     """
     result: list[AffineWindow] = []
     for first, end, turn in _repetitions(instructions, may_move):
-        steps = _leveled(instructions[first:end], turn, first, has_plan)
+        steps = _steps_by_level(instructions[first:end], turn, first, has_plan)
         if any(len(members) > 1 for members in steps):
             result.append(AffineWindow(first, end, steps))
     return result
@@ -353,34 +354,34 @@ def _end_of_loop(kinds: Sequence[int], may_move: Sequence[bool], start: int, tur
 
 
 def _kinds(instructions: Sequence[Instruction]) -> list[int]:
-    """By instruction a number: equal for instructions that differ in the places of tiles alone."""
+    """A number for each instruction: equal if only the addresses of tiles differ."""
     numbers: dict[Any, int] = {}
     return [
         numbers.setdefault(
-            (type(instruction), *map(_form, vars(instruction).values())), len(numbers)
+            (type(instruction), *map(_operand_key, vars(instruction).values())), len(numbers)
         )
         for instruction in instructions
     ]
 
 
-def _form(value: Any) -> Any:
-    """A key of all properties of an operand but its place: 1, 1.0 and True, 0.0 and -0.0 differ."""
+def _operand_key(value: Any) -> Any:
+    """A key of all of an operand but its address: 1, 1.0 and True differ, and 0.0 and -0.0."""
     if isinstance(value, Tile):
         index, pattern = value.index, value.pattern
         parts = (value.memory, value.dtype.name, pattern.shape, pattern.strides_bytes)
         if index is None:
             return parts
         if isinstance(index, VectorIndex):
-            return (*parts, index.stride_bytes, index.limit, _form(index.source))
+            return (*parts, index.stride_bytes, index.limit, _operand_key(index.source))
         return (*parts, id(index))
     if isinstance(value, tuple):
-        return tuple(map(_form, value))
+        return tuple(map(_operand_key, value))
     if isinstance(value, float):
         return value.hex()
     return type(value), value
 
 
-def _leveled(
+def _steps_by_level(
     instructions: Sequence[Instruction], turn: int, first: int, has_plan: Sequence[bool]
 ) -> list[tuple[int, ...]]:
     """A window in the order of its levels, instructions at the same place of a turn together."""
@@ -388,20 +389,22 @@ def _leveled(
     groups: dict[tuple[int, int], list[int]] = {}
     for place, instruction in enumerate(instructions):
         own = list(touched(instruction))
-        level = _level(own, touches)
+        level = _level_above_conflicts(own, touches)
         for tile, _, is_written in own:
             entry = (tile.layout.box, level, is_written)
             touches.setdefault(tile.storage.serial, []).append(entry)
         groups.setdefault((level, place % turn), []).append(first + place)
     steps: list[tuple[int, ...]] = []
     for _, members in sorted(groups.items()):
-        together = all(has_plan[member] for member in members)
-        steps += [tuple(members)] if together else [(member,) for member in members]
+        merged = all(has_plan[member] for member in members)
+        steps += [tuple(members)] if merged else [(member,) for member in members]
     return steps
 
 
-def _level(own: Sequence[Touch], touches: Mapping[int, Sequence[tuple[Box, int, bool]]]) -> int:
-    """The level above all touches that conflict with those of an instruction."""
+def _level_above_conflicts(
+    own: Sequence[Touch], touches: Mapping[int, Sequence[tuple[Box, int, bool]]]
+) -> int:
+    """The lowest level above those of all earlier accesses with which `own` conflicts."""
     level = 0
     for tile, _, is_written in own:
         box = tile.layout.box

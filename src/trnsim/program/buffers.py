@@ -28,8 +28,8 @@ class LiveRange:
     tiles: list[Tile] = field(default_factory=list["Tile"])
     is_written: bool = False
 
-    def joined(self, other: LiveRange) -> LiveRange:
-        """The use of a storage by two cores, whose positions do not compare and are left out."""
+    def merged(self, other: LiveRange) -> LiveRange:
+        """The use of a storage by two cores, without positions, which do not compare."""
         return LiveRange(
             self.storage, 0, 0, self.tiles + other.tiles, self.is_written or other.is_written
         )
@@ -57,7 +57,7 @@ class FamilyRange(LiveRange):
 
 
 def set_bytes(life: LiveRange, data: Array | None) -> None:
-    """Give the storage of `life` the bytes `data`."""
+    """Let the storage of `life` have the bytes `data`, and its members their parts of them."""
     life.storage.data = data
     for tile in life.tiles:
         tile.forget_array()
@@ -82,12 +82,12 @@ def live_ranges(
     return lives
 
 
-def joined(of_cores: Sequence[Mapping[int, LiveRange]]) -> dict[int, LiveRange]:
+def merge_cores(of_cores: Sequence[Mapping[int, LiveRange]]) -> dict[int, LiveRange]:
     """Serial -> the use of each storage by all cores."""
     lives: dict[int, LiveRange] = {}
     for own in of_cores:
         for serial, life in own.items():
-            lives[serial] = lives[serial].joined(life) if serial in lives else life
+            lives[serial] = lives[serial].merged(life) if serial in lives else life
     return lives
 
 
@@ -109,7 +109,10 @@ def internal_lives(
 
 
 def allocate(lives: Sequence[LiveRange], count: int) -> None:
-    """Allocate buffers for storages; storages with disjoint live ranges share a buffer."""
+    """Allocate buffers for storages; storages with disjoint live ranges share a buffer.
+
+    `count` is the number of positions.
+    """
     free: defaultdict[int, list[Array]] = defaultdict(list)
     begins: defaultdict[int, list[LiveRange]] = defaultdict(list)
     ends: defaultdict[int, list[LiveRange]] = defaultdict(list)
@@ -128,7 +131,7 @@ def allocate(lives: Sequence[LiveRange], count: int) -> None:
 
 
 def _attach_memories(lives: Iterable[LiveRange]) -> None:
-    """Give tensors with an address a buffer of their entire memory."""
+    """Let tensors with an address share a buffer of their entire memory."""
     buffers: dict[Memory, Array] = {}
     for life in lives:
         storage = life.storage

@@ -1,8 +1,8 @@
 """Capture: the instructions of a run with their operands, so that they can be executed again.
 
 A program keeps distinct instructions and their dependences, not the address of each operand. A
-capture keeps the addresses, on twins of the run's storages without bytes; `Executable` gives them
-bytes.
+capture keeps the addresses, on copies of the run's storages without bytes ("twins"); `Executable`
+allocates the bytes.
 
 Data reach the instruction stream in one way only: as integers that instructions read from memory,
 into registers and scalars, or as the index of a tile. These integers are the capture's guards.
@@ -53,8 +53,8 @@ class Capture:
         self.result: object = None
         self.is_broken = False
 
-    def beside(self) -> Capture:
-        """The capture of another core of the launch, which has its storages in common."""
+    def for_other_core(self) -> Capture:
+        """A capture for another core of the launch, with the same storages."""
         other = Capture()
         other.storages, other.initial_bytes = self.storages, self.initial_bytes
         other.careful = self.careful
@@ -69,10 +69,12 @@ class Capture:
             BadInput: if its written elements depend on values, and it has an address.
             EmulatorError: any error of the instruction; it breaks the capture, not the kernel.
         """
-        for tile in _uncertain(instruction, reads):
+        for tile in _partly_written_tiles(instruction, reads):
             if tile.storage.is_placed:
-                refuse(f"{instruction.opcode} uses {tile}, of which some elements were never "
-                       "written, at an address that the kernel fixed")  # fmt: skip
+                refuse_recording(
+                    f"{instruction.opcode} uses {tile}, of which some elements were never written, "
+                    "at an address that the kernel fixed"
+                )
             self.careful.add(tile.storage.serial)
         kept = self._with_values(instruction.with_tiles(self._twin_tile))
         number = len(self.instructions)
@@ -96,7 +98,7 @@ class Capture:
         """
         for tile in indices:
             if tile.dtype.is_float:
-                refuse(f"the index {tile} is no integer")
+                refuse_recording(f"the index {tile} is no integer")
             self.guards[len(self.instructions)] = (int(tile.array.reshape(-1)[0]),)
             self.places.append(place)
             self.instructions.append(RegisterLoad(VirtualRegister(), self._twin_tile(tile)))
@@ -113,15 +115,15 @@ class Capture:
         return instruction
 
     def _twin_tile(self, tile: Tile) -> Tile:
-        """A tile, moved to the capture's twin of its storage."""
+        """The same tile of the capture's twin of its storage."""
         index = tile.index
         if index is not None and not isinstance(index, ScalarIndex):
             index = replace(index, source=self._twin_tile(index.source))
-        bare = Tile(self._twin(tile.storage), tile.dtype, tile.pattern, index)
+        bare = Tile(self._twin_of(tile.storage), tile.dtype, tile.pattern, index)
         bare.layout = tile.layout
         return bare
 
-    def _twin(self, storage: Storage) -> Storage:
+    def _twin_of(self, storage: Storage) -> Storage:
         twin = self.storages.get(storage.serial)
         if twin is None:
             if storage.written.is_full and not storage.is_placed:
@@ -130,7 +132,7 @@ class Capture:
         return twin
 
 
-def refuse(reason: str) -> NoReturn:
+def refuse_recording(reason: str) -> NoReturn:
     """Raise `BadInput` at the kernel's line: the kernel cannot be recorded."""
     raise BadInput(
         f"a kernel cannot be recorded where {reason}: with other values it may do something else",
@@ -138,7 +140,7 @@ def refuse(reason: str) -> NoReturn:
     )
 
 
-def _uncertain(instruction: Instruction, reads: Sequence[Tile]) -> list[Tile]:
+def _partly_written_tiles(instruction: Instruction, reads: Sequence[Tile]) -> list[Tile]:
     """The partly written tiles of which values decide the elements that are written afterwards.
 
     They are the tiles that the instruction reads or whose written flags it uses, and those that it

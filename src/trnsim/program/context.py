@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import Any, Protocol
@@ -22,7 +22,7 @@ from trnsim.isa.language.machine import CoreLink, Machine, RankLink
 from trnsim.isa.language.overlap import refuse_overlap
 from trnsim.memory import CoreMemory, ScalarIndex, SharedTensors, Storage, Tile
 from trnsim.memory.storage import next_serial
-from trnsim.program.capture import Capture, refuse
+from trnsim.program.capture import Capture, refuse_recording
 from trnsim.program.dependencies import DependencyTable
 from trnsim.program.edges import Nesting, Ordering, Turns
 from trnsim.program.joint import AgreeingCores
@@ -82,7 +82,7 @@ class CoreContext:
 
     Attributes:
         has_values: False in shape-only mode.
-        peer: its view of the other cores of a logical core, or None on one core.
+        peer: its view of the other cores of a logical core; None on a single core.
         loops: observer of its loops, or None.
         capture: keeps its instructions so that they can be executed again, or None.
         report_progress: called at intervals with the number of instructions so far, or None.
@@ -126,7 +126,7 @@ class CoreContext:
         self._last_on: dict[Engine, int] = {}
         self._ordered: dict[Engine, int] | None = None
         self._follower: Follower | None = None
-        self._together: AgreeingCores | None = None
+        self._agreeing: AgreeingCores | None = None
         self._has_left = False
         self._recorder: Recorder | None = None
 
@@ -141,14 +141,14 @@ class CoreContext:
         return WeakKeyDictionary()
 
     def follow(
-        self, record: KernelRecord, inputs: Sequence[Storage], together: AgreeingCores | None = None
+        self, record: KernelRecord, inputs: Sequence[Storage], agreeing: AgreeingCores | None = None
     ) -> None:
         """Compare the instructions issued from now on with `record`, as long as they agree.
 
-        Several cores do so `together`.
+        `agreeing` are the cores of the launch, if there are several.
         """
-        self._follower = Follower(record, inputs, self._first_serial, together)
-        self._together = together
+        self._follower = Follower(record, inputs, self._first_serial, agreeing)
+        self._agreeing = agreeing
         self.program, self._signatures = record.program, record.signatures
 
     def record(
@@ -164,7 +164,7 @@ class CoreContext:
 
     @property
     def is_following(self) -> bool:
-        """True while it compares its instructions with a record."""
+        """True while the core compares its instructions with a record."""
         return self._follower is not None
 
     def agreed_to_the_end(self) -> bool:
@@ -174,7 +174,7 @@ class CoreContext:
         return is_complete and self.ordering == self.program.ordering
 
     def end(self) -> tuple[KernelRecord | None, KernelRecord | None]:
-        """End a run: the earlier record that it agreed with, and its new one; each or None."""
+        """End a run: the earlier record with which it agreed, and its new record, each or None."""
         if self._follower is not None and not self.agreed_to_the_end():
             self._leave_record()
         recorder = self._recorder
@@ -214,7 +214,7 @@ class CoreContext:
                 register.origins = ((self._first_serial, self.last),)
 
     def issue_next(self, instruction: Instruction) -> bool:
-        """Execute `instruction` if it is the record's next and a plain one; False if it is not.
+        """Execute `instruction` if it equals the record's next, plain step; False if it does not.
 
         The record replaces the checks of `issue`. Only for functions of NKI: their callers, up to
         the kernel's line, are compared too.
@@ -226,8 +226,8 @@ class CoreContext:
         if plain is None or self.report_progress is not None:
             return False
         info, operands = plain.info, instruction.__dict__
-        peer, together = self.peer, self._together
-        shared = plain.shared_tiles(operands) if together is not None else ((), ())
+        peer, agreeing = self.peer, self._agreeing
+        shared = plain.shared_tiles(operands) if agreeing is not None else ((), ())
         if peer is not None and shared[1]:
             peer.before(peer.rank, shared[1])
         for name in plain.reads:
@@ -246,8 +246,8 @@ class CoreContext:
                     tile.mark_written()
         self.last = follower.position
         follower.position += 1
-        if together is not None and peer is not None:
-            together.agreed(peer.rank, self.last, info, *shared, plain.line)
+        if agreeing is not None and peer is not None:
+            agreeing.note_agreement(peer.rank, self.last, info, *shared, plain.line)
             peer.hand_over()
         return True
 
@@ -291,7 +291,7 @@ class CoreContext:
             BadInput: if the run is being captured.
         """
         if self.capture is not None:
-            refuse(reason)
+            refuse_recording(reason)
 
     def _issue_indexed(
         self, instruction: Instruction, info: SignatureInfo, after: tuple[int, ...]
@@ -332,7 +332,7 @@ class CoreContext:
         names = instruction.named
         named = [getattr(instruction, name) for name in names] if names else []
         if self.peer is not None and (changed := [t for t in writes if t.storage.is_shared]):
-            if self._together is not None:
+            if self._agreeing is not None:
                 self._compare_first(info, reads, writes, named, after)
             if self.has_values:
                 self.peer.before(self.peer.rank, changed)
@@ -397,20 +397,22 @@ class CoreContext:
         if self._has_left:  # it may have been checked by the record that another core has left
             self._has_left, info = False, self._renumbered(info)
         if follower is None:
-            ordered = self._append(info, line, reads, writes, named, after)
+            ordered = self._record_new(info, line, reads, writes, named, after)
             if self._recorder is not None:
                 self._recorder.note(info, line, reads, writes, named, after)
             if peer is not None:
-                waits_for = self.earlier(index, info.checked, ordered)
-                peer.accessed(peer.rank, *self._shared(reads, writes), line, waits_for)
-        elif self._together is not None and peer is not None:
-            self._together.agreed(peer.rank, index, info, *self._shared(reads, writes), line)
+                waits_for = self.instructions_before(index, info.checked, ordered)
+                peer.accessed(peer.rank, *self._shared_tiles(reads, writes), line, waits_for)
+        elif self._agreeing is not None and peer is not None:
+            self._agreeing.note_agreement(
+                peer.rank, index, info, *self._shared_tiles(reads, writes), line
+            )
         if peer is not None:
             peer.hand_over()
         if self.report_progress is not None and index % _INSTRUCTIONS_PER_REPORT == 0:
             self.report_progress(index)
 
-    def _append(
+    def _record_new(
         self,
         info: SignatureInfo,
         line: SourceLine | None,
@@ -429,46 +431,46 @@ class CoreContext:
 
     def _leave_record(self) -> None:
         """Stop following the record, and re-record the instructions issued so far."""
-        if self._together is not None:
-            self._together.leave()
+        if self._agreeing is not None:
+            self._agreeing.leave()
         else:
             self.leave_own_record()
 
     def leave_own_record(self) -> list[list[int]]:
-        """As `_leave_record`, on this core; returns the instructions before each (`earlier`)."""
+        """As `_leave_record`, on this core; returns `instructions_before` of each instruction."""
         follower, self._follower = self._follower, None
         if follower is None:
             raise InternalError("a run left a record that it did not follow")
-        self._together, self._has_left = None, True
+        self._agreeing, self._has_left = None, True
         del self.program
         self._signatures = {}
         self._last_on.clear()
         before: list[list[int]] = []
         for step, reads, writes, named in follower.agreed_steps():
             info = self._renumbered(step.info)
-            ordered = self._append(info, step.line, reads, writes, named, step.after)
+            ordered = self._record_new(info, step.line, reads, writes, named, step.after)
             if self.peer is not None:
-                before.append(self.earlier(len(before), info.checked, ordered))
+                before.append(self.instructions_before(len(before), info.checked, ordered))
         return before
 
     def _renumbered(self, info: SignatureInfo) -> SignatureInfo:
         """A recorded signature's properties, with the signature's number in this program."""
         renumbered = self._signatures.get(info.signature)
         if renumbered is None:
-            renumbered = replace(info, number=len(self.program.checked))
+            renumbered = info.numbered(len(self.program.checked))
             self._signatures[info.signature] = renumbered
             self.program.checked.append(renumbered.checked)
         return renumbered
 
-    def earlier(self, index: int, checked: Checked, ordered: list[int]) -> list[int]:
-        """The instructions before `index`: its dependences, and the preceding one of its engine."""
+    def instructions_before(self, index: int, checked: Checked, ordered: list[int]) -> list[int]:
+        """`ordered`, and the instruction before `index` on its engine (DMA engines have none)."""
         if checked.engine is Engine.dma:
             return ordered
         before = self._last_on.get(checked.engine)
         self._last_on[checked.engine] = index
         return ordered if before is None else [*ordered, before]
 
-    def _shared(self, reads: list[Tile], writes: list[Tile]) -> tuple[list[Tile], list[Tile]]:
+    def _shared_tiles(self, reads: list[Tile], writes: list[Tile]) -> tuple[list[Tile], list[Tile]]:
         """The tiles in memory that cores share; without values, those at known addresses."""
         shared_reads, changed = (
             [t for t in tiles if t.storage.is_shared and (self.has_values or t.index is None)]

@@ -23,7 +23,7 @@ from trnsim.isa import Engine
 from trnsim.isa.language.declaration import State
 from trnsim.memory import Box, Memory, Tile
 
-_NOBODY = -1
+_NO_WRITER = -1
 _EARLY = -1
 """The number, in place of a bucket's, of the reads of a storage before its first write."""
 _DMA = Engine.dma
@@ -71,7 +71,7 @@ class _Part:
         rest = [_Part(piece, self.writer) for piece in self.box.without(box)]
         for part in rest:
             part.readers = self.readers[:]
-        self.box = self.box.within(box)
+        self.box = self.box.intersection(box)
         return rest
 
 
@@ -96,7 +96,7 @@ class _Bucket:
     def add(self, box: Box, writer: int) -> _Part:
         """Add a part, which overlaps no other part."""
         part = self.parts[box] = _Part(box, writer)
-        self._note(box)
+        self._add_to_index(box)
         return part
 
     def remove(self, box: Box) -> None:
@@ -116,41 +116,43 @@ class _Bucket:
                 self.remove(part.box)
                 for piece in part.narrow(box):
                     self.parts[piece.box] = piece
-                    self._note(piece.box)
+                    self._add_to_index(piece.box)
                 self.parts[part.box] = part
-                self._note(part.box)
+                self._add_to_index(part.box)
         return overlapping
 
     def covering(self, box: Box) -> list[_Part]:
-        """The parts that make up `box`, which is not itself the box of a part."""
+        """The parts that make up `box`, which is not the box of a single part."""
         parts = self.read_across.get(box)
         if parts is not None:
             return parts
         parts = self.divide(box)
         if sum(part.box.nbytes for part in parts) < box.nbytes:
-            parts += [self.add(piece, _NOBODY) for piece in box.without_all([p.box for p in parts])]
+            parts += [
+                self.add(piece, _NO_WRITER) for piece in box.without_all([p.box for p in parts])
+            ]
         self.read_across[box] = parts
         return parts
 
-    def _note(self, box: Box) -> None:
+    def _add_to_index(self, box: Box) -> None:
         insort(self._by_width.setdefault(_width_bits(box), []), (box.first_byte, box))
 
     def _overlapping(self, box: Box) -> list[Box]:
         """The boxes of parts that share a byte with `box`."""
         first_row, last_row, first_byte, last_byte = box
-        found: list[Box] = []
+        overlapping: list[Box] = []
         for bits, boxes in self._by_width.items():
             first = bisect_left(boxes, (first_byte - (1 << bits),))
             last = bisect_left(boxes, (last_byte + 1,))
             # `Box.overlaps`, inlined: this runs over many boxes for each instruction.
-            found += [
+            overlapping += [
                 candidate
                 for _, candidate in boxes[first:last]
                 if candidate[0] <= last_row
                 and candidate[1] >= first_row
                 and candidate[3] >= first_byte
             ]
-        return found
+        return overlapping
 
 
 def _width_bits(box: Box) -> int:
@@ -193,7 +195,7 @@ class DependencyTable:
         for tile in writes:
             self._write(index, tile, replaced)
         for state in states:
-            replaced.add(self._last_use.get((engine, state), _NOBODY))
+            replaced.add(self._last_use.get((engine, state), _NO_WRITER))
             self._last_use[engine, state] = index
         self._engine_of.append(engine)
         replaced -= needed
@@ -206,7 +208,7 @@ class DependencyTable:
             replaced.difference_update(follows)
         needed |= replaced
         needed.discard(index)
-        needed.discard(_NOBODY)
+        needed.discard(_NO_WRITER)
         if after:
             not_overtaken = {~i for i in after if i < 0}
             follows = sorted(not_overtaken.union(follows) - needed)

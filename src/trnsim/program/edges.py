@@ -2,9 +2,9 @@
 
 A waiting edge is a semaphore: its consumer starts when its producer has ended. Any other edge is an
 order of issue: the consumer starts no earlier than the producer, at no cost, and may overlap it on
-another engine. An edge may point backwards, to a producer that the kernel
-issues later: `obeying` then issues the consumer after it. Values are those of the kernel's own
-order, since an edge that contradicts the data is refused as a cycle.
+another engine. An edge may point backwards, to a producer that the kernel issues later:
+`apply_edges` then issues the consumer after it. Values are those of the kernel's own order, since
+an edge that contradicts the data is refused as a cycle.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class Edge(NamedTuple):
     """An order between two instructions of a program.
 
     Attributes:
-        producer: the earlier one.
+        consumer: the later instruction.
+        producer: the earlier instruction.
         waits: true for a semaphore, false for an order of issue.
         form: the kernel's way to ask for it: "depends_on" or "with_schedule".
         line: the user's line that asks for it.
@@ -105,7 +106,7 @@ class Ordering:
         """
         if producer < consumer and not self.points_back:
             return []
-        lowest = self._lowest(consumer)
+        lowest = self._lowest_predecessor(consumer)
         before = _Predecessors(program, self)
         follower = {producer: producer}
         pending = [producer]
@@ -122,7 +123,7 @@ class Ordering:
                     pending.append(earlier)
         return []
 
-    def _lowest(self, consumer: int) -> int:
+    def _lowest_predecessor(self, consumer: int) -> int:
         """The first instruction from which edges that point back may lead to `consumer`."""
         lowest = consumer
         for negative_producer, earlier in self._back:
@@ -131,7 +132,7 @@ class Ordering:
             lowest = min(lowest, earlier)
         return lowest
 
-    def moved(self, place: Sequence[int]) -> Ordering:
+    def renumbered(self, place: Sequence[int]) -> Ordering:
         """The edges in a program where instruction i has become instruction `place[i]`."""
         return Ordering(
             [
@@ -158,14 +159,16 @@ class _Predecessors:
 
     def __init__(self, program: Program, ordering: Ordering) -> None:
         self._program, self._ordering = program, ordering
-        meets = [
+        are_meetings = [
             type(checked.instruction).meeting is not Instruction.meeting
             for checked in program.checked
         ]
         # A core comes to its meetings with others in the order of issue.
         self._meetings: list[int] = []
-        if any(meets):
-            self._meetings = np.flatnonzero(np.array(meets)[np.array(program.which)]).tolist()
+        if any(are_meetings):
+            self._meetings = np.flatnonzero(
+                np.array(are_meetings)[np.array(program.which)]
+            ).tolist()
 
     def of(self, index: int) -> Iterator[int]:
         """The instructions that `index` must come after."""
@@ -181,7 +184,7 @@ class _Predecessors:
             yield self._meetings[at - 1]
 
 
-def obeying(program: Program, edges: Sequence[Edge] | None = None) -> Program:
+def apply_edges(program: Program, edges: Sequence[Edge] | None = None) -> Program:
     """`program` with the dependences of its `edges`, by default of all; reordered where needed."""
     if program.without_edges is not None or not program.ordering.edges:
         return program
@@ -191,12 +194,12 @@ def obeying(program: Program, edges: Sequence[Edge] | None = None) -> Program:
         ordering.add(edge)
     base = program
     if ordering.points_back:
-        order = _order(program, ordering)
+        order = _issue_order(program, ordering)
         place = array("l", [0]) * len(program)
         for at, index in enumerate(order):
             place[index] = at
         base = _reordered(program, order, place)
-        chosen = ordering.moved(place).edges
+        chosen = ordering.renumbered(place).edges
     waiting: defaultdict[int, set[int]] = defaultdict(set)
     following: defaultdict[int, set[int]] = defaultdict(set)
     for edge in chosen:
@@ -211,7 +214,7 @@ def obeying(program: Program, edges: Sequence[Edge] | None = None) -> Program:
     return ordered
 
 
-def _order(program: Program, ordering: Ordering) -> list[int]:
+def _issue_order(program: Program, ordering: Ordering) -> list[int]:
     """The instructions in an order that obeys all edges, the earliest issued first."""
     before = _Predecessors(program, ordering)
     missing = array("l", [0]) * len(program)
@@ -234,36 +237,37 @@ def _order(program: Program, ordering: Ordering) -> list[int]:
 
 def _reordered(program: Program, order: Sequence[int], place: Sequence[int]) -> Program:
     """`program`, issued in another order that keeps its dependences: `place` is its inverse."""
-    moved = program.emptied()
+    renumbered = program.without_instructions()
     for index in order:
         waits_for, follows = (
             sorted(place[earlier] for earlier in earlier_ones)
             for earlier_ones in (program.waits_for(index), program.follows(index))
         )
-        moved.append(program.which[index], Before(waits_for, follows), program.line(index))
-        moved.tensor_of.append(program.tensor_of[index])
-        moved.touches.append(program.touches.tiles_of(index))
+        renumbered.append(program.which[index], Before(waits_for, follows), program.line(index))
+        renumbered.tensor_of.append(program.tensor_of[index])
+        renumbered.touches.append(program.touches.tiles_of(index))
     first: dict[int, int] = {}
-    last = {serial: at for at, serial in enumerate(moved.tensor_of)}
+    last = {serial: at for at, serial in enumerate(renumbered.tensor_of)}
     for at in range(len(order)):
-        for serial, _, _ in moved.touches.tiles_of(at):
+        for serial, _, _ in renumbered.touches.tiles_of(at):
             first.setdefault(serial, at)
             last[serial] = at
     for serial, use in program.uses.items():
         began = place[use.first_write] if use.first_write >= 0 else -1
-        moved.uses[serial] = replace(
+        renumbered.uses[serial] = replace(
             use,
             first_write=first.get(serial, began),
             last_use=max(last.get(serial, 0), place[use.last_use]),
         )
-    return moved
+    return renumbered
 
 
 class Nesting:
     """The device loops that run around the next instruction.
 
     Attributes:
-        since: below the serial numbers of the storages allocated in the outermost loop.
+        turns: the loops and their turns.
+        since: lower bound of the serial numbers of storages allocated in the outermost loop.
         is_read: true once Python has read a register in the outermost loop, so that its turns may
             differ.
     """
@@ -279,10 +283,10 @@ class Nesting:
         self._lengths: dict[tuple[int, ...], int] = {}
 
     def earlier(self, kind: str, note: object) -> object:
-        """What was noted at this place of the body in earlier turns: `note` itself in the first.
+        """The note of an earlier turn at this place of the body; in the first turn `note` itself.
 
-        The n-th note of a kind in a turn is of the n-th place, as each turn has the instructions of
-        the one body. None if complete turns have had no such place.
+        The n-th note of a kind in a turn is of the n-th place, as all turns issue the same
+        instructions. None if complete turns have had no such place.
         """
         loops = loops_of(self.turns)
         counts = self._noted.setdefault(self.turns, {})
@@ -297,12 +301,12 @@ class Nesting:
         return self._lengths.setdefault(loops_of(self.turns), count) == count
 
     def depth(self, serial: int) -> int:
-        """How many of the running turns a storage was allocated in: 0 for an earlier turn's."""
+        """Number of the running turns in which a storage was allocated: 0 if in an earlier turn."""
         return sum(serial > start for start in self._starts)
 
     @contextmanager
     def loop(self) -> Generator[Callable[[], None]]:
-        """A running device loop; its value is called at the start of each turn."""
+        """A running device loop, as a context; the function that it yields begins a turn."""
         outside = self.turns
         number = self._begun[outside] = self._begun.get(outside, -1) + 1
         turn = -1

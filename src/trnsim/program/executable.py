@@ -32,12 +32,12 @@ from trnsim.program.buffers import (
     LiveRange,
     allocate,
     internal_lives,
-    joined,
     live_ranges,
+    merge_cores,
     set_bytes,
 )
-from trnsim.program.capture import Capture, refuse
-from trnsim.program.execution import CoreSteps, Execution, Step, Watcher, guarding
+from trnsim.program.capture import Capture, refuse_recording
+from trnsim.program.execution import CoreSteps, Execution, Step, Watcher, guarded_step
 from trnsim.program.program import Program
 from trnsim.program.written import note_written, partly_written, refuse_unreadable
 
@@ -56,7 +56,7 @@ class Executable:
     Attributes:
         watches_races: whether values decide if accesses of two cores race.
         writes_inputs: by input, whether instructions write to it.
-        batched: the number of steps that affine steps save: instructions less steps.
+        batched: number of instructions less the number of affine steps that execute them.
         is_fixed: whether no values decide what is executed, which elements are written, or races.
     """
 
@@ -78,7 +78,7 @@ class Executable:
                 program,
                 capture.places,
                 [
-                    _step(capture, number, inputs, careful, unwritten_shared)
+                    _single_step(capture, number, inputs, careful, unwritten_shared)
                     for number in range(len(capture.instructions))
                 ],
                 capture.instructions,
@@ -88,12 +88,12 @@ class Executable:
             for program, capture in zip(programs, captures, strict=True)
         ]
         lives = {life.storage.serial: life for life in (*input_lives, *results) if life is not None}
-        self._in_steps = [
-            _in_steps(core, steps.steps(), lives, inputs)
+        self._grouped_cores = [
+            _grouped_cores(core, steps.steps(), lives, inputs)
             for core, steps in zip(self._cores, affine_steps, strict=True)
         ]
-        self.batched = sum(len(core.instructions) - len(core.steps) for core in self._in_steps)
-        self._accumulating = [
+        self.batched = sum(len(core.instructions) - len(core.steps) for core in self._grouped_cores)
+        self._restarted = [
             storage
             for storage in captures[0].storages.values()
             if storage.memory is Memory.PSUM or storage.is_placed
@@ -105,7 +105,7 @@ class Executable:
         self._release()
         self._results = results
         self._lock = Lock()
-        self.watches_races = len(captures) > 1 and _may_race(captures, careful)
+        self.watches_races = len(captures) > 1 and _may_values_race(captures, careful)
         self.writes_inputs = [life is not None and life.is_written for life in input_lives]
         self.has_guards = any(capture.guards for capture in captures)
         self.is_fixed = not (self.has_guards or self._careful or self.watches_races)
@@ -130,19 +130,19 @@ class Executable:
             BadInput: if the kernel handled an error, wrote to a constant, or returned a constant.
         """
         if any(capture.is_broken for capture in captures):
-            refuse("it goes on after an error")
+            refuse_recording("it goes on after an error")
         initial_bytes, storages = captures[0].initial_bytes, captures[0].storages
         affine_steps = _affine_steps(programs, captures, serials)
         of_cores = [
             live_ranges(capture.instructions, steps.positions)
             for capture, steps in zip(captures, affine_steps, strict=True)
         ]
-        lives = joined(of_cores)
+        lives = merge_cores(of_cores)
         constants = initial_bytes.keys() - set(serials)
         if any(lives[serial].is_written for serial in constants if serial in lives):
-            refuse("it writes to a constant")
+            refuse_recording("it writes to a constant")
         if not lives.keys() >= set(results) or constants.intersection(results):
-            refuse("it returns a tensor that no instruction has written")
+            refuse_recording("it returns a tensor that no instruction has written")
         for serial in constants:
             storages[serial].data = initial_bytes[serial]
         bound = constants.union(serials, results)
@@ -196,7 +196,7 @@ class Executable:
         self._restart()
         if self.batched and watcher is None and is_exclusive and affine.is_on():
             try:
-                Execution(self._core, self._in_steps, None).run()
+                Execution(self._core, self._grouped_cores, None).run()
             except EmulatorError:
                 if any(self.writes_inputs):
                     raise
@@ -206,7 +206,7 @@ class Executable:
         Execution(self._core, self._cores, watcher).run()
 
     def _restart(self) -> None:
-        for storage in self._accumulating:
+        for storage in self._restarted:
             storage.restart()
         for storage in self._careful:
             is_full = storage.serial in self._starts_full
@@ -214,7 +214,7 @@ class Executable:
         self._unwritten_shared.clear()
 
     def _are_exclusive(self, inputs: Sequence[Array]) -> bool:
-        """True if no input that instructions write shares bytes with another."""
+        """True if no input that instructions write shares bytes with another input."""
         return not any(self.writes_inputs) or not any(
             is_written and number != other and np.may_share_memory(array, inputs[other])
             for number, (array, is_written) in enumerate(
@@ -235,7 +235,7 @@ class Executable:
         return results
 
     def _release(self) -> None:
-        """Let go of the bytes of inputs and results."""
+        """Unbind the storages of inputs and results."""
         for life in self._bound:
             if life is not None:
                 set_bytes(life, None)
@@ -248,7 +248,7 @@ def _meets(instruction: Instruction) -> bool:
     return kind.meeting is not Instruction.meeting or kind.meets_ranks
 
 
-def _step(
+def _single_step(
     capture: Capture,
     number: int,
     inputs: Collection[int],
@@ -260,7 +260,7 @@ def _step(
     plan = instruction.plan()
     step: Step = instruction.execute if plan is None else partial(plan, instruction)
     if number in capture.guards:
-        step = guarding(instruction, capture.guards[number])
+        step = guarded_step(instruction, capture.guards[number])
     if any(tile.storage.serial in careful for tile, _, _ in touched(instruction)):
         return _careful_step(instruction, step, unwritten_shared)
     changed = instruction.accesses()[1]
@@ -285,7 +285,7 @@ def _careful_step(
         BadInput: for an instruction that reads other tiles if other elements are written.
     """
     if type(instruction).accesses is not Instruction.accesses:
-        refuse(f"{instruction.opcode} reads what is written of a tensor")
+        refuse_recording(f"{instruction.opcode} reads what is written of a tensor")
     by_matmul = Engine.tensor in instruction.engines
     reads, writes = instruction.accesses()
     indices = [source for tile in (*reads, *writes) for source in tile.index_tiles()]
@@ -318,12 +318,14 @@ def _all_careful(captures: Sequence[Capture]) -> set[int]:
             if not careful.isdisjoint(reads):
                 careful |= writes
     if any(s.is_placed for serial, s in captures[0].storages.items() if serial in careful):
-        refuse("values decide which elements of a tensor are written, at an address that the "
-               "kernel fixed")  # fmt: skip
+        refuse_recording(
+            "values decide which elements of a tensor are written, at an address that the "
+            "kernel fixed"
+        )
     return careful
 
 
-def _may_race(captures: Sequence[Capture], careful: Collection[int]) -> bool:
+def _may_values_race(captures: Sequence[Capture], careful: Collection[int]) -> bool:
     """True if values decide which bytes of shared memory cores access, of those that one writes.
 
     Tensors that no core writes cannot be raced for.
@@ -360,7 +362,7 @@ def _affine_steps(
     ]
 
 
-def _in_steps(
+def _grouped_cores(
     core: CoreSteps,
     steps: Sequence[AffineStep],
     lives: Mapping[int, LiveRange],
@@ -378,23 +380,23 @@ def _in_steps(
         steps=[
             core.steps[step.members[0]]
             if step.instruction is None or step.plan is None
-            else _many_step(core, step, step.instruction, step.plan, lives, inputs)
+            else _merged_step(core, step, step.instruction, step.plan, lives, inputs)
             for step in steps
         ],
         numbers=[step.members[0] for step in steps],
     )
 
 
-def _many_step(
+def _merged_step(
     core: CoreSteps,
     step: AffineStep,
-    together: Instruction,
+    merged: Instruction,
     plan: BatchPlan,
     lives: Mapping[int, LiveRange],
     inputs: Collection[int],
 ) -> Step:
     """A function that executes the instructions of an affine step."""
-    for tile, _, _ in touched(together):
+    for tile, _, _ in touched(merged):
         if tile.storage.serial in lives:
             lives[tile.storage.serial].tiles.append(tile)
     written = [
@@ -404,10 +406,10 @@ def _many_step(
         if tile.storage.serial in inputs
     ]
     if not written:
-        return partial(plan.run, together)
+        return partial(plan.run, merged)
 
     def execute(machine: Machine) -> None:
-        plan.run(together, machine)
+        plan.run(merged, machine)
         for tile in written:
             tile.mark_written()
 

@@ -78,19 +78,19 @@ class Deviation(Exception):
         self.values = values
 
 
-class _Differs(Exception):
-    """A guard read these integers."""
+class _GuardMismatch(Exception):
+    """A guard read integers (`values`) other than in the capture."""
 
     def __init__(self, values: tuple[int, ...]) -> None:
         super().__init__(values)
         self.values = values
 
 
-def guarding(instruction: Instruction, expected: tuple[int, ...]) -> Step:
+def guarded_step(instruction: Instruction, expected: tuple[int, ...]) -> Step:
     """A step that executes an instruction that reads integers, and compares them.
 
     Raises:
-        _Differs: when it runs, if they are others than `expected`.
+        _GuardMismatch: when it runs, if the integers differ from `expected`.
     """
     registers = instruction.registers_written()
 
@@ -98,7 +98,7 @@ def guarding(instruction: Instruction, expected: tuple[int, ...]) -> Step:
         instruction.execute(machine)
         values = tuple(int(register.value) for register in registers)
         if values != expected:
-            raise _Differs(values)
+            raise _GuardMismatch(values)
 
     return execute
 
@@ -129,13 +129,13 @@ class Execution:
         watcher: Watcher | None = self._watcher
         meetings = Meetings(lockstep, watcher.meets if watcher is not None else do_nothing)
 
-        def on(number: int) -> Callable[[], None]:
+        def body_of(number: int) -> Callable[[], None]:
             machine = Machine(self._core, meetings.link(number))
             if watcher is None:
                 return lambda: self._run_core(number, machine)
             return partial(self._run_watched, number, machine, watcher, lockstep)
 
-        lockstep.run([on(number) for number in range(len(self._cores))])
+        lockstep.run([body_of(number) for number in range(len(self._cores))])
 
     def _run_core(self, number: int, machine: Machine) -> None:
         """Execute the instructions of a core."""
@@ -143,7 +143,7 @@ class Execution:
         try:
             for place, step in enumerate(core.steps):  # noqa: B007  for the error
                 step(machine)
-        except (EmulatorError, _Differs) as error:
+        except (EmulatorError, _GuardMismatch) as error:
             self._explain(error, number, core.numbers[place])
 
     def _run_watched(
@@ -151,7 +151,7 @@ class Execution:
     ) -> None:
         """Execute the instructions of a core in turns with the others, and tell of accesses."""
         core, place = self._cores[number], 0
-        before, turns, reads = earlier(core.program), 0, list[Tile]()
+        before, turns, reads = instructions_before(core.program), 0, list[Tile]()
         try:
             for place, step in enumerate(core.steps):
                 index = core.places[place]
@@ -159,12 +159,14 @@ class Execution:
                     watcher.accessed(number, (), (), core.program.line(turn), before[turn])
                     lockstep.hand_over()
                 turns = index
-                looked, changed = core.instructions[place].accesses()
+                reads_now, changed = core.instructions[place].accesses()
                 shared = [tile for tile in changed if tile.storage.is_shared]
                 watcher.before(number, shared)
                 step(machine)
-                reads += looked
-                reads += [source for tile in (*looked, *changed) for source in tile.index_tiles()]
+                reads += reads_now
+                reads += [
+                    source for tile in (*reads_now, *changed) for source in tile.index_tiles()
+                ]
                 if place + 1 < len(core.places) and core.places[place + 1] == index:
                     continue  # it read an index of the instruction that follows
                 shared_reads = [tile for tile in reads if tile.storage.is_shared]
@@ -173,10 +175,10 @@ class Execution:
                 turns += 1
                 reads.clear()
                 lockstep.hand_over()
-        except (EmulatorError, _Differs) as error:
+        except (EmulatorError, _GuardMismatch) as error:
             self._explain(error, number, place)
 
-    def _explain(self, error: EmulatorError | _Differs, number: int, place: int) -> None:
+    def _explain(self, error: EmulatorError | _GuardMismatch, number: int, place: int) -> None:
         """Raise `error` with the line of its instruction, or as a deviation."""
         core = self._cores[number]
         if isinstance(error, EmulatorError):
@@ -185,8 +187,8 @@ class Execution:
         raise Deviation(number, place, error.values)
 
 
-def earlier(program: Program) -> list[list[int]]:
-    """By instruction, those before it: its dependences, and the one before it on its engine."""
+def instructions_before(program: Program) -> list[list[int]]:
+    """By instruction, its dependences and the instruction before it on its engine."""
     last: dict[Engine, int] = {}
     result: list[list[int]] = []
     for index in range(len(program)):

@@ -1,12 +1,12 @@
-"""Records of a kernel on several cores, which the cores follow, and leave, all at once.
+"""Records of a kernel on several cores: all cores follow a record, and leave it, together.
 
-A record is only made of a run without a race, and without unordered writes of equal bytes. It
-has a record of each core, and which of their shared tensors are the same. While all cores agree
-with it they take the same turns, access the same bytes of shared memory, and meet at the same
-points, so there is no race either, and the detector is not asked. Where values decide which bytes a
-core accesses, of a tensor that some core writes, the detector watches these runs as any other.
+Only a run without a race, and without unordered writes of equal bytes, is recorded. Its record has
+a record of each core, and the identity of their shared tensors. While all cores agree with it, they
+take the same turns, access the same bytes of shared memory, and meet at the same points, so there
+is no race either, and the detector is not called. Where values decide which bytes of a tensor a
+core accesses, and some core writes that tensor, the detector watches the run.
 
-If a core leaves the record, all do. The detector is then told all that has happened, in order. In
+If a core leaves the record, all do. The detector then receives all events so far, in order. In
 place of the values that it would have kept, it reads the bytes that are in memory now: if another
 core has written them since, both writes were ordered, and so is every later one to these bytes.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class _Access(NamedTuple):
-    """An instruction of a core that agreed, with its tiles in shared memory."""
+    """An instruction of a core that agreed with the record, with its tiles in shared memory."""
 
     core: int
     place: int
@@ -67,7 +67,7 @@ class AgreeingCores:
             and self._numbers.setdefault(serial, number) == number
         )
 
-    def agreed(
+    def note_agreement(
         self,
         core: int,
         index: int,
@@ -82,12 +82,12 @@ class AgreeingCores:
             DataRace: where values decide about races, and the detector is strict.
         """
         if not self.is_watched:
-            seen = [_frozen(tile) for tile in reads] if reads else reads
+            seen = [_with_fixed_indices(tile) for tile in reads] if reads else reads
             self._log.append(_Access(core, index, seen, writes, line))
             return
         context = self._contexts[core]
         waits_for = list(context.program.waits_for(index))
-        ordered = context.earlier(index, info.checked, waits_for)
+        ordered = context.instructions_before(index, info.checked, waits_for)
         self._watcher.accessed(core, reads, writes, line, ordered)
 
     def meets(self, group: Sequence[int], data: Iterable[Tile]) -> None:
@@ -97,8 +97,8 @@ class AgreeingCores:
         else:
             self._log.append(_Meeting(group, list(data)))
 
-    def part(self) -> None:
-        """Forget the cores, whose run is over: they refer to this object, and would be kept."""
+    def release_contexts(self) -> None:
+        """Drop the cores, whose run is over: they refer to this object, and would be kept."""
         self._contexts = ()
 
     def leave(self) -> None:
@@ -132,8 +132,8 @@ class JointCall:
         self._key: Hashable = None
         self._contexts: Sequence[CoreContext] = ()
         self._followed: KernelRecord | None = None
-        self._together: AgreeingCores | None = None
-        self._made: list[KernelRecord] = []
+        self._agreeing: AgreeingCores | None = None
+        self._new_records: list[KernelRecord] = []
 
     def begin(self, contexts: Sequence[CoreContext], inputs: Sequence[Storage]) -> None:
         """Start, before the kernel is called on `inputs`: follow records, or begin them."""
@@ -141,31 +141,31 @@ class JointCall:
         self._key = self._conditions, input_signatures(inputs)
         record = self._followed = self._records.find(self._key)
         if record is not None:
-            self._together = AgreeingCores(record, contexts, self._watcher)
+            self._agreeing = AgreeingCores(record, contexts, self._watcher)
             for context, own in zip(contexts, (record, *record.others), strict=True):
-                context.follow(own, inputs, self._together)
+                context.follow(own, inputs, self._agreeing)
         elif self._records.wants(self._key):
             common: dict[int, int] = {}
-            self._made = [context.record(inputs, common) for context in contexts]
+            self._new_records = [context.record(inputs, common) for context in contexts]
 
     def meets(self, group: Sequence[int], data: Iterable[Tile] = ()) -> None:
         """Tell that cores meet: the detector, or the records that the cores agree with."""
-        if self._together is not None and self._contexts[0].is_following:
-            self._together.meets(group, data)
+        if self._agreeing is not None and self._contexts[0].is_following:
+            self._agreeing.meets(group, data)
         else:
             self._watcher.meets(group, data)
 
     def end(self) -> None:
         """Finish, after the kernel has returned on all cores."""
-        if self._together is None or self._followed is None:
+        if self._agreeing is None or self._followed is None:
             return
         if all(context.agreed_to_the_end() for context in self._contexts):
             self.outcome = self._followed.outcome
         else:
             if self._contexts[0].is_following:
-                self._together.leave()
+                self._agreeing.leave()
             self._records.forget(self._key)
-        self._together.part()
+        self._agreeing.release_contexts()
         self._contexts = ()
 
     def conclude(self, outcome: object, *, is_certain: bool) -> None:
@@ -173,7 +173,7 @@ class JointCall:
 
         They are stored with the record of the first core.
         """
-        ended = [context.end()[1] for context in self._contexts] if self._made else []
+        ended = [context.end()[1] for context in self._contexts] if self._new_records else []
         self._contexts = ()  # they refer to this call, and would be kept
         complete = [record for record in ended if record is not None]
         if not is_certain or not ended or len(complete) < len(ended):
@@ -188,8 +188,8 @@ class JointCall:
         self._records.keep(self._key, first)
 
 
-def _frozen(tile: Tile) -> Tile:
-    """A tile whose vector of indices keeps its present values."""
+def _with_fixed_indices(tile: Tile) -> Tile:
+    """A tile whose vector of indices has a copy of its present values."""
     index = tile.index
     if index is None or isinstance(index, ScalarIndex):
         return tile

@@ -1,9 +1,9 @@
 """Equivalence classes of the ranks of a world: by their arguments, and by the time they take.
 
-A kernel is compiled once for all ranks that call it alike, and a chip runs the same instructions on
-each of them; their effects differ by `rank_id` and by the values of tensors. A run without values
-has neither, so a single rank may be traced for all ranks with alike arguments, as long as nothing
-reads a rank's number.
+A kernel is compiled once for all ranks that call it with equal shapes and constants, and each of
+them runs the same instructions; their effects differ by `rank_id` and by the values of tensors. A
+run without values has neither, so a single rank may be traced for all ranks of equal arguments, as
+long as nothing reads a rank's number.
 
 Ranks with equal programs take the same time if they meet ranks of the same classes. That holds if
 each group consists of ranks of a single class, or of all ranks of several classes: by induction
@@ -37,7 +37,7 @@ def rank_classes(arguments: Sequence[Sequence[object]]) -> list[Ranks]:
     def key(part: object) -> Hashable:
         if id(part) not in keys:
             try:
-                keys[id(part)] = _key(part)
+                keys[id(part)] = _argument_key(part)
             except RecursionError:  # a container that contains itself
                 keys[id(part)] = object, id(part)
         return keys[id(part)]
@@ -48,12 +48,12 @@ def rank_classes(arguments: Sequence[Sequence[object]]) -> list[Ranks]:
     return [tuple(ranks) for ranks in classes.values()]
 
 
-def is_plain(result: object) -> bool:
+def is_plain_data(result: object) -> bool:
     """True if a result consists of containers of numbers, strings and None: no registers."""
     if isinstance(result, dict):
-        return all(map(is_plain, result.values()))
+        return all(map(is_plain_data, result.values()))
     if isinstance(result, tuple | list):
-        return all(map(is_plain, result))
+        return all(map(is_plain_data, result))
     return type(result) in _BY_VALUE or type(result) is float
 
 
@@ -68,7 +68,7 @@ def timing_classes(programs: Sequence[tuple[Program, ...]]) -> list[Ranks]:
         of_object.setdefault(id(rank_programs), []).append(rank)
     classes: dict[Hashable, list[int]] = {}
     for ranks in of_object.values():
-        key = tuple(program.timing() for program in programs[ranks[0]])
+        key = tuple(program.timing_key() for program in programs[ranks[0]])
         classes.setdefault(key, []).extend(ranks)
     divided = sorted(tuple(sorted(ranks)) for ranks in classes.values())
     distinct = {id(program): program for ranks in divided for program in programs[ranks[0]]}
@@ -81,7 +81,9 @@ def timing_classes(programs: Sequence[tuple[Program, ...]]) -> list[Ranks]:
     }
     while split := _split_classes(divided, groups):
         divided = sorted(
-            part for ranks in divided for part in (_alone(ranks) if ranks in split else [ranks])
+            part
+            for ranks in divided
+            for part in (_single_ranks(ranks) if ranks in split else [ranks])
         )
     return divided
 
@@ -104,11 +106,11 @@ def _split_classes(classes: Iterable[Ranks], groups: Iterable[Ranks]) -> set[Ran
     return split
 
 
-def _alone(ranks: Ranks) -> list[Ranks]:
+def _single_ranks(ranks: Ranks) -> list[Ranks]:
     return [(rank,) for rank in ranks]
 
 
-def _key(value: Any, *, is_operand: bool = True) -> Hashable:
+def _argument_key(value: Any, *, is_operand: bool = True) -> Hashable:
     """Key of all that a run without values can read of an argument; else the object's identity.
 
     Args:
@@ -118,7 +120,9 @@ def _key(value: Any, *, is_operand: bool = True) -> Hashable:
     kind, items = type(value), _items(value)
     if items is not None:  # a dataclass enters the kernel unchanged
         is_operand = is_operand and isinstance(value, tuple | list | dict)
-        return kind, tuple((name, _key(item, is_operand=is_operand)) for name, item in items)
+        return kind, tuple(
+            (name, _argument_key(item, is_operand=is_operand)) for name, item in items
+        )
     if kind in _BY_VALUE:
         return kind, value
     if kind is float:
@@ -134,7 +138,7 @@ def _items(value: Any) -> list[tuple[Hashable, Any]] | None:
     """The named items of a container or a frozen dataclass; None for other values."""
     kind: type = type(value)
     if kind is dict:
-        return [(_key(name), item) for name, item in value.items()]
+        return [(_argument_key(name), item) for name, item in value.items()]
     if kind in (tuple, list) or (issubclass(kind, tuple) and hasattr(kind, "_fields")):
         return list(enumerate(value))
     if is_dataclass(kind) and getattr(vars(kind).get("__dataclass_params__"), "frozen", False):

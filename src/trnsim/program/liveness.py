@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from trnsim.errors import OutOfMemory
 from trnsim.memory import Memory, capacity_bytes, capacity_source
-from trnsim.program.edges import obeying
+from trnsim.program.edges import apply_edges
+from trnsim.program.memory_reuse import add_reuse_waits
 from trnsim.program.program import Program, StorageUse
-from trnsim.program.rooms import in_rooms
-from trnsim.program.spill import NEXT, Spill, spilled
+from trnsim.program.spill import NEXT, Spill, insert_spills
 
 _SHOWN = 8
 """The number of live tensors that an error lists."""
@@ -55,10 +55,12 @@ def peak(program: Program, memory: Memory) -> Peak:
     return Peak(highest, at, tuple(live))
 
 
-def fitted(
+def fit_programs(
     programs: Sequence[Program], capacity_policy: str
 ) -> tuple[list[Program], tuple[OutOfMemory, ...]]:
-    """The programs of a launch with edges and spills as AWS's compiler has them, and the excesses.
+    """The programs of a launch with edges and spills as AWS's compiler has them, and the errors.
+
+    There is an error for each memory of a core that is exceeded.
 
     A tensor that reuses bytes of another gets a dependence on that tensor's accesses, so the live
     data fit in SBUF and in PSUM in whatever order the instructions start.
@@ -71,7 +73,7 @@ def fitted(
     Raises:
         OutOfMemory: if SBUF or PSUM is exceeded without spills, or by a single instruction.
     """
-    programs = [obeying(program) for program in programs]
+    programs = [apply_edges(program) for program in programs]
     if capacity_policy == "warn":
         return list(programs), tuple(
             error for program in programs for error in capacity_errors(program).values()
@@ -101,10 +103,10 @@ def _fit(
             continue
         if not may_spill:
             raise error
-        spill = spilled(program, written_by_others, memory)
+        spill = insert_spills(program, written_by_others, memory)
         spill_errors.append(_spill_warning(program, memory, spill))
         program = spill.program
-    return in_rooms(program, memories_that_fit), spill_errors
+    return add_reuse_waits(program, memories_that_fit), spill_errors
 
 
 def _serials_written_by(programs: Iterable[Program]) -> set[int]:
@@ -159,16 +161,16 @@ def _spill_warning(program: Program, memory: Memory, spill: Spill) -> OutOfMemor
     """The error that reports a spill, at the line of the largest spilled tensor."""
     capacity, fullest = capacity_bytes(program.core, memory), peak(program, memory)
     text = "nothing, as parts of these tensors suffice at any time"
-    if spill.most is not None:
+    if spill.largest is not None:
         text = (
             f"{spill.saved_bytes:,} bytes saved to {NEXT[memory].value} and "
             f"{spill.reloaded_bytes:,} reloaded in {spill.transfers:,} transfers, "
-            f"most of them of {spill.most.name or 'the tensor'} from {spill.most.line}"
+            f"most of them of {spill.largest.name or 'the tensor'} from {spill.largest.line}"
         )
     return OutOfMemory(
         f"{_overfull_text(program, memory, capacity, fullest)}\n"
         f"  AWS's compiler spills what has no room. Its choice is not public; estimated: {text}",
         fix=_tiling_fix(capacity),
         source="memory-hierarchy-overview.rst, note on capacity",
-        line=(spill.most or fullest.live[0]).line,
+        line=(spill.largest or fullest.live[0]).line,
     )

@@ -28,7 +28,7 @@ _NOTHING: Final = np.empty(0, np.void)
 
 
 def do_nothing(*_: object) -> None:
-    """Do nothing: the callback of an event that no one observes."""
+    """Do nothing: the callback of an event without an observer."""
 
 
 class Lockstep:
@@ -104,7 +104,7 @@ class Lockstep:
         return [core for core, turn in enumerate(self._turns) if not turn.dead]
 
     def inside(self) -> list[tuple[str, SourceLine | None]]:
-        """The waits, as text and source line, of cores for cores of the same rank."""
+        """The waits of cores for cores of the same rank, as text and source line."""
         waits = sorted(self._waits.items())
         return [
             (f"core {core}: {describe()}", line)

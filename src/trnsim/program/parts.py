@@ -116,6 +116,7 @@ class TensorPart(NamedTuple):
 
     Attributes:
         serial: the tensor's storage.
+        first_byte: its first byte on a partition.
         row_bytes: its length on a partition.
         rows: the number of partitions.
     """
@@ -127,7 +128,7 @@ class TensorPart(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Its size."""
+        """Bytes on all partitions."""
         return self.row_bytes * self.rows
 
 

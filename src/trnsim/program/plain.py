@@ -36,8 +36,8 @@ class StepOrigin:
         self.line = line
         self._place: tuple[Sequence[CodeType], CodeType, int] | None = None
 
-    def is_same(self, frame: FrameType) -> bool:
-        """True if `frame`, or a caller, is at the bytecode that `is_line` noted for this line."""
+    def matches_bytecode(self, frame: FrameType) -> bool:
+        """True if `frame`, or a caller, is at the bytecode offset that `matches_line` kept."""
         place = self._place
         if place is None:
             return False
@@ -49,9 +49,12 @@ class StepOrigin:
             frame = caller
         return frame.f_code is code and frame.f_lasti == offset
 
-    def is_line(self, frame: FrameType) -> bool:
-        """True if the user's line at `frame` is this one; notes its bytecode for `is_same`."""
-        if user_line(above=len(("is_line", "next_plain", "issue_next", "its caller"))) != self.line:
+    def matches_line(self, frame: FrameType) -> bool:
+        """True if the user's line at `frame` is this line; keeps its bytecode offset."""
+        if (
+            user_line(above=len(("matches_line", "next_plain", "issue_next", "its caller")))
+            != self.line
+        ):
             return False
         between: list[CodeType] = []
         place: FrameType | None = frame
@@ -127,7 +130,7 @@ class PlainStep:
         return all(map(is_, values, constants)) or all(map(_is_same, values, constants))
 
     def shared_tiles(self, operands: dict[str, Any]) -> tuple[Sequence[Tile], Sequence[Tile]]:
-        """The tiles in memory that cores share which it reads, and which it writes."""
+        """The tiles that it reads, and those that it writes, in memory that cores share."""
         reads, writes = self.shared_reads, self.shared_writes
         if not (reads or writes):
             return (), ()

@@ -33,6 +33,7 @@ class Checked:
         instruction: the instruction; its operands have no bytes, but suffice to price it again.
         dims: its axis lengths.
         cost: its price on the core that it was checked for.
+        engine: the engine that executes it.
         is_spill: true if it is no instruction of the kernel, but moves data that exceed SBUF.
     """
 
@@ -44,7 +45,7 @@ class Checked:
 
     @property
     def opcode(self) -> str:
-        """Its name in nki.isa."""
+        """The instruction's name in nki.isa."""
         return self.instruction.opcode
 
     def describe(self) -> str:
@@ -82,7 +83,7 @@ class StorageUse:
 
 
 class Successors:
-    """By instruction, the later ones that name it among their predecessors.
+    """By instruction, the later instructions that name it among their predecessors.
 
     Attributes:
         counts: by instruction, its number of predecessors.
@@ -116,7 +117,7 @@ class Program:
         tensor_of: the serial of the HBM tensor that instruction i moves, or -1.
         first_serial: lower bound of the serials of its own storages.
         touches: the on-chip tiles that each instruction accesses, of the storages in `uses`.
-        as_issued: the program before `program.rooms` or spills changed it; None if they did not.
+        as_issued: the program before memory reuse or spills changed it; None if they did not.
         ordering: the order that the kernel itself asks for, beside the order that its data need.
         without_edges: the program before edges added dependences; None if they did not.
     """
@@ -169,11 +170,8 @@ class Program:
         """True if some of its data are moved to another memory and back."""
         return any(checked.is_spill for checked in self.checked)
 
-    def timing(self) -> Hashable:
-        """A key, not a time: programs of a core type with equal keys take the same time.
-
-        That holds where their peers are the same too.
-        """
+    def timing_key(self) -> Hashable:
+        """A key: programs with equal keys take the same time, on equal cores with equal peers."""
         columns = self.which, self._waits_for, self._waits_start, self._follows, self._follows_start
         kinds = tuple(
             (checked.instruction.signature(), tuple(checked.dims.items()))
@@ -206,7 +204,7 @@ class Program:
         """By instruction, those that may not overtake it (`follows`)."""
         return Successors(self._follows, self._follows_start)
 
-    def waiting(self, after: Mapping[int, Collection[int]]) -> Program:
+    def with_waits(self, after: Mapping[int, Collection[int]]) -> Program:
         """This program, whose instruction i also comes after the instructions `after[i]`.
 
         An instruction waits for those on other engines, and may not overtake those on its own.
@@ -236,7 +234,7 @@ class Program:
         changed._copy_before(self, done, len(self))  # noqa: SLF001  as above
         return changed
 
-    def emptied(self) -> Program:
+    def without_instructions(self) -> Program:
         """A program without instructions, with the distinct ones and lines of this program."""
         return Program(
             self.core,
@@ -298,7 +296,11 @@ class Program:
         self.tensor_of.append(tensor)
 
     def _refuse_earlier(self, tile: Tile) -> None:
-        """Refuse a tile from before this program: of an earlier run."""
+        """Refuse a tile of an earlier run.
+
+        Raises:
+            IllegalInstruction: its storage was allocated before this program.
+        """
         storage = tile.storage
         if storage.serial < self.first_serial:
             raise IllegalInstruction(

@@ -41,10 +41,10 @@ class Wait(NamedTuple):
 
 
 class Ranks:
-    """Runs a function per rank, and brings together the ranks that exchange.
+    """Runs a function per rank, and completes their exchanges.
 
     Attributes:
-        order: the order in which they take turns.
+        order: the order in which the ranks take turns.
         differs: true if ranks of a class may differ after all.
     """
 

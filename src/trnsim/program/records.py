@@ -129,7 +129,7 @@ class Recorder:
         self._common = common
         self._numbers: dict[int, int] = {}
         for storage in inputs:
-            self._number(storage)
+            self._number_of(storage)
 
     def note(
         self,
@@ -146,7 +146,7 @@ class Recorder:
         if len(self.record.steps) == MAX_STEPS:
             self.record = None
             return
-        touches = tuple(map(self._touch, [*reads, *writes, *named]))
+        touches = tuple(map(self._tile_ref, [*reads, *writes, *named]))
         if self._common is not None:
             self._note_common(self.record, reads, writes)
         self.record.steps.append(Step(info, line, touches, len(reads), len(writes), after))
@@ -162,10 +162,10 @@ class Recorder:
             if number is not None and tile.index is not None:
                 record.indexed_common.add(number)
 
-    def _touch(self, tile: Tile) -> TileRef:
-        return TileRef(self._number(tile.storage), tile.layout, tile.dtype, tile.pattern)
+    def _tile_ref(self, tile: Tile) -> TileRef:
+        return TileRef(self._number_of(tile.storage), tile.layout, tile.dtype, tile.pattern)
 
-    def _number(self, storage: Storage) -> int:
+    def _number_of(self, storage: Storage) -> int:
         number = self._numbers.setdefault(storage.serial, len(self._numbers))
         if self.record is not None and number == len(self.record.storages):
             self.record.storages.append(storage.bare())
@@ -188,14 +188,14 @@ class Follower:
         record: KernelRecord,
         inputs: Sequence[Storage],
         first_serial: int,
-        together: AgreeingCores | None = None,
+        agreeing: AgreeingCores | None = None,
     ) -> None:
         """Follow a run whose storages have serial numbers from `first_serial` on.
 
-        Several cores do so `together`.
+        `agreeing` are the cores of the launch, if there are several.
         """
         self.record = record
-        self._together = together
+        self._agreeing = agreeing
         self.position = 0
         self._first_serial = first_serial
         self._numbers: dict[int, int] = {}
@@ -249,7 +249,7 @@ class Follower:
         plain = plains[position]
         if (
             plain is None
-            or not (plain.origin.is_same(frame) or plain.origin.is_line(frame))
+            or not (plain.origin.matches_bytecode(frame) or plain.origin.matches_line(frame))
             or not plain.has_fields_of(instruction)
         ):
             return None
@@ -298,7 +298,7 @@ class Follower:
         named: list[Tile],
         after: tuple[int, ...],
     ) -> bool:
-        """The answer of `agrees` before the instruction is executed; nothing advances."""
+        """The result of `agrees`, before the instruction is executed; the position stays."""
         position = self.position
         is_alike = self.agrees(info, line, reads, writes, named, after)
         self.position = position
@@ -317,22 +317,25 @@ class Follower:
         """
         storages = [self._stand_in(number) for number in range(len(self._storages))]
         for step in self.record.steps[: self.position]:
-            tiles = [_tile(storages[touch.number], touch) for touch in step.touches]
+            tiles = [_tile_of(storages[touch.number], touch) for touch in step.touches]
             named_from = step.reads + step.writes
             yield step, tiles[: step.reads], tiles[step.reads : named_from], tiles[named_from:]
 
     def _may_stand_in(self, storage: Storage, number: int) -> bool:
-        """True if a storage at its first use may correspond to storage `number` of the record."""
+        """True if a storage at its first use corresponds to storage `number` of the record.
+
+        The pair is then kept.
+        """
         descriptions = self.record.descriptions
         is_next = number == len(self._storages) and number < len(descriptions)
         is_of_run = storage.serial >= self._first_serial  # of an earlier run: an error elsewhere
         if not (is_next and is_of_run) or _storage_description(storage) != descriptions[number]:
             return False
-        together, common = self._together, self.record.common
+        agreeing, common = self._agreeing, self.record.common
         if (
-            together is not None
+            agreeing is not None
             and storage.is_shared
-            and not together.is_same(common.get(number), storage.serial)
+            and not agreeing.is_same(common.get(number), storage.serial)
         ):
             return False
         self._numbers[storage.serial] = number
@@ -364,7 +367,7 @@ def _storage_description(storage: Storage) -> tuple[object, ...]:
     )
 
 
-def _tile(storage: Storage, touch: TileRef) -> Tile:
+def _tile_of(storage: Storage, touch: TileRef) -> Tile:
     tile = Tile(storage, touch.dtype, touch.pattern)
     tile.layout = touch.layout
     return tile
@@ -434,7 +437,7 @@ class Call:
         self._records = records
         self._conditions = conditions
         self._key: Hashable = None
-        self._made: KernelRecord | None = None
+        self._new_record: KernelRecord | None = None
 
     def begin(self, context: CoreContext, inputs: Sequence[Storage]) -> None:
         """Start, before the kernel is called on `inputs`: follow a record, or begin one."""
@@ -447,7 +450,7 @@ class Call:
 
     def end(self, context: CoreContext) -> None:
         """Finish, after the kernel has returned."""
-        followed, self._made = context.end()
+        followed, self._new_record = context.end()
         if followed is not None:
             self.outcome = followed.outcome
         elif self._records.find(self._key) is not None:
@@ -455,10 +458,10 @@ class Call:
 
     def conclude(self, outcome: object) -> None:
         """Store a new record, if any, with the `outcome` derived from its program."""
-        if self._made is not None:
-            self._made.seal()
-            self._made.outcome = outcome
-            self._records.keep(self._key, self._made)
+        if self._new_record is not None:
+            self._new_record.seal()
+            self._new_record.outcome = outcome
+            self._records.keep(self._key, self._new_record)
 
 
 class RankCall:

@@ -77,7 +77,7 @@ _CONSTANTS: Final = frozenset(
 
 
 _INFOS_KEPT: Final = 1 << 11
-_kept: Final = {
+_kept_infos: Final = {
     has_values: KeptByCore[tuple[object, ...], SignatureInfo](_INFOS_KEPT)
     for has_values in (False, True)
 }
@@ -99,7 +99,7 @@ def checked_info(
     Raises:
         EmulatorError: for any rule that the instruction violates.
     """
-    kept = _kept[has_values].on(core)
+    kept = _kept_infos[has_values].on(core)
     info = kept.get(signature)
     if info is not None:
         instruction.__dict__.update(info.converted_fields)
@@ -141,8 +141,7 @@ def signature_info(
     is_plain = kind.accesses is Instruction.accesses and len(plan) == len(kind.access_plan)
     tiles = [step for step in plan if isinstance(operands[step[0]], Tile)]
     has_index = any(tile.index is not None for tile in chain(*instruction.accesses()))
-    # own_way: a faster execution; looks, changes: whether an operand is read, and written.
-    own_way = instruction.plan()
+    planned_run = instruction.plan()
     return SignatureInfo(
         signature,
         number,
@@ -151,15 +150,15 @@ def signature_info(
         gathered=tuple(n for n, *_ in tiles if isinstance(operands[n].index, VectorIndex)),
         writes_all=_writes_all(instruction, has_index=has_index),
         converted_fields=values,
-        read=tuple(name for name, looks, _ in tiles if looks) if is_plain else None,
-        written=tuple(name for name, _, changes in tiles if changes),
+        read=tuple(name for name, is_read, _ in tiles if is_read) if is_plain else None,
+        written=tuple(name for name, _, is_written in tiles if is_written),
         reads_registers=has_index or "read" in kind.registers.values(),
         writes_registers="write" in kind.registers.values(),
         states=instruction.private_state(),
         streams=is_streaming(instruction),
         keeps_order=keeps_order(instruction),
-        run=own_way or kind.execute,
-        is_planned=own_way is not None,
+        run=planned_run or kind.execute,
+        is_planned=planned_run is not None,
     )
 
 

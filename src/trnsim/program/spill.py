@@ -6,8 +6,8 @@ next-tier memory" (Source: memory-hierarchy-overview.rst, note on capacity): fro
 DMA, from PSUM to SBUF by copies of the Vector Engine. Its choice of data is not public. Here, in
 the order of issue, the part whose next use is farthest away is evicted (Belady). It is saved unless
 HBM has its data, and reloaded before its next use. A load of an input for which there is no room is
-deferred until its data are needed. A part reuses memory as in `program.rooms`; some bytes are freed
-in advance, so that transfers need not wait for the computation.
+deferred until its data are needed. A part reuses memory as in `program.memory_reuse`; some bytes
+are freed in advance, so that transfers need not wait for the computation.
 
 The spilled program serves timing alone: values and hazards are those of the issued program.
 """
@@ -36,9 +36,9 @@ from trnsim.memory import (
 )
 from trnsim.memory.storage import next_serial
 from trnsim.program.dependencies import Before
+from trnsim.program.memory_reuse import FreeBytes
 from trnsim.program.parts import NEVER, Access, AccessKind, Division, TensorPart
 from trnsim.program.program import Checked, Program, StorageUse
-from trnsim.program.rooms import Room
 
 NEXT: Final = {Memory.PSUM: Memory.SBUF, Memory.SBUF: Memory.HBM}
 """The next tier of the memory hierarchy, which receives spilled data."""
@@ -59,17 +59,17 @@ class Spill:
         saved_bytes: bytes moved to the next memory.
         reloaded_bytes: bytes moved back.
         transfers: the number of instructions that move them.
-        most: the tensor of which most bytes were moved; None if nothing was moved.
+        largest: the tensor of which most bytes were moved; None if nothing was moved.
     """
 
     program: Program
     saved_bytes: int
     reloaded_bytes: int
     transfers: int
-    most: StorageUse | None
+    largest: StorageUse | None
 
 
-def spilled(
+def insert_spills(
     program: Program, written_by_others: Collection[int] = (), memory: Memory = Memory.SBUF
 ) -> Spill:
     """`program` with spills, as AWS's compiler might insert them.
@@ -182,7 +182,7 @@ class _Rewriter:
         self.moved[part.serial][not is_save] += part.nbytes
         return now
 
-    def live(self, part: TensorPart, first: int, last: int) -> None:
+    def note_live_range(self, part: TensorPart, first: int, last: int) -> None:
         """Record that `part` was in SBUF from instruction `first` to `last`."""
         use = self._issued.uses[part.serial]
         self.program.uses[next_serial()] = replace(
@@ -196,7 +196,7 @@ class _Rewriter:
         if residence.arrived < 0:
             residence.arrived = place
 
-    def end(self) -> Program:
+    def finish(self) -> Program:
         """The spilled program, with the lives of tensors in other memories."""
         place = self._place
         for serial, use in self._issued.uses.items():
@@ -204,7 +204,7 @@ class _Rewriter:
                 first = place[use.first_write] if use.first_write >= 0 else -1
                 moved = replace(use, first_write=first, last_use=place[use.last_use])
                 self.program.uses[serial] = moved
-        self.program.ordering = self._issued.ordering.moved(place)
+        self.program.ordering = self._issued.ordering.renumbered(place)
         return self.program
 
     def _is_elsewhere(self, serial: int) -> bool:
@@ -233,12 +233,14 @@ class _Rewriter:
             name = self.program.uses[area].name
             which = self._transfers[key] = len(self.program.checked)
             shape = part.rows, part.row_bytes
-            transfer = _moving(self._memory, self.program.core, shape, name, is_save=is_save)
+            transfer = _transfer_instruction(
+                self._memory, self.program.core, shape, name, is_save=is_save
+            )
             self.program.checked.append(transfer)
         return which
 
 
-def _moving(
+def _transfer_instruction(
     memory: Memory, core: NeuronCore, shape: tuple[int, int], name: str, *, is_save: bool
 ) -> Checked:
     """A transfer of `shape` bytes between a memory and the named storage in the next memory."""
@@ -257,7 +259,7 @@ def _moving(
 def _ahead_bytes(core: NeuronCore) -> int:
     """Bytes of a partition of SBUF that are transferred during the latency of a transfer."""
     shape = int(core.partitions), _WHOLE_SPEED_BYTES
-    cost = _moving(Memory.SBUF, core, shape, "", is_save=False).cost
+    cost = _transfer_instruction(Memory.SBUF, core, shape, "", is_save=False).cost
     under_way = 1 + ceil(cost.latency_s / cost.interval_s)
     return under_way * _WHOLE_SPEED_BYTES
 
@@ -274,12 +276,12 @@ class _Spiller:
         self._parts = division.parts
         self._residences = [_Residence() for _ in division.parts]
         self._memory = memory
-        self._room = Room(capacity_bytes(program.core, memory))
-        self._out = _Rewriter(program, memory)
+        self._pool = FreeBytes(capacity_bytes(program.core, memory))
+        self._rewriter = _Rewriter(program, memory)
         self._farthest: list[tuple[int, int]] = []
-        self._put_off: set[int] = set()
+        self._deferred: set[int] = set()
         # Parts may fit where whole tensors do not.
-        is_exceeded = memory is Memory.SBUF and division.peak_bytes() > self._room.free_bytes
+        is_exceeded = memory is Memory.SBUF and division.peak_bytes() > self._pool.free_bytes
         self._ahead_bytes = _ahead_bytes(program.core) if is_exceeded else 0
         self._inputs = {
             serial
@@ -296,16 +298,16 @@ class _Spiller:
         """The spilled program."""
         for index in range(len(self._issued)):
             if self._can_wait(index):
-                self._put_off.add(index)
+                self._deferred.add(index)
             else:
                 self._issue(index, index)
-        for index in sorted(self._put_off):
+        for index in sorted(self._deferred):
             self._step(index, index)
-        program, moved = self._out.end(), self._out.moved
+        program, moved = self._rewriter.finish(), self._rewriter.moved
         saved, reloaded = (sum(counts[way] for counts in moved.values()) for way in (0, 1))
-        most = max(moved, key=lambda serial: sum(moved[serial]), default=None)
+        most_moved = max(moved, key=lambda serial: sum(moved[serial]), default=None)
         transfers = len(program) - len(self._issued)
-        largest = None if most is None else self._issued.uses[most]
+        largest = None if most_moved is None else self._issued.uses[most_moved]
         return Spill(program, saved, reloaded, transfers, largest)
 
     def _can_wait(self, index: int) -> bool:
@@ -317,7 +319,7 @@ class _Spiller:
             access.kind is AccessKind.FILL or not self._residences[access.part].is_filled
             for access in self._accesses[index]
         )
-        return is_new and self._room.free_bytes < self._lacking(index) + self._ahead_bytes
+        return is_new and self._pool.free_bytes < self._lacking(index) + self._ahead_bytes
 
     def _lacking(self, index: int) -> int:
         """The bytes of a partition that `index` accesses and that are not in the memory."""
@@ -340,8 +342,8 @@ class _Spiller:
         """Remove and return the deferred loads that `index` waits for, or may not overtake."""
         issued = self._issued
         before = (*issued.waits_for(index), *issued.follows(index))
-        due = [load for load in before if load in self._put_off]
-        self._put_off.difference_update(due)
+        due = [load for load in before if load in self._deferred]
+        self._deferred.difference_update(due)
         return due
 
     def _step(self, index: int, now: int) -> None:
@@ -353,28 +355,28 @@ class _Spiller:
         after = [self._arrive(index, access) for access in absent]
         reloads = (self._residences[access.part].reloaded for access in accesses)
         waits = {place for places in after for place in places}.union(reloads) - {-1}
-        place = self._out.copy(index, waits)
+        place = self._rewriter.copy(index, waits)
         for access in accesses:
             self._access(index, place, access)
 
     def _arrive(self, index: int, access: Access) -> list[int]:
         """Reload a part; returns the instructions that its user has to wait for."""
         part, residence = self._parts[access.part], self._residences[access.part]
-        after = self._room.take(part.row_bytes)
+        after = self._pool.allocate(part.row_bytes)
         residence.is_here = True
         if access.kind is AccessKind.FILL or not residence.is_filled:
             residence.reloaded = -1
             return after
         before = [residence.saved] if residence.saved >= 0 else residence.writers
-        residence.reloaded = self._out.move(part, [*after, *before], index, is_save=False)
-        self._out.use(residence, residence.reloaded)
+        residence.reloaded = self._rewriter.move(part, [*after, *before], index, is_save=False)
+        self._rewriter.use(residence, residence.reloaded)
         return [residence.reloaded]
 
     def _access(self, index: int, place: int, access: Access) -> None:
         """Record the access of the instruction at `place` in the spilled program."""
         number, kind, next_use = access
         residence = self._residences[number]
-        self._out.use(residence, place)
+        self._rewriter.use(residence, place)
         if kind is not AccessKind.USE:
             self._write(index, place, residence, kind)
         residence.next_use = next_use
@@ -399,10 +401,10 @@ class _Spiller:
         Raises:
             OutOfMemory: if `index` alone needs more than the memory holds.
         """
-        needed, ahead, room = self._lacking(index), self._ahead_bytes, self._room
-        while room.free_bytes < needed + ahead:
+        needed, ahead, pool = self._lacking(index), self._ahead_bytes, self._pool
+        while pool.free_bytes < needed + ahead:
             number = self._pop_farthest(now)
-            if room.free_bytes >= needed:
+            if pool.free_bytes >= needed:
                 if number is None:
                     return
                 if self._parts[number].row_bytes > ahead:
@@ -424,8 +426,8 @@ class _Spiller:
                 if residence.reloaded >= 0
                 else residence.writers
             )
-            residence.saved = self._out.move(part, before, now, is_save=True)
-            self._out.use(residence, residence.saved)
+            residence.saved = self._rewriter.move(part, before, now, is_save=True)
+            self._rewriter.use(residence, residence.saved)
             residence.is_copied, residence.writers = True, []
         self._leave(number)
 
@@ -462,8 +464,8 @@ class _Spiller:
         """Take a part out of its memory; its room is free after all accesses to it."""
         residence, part = self._residences[number], self._parts[number]
         users = list(residence.users.values())
-        self._out.live(part, residence.arrived, max(users))
-        self._room.give(part.row_bytes, users)
+        self._rewriter.note_live_range(part, residence.arrived, max(users))
+        self._pool.free(part.row_bytes, users)
         residence.is_here, residence.users, residence.arrived = False, {}, -1
 
 

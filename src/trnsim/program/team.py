@@ -56,12 +56,12 @@ class Team:
         shared = SharedTensors()
         self.contexts: list[CoreContext] = []
         if watcher is None:
-            peer = _mirrored(shared) if is_mirrored else None
+            peer = _mirrored_peer(shared) if is_mirrored else None
             link = None if member is None else member.link(0, member.wait_alone)
-            alone = CoreContext(
+            context = CoreContext(
                 core, has_values=has_values, peer=peer, loops=loops_of[0], ranks=link
             )
-            self.contexts = [alone]
+            self.contexts = [context]
             return
         if member is not None:
             self._lockstep.outside = member.hand_over
@@ -111,7 +111,7 @@ class Team:
         if len(self.contexts) == 1:
             return [self._run_alone(self.contexts[0], body, inputs)]
 
-        def on(context: CoreContext) -> Callable[[], object]:
+        def body_of(context: CoreContext) -> Callable[[], object]:
             def run_there() -> object:
                 with issuing_to(context):
                     return body()
@@ -120,7 +120,7 @@ class Team:
 
         if isinstance(self._call, JointCall):
             self._call.begin(self.contexts, inputs)
-        results = self._lockstep.run([on(context) for context in self.contexts])
+        results = self._lockstep.run([body_of(context) for context in self.contexts])
         for context in self.contexts:
             if context.unwritten_shared:
                 raise context.unwritten_shared[0]
@@ -148,7 +148,7 @@ class Team:
         return result
 
 
-def _mirrored(shared: SharedTensors) -> Peer:
+def _mirrored_peer(shared: SharedTensors) -> Peer:
     """The peer of a mirrored core, which runs the same instructions; races are not checked."""
     mirror = Mirror()
     callbacks = do_nothing, do_nothing, do_nothing

@@ -45,7 +45,7 @@ def refuse_unreadable(
 def partly_written(
     instruction: Instruction, reads: Iterable[Tile], unwritten_shared: list[UninitializedRead]
 ) -> Partly:
-    """The results that are written in part because inputs are, with flags.
+    """The results that are written in part because operands are, with flags of written elements.
 
     Raises:
         UninitializedRead: an input has unwritten elements that the instruction needs, or bytes that
@@ -54,11 +54,10 @@ def partly_written(
     partly: Partly = []
     for tile in reads:
         if not tile.storage.written.is_full and tile.index is None and not tile.is_written():
-            # left: the results, with their written elements.
-            left = instruction.elements_written_after(tile, tile.written_flags())
-            if left is not None:
+            partial = instruction.elements_written_after(tile, tile.written_flags())
+            if partial is not None:
                 tile.require_intact(instruction.opcode)
-                partly = _merged_flags(partly, left)
+                partly = _merged_flags(partly, partial)
                 continue
         refuse_unreadable(instruction, tile, unwritten_shared)
     return partly

@@ -1,8 +1,8 @@
 """Estimated time: from a program to its timeline, with an uncertainty interval."""
 
 from trnsim.timing.compiler_policy import Policy, policy_of
-from trnsim.timing.order import Order, choose
-from trnsim.timing.schedule import EnginePlacement, Schedule, recorded, replay
+from trnsim.timing.order import Order, choose_order
+from trnsim.timing.schedule import EnginePlacement, Schedule, recorded_placements, replay
 from trnsim.timing.timeline import Span, Timeline, timelines
 
 __all__ = [
@@ -12,9 +12,9 @@ __all__ = [
     "Schedule",
     "Span",
     "Timeline",
-    "choose",
+    "choose_order",
     "policy_of",
-    "recorded",
+    "recorded_placements",
     "replay",
     "timelines",
 ]

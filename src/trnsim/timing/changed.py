@@ -1,4 +1,4 @@
-"""Changed programs: the schedule of a core with other placements of instructions, in a new order.
+"""Schedules of changed programs: other placements of a core's instructions, in a new order.
 
 A user who follows advice compiles the kernel again, so its instructions may start in another order.
 For changed constants of the hardware the order is kept instead (design note 0018).
@@ -13,20 +13,25 @@ from trnsim.program import Program
 from trnsim.program.dependencies import Before
 from trnsim.timing.compiler_policy import Policy
 from trnsim.timing.order import choose_alone
-from trnsim.timing.schedule import EnginePlacement, Schedule, schedule_alone
+from trnsim.timing.schedule import (
+    EnginePlacement,
+    Schedule,
+    recorded_placements,
+    schedule_alone,
+)
 
 _LARGEST_TILE_SHARE: Final = 1 / 8
-"""Largest share of a program's instructions that works on one tile, if two can be in flight."""
+"""Largest share of a program's instructions that works on one tile, if two tiles can overlap."""
 
 
-def changed(
+def changed_schedule(
     program: Program, policy: Policy, placement: Callable[[int], EnginePlacement]
 ) -> Schedule:
     """The schedule with instruction i placed by `placement(i)`, in an order that is chosen again.
 
     The core waits for its neighbours at no meeting.
     """
-    return _reordered(*_with_placements(program, placement), policy)
+    return _schedule_anew(*_with_placements(program, placement), policy)
 
 
 def _with_placements(
@@ -34,7 +39,7 @@ def _with_placements(
 ) -> tuple[Program, list[EnginePlacement]]:
     """The program with a distinct instruction for each placement, and these placements.
 
-    An instruction waits for those that it followed on its engine, if either has been moved.
+    An instruction waits for those that it followed on its engine, if either is on another engine.
     """
     variant = Program(program.core, touches=program.touches, ordering=program.ordering)
     placements: list[EnginePlacement] = []
@@ -86,11 +91,10 @@ def halves_at_once(program: Program, policy: Policy) -> Schedule:
         interleaved.append(program.which[index], Before(waits_for, follows), None)
         if len(program.touches) == count:
             interleaved.touches.append(program.touches.tiles_of(index))
-    placements = [EnginePlacement(checked.engine, checked.cost) for checked in program.checked]
-    return _reordered(interleaved, placements, policy)
+    return _schedule_anew(interleaved, recorded_placements(program), policy)
 
 
-def _reordered(program: Program, placements: list[EnginePlacement], policy: Policy) -> Schedule:
+def _schedule_anew(program: Program, placements: list[EnginePlacement], policy: Policy) -> Schedule:
     core, which_of = program.core, program.which
     order = choose_alone(program, placements, core, policy)
     return schedule_alone(program, core, order, 0, lambda index: placements[which_of[index]])

@@ -25,9 +25,9 @@ _MAKERS: Final = {
     DgeMode.swdge: SOFTWARE,
     DgeMode.none: STATIC,
 }
-"""The maker of descriptors that a mode is timed as.
+"""For each DGE mode, the maker of descriptors that is timed.
 
-A kernel that names no mode leaves the choice to the compiler, and with --disable-dge there is none.
+A kernel that names no mode leaves the choice to the compiler: with --disable-dge there is no DGE.
 """
 _DGE_TEXTS: Final = {
     HARDWARE: "hardware DGE",
@@ -48,10 +48,10 @@ class Conditions:
     Attributes:
         transfers: number of transfers by the maker of their descriptors: "hardware", "software" or
             "none".
-        is_dge_assumed: whether a transfer leaves that maker to the compiler.
+        is_dge_assumed: whether a transfer leaves the maker of its descriptors to the compiler.
         order: the policy that ordered the instructions: "compiler" or "issued".
         lnc: number of cores of the logical core.
-        launch_s: the launch that the time contains; the device time of a profile has none.
+        launch_s: the launch that the total time contains; a profile's device time has no launch.
         launch_p10_s: tenth percentile of launches.
         launch_p90_s: ninetieth percentile.
     """
@@ -92,7 +92,7 @@ def conditions(timeline: Timeline) -> Conditions:
     is_assumed = False
     for which, checked in enumerate(program.checked):
         if checked.engine is Engine.dma:
-            mode = _mode(checked)
+            mode = _dge_mode(checked)
             has_dge = bool(core.features.hardware_dge)
             transfers[_MAKERS[mode] if has_dge else STATIC] += counts[which]
             is_assumed |= has_dge and mode is DgeMode.unknown
@@ -109,6 +109,6 @@ def conditions(timeline: Timeline) -> Conditions:
     )
 
 
-def _mode(checked: Checked) -> DgeMode:
+def _dge_mode(checked: Checked) -> DgeMode:
     mode: DgeMode = getattr(checked.instruction, "dge_mode", DgeMode.unknown)
     return mode

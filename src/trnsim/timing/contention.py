@@ -2,9 +2,9 @@
 
 "DMA engines are shared resources between computation and communication." They serve up to 16 rings
 in turn, packet by packet; a packet of a collective has 64 KiB, a packet of a transfer 4 KiB (for
-descriptors made ahead of time; for others no size is stated). So a collective keeps at least 16 of
-17 parts of its demand, and is assumed to keep all of it: transfers share the rest, and the
-collective is as fast as alone. Its demand is the time for which the engines copy the data that the
+descriptors made ahead of time; for others no size is stated). So a collective keeps at least 16/17
+of its demand, and is assumed to keep all of it: transfers share the rest, and the collective is as
+fast as alone. Its demand is the time for which the engines copy the data that the
 rank passes on (`Cost.engine_share`), spread evenly over the collective.
 
 A transfer lasts longer by the share of the engines that it loses, so a program beside collectives
@@ -39,7 +39,7 @@ final.
 """
 
 
-class Taken(NamedTuple):
+class TakenInterval(NamedTuple):
     """An interval of time in which collectives take a share of the DMA engines."""
 
     start_s: float
@@ -47,7 +47,7 @@ class Taken(NamedTuple):
     share: float
 
 
-def contended(
+def with_contention(
     programs: Sequence[Program],
     core: NeuronCore,
     order: Order,
@@ -76,7 +76,7 @@ def contended(
     return order
 
 
-def transfer_time_s(start_s: float, length_s: float, intervals: Sequence[Taken]) -> float:
+def transfer_time_s(start_s: float, length_s: float, intervals: Sequence[TakenInterval]) -> float:
     """The duration of a transfer that alone takes `length_s`.
 
     `intervals` are in order of time, and do not overlap.
@@ -108,14 +108,14 @@ def _stretches(
 ) -> array[float]:
     """The factors on the times of a core's instructions in the next round.
 
-    Those of transfers follow from the collectives beside them; all others are `previous_stretches`.
+    Factors of transfers follow from concurrent collectives; the others are `previous_stretches`.
     `has_share` tells for each entry of the table whether it is a collective with an `engine_share`.
     """
     if not any(has_share):
         return previous_stretches
     start_s, end_s = schedule.start_s, schedule.busy_until_s
     intervals = sorted(
-        Taken(start_s[index], end_s[index], min(table[which].cost.engine_share, 1.0))
+        TakenInterval(start_s[index], end_s[index], min(table[which].cost.engine_share, 1.0))
         for index, which in enumerate(program.which)
         if has_share[which]
     )

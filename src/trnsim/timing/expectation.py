@@ -1,8 +1,8 @@
 """The expected error of an estimate: the errors for unseen kernels against published times.
 
-Source: docs/generated/accuracy.md. A known kernel is one with a published time. Each is estimated
-as if it were unseen, with constants that are chosen without it; a figure is over all published
-times of about the same length. `bench/accuracy` writes the figures to errors.json.
+Source: docs/generated/accuracy.md. A known kernel has a published time. It is estimated as if it
+were unseen, with constants that are chosen without it; a figure is over all published times of
+about the same length. `bench/accuracy` writes the figures to errors.json.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from trnsim.arch import TARGETS, NeuronCore
 from trnsim.timing.interval import UnseenError, errors
 
 OUTSIDE: Final = UnseenError("of other people", float("inf"), 10, 29.0)
-"""The errors that a look from outside found for ten kernels, of any length, that nobody here knew.
+"""The errors of an independent evaluation: ten kernels of any length, unknown to trnsim's authors.
 
 Source: docs/generated/accuracy.md.
 """

@@ -1,4 +1,4 @@
-"""The interval of a kernel's time: P10 to P90, from the errors of published times left out.
+"""The interval of a kernel's time: P10 to P90, from leave-one-out errors of published times.
 
 P10 and P90 are the estimate divided and multiplied by exp(h), with
 
@@ -16,9 +16,9 @@ in one of two classes:
 
 The spread of a class is multiplied by 1 + growth * novelty. The novelty of a kernel is the share of
 its time in kinds of work beyond the largest share that any published kernel of the generation has
-of that kind; near kernels are compared by engine. On a generation without published times all is
-new: the novelty is 1. The growth comes from kernels of publications for which the model has terms
-of their own, estimated without these terms.
+of that kind; near kernels are compared by engine. On a generation without published times the
+novelty is 1. The growth comes from kernels of publications for which the model has terms of their
+own, estimated without these terms.
 
 Sources: Papadopoulos, Gammerman and Vovk, Normalized nonconformity measures for regression
 conformal prediction (2008); Vovk, Gammerman and Shafer, Algorithmic Learning in a Random World
@@ -55,7 +55,7 @@ _FOLDERS: Final = {"nkilib": "nki-library"}
 
 
 class UnseenError(NamedTuple):
-    """The errors of kernels of a size class that had no part in the choice of constants.
+    """Errors for kernels of a size class that were not used to choose constants.
 
     Attributes:
         words: the class as text.

@@ -60,15 +60,15 @@ def columns(timeline: Timeline) -> Columns:
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class CriticalSteps:
     """The critical path: `busy_s + waiting_s`, summed over its steps, is the device time.
 
     Attributes:
         index: the instructions on it, first to last.
         busy_s: for each step, the time in which the instruction occupied its engine, or its queue
-            if the next one waited for that.
-        waiting_s: the rest of the step: latency and semaphore until the next one starts.
-        is_issue: true where the next one waited for the queue.
+            if the next instruction waited for the queue.
+        waiting_s: the rest of the step: latency and semaphore until the next instruction starts.
+        is_issue: true where the next instruction waited for the queue.
     """
 
     index: Integers
@@ -77,22 +77,22 @@ class Steps:
     is_issue: npt.NDArray[np.bool_]
 
 
-def critical_steps(timeline: Timeline) -> Steps:
+def critical_steps(timeline: Timeline) -> CriticalSteps:
     """The critical path, each step from an instruction's start to the start of the next."""
     spans = columns(timeline)
     index = np.array(timeline.critical_path(), np.int64)
     if not len(index):
-        return Steps(index, np.zeros(0), np.zeros(0), np.zeros(0, np.bool_))
+        return CriticalSteps(index, np.zeros(0), np.zeros(0), np.zeros(0, np.bool_))
     begin_s = spans.start_s[index]
     step_s = np.diff(begin_s, append=spans.end_s[index[-1]])
     busy_s = np.minimum(spans.busy_until_s[index] - spans.start_s[index], step_s)
     is_issue = np.append(begin_s[1:] == spans.issued_s[index[:-1]], False)
     busy_s = np.where(is_issue, step_s, busy_s)
-    return Steps(index, busy_s, step_s - busy_s, is_issue)
+    return CriticalSteps(index, busy_s, step_s - busy_s, is_issue)
 
 
 @dataclass(frozen=True, slots=True)
-class Lives:
+class TensorLifetimes:
     """The lifetimes of a memory's tensors without fixed address, an entry per tensor.
 
     Attributes:
@@ -107,7 +107,7 @@ class Lives:
     end_s: Seconds
 
 
-def tensor_lifetimes(timeline: Timeline, memory: Memory) -> Lives:
+def tensor_lifetimes(timeline: Timeline, memory: Memory) -> TensorLifetimes:
     """The lifetime of each tensor of `memory`."""
     program, spans = timeline.program, columns(timeline)
     is_transfer = np.array([checked.engine is Engine.dma for checked in program.checked], np.bool_)
@@ -121,7 +121,7 @@ def tensor_lifetimes(timeline: Timeline, memory: Memory) -> Lives:
     np.minimum.at(begin_s, tensor, spans.start_s[index])
     np.maximum.at(end_s, tensor, free_s[index])
     indices = [n for n, use in enumerate(uses) if use.memory is memory]
-    return Lives([uses[n] for n in indices], begin_s[indices], end_s[indices])
+    return TensorLifetimes([uses[n] for n in indices], begin_s[indices], end_s[indices])
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Orders: the sequence in which the instructions of a launch start, chosen once.
 
 AWS's compiler schedules a kernel: it may start an instruction before an earlier one of the same
-engine that has to wait, unless `nl.no_reorder` forbids it. Its rules are not public. `choose`
+engine that has to wait, unless `nl.no_reorder` forbids it. Its rules are not public. `choose_order`
 is a list scheduler: time goes forward, and each engine takes the earliest instruction of its window
 that is ready. The window is bounded, because instructions that run ahead occupy memory.
 
@@ -26,8 +26,8 @@ from trnsim.isa import Collective, Engine, Instruction
 from trnsim.isa.language.meeting import Meeting, group_of, meeting_of
 from trnsim.program import Program
 from trnsim.timing.compiler_policy import DEFAULT, Policy
-from trnsim.timing.contention import contended
-from trnsim.timing.schedule import EnginePlacement, placements
+from trnsim.timing.contention import with_contention
+from trnsim.timing.schedule import EnginePlacement, priced_placements
 from trnsim.timing.throttle import UtilizationLimit
 
 
@@ -58,7 +58,7 @@ class Order:
     queues: list[dict[int, int]]
 
 
-def choose(
+def choose_order(
     programs: Sequence[Program],
     core: NeuronCore,
     policy: Policy = DEFAULT,
@@ -72,12 +72,12 @@ def choose(
         programs: the programs of all cores of the launch, by rank.
         core: the NeuronCore whose constants are used.
         policy: how far an instruction may overtake others.
-        tables: the `placements` of each program on that core, if already computed.
+        tables: the `priced_placements` of each program, if already computed.
         cores_per_rank: the number of cores of a rank; by default all cores are of the same rank.
         ranks: the numbers of the ranks whose programs are given, if other ranks have the same
             times (`program.likeness`); by default the programs are those of all ranks.
     """
-    tables = tables or [placements(program, core) for program in programs]
+    tables = tables or [priced_placements(program, core) for program in programs]
     cores_per_rank = cores_per_rank or len(programs)
     numbers = [
         rank * cores_per_rank + local_core
@@ -86,7 +86,7 @@ def choose(
     ]
     meetings = _meetings(programs, numbers, cores_per_rank)
     order = _ListScheduler(programs, tables, core, policy, meetings).run()
-    return contended(programs, core, order, tables)
+    return with_contention(programs, core, order, tables)
 
 
 def choose_alone(
@@ -238,7 +238,7 @@ class _Core:
         free_s = self.queues[engine].free_s
         return max(free_s, self._moved_s) if engine is Engine.dma else free_s
 
-    def work(self, index: int, start_s: float) -> tuple[float, float]:
+    def occupy(self, index: int, start_s: float) -> tuple[float, float]:
         """The start and end of instruction `index` on its engine, if it can start at `start_s`.
 
         A transfer waits for a queue that issues it, then for the engines.
@@ -256,7 +256,7 @@ class _Core:
         for port in cost.ports:
             start_s = max(start_s, self.port_s.get(port, 0.0))
         if engine is Engine.tensor and taken_s:
-            limited_s = self.limit.work(start_s, taken_s)
+            limited_s = self.limit.record_work(start_s, taken_s)
             self.stretch[index] = limited_s / taken_s
             taken_s = limited_s
         held = cost.table or self._held_tile(index)
@@ -324,8 +324,8 @@ def _meeting_of(
     return None if meeting is None or meeting.following == place else meeting
 
 
-class _Turns:
-    """The choice of the queue that starts the next instruction: the earliest, then the first.
+class _QueueChoice:
+    """Chooses the queue that starts the next instruction: the earliest; of several, the first.
 
     Attributes:
         now_s: the current time.
@@ -398,17 +398,17 @@ class _ListScheduler:
 
     def run(self) -> Order:
         """Start every instruction."""
-        turns = _Turns([list(core.queues.values()) for core in self._cores])
-        left = sum(len(core.program) for core in self._cores)
-        while left:
-            turn = turns.next()
-            if turn is None:
+        queue_choice = _QueueChoice([list(core.queues.values()) for core in self._cores])
+        remaining = sum(len(core.program) for core in self._cores)
+        while remaining:
+            next_queue = queue_choice.next()
+            if next_queue is None:
                 raise InternalError(f"cores wait for others for ever: {self._waiting}")
-            rank, queue = turn
+            rank, queue = next_queue
             self._touched = {rank}
-            left -= self._start(rank, queue.take(turns.now_s), turns.now_s)
+            remaining -= self._start(rank, queue.take(queue_choice.now_s), queue_choice.now_s)
             for touched_rank in self._touched:
-                turns.renew(touched_rank)
+                queue_choice.renew(touched_rank)
         cores = self._cores
         return Order(
             self._policy,
@@ -427,7 +427,7 @@ class _ListScheduler:
         which = core.program.which[index]
         meeting = core.meetings[which]
         if meeting is None:
-            self._append(rank, index, time_s, 1)
+            self._start_one(rank, index, time_s, 1)
             return 1
         is_collective = core.engines[which] is Engine.collective
         waiting, arrived = self._waiting[is_collective], self._arrived[is_collective]
@@ -440,13 +440,14 @@ class _ListScheduler:
         start_s = max(time_s, *starts_s)
         for number, (member, member_index) in enumerate(members):
             del waiting[member]
-            self._append(member, member_index, start_s, 0 if number else len(members))
+            self._start_one(member, member_index, start_s, 0 if number else len(members))
         return len(members)
 
-    def _append(self, rank: int, index: int, ready_s: float, group_size: int) -> None:
+    def _start_one(self, rank: int, index: int, ready_s: float, group_size: int) -> None:
+        """Start an instruction that is ready, and append it to the order."""
         core = self._cores[rank]
         self._touched.add(rank)
-        start_s, busy_until_s = core.work(index, ready_s)
+        start_s, busy_until_s = core.occupy(index, ready_s)
         self._ranks.append(rank)
         self._indices.append(index)
         self._group_sizes.append(group_size)

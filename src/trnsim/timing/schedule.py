@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from trnsim.timing.order import Order
 
 WAITED_FOR_NOTHING: Final = -1
-_NEVER: Final = (0.0, WAITED_FOR_NOTHING)
+_NOT_ISSUED: Final = (0.0, WAITED_FOR_NOTHING)
 
 
 class EnginePlacement(NamedTuple):
@@ -54,7 +54,7 @@ class Schedule:
         end_s: the time when its result could be read.
         waited_for: the last instruction that each instruction waited for, or -1.
         issued_s: the time when the queue of a transfer had issued it; 0 for other instructions.
-        met_s: for each meeting with others, the time that it waited for them.
+        met_s: instruction -> the time for which it waited for other cores, for each meeting.
     """
 
     def __init__(self, program: Program, core: NeuronCore, order: Order, rank: int) -> None:
@@ -86,13 +86,13 @@ class Schedule:
     ) -> tuple[float, int]:
         """The time when instruction `index` can start, and the instruction that it waited for.
 
-        With `may_be_moved`, it also waits for those that it followed on the engine that one of them
-        has left.
+        With `may_be_moved`, placements may be on other engines than those recorded: it then also
+        waits for instructions that it followed on its engine and that are now on another.
         """
         engine, cost = placement
         start_s, waited_for = self._after_others(index, engine, may_be_moved=may_be_moved)
         if engine is Engine.dma:
-            issued_s, issuer = self._issued.get(self._queue_of.get(index, 0), _NEVER)
+            issued_s, issuer = self._issued.get(self._queue_of.get(index, 0), _NOT_ISSUED)
             if issued_s > start_s:
                 start_s, waited_for = issued_s, issuer
             self._issue_from_s = start_s
@@ -155,7 +155,7 @@ class Schedule:
 
 
 def _issued_after(program: Program) -> dict[int, list[int]]:
-    """By instruction, those before which it does not start: edges that are an order of issue."""
+    """By instruction, the producers of its edges that are an order of issue."""
     after: dict[int, list[int]] = {}
     for edge in program.ordering.edges:
         if not edge.waits:
@@ -171,20 +171,20 @@ def replay(
 ) -> list[Schedule]:
     """The schedules of cores that run a kernel together, priced with the constants of `core`.
 
-    `tables` has the `placements` of each program on that core, if already computed.
+    `tables` has the `priced_placements` of each program on that core, if already computed.
     """
-    priced = tables or [placements(program, core) for program in programs]
-    return _walk(
+    priced = tables or [priced_placements(program, core) for program in programs]
+    return _schedule_all(
         programs, core, order, lambda rank, index: priced[rank][programs[rank].which[index]]
     )
 
 
-def recorded(program: Program) -> list[EnginePlacement]:
+def recorded_placements(program: Program) -> list[EnginePlacement]:
     """The placement of each distinct instruction, as priced for the core that recorded it."""
     return [EnginePlacement(checked.engine, checked.cost) for checked in program.checked]
 
 
-def placements(program: Program, core: NeuronCore) -> list[EnginePlacement]:
+def priced_placements(program: Program, core: NeuronCore) -> list[EnginePlacement]:
     """The placement of each distinct instruction, priced with the constants of `core`."""
     return [
         EnginePlacement(checked.engine, checked.instruction.price(core, checked.dims))
@@ -192,15 +192,16 @@ def placements(program: Program, core: NeuronCore) -> list[EnginePlacement]:
     ]
 
 
-def _walk(
+def _schedule_all(
     programs: Sequence[Program],
     core: NeuronCore,
     order: Order,
     placement: Callable[[int, int], EnginePlacement],
 ) -> list[Schedule]:
+    """The schedules of all cores in a kept order; `placement` is called with core and index."""
     schedules = [Schedule(p, core, order, rank) for rank, p in enumerate(programs)]
     last_s = {kind: [0.0] * len(programs) for kind in (False, True)}
-    for members in steps(order):
+    for members in start_groups(order):
         if len(members) == 1:
             ((rank, index),) = members
             own_placement, schedule = placement(rank, index), schedules[rank]
@@ -216,8 +217,8 @@ def _walk(
     return schedules
 
 
-def steps(order: Order) -> Iterator[list[tuple[int, int]]]:
-    """(core, instruction) of all that start next, at the same time: several only at a meeting."""
+def start_groups(order: Order) -> Iterator[list[tuple[int, int]]]:
+    """Groups of (core, instruction) that start together, in order: several only at a meeting."""
     ranks, indices = order.ranks, order.indices
     at = 0
     for members in order.group_sizes:
@@ -248,28 +249,28 @@ def device_times_s(
     programs: Sequence[Program], cores: NeuronCore, order: Order, rank: int
 ) -> npt.NDArray[np.float64]:
     """The device time of core `rank` for each set of constants in `cores` (`together`)."""
-    sampled = [_Sampled(p, cores, order, place) for place, p in enumerate(programs)]
+    schedules = [_SampledSchedule(p, cores, order, place) for place, p in enumerate(programs)]
     last_s = {kind: [np.zeros_like(cores.launch_s)] * len(programs) for kind in (False, True)}
-    for members in steps(order):
+    for members in start_groups(order):
         if len(members) == 1:
             ((at, index),) = members
-            core = sampled[at]
+            core = schedules[at]
             core.place(index, core.ready(index))
             continue
-        met_s = last_s[sampled[members[0][0]].engine_of(members[0][1]) is Engine.collective]
-        ready = [np.maximum(met_s[at], sampled[at].ready(index)) for at, index in members]
+        met_s = last_s[schedules[members[0][0]].engine_of(members[0][1]) is Engine.collective]
+        ready = [np.maximum(met_s[at], schedules[at].ready(index)) for at, index in members]
         start_s = np.max(ready, axis=0)
         for at, index in members:
             met_s[at] = start_s
-            sampled[at].meet(index, start_s)
-    return sampled[rank].device_s
+            schedules[at].meet(index, start_s)
+    return schedules[rank].device_s
 
 
-class _Sampled:
+class _SampledSchedule:
     """A core's schedule for many sets of constants at once: each time is an array."""
 
     def __init__(self, program: Program, cores: NeuronCore, order: Order, rank: int) -> None:
-        table = placements(program, cores)
+        table = priced_placements(program, cores)
         costs = [cost for _, cost in table]
         self._engines = [engine for engine, _ in table]
         self._ports = [cost.ports for cost in costs]

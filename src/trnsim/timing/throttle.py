@@ -29,7 +29,7 @@ class UtilizationLimit:
         self._busy_spans_s: deque[tuple[float, float]] = deque()
         self._ramp_starts_s: list[float] = []
 
-    def work(self, start_s: float, length_s: float) -> float:
+    def record_work(self, start_s: float, length_s: float) -> float:
         """Record work from `start_s` on, `length_s` long at full rate; return the time it takes."""
         if self._floor >= 1:
             return length_s
@@ -60,7 +60,7 @@ class UtilizationLimit:
             self._ramp_start_s = now_s
             self._ramp_starts_s.append(now_s)
 
-    def steps(self, parts: int) -> list[tuple[float, float, float]]:
+    def ramp_steps(self, parts: int) -> list[tuple[float, float, float]]:
         """(start, length, mean limit) of `parts` intervals of equal length in each ramp."""
         length_s = self._window_s / parts
         rise = (1 - self._floor) / parts

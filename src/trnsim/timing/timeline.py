@@ -15,18 +15,18 @@ from trnsim.errors import SourceLine
 from trnsim.fabric.collective_time import constants_of
 from trnsim.facts import Evidence, Fact, Interval
 from trnsim.isa import Collective, Engine
-from trnsim.program import Program, fitted
-from trnsim.program.edges import Edge, obeying
-from trnsim.timing.changed import changed, halves_at_once
+from trnsim.program import Program, fit_programs
+from trnsim.program.edges import Edge, apply_edges
+from trnsim.timing.changed import changed_schedule, halves_at_once
 from trnsim.timing.compiler_policy import DEFAULT, Policy
 from trnsim.timing.interval import interval
-from trnsim.timing.order import Order, choose, choose_alone
+from trnsim.timing.order import Order, choose_alone, choose_order
 from trnsim.timing.schedule import (
     WAITED_FOR_NOTHING,
     EnginePlacement,
     Schedule,
     device_times_s,
-    recorded,
+    recorded_placements,
     replay,
     schedule_alone,
 )
@@ -38,7 +38,7 @@ class Span:
 
     Attributes:
         index: its place in the program.
-        opcode: its name in nki.isa.
+        opcode: the instruction's name in nki.isa.
         busy_until_s: the time when its engine was free again.
         end_s: the time when its result could be read.
         line: the user's line that issued it.
@@ -59,7 +59,7 @@ class Span:
 class _Timing:
     """The order and the schedules of cores that ran `programs` together, computed at first use.
 
-    Many programs are run for their values alone.
+    Programs that are run for their values alone are never scheduled.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class _Timing:
 
     @cached_property
     def _tables(self) -> list[list[EnginePlacement]]:
-        return [recorded(program) for program in self._programs]
+        return [recorded_placements(program) for program in self._programs]
 
     @cached_property
     def order(self) -> Order:
@@ -80,7 +80,9 @@ class _Timing:
         programs, core = self._programs, self._programs[0].core
         if len(programs) == 1 and not self.ranks:
             return choose_alone(programs[0], self._tables[0], core, self._policy)
-        return choose(programs, core, self._policy, self._tables, self.cores_per_rank, self.ranks)
+        return choose_order(
+            programs, core, self._policy, self._tables, self.cores_per_rank, self.ranks
+        )
 
     @cached_property
     def schedules(self) -> list[Schedule]:
@@ -120,7 +122,7 @@ class Timeline:
 
     @property
     def launch_s(self) -> float:
-        """The fixed cost of starting a kernel."""
+        """Time to start a kernel."""
         return float(self.program.core.launch_s)
 
     @property
@@ -181,7 +183,7 @@ class Timeline:
 
         Times are in seconds. A ramp from one speed to another is divided into `parts` periods.
         """
-        return self.order.limits[self._rank].steps(parts)
+        return self.order.limits[self._rank].ramp_steps(parts)
 
     def critical_path(self) -> list[int]:
         """The critical path: instructions that each waited for the preceding, first to last."""
@@ -209,26 +211,28 @@ class Timeline:
         ).device_time_s
 
     def device_time_after_s(
-        self, placement: Callable[[int], EnginePlacement], *, keeps_rooms: bool = True
+        self, placement: Callable[[int], EnginePlacement], *, keeps_memory_reuse: bool = True
     ) -> float:
         """`undisturbed_s` with instruction i placed by `placement(i)`, in an order chosen again.
 
-        `keeps_rooms` False is for changes that move tensors: they change waits for reused memory
-        (`program.rooms`) and spills, which are then left out.
+        `keeps_memory_reuse` False is for changes that move tensors: waits for reused memory
+        (`program.memory_reuse`) and spills, which would change too, are left out.
         """
-        program = self.program if keeps_rooms else self.program.issued
-        return changed(program, self.order.policy, placement).device_time_s
+        program = self.program if keeps_memory_reuse else self.program.issued
+        return changed_schedule(program, self.order.policy, placement).device_time_s
 
     def device_time_without_s(self, is_left_out: Callable[[Edge], bool]) -> float:
         """The device time without some of the edges of all cores, in an order chosen again."""
         bare = [program.issued.without_edges or program.issued for program in self._programs]
         programs = [
-            obeying(program, [edge for edge in program.ordering.edges if not is_left_out(edge)])
+            apply_edges(program, [edge for edge in program.ordering.edges if not is_left_out(edge)])
             for program in bare
         ]
         if any(program.as_issued is not None for program in self._programs):
             parts = range(0, len(programs), self._cores_per_rank)
-            fits = [fitted(programs[at : at + self._cores_per_rank], "spill")[0] for at in parts]
+            fits = [
+                fit_programs(programs[at : at + self._cores_per_rank], "spill")[0] for at in parts
+            ]
             programs = [program for fit in fits for program in fit]
         timed = timelines(programs, self.order.policy, self._cores_per_rank, self._ranks)
         return timed[self._rank].device_time_s
@@ -243,7 +247,7 @@ class Timeline:
         program = self.program
         if len(self._programs) == 1:
             return self.device_time_s
-        table = recorded(program)
+        table = recorded_placements(program)
         return self.device_time_if_s(lambda index: table[program.which[index]])
 
     @cached_property
@@ -251,7 +255,7 @@ class Timeline:
         """`undisturbed_s` in an order that is chosen for this core alone."""
         if len(self._programs) == 1:
             return self.device_time_s
-        table = recorded(self.program)
+        table = recorded_placements(self.program)
         return self.device_time_after_s(lambda index: table[self.program.which[index]])
 
     def facts(self) -> dict[Evidence, list[tuple[str, Fact]]]:

@@ -47,20 +47,20 @@ def work_shares(timeline: Timeline) -> Shares:
     busy_s = np.bincount(which, steps.busy_s - issuing_s, len(program.checked))
     for checked, time_s in zip(program.checked, busy_s.tolist(), strict=True):
         if time_s:
-            seconds[_kind(checked)] += time_s
+            seconds[_work_kind(checked)] += time_s
     total_s = sum(seconds.values())
     return {kind: time_s / total_s for kind, time_s in seconds.items() if time_s > 0}
 
 
 def by_engine(shares: Shares) -> Shares:
-    """The same with the kinds of an engine as one: "vector", "dma", "issue", "waiting" ..."""
+    """`shares` with the kinds of each engine merged: "vector", "dma", "issue", "waiting" ..."""
     merged: defaultdict[str, float] = defaultdict(float)
     for kind, share in shares.items():
         merged[kind.partition(" ")[0]] += share
     return merged
 
 
-def _kind(checked: Checked) -> str:
+def _work_kind(checked: Checked) -> str:
     """The kind of an instruction while it occupies its engine."""
     engine = checked.engine
     if engine is not Engine.dma or checked.opcode != "dma_copy":

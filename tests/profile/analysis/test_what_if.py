@@ -6,7 +6,7 @@ from trnsim.isa import Cost, DmaCopy, Engine
 from trnsim.memory import Memory
 from trnsim.profile.analysis import what_if
 from trnsim.program import Checked
-from trnsim.timing import EnginePlacement, recorded
+from trnsim.timing import EnginePlacement, recorded_placements
 
 
 def first(kernel, opcode) -> Checked:
@@ -14,7 +14,7 @@ def first(kernel, opcode) -> Checked:
 
 
 def test_recorded_placements_give_the_recorded_time(timeline):
-    placements = recorded(timeline.program)
+    placements = recorded_placements(timeline.program)
     again_s = timeline.device_time_if_s(lambda index: placements[timeline.program.which[index]])
     assert again_s == timeline.device_time_s
 

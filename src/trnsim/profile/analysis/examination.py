@@ -11,7 +11,7 @@ import numpy as np
 
 from trnsim.errors import SourceLine
 from trnsim.isa import Engine, Instruction
-from trnsim.timing import EnginePlacement, Timeline, recorded
+from trnsim.timing import EnginePlacement, Timeline, recorded_placements
 from trnsim.timing.occupancy import Columns, Integers, columns
 
 
@@ -42,7 +42,7 @@ class Examination:
         self.timeline = timeline
         self.program = timeline.program
         self.core = timeline.program.core
-        self.recorded_placements = recorded(self.program)
+        self.recorded_placements = recorded_placements(self.program)
         self.base_time_s = timeline.undisturbed_anew_s
 
     @cached_property
@@ -97,7 +97,7 @@ class Examination:
         which_of, overrides = self.program.which, by_issued or {}
         return self.timeline.device_time_after_s(
             lambda index: overrides.get(index) or placements[which_of[index]],
-            keeps_rooms=keeps_memory_plan,
+            keeps_memory_reuse=keeps_memory_plan,
         )
 
     def costliest_line(self, indices: Integers) -> SourceLine | None:

@@ -13,7 +13,7 @@ from typing import Final
 from trnsim.errors import SourceLine
 from trnsim.profile.analysis.faster import faster_gains_s
 from trnsim.profile.measures.lines import time_by_line
-from trnsim.timing import EnginePlacement, Timeline, recorded
+from trnsim.timing import EnginePlacement, Timeline, recorded_placements
 
 _MOST_TRIED_LINES: Final = 8
 _TRIED_INSTRUCTIONS: Final = 200_000
@@ -53,7 +53,7 @@ def _free(timeline: Timeline, line: SourceLine) -> Gain:
     """The gain if the line's instructions took no time."""
     program = timeline.program
     line_index = program.lines.index(line)
-    placed = recorded(program)
+    placed = recorded_placements(program)
     free = [
         EnginePlacement(
             engine,

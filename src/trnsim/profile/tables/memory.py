@@ -17,7 +17,7 @@ from trnsim.memory import Memory, capacity_bytes
 from trnsim.profile.measures.core import Core, ns
 from trnsim.profile.measures.schema import Table
 from trnsim.program import StorageUse
-from trnsim.timing.occupancy import Lives, tensor_lifetimes
+from trnsim.timing.occupancy import TensorLifetimes, tensor_lifetimes
 
 _SAMPLED_PARTITIONS: Final = (0, 32, 64, 96)
 """The partitions that the tables show. Source: SbufAllocation.partition."""
@@ -42,7 +42,9 @@ def psum_usage(core: Core) -> Table:
     return _usage(core, tensor_lives, capacity_bytes(core.program.core, Memory.PSUM), {})
 
 
-def _usage(core: Core, tensor_lives: Lives, capacity: int, weights: dict[str, list[int]]) -> Table:
+def _usage(
+    core: Core, tensor_lives: TensorLifetimes, capacity: int, weights: dict[str, list[int]]
+) -> Table:
     """The share of `capacity` (bytes per partition) that live tensors take, on average.
 
     Each entry of `weights`, bytes by tensor, gives a further column with a share of its own.

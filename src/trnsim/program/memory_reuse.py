@@ -1,4 +1,4 @@
-"""Rooms: reuse of on-chip memory by the tensors of a program, and the dependences that it creates.
+"""Reuse of on-chip memory by the tensors of a program, and the dependences that it creates.
 
 A compiler gives each tensor an address while it is live, so a tensor that reuses the bytes of
 another starts after all accesses to that tensor, in every order of execution. The compiler's choice
@@ -20,19 +20,19 @@ from trnsim.program.program import Program
 _DMA = Engine.dma
 
 
-class Room:
+class FreeBytes:
     """The free bytes of a partition, in the order in which they were freed."""
 
     def __init__(self, nbytes: int) -> None:
         self.free_bytes = nbytes
         self._pieces: deque[tuple[int, list[int]]] = deque([(nbytes, [])])
 
-    def give(self, nbytes: int, users: list[int]) -> None:
+    def free(self, nbytes: int, users: list[int]) -> None:
         """Free bytes, which become available when `users` have ended."""
         self.free_bytes += nbytes
         self._pieces.append((nbytes, users))
 
-    def take(self, nbytes: int) -> list[int]:
+    def allocate(self, nbytes: int) -> list[int]:
         """Allocate bytes; returns the instructions that have to end before they are used."""
         self.free_bytes -= nbytes
         after: list[int] = []
@@ -45,7 +45,7 @@ class Room:
         return after
 
 
-class _Life:
+class _LiveTensor:
     """A live tensor: the instructions that end before it starts, and those that access it."""
 
     __slots__ = ("_accesses", "_last", "_transfers", "after")
@@ -80,24 +80,24 @@ class _Life:
         return [*self._transfers, *self._last.values()]
 
 
-def in_rooms(program: Program, memories: Iterable[Memory]) -> Program:
+def add_reuse_waits(program: Program, memories: Iterable[Memory]) -> Program:
     """`program`, in which tensors of `memories` start after those whose bytes they reuse.
 
     Its tensors must fit in the order of issue.
     """
-    rooms = {memory: Room(capacity_bytes(program.core, memory)) for memory in memories}
-    for memory, room in tuple(rooms.items()):
+    pools = {memory: FreeBytes(capacity_bytes(program.core, memory)) for memory in memories}
+    for memory, pool in tuple(pools.items()):
         sizes = (use.row_bytes for use in program.uses.values() if use.memory is memory)
-        if sum(sizes) <= room.free_bytes:
-            del rooms[memory]
-    return program.waiting(_waits(program, rooms)) if rooms else program
+        if sum(sizes) <= pool.free_bytes:
+            del pools[memory]
+    return program.with_waits(_reuse_waits(program, pools)) if pools else program
 
 
-def _waits(program: Program, rooms: dict[Memory, Room]) -> dict[int, list[int]]:
+def _reuse_waits(program: Program, pools: dict[Memory, FreeBytes]) -> dict[int, list[int]]:
     """By instruction, the instructions that it must follow so that its tensors have room."""
-    uses = {serial: use for serial, use in program.uses.items() if use.memory in rooms}
+    uses = {serial: use for serial, use in program.uses.items() if use.memory in pools}
     engines = [checked.engine for checked in program.checked]
-    lives: dict[int, _Life] = {}
+    lives: dict[int, _LiveTensor] = {}
     after: defaultdict[int, list[int]] = defaultdict(list)
     for index, which in enumerate(program.which):
         engine = engines[which]
@@ -108,11 +108,11 @@ def _waits(program: Program, rooms: dict[Memory, Room]) -> dict[int, list[int]]:
                 continue
             life = lives.get(serial)
             if life is None:
-                life = lives[serial] = _Life(rooms[use.memory].take(use.row_bytes))
+                life = lives[serial] = _LiveTensor(pools[use.memory].allocate(use.row_bytes))
             if life.access(index, engine, program) and life.after:
                 after[index] += life.after
             if use.last_use == index and serial not in ended:
                 ended.append(serial)
         for serial in ended:
-            rooms[uses[serial].memory].give(uses[serial].row_bytes, lives.pop(serial).users)
+            pools[uses[serial].memory].free(uses[serial].row_bytes, lives.pop(serial).users)
     return after

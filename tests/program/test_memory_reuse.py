@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from trnsim.dtypes import UINT8
 from trnsim.isa import DmaCopy, Engine, Memset, TensorCopy
 from trnsim.memory import Memory, Tile, capacity_bytes
-from trnsim.program import fitted
-from trnsim.program.rooms import in_rooms
+from trnsim.program import fit_programs
+from trnsim.program.memory_reuse import add_reuse_waits
 from trnsim.timing import timelines
 from trnsim.timing.compiler_policy import policy_of
 from trnsim.timing.occupancy import occupancy, tensor_lifetimes
@@ -27,9 +27,9 @@ def test_a_program_whose_tensors_all_have_room_at_once_is_left_alone(bench, core
         half = capacity_bytes(core, memory) // 2
         for _ in range(2):
             work.issue(Memset(work.empty((1, half), UINT8, memory), 0))
-        assert in_rooms(work.program, [memory]) is work.program
+        assert add_reuse_waits(work.program, [memory]) is work.program
         work.issue(Memset(work.empty((1, 1), UINT8, memory), 0))
-        assert in_rooms(work.program, [memory]) is not work.program
+        assert add_reuse_waits(work.program, [memory]) is not work.program
 
 
 def test_a_tensor_begins_after_all_accesses_to_the_one_whose_room_it_takes(bench, core_v3):
@@ -42,7 +42,7 @@ def test_a_tensor_begins_after_all_accesses_to_the_one_whose_room_it_takes(bench
     work.issue(Memset(second, 0))
     work.issue(Memset(third, 0))  # 3
     work.issue(DmaCopy(fourth, target))  # 4: it waits for what stored there, and for the second
-    program = in_rooms(work.program, [SBUF])
+    program = add_reuse_waits(work.program, [SBUF])
     assert program.issued is work.program
     assert [sorted(before(program, index)) for index in range(5)] == [[], [0], [], [0, 1], [1, 2]]
     assert list(program.follows(3)) == [0], "an engine writes after itself without waiting"
@@ -61,7 +61,7 @@ def test_each_part_of_a_tensor_begins_after_the_one_before(bench, core_v3):
     for half in halves:
         work.issue(DmaCopy(half, source))
     work.issue(TensorCopy(halves[0], halves[1]))
-    program = in_rooms(work.program, [SBUF])
+    program = add_reuse_waits(work.program, [SBUF])
     assert [sorted(before(program, index)) for index in range(4)] == [[], [0], [0], [1, 2]]
 
 
@@ -74,7 +74,7 @@ def test_loads_of_a_loop_run_ahead_as_far_as_there_is_room(bench, core):
         work.issue(DmaCopy(tile, source))
         work.issue(TensorCopy(made, tile))
         work.issue(DmaCopy(target, made))
-    (program,), exceeded = fitted([work.program], "raise")
+    (program,), exceeded = fit_programs([work.program], "raise")
     assert not exceeded
     used = occupancy(timelines([program])[0], SBUF)
     assert used.peak_bytes > capacity_bytes(core, SBUF) // 2
@@ -128,7 +128,7 @@ def work_of(bench, steps, memory):
 @given(steps=STEPS)
 def test_no_order_holds_more_than_there_is(bench, memory, steps):
     program = work_of(bench, steps, memory).program
-    made = in_rooms(program, [memory])
+    made = add_reuse_waits(program, [memory])
     for name in ("compiler", "issued"):
         (timeline,) = timelines([made], policy_of(name))
         assert len(timeline) == len(program)
