@@ -9,7 +9,7 @@ import pytest
 import trnsim
 from trnsim.errors import DataRace, SourceLine
 from trnsim.hazards import RaceDetector
-from trnsim.hazards.races import _distinct
+from trnsim.hazards.races import _distinct_ticks
 
 A = np.arange(8 * 16, dtype=np.float32).reshape(8, 16)
 HERE, THERE = SourceLine("kernel.py", 1), SourceLine("kernel.py", 2)
@@ -18,7 +18,7 @@ HERE, THERE = SourceLine("kernel.py", 1), SourceLine("kernel.py", 2)
 @pytest.mark.parametrize("after", [0, 3, 4, 99, 100])
 @pytest.mark.parametrize("ticks", [[], [0], [4, 4, 1], [3, 1, 2, 4], [*range(101)], [7, *range(9)]])
 def test_each_tick_after_the_last_meeting_once(ticks, after):
-    assert sorted(_distinct(np.array(ticks, np.int64), after)) == sorted(
+    assert sorted(_distinct_ticks(np.array(ticks, np.int64), after)) == sorted(
         {tick for tick in ticks if tick > after}
     )
 

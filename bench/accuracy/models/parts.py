@@ -9,7 +9,7 @@ from torch import nn
 
 from trnsim.torch.models import ModelShape, phases
 from trnsim.torch.models.config import config_of
-from trnsim.torch.models.model_graph import build
+from trnsim.torch.models.model_graph import build_model
 
 DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32}
 
@@ -66,7 +66,7 @@ def _diffusers(facts):
 
 def _transformers(facts):
     config = config_of(facts["config"])
-    return build(config, ModelShape("encode"), "float32")
+    return build_model(config, ModelShape("encode"), "float32")
 
 
 def pairs(_, facts, given, sizes):
