@@ -375,6 +375,105 @@ GRANITE_MOE = {
     "mlp.shared down": [f"{_LAYER}shared_mlp.output_linear.weight"],
 }
 
+_WIDTH_OF_VALUES, _WIDTH_OF_KEYS = 48, 10
+"""Of a token's values, and of its keys and its queries, in the mixers here."""
+MIXER_SIZES = {
+    "expand": 2,
+    "mamba_expand": 2,
+    "n_groups": 2,
+    "mamba_n_groups": 2,
+    "chunk_size": 4,
+    "mamba_chunk_size": 4,
+    "conv_kernel": 4,
+    "mamba_d_conv": 4,
+}
+
+
+def _of_projection(first, last):
+    """Some rows of a mixer's one projection [N, K] as [K, N], or of its bias."""
+    return lambda fused: fused[first:last].T
+
+
+def _taps(kernels):
+    """Kernels [C, 1, K] as [K, C]."""
+    return kernels[:, 0].T
+
+
+def _mixer(path):
+    """Names of a mixer of Mamba 2, whose projection has gates, values, keys, queries and steps."""
+    mixed = 2 * _WIDTH_OF_VALUES + 2 * _WIDTH_OF_KEYS
+    cuts = {
+        "gate": (0, _WIDTH_OF_VALUES),
+        "mixed": (_WIDTH_OF_VALUES, mixed),
+        "step": (mixed, None),
+    }
+    names = {
+        f"mixer.{role}{suffix}": [(f"{path}.in_proj.{kind}", _of_projection(*cut))]
+        for role, cut in cuts.items()
+        for kind, suffix in (("weight", ""), ("bias", " bias"))
+    }
+    return {
+        **names,
+        "mixer.taps": [(f"{path}.conv1d.weight", _taps)],
+        "mixer.taps bias": [f"{path}.conv1d.bias"],
+        "mixer.decay": [f"{path}.A_log"],
+        "mixer.skip": [f"{path}.D"],
+        "mixer.step bias": [f"{path}.dt_bias"],
+        "mixer.state norm weight": [f"{path}.norm.weight"],
+        "mixer.output": [f"{path}.out_proj.weight"],
+        "mixer.output bias": [f"{path}.out_proj.bias"],
+    }
+
+
+MAMBA_2 = {
+    **_mixer("backbone.layers.{n}.mixer"),
+    "table": ["backbone.embeddings.weight"],
+    "scores of words": ["lm_head.weight"],
+    "norm weight": ["backbone.norm_f.weight"],
+    "mixer.norm weight": ["backbone.layers.{n}.norm.weight"],
+}
+BAMBA = {
+    **NAMES,
+    **_mixer(f"{_LAYER}mamba"),
+    "mixer.norm weight": [f"{_LAYER}input_layernorm.weight"],
+    "mlp.norm weight": [f"{_LAYER}pre_ff_layernorm.weight"],
+    "mlp.gate": [f"{_LAYER}feed_forward.gate_proj.weight"],
+    "mlp.up": [f"{_LAYER}feed_forward.up_proj.weight"],
+    "mlp.down": [f"{_LAYER}feed_forward.down_proj.weight"],
+}
+GRANITE_HYBRID = {
+    **GRANITE_MOE,
+    **_mixer(f"{_LAYER}mamba"),
+    "mixer.norm weight": [f"{_LAYER}input_layernorm.weight"],
+    "mlp.gate": [(f"{_LAYER}shared_mlp.input_linear.weight", _first_half)],
+    "mlp.up": [(f"{_LAYER}shared_mlp.input_linear.weight", _second_half)],
+    "mlp.down": [f"{_LAYER}shared_mlp.output_linear.weight"],
+}
+_BLOCK = "model.layers.{n}.mixer."
+NEMOTRON_H = {
+    **_mixer("model.layers.{n}.mixer"),
+    "table": ["model.embeddings.weight"],
+    "scores of words": ["lm_head.weight"],
+    "norm weight": ["model.norm_f.weight"],
+    **{
+        f"{half}.norm weight": ["model.layers.{n}.norm.weight"]
+        for half in ("mixer", "attention", "mlp")
+    },
+    "attention.query": [f"{_BLOCK}q_proj.weight"],
+    "attention.key": [f"{_BLOCK}k_proj.weight"],
+    "attention.value": [f"{_BLOCK}v_proj.weight"],
+    "attention.output": [f"{_BLOCK}o_proj.weight"],
+    "mlp.up": [f"{_BLOCK}up_proj.weight"],
+    "mlp.down": [f"{_BLOCK}down_proj.weight"],
+    "mlp.router": [f"{_BLOCK}gate.weight"],
+    "mlp.router bias": [f"{_BLOCK}gate.e_score_correction_bias"],
+    "mlp.router correction": [f"{_BLOCK}gate.e_score_correction_bias"],
+    "mlp.expert up": [(f"{_BLOCK}experts.up_proj", _swapped)],
+    "mlp.expert down": [(f"{_BLOCK}experts.down_proj", _swapped)],
+    "mlp.shared up": [f"{_BLOCK}shared_experts.up_proj.weight"],
+    "mlp.shared down": [f"{_BLOCK}shared_experts.down_proj.weight"],
+}
+
 
 def decoder(model_type, kind, names=NAMES, sizes=SIZES, **given):
     """A tiny decoder, and its names."""
@@ -561,6 +660,60 @@ DECODERS = {
     ),
     "falcon of one key": decoder("falcon", "FalconForCausalLM", OLD_FALCON, _FALCON_SIZES),
     "mixtral": decoder("mixtral", "MixtralForCausalLM", num_local_experts=4, num_experts_per_tok=2),
+    "mamba2": decoder(
+        "mamba2",
+        "Mamba2ForCausalLM",
+        MAMBA_2,
+        {key: size for key, size in SIZES.items() if "attention" not in key},
+        num_heads=6,
+        head_dim=8,
+        state_size=5,
+        **MIXER_SIZES,
+    ),
+    "bamba": decoder(
+        "bamba",
+        "BambaForCausalLM",
+        BAMBA,
+        mamba_n_heads=6,
+        mamba_d_head=8,
+        mamba_d_state=5,
+        attn_layer_indices=[1],
+        head_dim=4,
+        **MIXER_SIZES,
+    ),
+    "granitemoehybrid": decoder(
+        "granitemoehybrid",
+        "GraniteMoeHybridForCausalLM",
+        GRANITE_HYBRID,
+        mamba_n_heads=6,
+        mamba_d_head=8,
+        mamba_d_state=5,
+        layer_types=["mamba", "attention", "mamba"],
+        num_local_experts=4,
+        num_experts_per_tok=2,
+        shared_intermediate_size=12,
+        attention_multiplier=0.3,
+        embedding_multiplier=2.0,
+        residual_multiplier=0.5,
+        logits_scaling=3.0,
+        **MIXER_SIZES,
+    ),
+    "nemotron_h": decoder(
+        "nemotron_h",
+        "NemotronHForCausalLM",
+        NEMOTRON_H,
+        {key: size for key, size in SIZES.items() if key != "num_hidden_layers"},
+        mamba_num_heads=6,
+        mamba_head_dim=8,
+        ssm_state_size=5,
+        head_dim=4,
+        layers_block_type=["linear_attention", "mlp", "full_attention", "moe", "linear_attention"],
+        n_routed_experts=4,
+        num_experts_per_tok=2,
+        moe_intermediate_size=20,
+        moe_shared_expert_intermediate_size=12,
+        **MIXER_SIZES,
+    ),
     "granitemoe": decoder(
         "granitemoe",
         "GraniteMoeForCausalLM",

@@ -82,7 +82,8 @@ def _check_ranks(model: Architecture, ranks: int) -> None:
     Raises:
         BadInput: they do not.
     """
-    heads = min(form.heads for layer in model.decoder.layers for form in layer.attentions)
+    forms = (form for layer in model.decoder.layers for form in layer.attentions)
+    heads = min((form.heads for form in forms), default=1)
     if heads % ranks:
         legal = ", ".join(str(n) for n in range(1, heads + 1) if heads % n == 0)
         raise BadInput(

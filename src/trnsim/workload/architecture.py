@@ -12,6 +12,7 @@ from typing import Final
 from trnsim.errors import BadInput
 from trnsim.workload.kinds import ModelKind
 from trnsim.workload.matrix_bits import MatrixBits
+from trnsim.workload.mixer import Mixer
 
 GATED: Final = 3
 """Matrices of a gated MLP: gate, up and down."""
@@ -269,8 +270,8 @@ class Layer:
 
     Attributes:
         times: number of layers.
-        attentions: self attention, and cross attention where it has one.
-        mlp: its MLP or experts.
+        attentions: self attention or a mixer, and cross attention where it has one.
+        mlp: its MLP or experts; None without.
         norms: elements of the weights and biases of its norms.
         other_parameters: parameters outside products and norms.
         is_shared: whether all share one set of weights, as in ALBERT.
@@ -280,8 +281,8 @@ class Layer:
     """
 
     times: int
-    attentions: tuple[Attention | LatentAttention, ...]
-    mlp: Mlp | Experts
+    attentions: tuple[Attention | LatentAttention | Mixer, ...]
+    mlp: Mlp | Experts | None
     norms: int
     other_parameters: int = 0
     is_shared: bool = False
@@ -433,6 +434,7 @@ class Architecture:
         kinds = {
             ModelKind.VISION: all(of_images),
             ModelKind.PAIR: any(of_images) and not is_generating,
+            ModelKind.RECURRENT: any(isinstance(form, Mixer) for form in forms),
             ModelKind.LATENT: any(isinstance(form, LatentAttention) for form in forms),
             ModelKind.EXPERTS: bool(experts),
             ModelKind.ENCODER_DECODER: len(towers) > 1,

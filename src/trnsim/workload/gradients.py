@@ -19,6 +19,7 @@ from trnsim.workload.architecture import (
     Mlp,
     Tower,
 )
+from trnsim.workload.mixer import Mixer
 from trnsim.workload.operators import Axis, Cache, Elementwise, Exchange, Product, Split, bytes_of
 from trnsim.workload.summary import PartSummary
 
@@ -155,18 +156,31 @@ def activation_bytes(
     if policy.recompute is Recompute.FULL:
         return hidden / around
     masks = tower.hidden if policy.has_dropout else 0
-    parts = 1 if layer.is_parallel else len(layer.attentions) + 1
+    halves = len(layer.attentions) + (layer.mlp is not None)
+    parts = 1 if layer.is_parallel else halves
     # Of each half: the inputs of its norm and of itself, and the dropout mask of its output.
-    outside = parts * (2 * hidden) + (len(layer.attentions) + 1) * masks
+    outside = parts * (2 * hidden) + halves * masks
     inside = sum(_attention_bytes(attention, sequence, policy) for attention in layer.attentions)
-    inside += _mlp_bytes(layer.mlp, tower.hidden, policy, split.tensor)
+    if layer.mlp is not None:
+        inside += _mlp_bytes(layer.mlp, tower.hidden, policy, split.tensor)
     return outside / around + inside / split.tensor
 
 
+def _mixer_bytes(mixer: Mixer, policy: KeepPolicy) -> float:
+    """Bytes per token of what a mixer's products read, its part of a state, and chunks' scores."""
+    elements = 2 * mixer.channels + 3 * mixer.width + 2 * mixer.heads
+    if policy.recompute is Recompute.NONE:
+        elements += mixer.heads * mixer.chunk
+    states = bytes_of(mixer.state_elements / mixer.chunk, mixer.state_bits)
+    return bytes_of(elements, policy.bits) + states
+
+
 def _attention_bytes(
-    attention: Attention | LatentAttention, sequence: int, policy: KeepPolicy
+    attention: Attention | LatentAttention | Mixer, sequence: int, policy: KeepPolicy
 ) -> float:
     """Bytes per token of queries, keys, values and results, and of scores if they are stored."""
+    if isinstance(attention, Mixer):
+        return _mixer_bytes(attention, policy)
     if isinstance(attention, LatentAttention):
         queries = keys = attention.plain_dim + attention.rotary_dim
         elements = attention.heads * (queries + keys + 2 * attention.value_dim)

@@ -11,6 +11,7 @@ class ModelKind(StrEnum):
     DENSE = "dense"
     EXPERTS = "mixture of experts"
     LATENT = "MLA"
+    RECURRENT = "state space or linear attention"
     ENCODER = "encoder"
     ENCODER_DECODER = "encoder-decoder"
     VISION = "vision"

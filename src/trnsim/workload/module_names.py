@@ -254,7 +254,7 @@ def matrix_names(
     layers = dict.fromkeys(layers.format(tower=tower) for layers in style.layers)
     prefixes = [f"{path}.{index}." for path in layers]
     is_sparse = isinstance(layer.mlp, Experts)
-    is_latent = isinstance(layer.attentions[0], LatentAttention)
+    is_latent = isinstance(next(iter(layer.attentions), None), LatentAttention)
     for name, paths in style.paths.items():
         if name.startswith("mlp."):
             is_there = is_sparse == name.startswith(_SPARSE)

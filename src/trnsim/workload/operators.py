@@ -174,16 +174,26 @@ class Cache:
     """Keys and values of earlier tokens, read from HBM, and those of new ones, written.
 
     Attributes:
-        read_bytes: bytes of earlier tokens.
-        written_bytes: bytes of new ones.
+        read_bytes: bytes of earlier tokens, and of states.
+        written_bytes: bytes of new ones, and of states.
+        replaced_bytes: the part of the bytes read whose place the written bytes take: states.
     """
 
     read_bytes: float
     written_bytes: float
+    replaced_bytes: float = 0.0
 
     def __add__(self, other: Cache) -> Cache:
-        read_bytes = self.read_bytes + other.read_bytes
-        return Cache(read_bytes, self.written_bytes + other.written_bytes)
+        return Cache(
+            self.read_bytes + other.read_bytes,
+            self.written_bytes + other.written_bytes,
+            self.replaced_bytes + other.replaced_bytes,
+        )
+
+    @property
+    def kept_bytes(self) -> float:
+        """Bytes that are kept after a step."""
+        return self.read_bytes + self.written_bytes - self.replaced_bytes
 
 
 class Axis(StrEnum):

@@ -29,6 +29,8 @@ from trnsim.workload.architecture import (
     Wiring,
 )
 from trnsim.workload.attending import attention_output
+from trnsim.workload.mixer import Mixer
+from trnsim.workload.mixing import mixer_output
 from trnsim.workload.mlp import RankMlp
 from trnsim.workload.operators import WHOLE, Axis, Pass, Phase, Split
 from trnsim.workload.positions import (
@@ -43,7 +45,8 @@ from trnsim.workload.rank_graph import RankGraph, Use
 from trnsim.workload.summary import PartSummary, graph_summary
 
 if TYPE_CHECKING:
-    Half = Attention | LatentAttention | Mlp | Experts
+    Form = Attention | LatentAttention | Mixer
+    Half = Form | Mlp | Experts
 
 _PLAIN_WIRING = Wiring(Norm())
 
@@ -118,6 +121,13 @@ def passes(model: Architecture, model_pass: Pass) -> Iterator[tuple[Tower, Pass]
         yield tower, Pass(phase, model_pass.batch, tokens)
     source = model_pass.source or (earlier[-1].tokens if earlier else 0) or model_pass.tokens
     yield last, replace(model_pass, tokens=last.tokens or model_pass.tokens, source=source)
+
+
+def _half_name(attention: Form, number: int) -> str:
+    """Name of the half of a layer that a form of attention is."""
+    if isinstance(attention, Mixer):
+        return "mixer"
+    return "cross attention" if number else "attention"
 
 
 class RankTower:
@@ -213,7 +223,7 @@ class RankTower:
             add_rotations(rank_graph, self.rows, rotary)
         attentions = [attention for layer in tower.layers for attention in layer.attentions]
         rank_graph.add_parameters(tower.embedding_parameters, before=0)
-        if attentions[0].has_slopes:
+        if attentions and attentions[0].has_slopes:
             heads = math.ceil(attentions[0].heads / self.split.tensor)
             alibi_bias(rank_graph, heads, self.model_pass.tokens + self.model_pass.past)
         if wiring.has_mask:
@@ -338,8 +348,11 @@ class RankTower:
         rank_graph, tower = self._rank(), self.tower
         rank_graph.own_bits = {matrix.name: matrix for matrix in layer.own_bits}
         x = rank_graph.input(self.norm_rows, tower.hidden, name="hidden")
-        build = self._parallel_layer if layer.is_parallel else self._serial_layer
-        rank_graph.named_outputs["hidden"] = build(rank_graph, layer, x)
+        if layer.is_parallel and layer.mlp is not None:
+            x = self._parallel_layer(rank_graph, layer, layer.mlp, x)
+        else:
+            x = self._serial_layer(rank_graph, layer, x)
+        rank_graph.named_outputs["hidden"] = x
         rank_graph.half = ""
         rank_graph.add_parameters(layer.norms + layer.other_parameters, before=0)
         return rank_graph
@@ -347,16 +360,18 @@ class RankTower:
     def _serial_layer(self, rank_graph: RankGraph, layer: Layer, x: Value) -> Value:
         """Output of a layer whose halves follow each other."""
         for number, attention in enumerate(layer.attentions):
-            rank_graph.half = "cross attention" if number else "attention"
-            rows = self._half_input(rank_graph, x)
-            x = self._residual_sum(
-                rank_graph, x, self._attention(rank_graph, attention, rows), attention
-            )
+            rank_graph.half = _half_name(attention, number)
+            output = self._attention(rank_graph, attention, self._half_input(rank_graph, x))
+            x = self._residual_sum(rank_graph, x, output, attention)
+        if layer.mlp is None:
+            return x
         rank_graph.half = "mlp"
-        output = self._mlp_output(rank_graph, layer, self._half_input(rank_graph, x))
+        output = self._mlp_output(rank_graph, layer.mlp, self._half_input(rank_graph, x))
         return self._residual_sum(rank_graph, x, output, layer.mlp)
 
-    def _parallel_layer(self, rank_graph: RankGraph, layer: Layer, x: Value) -> Value:
+    def _parallel_layer(
+        self, rank_graph: RankGraph, layer: Layer, mlp: Mlp | Experts, x: Value
+    ) -> Value:
         """Output of a layer whose attentions and MLP read one input, or each a norm of its own.
 
         The attentions' outputs are added to the MLP's before the sum over ranks.
@@ -373,18 +388,19 @@ class RankTower:
             normed = rank_graph.norm(x, wiring.norm, "second norm")
             rank_graph.replicated.add(normed.number)
             mlp_input = self._all_rows(rank_graph, normed)
-        output = self._mlp_output(rank_graph, layer, mlp_input)
+        output = self._mlp_output(rank_graph, mlp, mlp_input)
         for value in attention_outputs:
             output = rank_graph.add("sum", value, output)
         output = self._rank_sum(rank_graph, output)
-        for half in (layer.mlp, *layer.attentions):
+        for half in (mlp, *layer.attentions):
             output = self._with_bias(rank_graph, output, half)
             rank_graph.half = "attention"
         return rank_graph.add("residual", x, output)
 
-    def _attention(
-        self, rank_graph: RankGraph, attention: Attention | LatentAttention, rows: Value
-    ) -> Value:
+    def _attention(self, rank_graph: RankGraph, attention: Form, rows: Value) -> Value:
+        if isinstance(attention, Mixer):
+            own = attention, self.model_pass, self.split
+            return mixer_output(rank_graph, self.model, own, rows, is_wired=self.wiring is not None)
         setting, before = (attention, self.model_pass, self.split), rank_graph.vector_elements
         output = attention_output(rank_graph, self.model, setting, rows, self.wiring)
         product_biases = getattr(attention, "biases", 0) - self._bias_of_sum(attention)
@@ -392,10 +408,10 @@ class RankTower:
         rank_graph.add_parameters(attention.norms + biases, before)
         return output
 
-    def _mlp_output(self, rank_graph: RankGraph, layer: Layer, rows: Value) -> Value:
+    def _mlp_output(self, rank_graph: RankGraph, part: Mlp | Experts, rows: Value) -> Value:
         is_wired = self.wiring is not None
         mlp = RankMlp(rank_graph, self.model, self.split, rows, is_wired=is_wired)
-        return mlp.result(layer.mlp)
+        return mlp.result(part)
 
     def _half_input(self, rank_graph: RankGraph, x: Value) -> Value:
         """Input of a half of a layer, normed if norms precede it."""

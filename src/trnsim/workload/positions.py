@@ -13,6 +13,7 @@ from typing import Final
 
 from trnsim.graph import Value
 from trnsim.workload.architecture import Rotary, Tower
+from trnsim.workload.mixer import Mixer
 from trnsim.workload.rank_graph import RankGraph
 
 _FLOAT_DTYPE: Final = "float32"
@@ -22,7 +23,8 @@ _PADDING_SCORE: Final = -3.0e38
 
 def rotations(tower: Tower) -> tuple[Rotary, ...]:
     """The distinct rotary embeddings of a tower's layers."""
-    rotaries = [attention.rotary for layer in tower.layers for attention in layer.attentions]
+    forms = [form for layer in tower.layers for form in layer.attentions]
+    rotaries = [form.rotary for form in forms if not isinstance(form, Mixer)]
     return tuple(dict.fromkeys(rotary for rotary in rotaries if rotary is not None))
 
 

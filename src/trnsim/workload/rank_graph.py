@@ -65,6 +65,7 @@ class RankGraph:
         weights: weights by the number of an input.
         cache_inputs: bits of an element of earlier tokens' keys and values, by number of input.
         cache_outputs: bits of an element of new tokens' keys and values, by number of result.
+        states: numbers of the cache's inputs whose place outputs take.
         statistics: log-sum-exps of the scores of the last attention, [B, H, L].
         names: the names of the inputs that are weights, by number.
         named_inputs: inputs from another part, by name: "hidden", "cosine".
@@ -83,6 +84,7 @@ class RankGraph:
     weights: dict[int, Weight] = field(default_factory=dict[int, Weight])
     cache_inputs: dict[int, float] = field(default_factory=dict[int, float])
     cache_outputs: dict[int, float] = field(default_factory=dict[int, float])
+    states: set[int] = field(default_factory=set[int])
     statistics: Value | None = None
     names: dict[int, str] = field(default_factory=dict[int, str])
     named_inputs: dict[str, Value] = field(default_factory=dict[str, Value])
@@ -360,8 +362,15 @@ class RankGraph:
         self.cache_inputs[value.number] = bits
         return value
 
+    def state_input(self, shape: Sequence[int], bits: float) -> Value:
+        """A state of earlier tokens, whose place `write_cache` of the next one takes."""
+        value = self.graph.input(shape, self.dtype_of(bits))
+        self.cache_inputs[value.number] = bits
+        self.states.add(value.number)
+        return value
+
     def write_cache(self, value: Value, bits: float) -> None:
-        """Write keys or values of new tokens to the cache."""
+        """Write keys or values of new tokens, or a state, to the cache."""
         self.graph.outputs.append(value)
         self.cache_outputs[value.number] = bits
 

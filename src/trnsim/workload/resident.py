@@ -46,8 +46,8 @@ def cache_bytes(model: Architecture, tokens: int, split: Split = WHOLE, source: 
     """Bytes of keys and values of one sequence of `tokens` that one rank keeps.
 
     They are what a decode step reads and writes at the last token: a window keeps no more than its
-    length, cross attention those of `source` tokens.
+    length, cross attention those of `source` tokens, a mixer its state once.
     """
     step = Pass(Phase.DECODE, 1, 1, max(tokens - 1, 0), source=source)
     caches = ((part.cache, part.times) for part in summaries(model, step, split))
-    return sum((cache.read_bytes + cache.written_bytes) * times for cache, times in caches)
+    return sum(cache.kept_bytes * times for cache, times in caches)

@@ -57,6 +57,8 @@ _COUNTED_OPERATORS: Final = {
     "residual": _NORMS,
     "activation": "activation",
     "gating": "activation",
+    "convolution": "convolution",
+    "recurrence": "recurrence",
 }
 """Operators whose elements are counted, with the name under which they are summed."""
 
@@ -301,7 +303,9 @@ class _BuiltReader(_Reader):
             elementwise += [
                 _softmax(product) for product in group_products if product.name == "scores"
             ]
-        cache = Cache(self._bytes(rank_graph.cache_inputs), self._bytes(rank_graph.cache_outputs))
+        states = {n: rank_graph.cache_inputs[n] for n in rank_graph.states}
+        numbers = rank_graph.cache_inputs, rank_graph.cache_outputs, states
+        cache = Cache(*map(self._bytes, numbers))
         return PartSummary(
             name,
             times,

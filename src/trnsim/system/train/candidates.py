@@ -20,6 +20,7 @@ from trnsim.system.train import memory
 from trnsim.system.train.layout import RECOMPUTES, Layout, divisors, is_legal
 from trnsim.system.train.stages import Chunk, all_parts
 from trnsim.workload.architecture import Architecture, LatentAttention
+from trnsim.workload.mixer import Mixer
 
 _VIRTUAL_STAGES: Final = (1, 2, 4)
 """Chunks of a stage that are tried."""
@@ -99,7 +100,7 @@ def _layouts_of_all_ranks(
     for tensor in _choices(request.tensor, _tensor_sizes(model, machine)):
         ranks_left = machine.ranks // tensor if machine.ranks % tensor == 0 else 0
         for pipeline in _choices(request.pipeline, divisors(depth)):
-            for context in _choices(request.context, _context_sizes(request.sequence)):
+            for context in _choices(request.context, _context_sizes(model, request.sequence)):
                 if not ranks_left or ranks_left % (pipeline * context):
                     continue
                 data = ranks_left // (pipeline * context)
@@ -157,7 +158,10 @@ def _tensor_sizes(model: Architecture, machine: Machine) -> list[int]:
     return [size for size in sizes if all(head % size == 0 for head in heads)]
 
 
-def _context_sizes(sequence: int) -> list[int]:
+def _context_sizes(model: Architecture, sequence: int) -> list[int]:
+    """Context parallel sizes; 1 for a model whose mixers pass a state from token to token."""
+    if any(isinstance(form, Mixer) for layer in model.decoder.layers for form in layer.attentions):
+        return [1]
     powers = (1 << power for power in range(sequence.bit_length()))
     return [size for size in powers if size == 1 or sequence // size >= _LEAST_TOKENS]
 

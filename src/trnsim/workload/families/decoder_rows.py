@@ -77,6 +77,7 @@ class Decoder:
         has_sinks: whether heads have attention sinks.
         experts: keys of its experts; None without experts.
         is_latent: whether its attention is latent.
+        layers: the rule by which its layers are attention or mixers (`hybrids`); "" for attention.
     """
 
     names: Spelling = PLAIN_NAMES
@@ -103,6 +104,7 @@ class Decoder:
     has_sinks: bool = False
     experts: ExpertsRow | None = None
     is_latent: bool = False
+    layers: str = ""
 
 
 _BIAS: Final = ("attention_bias", False)
@@ -391,4 +393,25 @@ ROWS: Final[dict[str, Decoder]] = {
     "deepseek_v2": Decoder(biases=_BIAS, mlp_biases=_MLP_BIAS, is_latent=True, experts=_DEEPSEEK),
     **dict.fromkeys(("deepseek_v3", "kimi_k2", "glm4_moe_lite"), _DEEPSEEK_V3),
     "youtu": replace(_DEEPSEEK_V3, is_tied=True, experts=None),
+    "mamba2": Decoder(is_gated=False, layers="mixers"),
+    "bamba": Decoder(
+        biases=_BIAS, output_bias=_BIAS, mlp_biases=_MLP_BIAS, layers="attn_layer_indices"
+    ),
+    "granitemoehybrid": Decoder(
+        biases=_BIAS,
+        output_bias=_BIAS,
+        layers="layer_types",
+        experts=replace(
+            _WIDE_EXPERTS,
+            shared_size=("shared_intermediate_size",),
+            dense_size=("shared_intermediate_size",),
+        ),
+    ),
+    "nemotron_h": Decoder(
+        is_gated=False,
+        mlp_biases=_MLP_BIAS,
+        head_dim=128,
+        layers="layers_block_type",
+        experts=replace(_DEEPSEEK, shared=(), shared_size=("moe_shared_expert_intermediate_size",)),
+    ),
 }

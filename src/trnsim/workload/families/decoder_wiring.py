@@ -20,7 +20,9 @@ from trnsim.workload.operators import ACTIVATIONS
 _EPSILON_KEYS: Final = (
     *("rms_norm_eps", "layer_norm_epsilon", "layer_norm_eps", "norm_epsilon", "norm_eps"),
 )
-_FUNCTION_KEYS: Final = ("hidden_act", "hidden_activation", "activation_function", "activation")
+_FUNCTION_KEYS: Final = (
+    *("hidden_act", "hidden_activation", "activation_function", "activation", "mlp_hidden_act"),
+)
 _SCALING_KEYS: Final = ("rope_parameters", "rope_scaling")
 _ORIGINAL_KEY: Final = "original_max_position_embeddings"
 _UNMODELLED_KEYS: Final = ("clip_qkv", "scale_attn_by_inverse_layer_idx")
@@ -78,7 +80,7 @@ _UNROTATED: Final = replace(_LAYER_NORMED, has_rotary=False)
 _GEMMA: Final = Traits(offset=1.0, function="gelu_pytorch_tanh", is_root_embedded=True)
 _COHERE: Final = Traits(1e-5, is_centered=True, is_paired=True)
 _SIGMOID: Final = Routing("logistic", is_corrected=True)
-_GRANITE_MOE: Final = ("granitemoe", "granitemoeshared")
+_GRANITE_MOE: Final = ("granitemoe", "granitemoeshared", "granitemoehybrid")
 _DEEPSEEK_V3: Final = Traits(is_paired=True, routing=_SIGMOID)
 TRAITS: Final[dict[str, Traits]] = {
     **dict.fromkeys(("llama", "granite", "ministral", "mistral", "qwen2", "qwen3"), _PLAIN_TRAITS),
@@ -127,15 +129,19 @@ TRAITS: Final[dict[str, Traits]] = {
     "deepseek_v2": Traits(is_paired=True, routing=Routing(is_normed=False, scores_per_group=1)),
     **dict.fromkeys(("deepseek_v3", "kimi_k2", "youtu"), _DEEPSEEK_V3),
     "glm4_moe_lite": replace(_DEEPSEEK_V3, epsilon=1e-5),
+    "mamba2": Traits(1e-5, has_rotary=False),
+    "bamba": Traits(1e-5, rotary_fraction=0.5),
+    "nemotron_h": Traits(1e-5, function="relu2", has_rotary=False, routing=_SIGMOID),
 }
 """Traits by ``model_type``."""
 _ALWAYS_NORMED: Final = ("mixtral", "ernie4_5_moe", "minimax_m2")
 _NORMED_BY_DEFAULT: Final = (
     *("glm4_moe", "glm4_moe_lite", "solar_open", "exaone_moe", "deepseek_v3", "kimi_k2"),
+    "nemotron_h",
 )
 _GROUP_DEFAULTS: Final = {
     **dict.fromkeys(("deepseek_v3", "kimi_k2"), (8, 4, 2.5)),
-    **dict.fromkeys(("deepseek_v2", "glm4_moe", "dots1", "solar_open"), (1, 1, 1.0)),
+    **dict.fromkeys(("deepseek_v2", "glm4_moe", "dots1", "solar_open", "nemotron_h"), (1, 1, 1.0)),
     "glm4_moe_lite": (1, 1, 1.8),
     "exaone_moe": (1, 1, 2.5),
 }
@@ -230,6 +236,8 @@ class DecoderConfig:
 
     def _has_rotary(self, place: int, has_window: bool) -> bool:
         traits = self.traits or _PLAIN_TRAITS
+        if self.model_type == "granitemoehybrid":
+            return self.keys.text("position_embedding_type") == "rope"
         if traits.rotary_layers == "window":
             return has_window or (
                 self.model_type in ("exaone4", "exaone_moe")

@@ -18,6 +18,15 @@ from trnsim.workload.architecture import (
 from trnsim.workload.families.decoder_rows import ROWS, Decoder, ExpertsRow
 from trnsim.workload.families.decoder_wiring import DecoderConfig
 from trnsim.workload.families.dialects import NORMS, plain_keys
+from trnsim.workload.families.hybrids import (
+    DENSE,
+    FULL,
+    MIXED,
+    SPARSE,
+    blocks,
+    layer_count,
+    mixer_of,
+)
 from trnsim.workload.families.keys import ConfigKeys
 from trnsim.workload.families.layer_kinds import expert_layers, kind_counts, windows
 from trnsim.workload.families.sizes import (
@@ -102,6 +111,8 @@ def layers_of(config: DecoderConfig) -> tuple[tuple[Layer, ...], list[int]]:
         BadInput: for sizes that do not go together.
     """
     keys, row, hidden = config.keys, config.row, config.hidden
+    if row.layers:
+        return _hybrid_layers(config)
     count = keys.whole(*row.names.layers, most=MOST_LAYERS)
     has_experts = expert_layers(keys, count) if row.experts else [False] * count
     mlps = {is_sparse: _mlp(config, is_sparse) for is_sparse in set(has_experts)}
@@ -122,6 +133,29 @@ def layers_of(config: DecoderConfig) -> tuple[tuple[Layer, ...], list[int]]:
             is_parallel=is_parallel,
         )
         for (attention, is_sparse), times in groups
+    )
+    places = {kind: number for number, (kind, _) in enumerate(groups)}
+    return layers, [places[kind] for kind in kinds]
+
+
+def _hybrid_layers(config: DecoderConfig) -> tuple[tuple[Layer, ...], list[int]]:
+    """Groups of equal layers of a decoder with mixers, each half with a norm, as `layers_of`."""
+    keys, row, hidden = config.keys, config.row, config.hidden
+    kinds = blocks(keys, row.layers, layer_count(keys, row.layers))
+    groups = kind_counts(kinds)
+    every = {half for kind in kinds for half in kind}
+    mixer = mixer_of(keys, hidden, config.norm.epsilon) if MIXED in every else None
+    attention = attention_of(config, 0, 0) if FULL in every else None
+    forms = {MIXED: mixer, FULL: attention}
+    mlps = {kind: _mlp(config, kind == SPARSE) for kind in (DENSE, SPARSE) if kind in every}
+    layers = tuple(
+        Layer(
+            times,
+            tuple(form for half in kind if (form := forms.get(half)) is not None),
+            next((mlps[half] for half in kind if half in mlps), None),
+            len(kind) * row.norm * hidden,
+        )
+        for kind, times in groups
     )
     places = {kind: number for number, (kind, _) in enumerate(groups)}
     return layers, [places[kind] for kind in kinds]
@@ -206,11 +240,18 @@ def _experts(config: DecoderConfig, row: ExpertsRow, *, has_biases: bool) -> Exp
     size = keys.whole(*row.intermediate)
     shared = keys.whole(*row.shared, default=0, least=0) * size if row.shared else 0
     shared += keys.whole(*row.shared_size, default=0, least=0) if row.shared_size else 0
+    own, common = (
+        replace(
+            mlp_of(hidden, width, is_gated=config.row.is_gated, has_biases=has_own),
+            activation=config.function,
+        )
+        for width, has_own in ((size, row.has_biases), (shared, has_biases))
+    )
     return Experts(
         count,
         per_token,
-        mlp_of(hidden, size, is_gated=True, has_biases=row.has_biases),
-        mlp_of(hidden, shared, is_gated=True, has_biases=has_biases) if shared else None,
+        own,
+        common if shared else None,
         hidden if shared and row.has_shared_gate else 0,
         count * (row.has_biases + row.has_correction),
         config.routing(count),

@@ -110,6 +110,13 @@ _KV_16: Final = {"num_key_value_heads": 16}
 _KV_32: Final = {"num_key_value_heads": 32}
 _DEEPSEEK_V3: Final = {"n_shared_experts": 1, "q_lora_rank": 1536, "first_k_dense_replace": 3}
 _QWEN: Final = {**_WINDOW, "use_sliding_window": False, "max_window_layers": 28}
+_MAMBA: Final = {
+    "mamba_n_heads": 128,
+    "mamba_n_groups": 1,
+    "mamba_d_state": 256,
+    "mamba_d_conv": 4,
+    "mamba_chunk_size": 256,
+}
 DEFAULTS: Final[dict[str, dict[str, Any]]] = {
     "apertus": {"intermediate_size": 14336, "hidden_act": "xielu"},
     "arcee": {"intermediate_size": 18432},
@@ -162,6 +169,26 @@ DEFAULTS: Final[dict[str, dict[str, Any]]] = {
     "stablelm": _KV_32,
     "starcoder2": {"num_key_value_heads": 2},
     "youtu": {"q_lora_rank": 1536},
+    "mamba2": {
+        "num_heads": 128,
+        "head_dim": 64,
+        "state_size": 128,
+        "n_groups": 8,
+        "conv_kernel": 4,
+        "chunk_size": 256,
+    },
+    "bamba": {**_MAMBA, **_KV_8},
+    "granitemoehybrid": {**_MAMBA, "shared_intermediate_size": 1024},
+    "nemotron_h": {
+        "mamba_num_heads": 128,
+        "mamba_head_dim": 64,
+        "ssm_state_size": 128,
+        "n_groups": 8,
+        "conv_kernel": 4,
+        "chunk_size": 128,
+        "moe_shared_expert_intermediate_size": 7688,
+        **_KV_8,
+    },
 }
 """Values of keys that a file leaves out, where no other rule gives them; null stays null."""
 

@@ -1,0 +1,78 @@
+"""Sizes of a mixer: a layer whose tokens read one state of fixed size instead of earlier tokens."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+DECAY: Final = "decay"
+"""``S = a S + k v^T``: Mamba 2 (arXiv:2405.21060), section 6."""
+DELTA: Final = "delta"
+"""``S = a S + b k (v - a S^T k)^T``: gated delta rule (arXiv:2412.06464), section 3."""
+
+
+@dataclass(frozen=True)
+class Mixer:
+    """A recurrence of heads: each has a state [state, head_dim], read by queries ``y = S^T q``.
+
+    Attributes:
+        heads: heads of values, each with a state.
+        groups: heads of keys and queries, each of which serves ``heads / groups`` heads.
+        state: elements of a key and of a query.
+        head_dim: elements of a value.
+        taps: tokens of the causal convolution of keys, queries and values, the own one included.
+        chunk: tokens that are multiplied at once in prompts and training.
+        rule: `DECAY` or `DELTA`.
+        has_taps_bias: whether the convolution has a bias.
+        has_biases: whether the projections have biases.
+        output_biases: elements of the output's bias.
+        is_normed: whether a norm precedes the output.
+        epsilon: epsilon of that norm.
+        activation: name of the convolution's activation in transformers.
+        least_step: lower bound of a step's length, of `DECAY`.
+        most_step: upper bound of it.
+        state_bits: bits of an element of a kept state.
+    """
+
+    heads: int
+    groups: int
+    state: int
+    head_dim: int
+    taps: int
+    chunk: int
+    rule: str = DECAY
+    has_taps_bias: bool = False
+    has_biases: bool = False
+    output_biases: int = 0
+    is_normed: bool = True
+    epsilon: float = 1e-6
+    activation: str = "silu"
+    least_step: float = 0.0
+    most_step: float = math.inf
+    state_bits: float = 32
+
+    is_causal: Final = True
+    is_cross: Final = False
+    window: Final = 0
+    has_slopes: Final = False
+
+    @property
+    def width(self) -> int:
+        """Elements of a token's values."""
+        return self.heads * self.head_dim
+
+    @property
+    def channels(self) -> int:
+        """Channels of the convolution: values, keys and queries of a token."""
+        return self.width + 2 * self.groups * self.state
+
+    @property
+    def state_elements(self) -> int:
+        """Elements of a sequence's state."""
+        return self.heads * self.state * self.head_dim
+
+    def divides(self, ranks: int) -> bool:
+        """True if tensor ranks have equal parts of the heads, and of the groups or one group."""
+        whole = self.groups % ranks == 0 or ranks % self.groups == 0
+        return self.heads % ranks == 0 and whole

@@ -1,0 +1,267 @@
+"""A mixer of one rank: projections, convolution, recurrence and norm in a layer's graph.
+
+Prompts and training compute chunks: products of the tokens of one chunk, and a state from chunk to
+chunk. A decode step updates the state of each head. Products have 16-bit operands, decays and
+states are float32, as in the kernels of mamba_ssm and flash-linear-attention.
+
+Source: transformers 5.23, modeling_mamba2.py (mamba2_chunk_scan, mamba2_selective_state_update) and
+modeling_qwen3_next.py (torch_chunk_gated_delta_rule, torch_recurrent_gated_delta_rule).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from trnsim.errors import BadInput
+from trnsim.graph import Value
+from trnsim.graph.ops.collectives import AllReduce
+from trnsim.workload.architecture import Architecture
+from trnsim.workload.mixer import DELTA, Mixer
+from trnsim.workload.operators import Axis, Pass, Phase, Split
+from trnsim.workload.rank_graph import RankGraph
+from trnsim.workload.recurrence import HeadRows, Recurrence
+
+_FLOAT_BITS: Final = 32
+_CACHING_PHASES: Final = (Phase.DECODE, Phase.PREFILL)
+"""Phases that keep states."""
+
+
+def mixer_output(
+    rank_graph: RankGraph,
+    model: Architecture,
+    setting: tuple[Mixer, Pass, Split],
+    rows: Value,
+    *,
+    is_wired: bool,
+) -> Value:
+    """Output of a layer's mixer [rows, hidden]: each tensor rank has one summand.
+
+    Raises:
+        BadInput: context ranks divide the tokens of a sequence, whose states follow each other.
+    """
+    before = rank_graph.vector_elements
+    output = _RankMixer(rank_graph, model, setting, rows, is_wired=is_wired).result()
+    rank_graph.vector_elements = before  # all are inputs of the graph already
+    return output
+
+
+class _RankMixer:
+    """One rank's share of a mixer in a pass.
+
+    Attributes:
+        groups: heads of keys and queries of the rank, copied where there are more ranks.
+        heads: heads of values of the rank, equally many for each of its groups.
+    """
+
+    def __init__(
+        self,
+        rank_graph: RankGraph,
+        model: Architecture,
+        setting: tuple[Mixer, Pass, Split],
+        rows: Value,
+        *,
+        is_wired: bool,
+    ) -> None:
+        self.rank_graph, self.model, self.rows, self.is_wired = rank_graph, model, rows, is_wired
+        self.graph = rank_graph.graph
+        self.mixer, self.model_pass, self.split = setting
+        if self.split.context > 1 and self.model_pass.phase is not Phase.DECODE:
+            raise BadInput(
+                f"{self.split.context} context ranks for {model.name} ({model.model_type}), whose "
+                "layers keep a state from token to token; legal: 1",
+                fix="divide its heads by tensor ranks",
+            )
+        self.groups = math.ceil(self.mixer.groups / self.split.tensor)
+        share = math.ceil(math.ceil(self.mixer.heads / self.split.tensor) / self.groups)
+        self.heads = share * self.groups
+        self.batch, self.tokens = self.model_pass.batch, self.model_pass.tokens
+        self.is_caching = self.model_pass.phase in _CACHING_PHASES
+        self.has_past = self.model_pass.phase is Phase.DECODE or (
+            self.is_caching and self.model_pass.past > 0
+        )
+
+    @property
+    def width(self) -> int:
+        """Elements of a token's values on the rank."""
+        return self.heads * self.mixer.head_dim
+
+    def result(self) -> Value:
+        """The mixer's output."""
+        mixer, rank_graph, key_width = self.mixer, self.rank_graph, self.groups * self.mixer.state
+        steps = 2 * self.heads if mixer.rule == DELTA else self.heads
+        gate = self._projected("gate", self.rows, self.width)
+        mixed = self._projected("mixed", self.rows, self.width + 2 * key_width)
+        step = self._projected("step", self.rows, steps)
+        mixed = self._convolved(mixed)
+        value, key, query = rank_graph.columns(mixed, self.width, key_width, key_width)
+        results = self._recurrent(value, key, query, step)
+        normed = self._gated_norm(results, gate)
+        is_whole = self.split.tensor == 1 and mixer.output_biases > 0
+        if mixer.output_biases and self.split.tensor > 1 and not self.is_wired:
+            rank_graph.weight((mixer.output_biases,), rank_graph.bits, use=rank_graph.use)
+        return self._projected("output", normed, self.rows.shape[1], is_biased=is_whole)
+
+    def _projected(
+        self, name: str, rows: Value, columns: int, *, is_biased: bool | None = None
+    ) -> Value:
+        model, rank_graph = self.model, self.rank_graph
+        weight = rank_graph.weight(
+            (rows.shape[1], columns), model.weight_bits, product_bits=model.product_bits, name=name
+        )
+        has_bias = self.mixer.has_biases if is_biased is None else is_biased
+        return rank_graph.product(name, rows, weight, is_biased=has_bias)
+
+    def _convolved(self, mixed: Value) -> Value:
+        """The causal convolution of each channel over its last tokens, and its activation.
+
+        ``act(sum_k taps[k] x[t - K + 1 + k] + bias)``; rows [B T, C].
+        """
+        mixer, rank_graph, graph = self.mixer, self.rank_graph, self.graph
+        rank_graph.operator("window")
+        channels, before = mixed.shape[1], mixer.taps - 1
+        shape = self.batch, self.tokens, channels
+        x = graph.reshape(mixed, shape)
+        if self.has_past and before:
+            window = rank_graph.state_input((self.batch, before, channels), self.model.other_bits)
+            x = graph.concatenate((window, x), 1)
+        else:
+            x = graph.pad(x, (0, before, 0), (0, 0, 0))
+        if self.is_caching and before:
+            last = graph.slice(x, (0, self.tokens, 0), (self.batch, before, channels))
+            rank_graph.write_cache(last, self.model.other_bits)
+        taps = rank_graph.vector(mixer.taps * channels, "taps", mixer.taps, channels)
+        bias = rank_graph.vector(channels, "taps bias") if mixer.has_taps_bias else None
+        rank_graph.operator("convolution")
+        x, taps = rank_graph.cast(x, _FLOAT_BITS), rank_graph.cast(taps, _FLOAT_BITS)
+        total: Value | None = None
+        for place in range(mixer.taps):
+            part = graph.slice(x, (0, place, 0), shape)
+            tap = graph.reshape(graph.slice(taps, (place, 0), (1, channels)), (channels,))
+            part = rank_graph.along(part, "multiply", tap)
+            total = part if total is None else graph.elementwise("add", total, part)
+        total = graph.reshape(total or x, (self.batch * self.tokens, channels))
+        if bias is not None:
+            total = rank_graph.along(total, "add", rank_graph.cast(bias, _FLOAT_BITS))
+        return rank_graph.cast(rank_graph.activation(total, mixer.activation), rank_graph.bits)
+
+    def _recurrent(self, value: Value, key: Value, query: Value, step: Value) -> Value:
+        """Results [B T, H P] of the recurrence."""
+        mixer, rank_graph, graph = self.mixer, self.rank_graph, self.graph
+        rank_graph.operator("steps")
+        step, strength = self._steps(step)
+        decay = graph.elementwise("negate", graph.elementwise("exponential", self._vector("decay")))
+        decay = rank_graph.along(step, "multiply", decay)
+        value, key, query = (
+            rank_graph.cast(rank_graph.heads(part, self.batch, heads), _FLOAT_BITS)
+            for part, heads in ((value, self.heads), (key, self.groups), (query, self.groups))
+        )
+        skip = None
+        if mixer.rule == DELTA:
+            key = self._unit(key)
+            query = graph.elementwise("multiply", self._unit(query), mixer.state**-0.5)
+        else:
+            by_head = self._vector("skip")
+            spread = graph.broadcast_in_dim(by_head, value.shape, (1,))
+            skip = graph.elementwise("multiply", value, spread)
+        state = None
+        if self.has_past:
+            shape = self.batch, self.heads, mixer.state, mixer.head_dim
+            state = rank_graph.state_input(shape, mixer.state_bits)
+            state = rank_graph.cast(state, _FLOAT_BITS)
+        rows = HeadRows(value, key, query, self._by_head(decay), self._by_head(strength))
+        recurrence = Recurrence(rank_graph, mixer, rows, state, is_looped=self.is_wired)
+        results, state = recurrence.step() if self._is_step else recurrence.chunks()
+        if self.is_caching:
+            kept = rank_graph.cast(state, mixer.state_bits)
+            rank_graph.write_cache(kept, mixer.state_bits)
+        rank_graph.operator("recurrence")
+        if skip is not None:
+            results = graph.elementwise("add", results, skip)
+        return rank_graph.heads_to_rows(results)
+
+    @property
+    def _is_step(self) -> bool:
+        return self.has_past and self.tokens == 1
+
+    def _vector(self, name: str) -> Value:
+        """A parameter of each head, in float32."""
+        return self.rank_graph.cast(self.rank_graph.vector(self.heads, name), _FLOAT_BITS)
+
+    def _steps(self, rows: Value) -> tuple[Value, Value]:
+        """Lengths of steps [rows, H], and the factor of what each adds to its state.
+
+        ``softplus(x + bias)`` within bounds. transformers has no bounds in a decode step.
+        """
+        mixer, rank_graph, graph = self.mixer, self.rank_graph, self.graph
+        rows = rank_graph.cast(rows, _FLOAT_BITS)
+        step = rank_graph.columns(rows, self.heads)[0]
+        step = rank_graph.along(step, "add", self._vector("step bias"))
+        step = graph.elementwise("softplus", step)
+        if mixer.rule == DELTA:
+            (_, strength) = rank_graph.columns(rows, self.heads, self.heads)
+            return step, graph.elementwise("logistic", strength)
+        if mixer.least_step > 0:
+            step = graph.elementwise("maximum", step, mixer.least_step)
+        if mixer.most_step < math.inf:
+            step = graph.elementwise("minimum", step, mixer.most_step)
+        return step, step
+
+    def _by_head(self, rows: Value) -> Value:
+        """Rows [B T, H] as [B, H, T]."""
+        apart = self.graph.reshape(rows, (self.batch, self.tokens, self.heads))
+        return self.graph.transpose(apart, (0, 2, 1))
+
+    def _unit(self, heads: Value) -> Value:
+        """``x / sqrt(sum(x^2) + 1e-6)`` over the last dimension."""
+        graph = self.graph
+        total = graph.reduce("add", graph.elementwise("square", heads), (3,))
+        factor = graph.elementwise("rsqrt", graph.elementwise("add", total, _UNIT_EPSILON))
+        spread = graph.broadcast_in_dim(factor, heads.shape, (0, 1, 2))
+        return graph.elementwise("multiply", heads, spread)
+
+    def _gated_norm(self, results: Value, gate: Value) -> Value:
+        """Results [rows, H P] normed and gated: `DECAY` gates first, `DELTA` norms each head."""
+        rank_graph, mixer = self.rank_graph, self.mixer
+        if mixer.rule == DELTA:
+            by_head = self.graph.reshape(results, (*results.shape[:1], self.heads, mixer.head_dim))
+            weight = rank_graph.vector(mixer.head_dim, "state norm weight")
+            normed = rank_graph.along(self._normed(by_head), "multiply", weight)
+            return self._gated(self.graph.reshape(normed, results.shape), gate)
+        gated = self._gated(results, gate)
+        if not mixer.is_normed:
+            return gated
+        shape = results.shape[0], self.groups, self.width // self.groups
+        normed = self._normed(self.graph.reshape(gated, shape), mixer.groups)
+        weight = rank_graph.vector(self.width, "state norm weight")
+        return rank_graph.along(self.graph.reshape(normed, gated.shape), "multiply", weight)
+
+    def _gated(self, results: Value, gate: Value) -> Value:
+        """``results silu(gate)``, in the type of activations."""
+        rank_graph, graph = self.rank_graph, self.graph
+        rank_graph.operator("gating")
+        factor = graph.elementwise("silu", rank_graph.cast(gate, _FLOAT_BITS))
+        results = rank_graph.cast(results, _FLOAT_BITS)
+        return rank_graph.cast(graph.elementwise("multiply", results, factor), rank_graph.bits)
+
+    def _normed(self, x: Value, groups: int = 0) -> Value:
+        """[rows, G, W] over the root of its mean square; ranks that share a group sum theirs."""
+        rank_graph, graph, ranks = self.rank_graph, self.graph, self.split.tensor
+        rank_graph.operator("mean square")
+        in_float32 = rank_graph.cast(x, _FLOAT_BITS)
+        total = graph.reduce("add", graph.elementwise("square", in_float32), (2,))
+        sharing = ranks // groups if groups and ranks % groups == 0 else ranks
+        sharing = sharing if groups and ranks > groups else 1
+        if sharing > 1:
+            rank_graph.operator(Axis.TENSOR)
+            teams = tuple(tuple(range(n, n + sharing)) for n in range(0, ranks, sharing))
+            total = graph.apply(AllReduce(teams), total)
+        rank_graph.operator("norm")
+        mean = graph.elementwise("multiply", total, 1 / (x.shape[2] * sharing))
+        factor = graph.elementwise("rsqrt", graph.elementwise("add", mean, self.mixer.epsilon))
+        spread = graph.broadcast_in_dim(factor, x.shape, (0, 1))
+        return rank_graph.cast(graph.elementwise("multiply", in_float32, spread), rank_graph.bits)
+
+
+_UNIT_EPSILON: Final = 1e-6
+"""Source: transformers 5.23, modeling_qwen3_next.py, l2norm."""

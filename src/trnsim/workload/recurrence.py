@@ -1,0 +1,373 @@
+"""The recurrence of a mixer's states, in chunks of tokens or one step.
+
+In a chunk, ``y_i = exp(c_i) S^T q_i + sum_{j <= i} exp(c_i - c_j) (q_i k_j) v_j`` for c the running
+sums of logarithms of decays, and S the state before the chunk.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from trnsim.graph import Value
+from trnsim.graph.types import TensorType
+from trnsim.workload.mixer import DELTA, Mixer
+from trnsim.workload.rank_graph import RankGraph
+
+_FLOAT_DTYPE: Final = "float32"
+
+
+@dataclass(frozen=True)
+class HeadRows:
+    """Float32 inputs of a recurrence.
+
+    Attributes:
+        value: [B, H, T, P].
+        key: [B, G, T, N].
+        query: [B, G, T, N].
+        decay: logarithms of the factors of states, [B, H, T].
+        strength: factors of what tokens add to states, [B, H, T].
+    """
+
+    value: Value
+    key: Value
+    query: Value
+    decay: Value
+    strength: Value
+
+
+class Recurrence:
+    """A recurrence of B sequences and H heads.
+
+    Attributes:
+        state: the state before the tokens, [B, H, N, P]; None for zeros.
+        is_looped: whether states of the delta rule follow each other chunk by chunk. Else the
+            products are the same and the values are not, as plans need no more.
+    """
+
+    def __init__(
+        self,
+        rank_graph: RankGraph,
+        mixer: Mixer,
+        rows: HeadRows,
+        state: Value | None,
+        *,
+        is_looped: bool,
+    ) -> None:
+        self.rank_graph, self.graph, self.mixer = rank_graph, rank_graph.graph, mixer
+        self.rows, self.state, self.is_looped = rows, state, is_looped
+        self.batch, self.heads, self.tokens, self.head_dim = rows.value.shape
+        self.chunk = min(mixer.chunk, self.tokens)
+        self.count = math.ceil(self.tokens / self.chunk)
+
+    def step(self) -> tuple[Value, Value]:
+        """Results [B, H, 1, P] and states after one token."""
+        rank_graph, graph, rows = self.rank_graph, self.graph, self.rows
+        rank_graph.operator("recurrence")
+        key, query = self._spread(rows.key), self._spread(rows.query)
+        shape = self._state_shape
+        state = self._zeros(self._state_shape) if self.state is None else self.state
+        factor = self._exp(graph.reshape(rows.decay, shape[:2]))
+        state = self._times(state, graph.broadcast_in_dim(factor, shape, (0, 1)))
+        value = rows.value
+        if self.mixer.rule == DELTA:
+            held = self._product("recalled values", key, state, is_cast=False)
+            rank_graph.operator("recurrence")
+            value = graph.elementwise("subtract", value, held)
+        value = self._weighted(value, rows.strength)
+        added = self._times(
+            graph.broadcast_in_dim(graph.reshape(key, shape[:3]), shape, (0, 1, 2)),
+            graph.broadcast_in_dim(
+                graph.reshape(value, (*shape[:2], self.head_dim)), shape, (0, 1, 3)
+            ),
+        )
+        state = graph.elementwise("add", state, added)
+        return self._product("read states", query, state, is_cast=False), state
+
+    def chunks(self) -> tuple[Value, Value]:
+        """Results [B, H, T, P] and states after the last token."""
+        rank_graph, rows = self.rank_graph, self.rows
+        rank_graph.operator("chunks")
+        value, key, query = map(self._chunked, (rows.value, rows.key, rows.query))
+        decay, strength = map(self._chunked, (rows.decay, rows.strength))
+        sums = self._running_sums(decay)
+        rank_graph.operator("recurrence")
+        to_end = self._exp(self._apart(self._last(sums), sums))
+        pairs = self._pair_decays(sums)
+        scores = self._scores("chunk scores", query, key)
+        rank_graph.operator("recurrence")
+        scores = self._times(self._spread(scores), pairs)
+        if self.mixer.rule == DELTA:
+            solved = self._corrected(value, key, strength, sums, pairs)
+            results, state = self._delta(solved, key, query, (scores, sums, to_end))
+        else:
+            value = self._weighted(value, strength)
+            results, state = self._decayed(value, key, query, (scores, sums, to_end))
+        rank_graph.operator("rows of chunks")
+        flat = self.graph.reshape(results, (*results.shape[:2], self.padded, self.head_dim))
+        shape = self.batch, self.heads, self.tokens, self.head_dim
+        return self.graph.slice(flat, (0, 0, 0, 0), shape), state
+
+    @property
+    def _state_shape(self) -> tuple[int, ...]:
+        return self.batch, self.heads, self.mixer.state, self.head_dim
+
+    @property
+    def padded(self) -> int:
+        """Tokens of all chunks."""
+        return self.count * self.chunk
+
+    def _decayed(
+        self, value: Value, key: Value, query: Value, factors: tuple[Value, Value, Value]
+    ) -> tuple[Value, Value]:
+        """Results and the last state where each state is the one before, decayed, and a sum."""
+        scores, sums, to_end = factors
+        own = self._product("chunk values", scores, value)
+        kept = self._weighted(value, to_end)
+        added = self._product("chunk states", self._spread(key), kept, is_left_turned=True)
+        states = self._after_chunks(added, self.graph.reshape(self._last(sums), sums.shape[:3]))
+        before, last = self._part(states, 0, self.count), self._part(states, self.count, 1)
+        last = self.graph.reshape(last, (*last.shape[:2], *last.shape[3:]))
+        read = self._product("read states", self._spread(query), before)
+        self.rank_graph.operator("recurrence")
+        read = self._weighted(read, self._exp(sums))
+        return self.graph.elementwise("add", own, read), last
+
+    def _after_chunks(self, added: Value, totals: Value) -> Value:
+        """States [B, H, C + 1, N, P] before the first and after each of C chunks.
+
+        ``S_r = exp(E_r) S_0 + sum_{z < r} exp(E_r - E_{z + 1}) added_z``, E the sums of `totals`.
+        """
+        graph, rank_graph = self.graph, self.rank_graph
+        ends = self._running_sums(totals)
+        rank_graph.operator("recurrence")
+        every = graph.pad(ends, (0, 0, 1), (0, 0, 0))
+        shape = *ends.shape[:2], self.count + 1, self.count
+        apart = graph.elementwise(
+            "subtract",
+            graph.broadcast_in_dim(every, shape, (0, 1, 2)),
+            graph.broadcast_in_dim(ends, shape, (0, 1, 3)),
+        )
+        factors = self._times(self._exp(apart), self._mask(shape, "GT"))
+        *outer, count, state, width = added.shape
+        flat = graph.reshape(added, (*outer, count, state * width))
+        states = self._product("states", factors, flat, is_cast=False)
+        states = graph.reshape(states, (*outer, count + 1, state, width))
+        if self.state is None:
+            return states
+        rank_graph.operator("recurrence")
+        first = graph.broadcast_in_dim(self.state, states.shape, (0, 1, 3, 4))
+        first = self._times(
+            first, graph.broadcast_in_dim(self._exp(every), states.shape, (0, 1, 2))
+        )
+        return graph.elementwise("add", states, first)
+
+    def _corrected(
+        self, value: Value, key: Value, strength: Value, sums: Value, pairs: Value
+    ) -> tuple[Value, Value]:
+        """Values and keys of chunks, less what earlier tokens of the chunk have written.
+
+        ``(I + A)^-1 b v`` and ``(I + A)^-1 b exp(c) k`` for ``A_ij = b_i (k_i k_j) exp(c_i - c_j)``
+        below the diagonal. The inverse grows by blocks: from those of s rows to those of 2 s.
+
+        Source: gated delta networks (arXiv:2412.06464), section 3.2.
+        """
+        graph, rank_graph = self.graph, self.rank_graph
+        system = self._scores("key scores", key, key)
+        rank_graph.operator("recurrence")
+        system = self._spread(system)
+        system = self._weighted(self._times(system, pairs), strength)
+        rows = graph.concatenate(
+            (
+                self._weighted(value, strength),
+                self._weighted(self._weighted(self._spread(key), strength), self._exp(sums)),
+            ),
+            4,
+        )
+        inverse, size = self._mask(system.shape, "EQ"), 1
+        while size < self.chunk:
+            rank_graph.operator("recurrence")
+            block = self._times(system, self._lower_blocks(system.shape, size))
+            if size > 1:
+                block = self._product("inverse", inverse, block, is_cast=False)
+                block = self._product("inverse", block, inverse, is_cast=False)
+            rank_graph.operator("recurrence")
+            inverse = graph.elementwise("subtract", inverse, block)
+            size *= 2
+        solved = self._product("corrected rows", inverse, rows)
+        widths, starts = (self.head_dim, self.mixer.state), (0, self.head_dim)
+        new_value, new_key = (
+            graph.slice(solved, (0, 0, 0, 0, start), (*solved.shape[:4], width))
+            for start, width in zip(starts, widths, strict=True)
+        )
+        return new_value, new_key
+
+    def _delta(
+        self,
+        solved: tuple[Value, Value],
+        key: Value,
+        query: Value,
+        factors: tuple[Value, Value, Value],
+    ) -> tuple[Value, Value]:
+        """Results and the last state of the delta rule, chunk by chunk."""
+        (value, read_key), (scores, sums, to_end) = solved, factors
+        query = self._weighted(self._spread(query), self._exp(sums))
+        key = self._weighted(self._spread(key), to_end)
+        totals = self._exp(self._last(sums))
+        parts = value, read_key, query, key, scores, totals
+        if not self.is_looped:
+            shape = *value.shape[:3], self.mixer.state, self.head_dim
+            results, states = self._delta_chunk(parts, self._zeros(shape))
+            return results, self._first_chunk(states)
+        outputs: list[Value] = []
+        state = self._zeros(self._state_shape) if self.state is None else self.state
+        for place in range(self.count):
+            own = tuple(self._part(part, place, 1) for part in parts)
+            before = self.graph.reshape(state, (*state.shape[:2], 1, *state.shape[2:]))
+            result, after = self._delta_chunk(own, before)
+            state = self._first_chunk(after)
+            outputs.append(result)
+        return self.graph.concatenate(outputs, 2), state
+
+    def _delta_chunk(self, parts: tuple[Value, ...], state: Value) -> tuple[Value, Value]:
+        """Results and the state after a chunk [B, H, 1, L, *], by the state before it."""
+        graph = self.graph
+        value, read_key, query, key, scores, total = parts
+        held = self._product("recalled values", read_key, state)
+        self.rank_graph.operator("recurrence")
+        value = graph.elementwise("subtract", value, held)
+        own = self._product("chunk values", scores, value)
+        read = self._product("read states", query, state)
+        added = self._product("chunk states", key, value, is_left_turned=True)
+        self.rank_graph.operator("recurrence")
+        kept = self._times(state, graph.broadcast_in_dim(total, state.shape, (0, 1, 2, 3)))
+        return graph.elementwise("add", own, read), graph.elementwise("add", kept, added)
+
+    def _first_chunk(self, states: Value) -> Value:
+        """The first of states [B, H, C, N, P]."""
+        first = self._part(states, 0, 1)
+        return self.graph.reshape(first, (*first.shape[:2], *first.shape[3:]))
+
+    def _part(self, x: Value, first: int, count: int) -> Value:
+        """Some chunks of [B, H, C, *]."""
+        starts = [0, 0, first, *(0 for _ in x.shape[3:])]
+        return self.graph.slice(x, starts, (*x.shape[:2], count, *x.shape[3:]))
+
+    def _chunked(self, x: Value) -> Value:
+        """[B, H, T, *] as [B, H, C, L, *], with zeros behind the last token."""
+        more = self.padded - self.tokens
+        zeros = [0] * len(x.shape)
+        x = self.graph.pad(x, zeros, [0, 0, more, *zeros[3:]])
+        return self.graph.reshape(x, (*x.shape[:2], self.count, self.chunk, *x.shape[3:]))
+
+    def _running_sums(self, x: Value) -> Value:
+        """Running sums along the last dimension, by a product with a triangle of ones."""
+        self.rank_graph.operator("running sums")
+        rows, last = math.prod(x.shape[:-1]), x.shape[-1]
+        if last == 1:
+            return x
+        ones = self._mask((last, last), "LE")
+        sums = self.graph.dot_general(self.graph.reshape(x, (rows, last)), ones, (1, 0))
+        return self.graph.reshape(sums, x.shape)
+
+    def _pair_decays(self, sums: Value) -> Value:
+        """``exp(c_i - c_j)`` for j <= i, else 0: [B, H, C, L, L]."""
+        shape, graph = (*sums.shape, self.chunk), self.graph
+        apart = graph.elementwise(
+            "subtract",
+            graph.broadcast_in_dim(sums, shape, (0, 1, 2, 3)),
+            graph.broadcast_in_dim(sums, shape, (0, 1, 2, 4)),
+        )
+        return self._times(self._exp(apart), self._mask(shape, "GE"))
+
+    def _mask(self, shape: tuple[int, ...], direction: str) -> Value:
+        """1 where the row compares so with the column, else 0."""
+        row, column = (self.graph.iota(shape, len(shape) - place) for place in (2, 1))
+        return self.graph.elementwise(
+            "compare", row, column, dtype=_FLOAT_DTYPE, direction=direction
+        )
+
+    def _lower_blocks(self, shape: tuple[int, ...], size: int) -> Value:
+        """1 in the lower left quarter of each block of 2 `size` rows on the diagonal, else 0."""
+        graph = self.graph
+        row, column = (
+            graph.elementwise("convert", graph.iota(shape, dim), dtype=_FLOAT_DTYPE)
+            for dim in (3, 4)
+        )
+        is_lower = graph.elementwise(
+            "compare",
+            *(self._floor_quotient(side, size) for side in (row, column)),
+            dtype=_FLOAT_DTYPE,
+            direction="GT",
+        )
+        is_in_block = graph.elementwise(
+            "compare",
+            *(self._floor_quotient(side, 2 * size) for side in (row, column)),
+            dtype=_FLOAT_DTYPE,
+            direction="EQ",
+        )
+        return self._times(is_lower, is_in_block)
+
+    def _floor_quotient(self, x: Value, size: int) -> Value:
+        """``floor(x / size)`` of whole numbers."""
+        return self.graph.elementwise("floor", self.graph.elementwise("multiply", x, 1 / size))
+
+    def _spread(self, x: Value) -> Value:
+        """Of each group [B, G, *], for each of its heads [B, H, *]."""
+        batch, groups, *rest = x.shape
+        if groups == self.heads:
+            return x
+        shape = batch, groups, self.heads // groups, *rest
+        dims = 0, 1, *range(3, len(shape))
+        spread = self.graph.broadcast_in_dim(x, shape, dims)
+        return self.graph.reshape(spread, (batch, self.heads, *rest))
+
+    def _scores(self, name: str, rows: Value, columns: Value) -> Value:
+        """``rows columns^T`` over the last dimension, in float32."""
+        self.rank_graph.operator(name)
+        bits, last = self.rank_graph.bits, len(rows.shape) - 1
+        lhs, rhs = (self.rank_graph.cast(side, bits) for side in (rows, columns))
+        return self.graph.dot_general(lhs, rhs, (last, last), _FLOAT_DTYPE)
+
+    def _product(
+        self,
+        name: str,
+        lhs: Value,
+        rhs: Value,
+        *,
+        is_left_turned: bool = False,
+        is_cast: bool = True,
+    ) -> Value:
+        """``lhs rhs``, or ``lhs^T rhs``, in float32; operands in the activations' type."""
+        self.rank_graph.operator(name)
+        if is_cast:
+            lhs, rhs = (self.rank_graph.cast(side, self.rank_graph.bits) for side in (lhs, rhs))
+        last = len(lhs.shape) - 1
+        return self.graph.dot_general(lhs, rhs, (last - is_left_turned, last - 1), _FLOAT_DTYPE)
+
+    def _last(self, sums: Value) -> Value:
+        """The last element of [B, H, C, L]: [B, H, C, 1]."""
+        *outer, length = sums.shape
+        return self.graph.slice(sums, (0, 0, 0, length - 1), (*outer, 1))
+
+    def _apart(self, x: Value, y: Value) -> Value:
+        """``x - y`` of [B, H, C, 1] and [B, H, C, L]."""
+        return self.graph.elementwise(
+            "subtract", self.graph.broadcast_in_dim(x, y.shape, (0, 1, 2, 3)), y
+        )
+
+    def _zeros(self, shape: tuple[int, ...]) -> Value:
+        return self.graph.constant(0.0, TensorType(shape, _FLOAT_DTYPE))
+
+    def _exp(self, x: Value) -> Value:
+        """``exp(min(x, 0))``: decays are at most 1."""
+        return self.graph.elementwise("exponential", self.graph.elementwise("minimum", x, 0.0))
+
+    def _times(self, x: Value, y: Value) -> Value:
+        return self.graph.elementwise("multiply", x, y)
+
+    def _weighted(self, rows: Value, weights: Value) -> Value:
+        """Rows [*, L, W] times weights [*, L]."""
+        dims = range(len(weights.shape))
+        return self._times(rows, self.graph.broadcast_in_dim(weights, rows.shape, dims))

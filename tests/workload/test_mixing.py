@@ -1,0 +1,59 @@
+"""Mixers in passes: a prompt and steps, ranks, states that are kept."""
+
+import pytest
+
+from trnsim.errors import BadInput
+from trnsim.workload.config import from_config
+from trnsim.workload.operators import Pass, Phase, Split
+from trnsim.workload.passes import summaries
+from trnsim.workload.resident import cache_bytes, parameters
+
+MAMBA_2 = {
+    "model_type": "mamba2",
+    "architectures": ["Mamba2ForCausalLM"],
+    "hidden_size": 24,
+    "num_hidden_layers": 3,
+    "vocab_size": 41,
+    "num_heads": 6,
+    "head_dim": 8,
+    "state_size": 5,
+    "n_groups": 2,
+    "expand": 2,
+    "conv_kernel": 4,
+    "chunk_size": 4,
+    "torch_dtype": "bfloat16",
+}
+STATE_BYTES = 3 * (4 * 6 * 5 * 8 + 2 * 3 * (48 + 2 * 2 * 5))
+"""Of three layers: states of float32, and the last three tokens of each channel in bfloat16."""
+
+
+@pytest.fixture
+def model():
+    return from_config(MAMBA_2, "mine.json")
+
+
+@pytest.mark.parametrize("tokens", [2, 100, 5000])
+def test_a_sequence_keeps_states_of_one_size(model, tokens):
+    assert cache_bytes(model, tokens) == STATE_BYTES
+
+
+def test_ranks_share_states_equally(model):
+    assert cache_bytes(model, 100, Split(tensor=2)) == STATE_BYTES / 2
+
+
+def test_a_step_reads_and_writes_the_states_of_each_sequence(model):
+    step = Pass(Phase.DECODE, 3, 1, 7)
+    caches = [(part.cache, part.times) for part in summaries(model, step, Split())]
+    assert sum(cache.read_bytes * times for cache, times in caches) == 3 * STATE_BYTES
+    assert sum(cache.written_bytes * times for cache, times in caches) == 3 * STATE_BYTES
+
+
+def test_context_ranks_are_refused(model):
+    with pytest.raises(BadInput, match="2 context ranks"):
+        list(summaries(model, Pass(Phase.PREFILL, 1, 8), Split(context=2)))
+
+
+def test_parameters_are_those_of_the_projections_and_vectors(model):
+    projection = 24 * (2 * 48 + 2 * 2 * 5 + 6)
+    vectors = 3 * 6 + 48 + (4 + 1) * (48 + 2 * 2 * 5) + 24
+    assert parameters(model) == 3 * (projection + 48 * 24 + vectors) + 2 * 41 * 24 + 24
