@@ -21,6 +21,6 @@ def test_steps_change_nothing_that_a_thousand_loops_compute():
 
 
 def test_steps_that_ignore_what_others_write_are_found(monkeypatch, capsys):
-    monkeypatch.setattr(affine, "_level", lambda *_: 0)
+    monkeypatch.setattr(affine, "_level_above_conflicts", lambda *_: 0)
     assert loops.main(["--kernels", "20"]) > 0
     assert "differs on inputs" in capsys.readouterr().out

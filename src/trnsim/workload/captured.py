@@ -214,6 +214,6 @@ def _parameters(model: CapturedModel) -> int:
             model.values, model.dtype
         )
     else:
-        build = import_module("trnsim.torch.models.model_graph").build
+        build = import_module("trnsim.torch.models.model_graph").build_model
         built = build(_config(model), models.ModelShape("encode"), model.dtype)
     return sum(int(parameter.numel()) for parameter in built.parameters())
