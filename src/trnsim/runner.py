@@ -94,11 +94,7 @@ def run(
     kernel = _launchable(kernel)
     if has_current_core():
         current_core().refuse_capture("it runs another kernel by trnsim.run")
-    if not isinstance(numerics, bool):
-        raise BadInput(
-            f"run(numerics={numerics!r}); legal: True, to compute values, or False",
-            fix="leave it out; numerics=False gives instructions and times alone",
-        )
+    _check_numerics(numerics)
     chip = arch.target(target)
     options = {"numerics": numerics, "races": races, "capacity": capacity, "order": order}
     with pinned(nki, f"run(nki={nki!r})"):
@@ -111,6 +107,19 @@ def run(
         world_options = {name: kwargs.pop(name) for name in _WORLD_KEYWORDS if name in kwargs}
         arguments = {**kwargs, **(kernel_kwargs or {})}
         return _run_on_ranks(kernel, args, arguments, chip, ranks=ranks, **options, **world_options)
+
+
+def _check_numerics(numerics: object) -> None:
+    """Refuse values other than True and False.
+
+    Raises:
+        BadInput: says what is legal.
+    """
+    if not isinstance(numerics, bool):
+        raise BadInput(
+            f"run(numerics={numerics!r}); legal: True, to compute values, or False",
+            fix="leave it out; numerics=False gives instructions and times alone",
+        )
 
 
 def _check_keywords(kernel: Launchable, kwargs: Mapping[str, Any]) -> None:

@@ -94,7 +94,7 @@ NEURON: Final = {
         half_s=derived(33.3e-6, _STEPS_FIT),
         cache_passes=derived(1.17, _STEPS_FIT),
         spread=0.07,
-        rows="57 TPOT rows of 4 architectures",
+        rows="56 TPOT rows of 3 architectures",
     ),
     Phase.PREFILL: FamilyConstants(
         half_s=derived(51.9e-6, _PROMPTS_FIT),
@@ -102,7 +102,7 @@ NEURON: Final = {
         sequence_s=derived(43.0e-6, _PROMPTS_FIT),
         score_s=derived(164e-12, _PROMPTS_FIT),
         spread=0.37,
-        rows="57 TTFT rows of 4 architectures",
+        rows="56 TTFT rows of 3 architectures",
     ),
     Phase.ENCODE: FamilyConstants(
         half_s=derived(5.8e-6, _ENCODERS_FIT),
@@ -128,7 +128,7 @@ KERNEL_PROMPTS: Final = FamilyConstants(
     half_s=derived(58.2e-6, _HALVES_FIT),
     kernel_passes=assumed(2.0, "a softmax's exponential and what it scales, as elements count"),
     spread=0.41,
-    rows="57 TTFT rows of 4 architectures, and 79 halves of prompts on Trn2",
+    rows="56 TTFT rows of 3 architectures, and 79 halves of prompts on Trn2",
 )
 """Constants of prompts on chips for which NxD Inference has kernels, fitted to half layers.
 

@@ -74,7 +74,10 @@ def order(source: Sequence[Group], target: Sequence[Group]) -> list[int]:
 
 
 def _split(length: int, group: tuple[str, ...], sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """The lengths of the names of a group, of which one may be absent from `sizes`."""
+    """The lengths of the names of a group.
+
+    One may be absent from `sizes`; several if the others fill the dimension: each is 1 then.
+    """
     unknown = [name for name in group if name not in sizes]
     known_length = prod(sizes[name] for name in group if name in sizes)
     if len(unknown) > 1 and length == known_length:
@@ -87,7 +90,8 @@ def _split(length: int, group: tuple[str, ...], sizes: Mapping[str, int]) -> tup
 def _refuse(reason: str) -> NoReturn:
     raise IllegalInstruction(
         f"rearrange: {reason}; legal: a name or a tuple of names per dimension, each name once on "
-        "both sides, lengths of at least 1, and at most one length of a group left open",
+        "both sides, lengths of at least 1, and at most one length of a group left open, "
+        "or several of 1",
         fix="give the lengths that are not known: fixed_sizes={'h': 4}",
         source=_SOURCE,
     )

@@ -1,4 +1,5 @@
 import json
+import math
 
 import pytest
 
@@ -92,7 +93,19 @@ def test_the_trainers_lines_are_a_run_too(tmp_path):
     (tmp_path / "a.log").write_text(
         "{'loss': 2.5, 'epoch': 0.1}\n{'train_runtime': '30.0', 'train_steps_per_second': '2.0'}\n"
     )
-    assert read(tmp_path / "a.log").run.step_s == 0.5
+    run = read(tmp_path / "a.log").run
+    assert run.step_s == 0.5
+    assert len(run.steps) == 60
+    assert run.steps[59].loss == 2.5  # the only one that was printed
+
+
+def test_the_trainers_printed_losses_are_at_equal_distances(tmp_path):
+    lines = [f"{{'loss': {loss}}}" for loss in (3.0, 2.0, 1.0)]
+    end = "{'train_runtime': '30.0', 'train_steps_per_second': '2.0'}"
+    (tmp_path / "a.log").write_text("\n".join([*lines, end]) + "\n")
+    losses = [step.loss for step in read(tmp_path / "a.log").run.steps]
+    assert all(map(math.isnan, losses[:19]))
+    assert losses[19:] == [3.0] * 20 + [2.0] * 20 + [1.0]
 
 
 @pytest.mark.parametrize(

@@ -170,20 +170,39 @@ def is_trainer_text(text: str) -> bool:
 def trainer_text(path: str, text: str) -> RunLog:
     """The run in the lines that Hugging Face's Trainer prints.
 
+    The lines do not say their steps: the printed losses are placed at equal distances.
+
     Raises:
         BadInput: a figure is not a positive number.
     """
     rate, runtime = _TRAINER_RATE.search(text), _TRAINER_RUNTIME.search(text)
     if rate is None or runtime is None:
         raise fault(path, f"a line of the Trainer without {_RUNTIME}", "give the whole log")
+    runtime_s, steps_per_s = _value(runtime[1]), _value(rate[1])
     losses = [_value(loss) for loss in _TRAINER_LOSS.findall(text)]
-    return _of_trainer(path, dict(enumerate(losses)), _value(runtime[1]), _value(rate[1]))
+    each = _step_count(path, runtime_s, steps_per_s) / max(len(losses), 1)
+    by_step = {max(round(place * each), 1): loss for place, loss in enumerate(losses, 1)}
+    return _of_trainer(path, by_step, runtime_s, steps_per_s)
 
 
 def _of_trainer(
     path: str, losses: Mapping[int, float], runtime_s: float, steps_per_s: float
 ) -> RunLog:
-    """A run of equal steps: the Trainer says the mean of all."""
+    """A run of equal steps, of the Trainer's mean time; `losses` are by number of step, from 1."""
+    loss = math.nan
+    steps: list[LoggedStep] = []
+    for number in range(1, _step_count(path, runtime_s, steps_per_s) + 1):
+        loss = losses.get(number, loss)
+        steps.append(LoggedStep(number, loss, time_s=1 / steps_per_s))
+    return RunLog(path, "trainer", training(path, steps))
+
+
+def _step_count(path: str, runtime_s: float, steps_per_s: float) -> int:
+    """The number of steps of a run, at least 1.
+
+    Raises:
+        BadInput: there are none, or more than a log may have.
+    """
     total = runtime_s * steps_per_s
     if not 0 < total <= _MOST_STEPS:
         raise fault(
@@ -191,13 +210,7 @@ def _of_trainer(
             f"{runtime_s:g} s at {steps_per_s:g} steps a second; legal: above 0, and up to "
             f"{_MOST_STEPS:,} steps",
         )
-    count = max(round(total), 1)
-    loss = math.nan
-    steps: list[LoggedStep] = []
-    for number in range(1, count + 1):
-        loss = losses.get(number, loss)
-        steps.append(LoggedStep(number, loss, time_s=1 / steps_per_s))
-    return RunLog(path, "trainer", training(path, steps))
+    return max(round(total), 1)
 
 
 def _value(text: str) -> float:
