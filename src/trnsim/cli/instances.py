@@ -63,7 +63,7 @@ _Config = Annotated[
 _Tokens = Annotated[
     int | None,
     whole(
-        "Tokens of a sequence with --for; default: all that the model knows.",
+        "Tokens of a sequence with --for; default: as many as the model has positions.",
         unit="tokens",
         least=1,
     ),
@@ -134,9 +134,9 @@ def quote_of(name: str, kind: str | None, day: date, catalogue: Catalogue) -> Qu
     return next((offer for offer in quotes if offer.usd_per_hour is not None), quotes[-1])
 
 
-def _usd_text(quote: Quote, times: int = 1) -> str:
+def _usd_text(quote: Quote, count: int = 1) -> str:
     usd = quote.usd_per_hour
-    return "none" if usd is None else f"{times * usd:,.5g}"
+    return "none" if usd is None else f"{count * usd:,.5g}"
 
 
 def _kind_text(quote: Quote) -> str:

@@ -17,8 +17,8 @@ app = parser()
 def lsp(
     time_limit: Annotated[float, time_limit_option("1min")] = 60.0,
     memory: CallMemory = 8 * 2**30,
-    stdio: Annotated[  # noqa: ARG001  the only way
-        bool, typer.Option("--stdio", help="Speak on stdio, as always; some editors say it.")
+    stdio: Annotated[  # noqa: ARG001  no other transport
+        bool, typer.Option("--stdio", help="Speak on stdio, as always; some editors pass this.")
     ] = False,
 ) -> None:
     """Serve editors: refusals and races at their lines, times beside them.

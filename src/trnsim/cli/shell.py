@@ -54,6 +54,6 @@ def shell(
 
 
 def _say(text: str) -> None:
-    with suppress(OSError):  # as of a full disk
+    with suppress(OSError):  # such as that of a full disk
         sys.stderr.write(terminal_text(f"trnsim: {text}\n"))
         sys.stderr.flush()

@@ -31,7 +31,7 @@ class CompiledProgram:
         notes: sentences on the parts that run as separate kernels, and on those that only one core
             computes.
         exchanges: exchanges between ranks that are not in the program; the caller adds their time.
-        crowding: a sentence on results that do not fit in SBUF; "" where that costs little time.
+        crowding: a sentence on results that do not fit in SBUF; "" if their moves take little.
     """
 
     target: str

@@ -9,14 +9,14 @@ from typing import Final
 
 from trnsim.errors import SourceLine, exclude_folder, is_program_file, user_line
 
-_is_program_file: Final[dict[str, bool]] = {}
+_program_file_cache: Final[dict[str, bool]] = {}
 """The results of `is_program_file` by file."""
 
 
 def exclude_frames(framework: ModuleType) -> None:
     """Count frames in the files of a framework as outside the user's program from now on."""
     exclude_folder(str(Path(str(framework.__file__)).parent))
-    _is_program_file.clear()
+    _program_file_cache.clear()
 
 
 def is_program(file: str) -> bool:
@@ -37,9 +37,9 @@ def program_place() -> tuple[str, int] | None:
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  the documented way to walk a stack
     while frame is not None:
         file = frame.f_code.co_filename
-        is_of_program = _is_program_file.get(file)
+        is_of_program = _program_file_cache.get(file)
         if is_of_program is None:
-            is_of_program = _is_program_file[file] = is_program_file(file)
+            is_of_program = _program_file_cache[file] = is_program_file(file)
         if is_of_program:
             return file, frame.f_lineno
         frame = frame.f_back
@@ -47,7 +47,7 @@ def program_place() -> tuple[str, int] | None:
 
 
 def program_frame(skipped: int) -> tuple[list[CodeType], int | None]:
-    """The code of each frame out to the program's innermost, and the instruction in that one.
+    """The code of each frame through the program's innermost, and the instruction in that one.
 
     `skipped` is the number of innermost frames to leave out. In a thread that runs only framework
     code, the code of all frames, and None.

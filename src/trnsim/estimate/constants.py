@@ -4,7 +4,7 @@ Fitted by ``bench/system/page.py`` to published rows of Trn1 and Inf2 (NeuronCor
 spread is one sigma of the logarithm of the errors of rows whose architecture was left out of the
 fit (docs/generated/accuracy-models.md). Later generations take the same shares of their own peak,
 clock and bandwidth, marked as extrapolated, except for prompts: times of half layers (an attention,
-or an MLP) on Trn2 are published. The forms were chosen with all rows in sight.
+or an MLP) on Trn2 are published. The formulas were chosen with all rows in sight.
 """
 
 from __future__ import annotations
@@ -160,7 +160,8 @@ DIFFUSION: Final = FamilyConstants(
 )
 """Constants of denoisers and decoders of latents, none of which is fitted to their rows.
 
-Products reach what encoders' do, and a half of a block takes what prompts' do.
+Products reach the part of the peak that encoders' reach, and a half of a block takes the time of
+prompts'.
 """
 
 

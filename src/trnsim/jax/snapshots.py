@@ -1,6 +1,6 @@
-"""`register_hlo_snapshot_callback`: a function that is asked at each execution of a program.
+"""`register_hlo_snapshot_callback` and its callback, asked at each execution of a program.
 
-It returns what is to be stored of the execution: "" for nothing, else words such as
+The callback returns what is to be stored of the execution: "" for nothing, else words such as
 "inputs outputs". Snapshots are files that AWS's runtime replays; none are written here.
 
 Source: aws-neuron-samples torch-neuronx/training/dp_bert_hf_pretrain/
@@ -15,16 +15,16 @@ from typing import Final
 
 from trnsim.errors import BadInput, NotModelled
 
-Snapshot = Callable[[str, int, int], str]
+SnapshotCallback = Callable[[str, int, int], str]
 """A function of a program's name, the device's index in this process, and the execution's
 number."""
 
-callbacks: Final[list[Snapshot]] = []
+callbacks: Final[list[SnapshotCallback]] = []
 """The function that is asked at each execution, as the only item; empty almost always."""
 _executions: Final[Counter[tuple[str, int]]] = Counter()
 
 
-def register_hlo_snapshot_callback(callback: Snapshot | None) -> None:
+def register_hlo_snapshot_callback(callback: SnapshotCallback | None) -> None:
     """Call `callback` at each execution from now on; None calls nothing.
 
     Raises:

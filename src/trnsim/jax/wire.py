@@ -17,7 +17,7 @@ _VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5
 _FIXED_SIZES: Final = {_FIXED64: 8, _FIXED32: 4}
 _VARINT_MOST_BYTES: Final = 10
 _HOST_PROGRAM_SHAPE: Final = 4  # of HloModuleProto
-_REPLICAS, _PARTITIONS, _COLUMN = 1, 2, 3  # of DeviceAssignmentProto
+_REPLICAS, _PARTITIONS, _PARTITION_DEVICES = 1, 2, 3  # of DeviceAssignmentProto
 
 
 def varint(number: int) -> bytes:
@@ -93,7 +93,7 @@ def _repeated_numbers(values: Iterable[int | bytes]) -> list[int]:
 
 def assignment(message: bytes) -> npt.NDArray[np.int32]:
     """XLA's DeviceAssignmentProto: the device of each replica and partition."""
-    columns = [value for field, value in fields(message) if field == _COLUMN]
+    columns = [value for field, value in fields(message) if field == _PARTITION_DEVICES]
     listed = [
         _repeated_numbers(value for _, value in fields(column))
         for column in columns
@@ -108,7 +108,7 @@ def assignment_message(devices: npt.NDArray[np.int32]) -> bytes:
     message = number_field(_REPLICAS, replicas) + number_field(_PARTITIONS, partitions)
     for column in devices.T:
         packed = b"".join(varint(int(device)) for device in column)
-        message += bytes_field(_COLUMN, bytes_field(1, packed))
+        message += bytes_field(_PARTITION_DEVICES, bytes_field(1, packed))
     return message
 
 

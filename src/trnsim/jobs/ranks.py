@@ -12,7 +12,7 @@ __all__ = ["all_ranks", "is_neuron", "machine_of", "ranks_of"]
 
 
 def machine_of(role: Role) -> Machine | None:
-    """The instances of a role, with AWS's chips; None for GPUs and for unknown types."""
+    """The instances of a role, with AWS's chips; None for GPUs, unknown types or counts."""
     name = role.instance.removeprefix("ml.")
     row = catalogue().instances.get(name)
     if row is None or not catalogue().accelerator(row.accelerator).is_neuron:
@@ -36,7 +36,7 @@ def ranks_of(role: Role) -> int | None:
 
 
 def all_ranks(job: Job) -> int | None:
-    """Ranks of a job; None if a role does not state its own."""
+    """Ranks of a job; None if a role does not state its ranks or replicas, or there are none."""
     total = 0
     for role in job.roles:
         ranks = ranks_of(role)

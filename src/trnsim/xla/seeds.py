@@ -1,4 +1,4 @@
-"""The seeds of the device: a number that moves at each draw, and at the end of each step.
+"""The seeds of the device: one moves at each draw, the other at the end of each step.
 
 torch_xla keeps two 64-bit numbers for a device. A draw moves the running one,
 
@@ -12,7 +12,8 @@ one from it:
 So setting a seed again repeats its draws, if steps end at the same places. Here a draw seeds the
 device's generator with the running number; the values drawn differ from torch_xla's.
 
-Source: torch_xla 2.9.0, csrc/xla_graph_executor.cpp, `DeviceContextArena`; measured with states.
+Source: torch_xla 2.9.0, csrc/xla_graph_executor.cpp, `DeviceContextArena`; measured with
+states of the generator.
 """
 
 from __future__ import annotations

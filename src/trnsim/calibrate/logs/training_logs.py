@@ -34,10 +34,10 @@ _NEMO_LOSS: Final = re.compile(r"reduced_train_loss:\s*" + _NUMBER_PATTERN)
 _MOST_STEPS: Final = 1_000_000
 _HISTORY: Final = "log_history"
 _RUNTIME: Final = "train_runtime"
-_QUOTED: Final = r"['\"]?\s*:\s*['\"]?"
-_TRAINER_RATE: Final = re.compile(rf"train_steps_per_second{_QUOTED}" + _NUMBER_PATTERN)
-_TRAINER_RUNTIME: Final = re.compile(rf"{_RUNTIME}{_QUOTED}" + _NUMBER_PATTERN)
-_TRAINER_LOSS: Final = re.compile(rf"['\"]loss{_QUOTED}" + _NUMBER_PATTERN)
+_SEPARATOR: Final = r"['\"]?\s*:\s*['\"]?"
+_TRAINER_RATE: Final = re.compile(rf"train_steps_per_second{_SEPARATOR}" + _NUMBER_PATTERN)
+_TRAINER_RUNTIME: Final = re.compile(rf"{_RUNTIME}{_SEPARATOR}" + _NUMBER_PATTERN)
+_TRAINER_LOSS: Final = re.compile(rf"['\"]loss{_SEPARATOR}" + _NUMBER_PATTERN)
 _NEMO_BATCH: Final = re.compile(r"global_batch_size:\s*(\d+)")
 
 
@@ -57,7 +57,7 @@ def _check_clock(path: str, text: str) -> None:
             raise fault(
                 path,
                 f"written at {now}, and the step above at {before}: the clock ran backwards",
-                "leave out what was logged before it was set",
+                "leave out what was logged before the clock was set",
                 number,
             )
         before = now

@@ -1,7 +1,7 @@
 """Devices that a scheduler extension has chosen for a pod which kubelet is about to start.
 
-Kubelet gives a plugin no name of a pod. The set is that of the pod on this node that was scheduled
-first, of those whose container holds nothing yet and requests as many.
+Kubelet gives a plugin no name of a pod. The chosen set is that of the pod on this node that was
+scheduled first, of those whose container holds nothing yet and requests as many.
 
 Source: aws-neuron-sdk deploy/infrastructure/scheduler-flow.rst: the device plugin reads the
 annotation NEURON_CORES of the pod.
@@ -108,7 +108,7 @@ def _pod_reservations(pod: Object) -> Iterator[Reservation]:
 
 
 def _cores(annotations: Object, demand: ContainerDemand, containers: int) -> frozenset[int]:
-    """The cores of a container; AWS's own annotation says them of a pod with one container."""
+    """The cores of a container; AWS's own annotation states them if the pod has one container."""
     sets = annotations.get(SETS)
     if isinstance(sets, str):
         pairs = (part.partition("=") for part in sets.split(";"))

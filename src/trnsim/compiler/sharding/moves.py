@@ -35,7 +35,7 @@ _SUMS = SplitRule((SUM,), (SUM,))
 
 @declares_splits(Reshape)
 def reshape(node: Node) -> Iterator[SplitRule]:
-    """Dimensions whose halves are the same elements."""
+    """Dimensions whose first halves have the same elements before and after."""
     for before, after in matching_dims(node.values[0].shape, node.result.shape):
         yield SplitRule((before,), (after,))
     yield _SUMS

@@ -15,7 +15,7 @@ class Speed:
 
     Attributes:
         units_per_s: tokens or items a second of the group, at the medians of all inputs.
-        group: instances of one training job or one deployment; 1 if each instance works alone.
+        group: number of instances of a training job or a deployment; 1 if each works alone.
         sigmas: one sigma of the logarithm of (true / predicted) time, by cause. A cause that two
             instances have in common is the same error on both, and cancels in their ratio.
         family: family of published times whose errors the prediction is assumed to have.

@@ -144,7 +144,7 @@ def ordered(order: Order, values: Mapping[int, Array], apply: Any, dtype: Dtype)
 
 
 def check_operator(instruction: Instruction, op: str, sources: Sequence[Tile]) -> None:
-    """Refuse other operators than add, minimum and maximum, and dtypes without values."""
+    """Refuse operators besides add, minimum and maximum, and packed dtypes."""
     if op not in _OPERATORS:
         instruction.refuse(
             f"op is {op}; legal: nl.add, nl.minimum or nl.maximum",

@@ -1,4 +1,4 @@
-"""Ctrl-C while JAX is inside a slot: the exception waits until Python's own code goes on.
+"""Ctrl-C while JAX is inside a slot, a function that C calls: it waits until that returned.
 
 Python handles a signal at the next instruction that it runs. After a long step that is the first
 one of a slot, through which an exception cannot pass: the slot ends, and Ctrl-C comes again.
@@ -26,16 +26,16 @@ def interrupt_again() -> None:
 
 
 def install_handler() -> None:
-    """Put the handler before Python's own; a program's handler stays alone."""
+    """Put the handler before Python's own; a handler of the program is left in place."""
     is_main = threading.current_thread() is threading.main_thread()
     if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _handle)
 
 
 def _handle(number: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt; later if the program is in a slot or in a callback of collections.
+    """Raise KeyboardInterrupt; later if the program is in a slot or a callback of `gc`.
 
-    JAX has such a callback, and Python drops what one raises.
+    JAX has such a callback, and Python ignores exceptions that it raises.
     """
     collecting = {getattr(callback, "__code__", None) for callback in gc.callbacks}
     above = frame

@@ -34,8 +34,8 @@ def one_engine_alone(examined: Examination, threshold_share: float) -> Repair | 
 def _sharing_repairs(examined: Examination, busiest: Engine, helper: Engine) -> list[Repair]:
     """Repairs that move instructions of `busiest` to `helper`: one by one, or chains as a whole."""
     helper_placements = {
-        which: placement
-        for which, checked in enumerate(examined.program.checked)
+        number: placement
+        for number, checked in enumerate(examined.program.checked)
         if checked.engine is busiest
         and (placement := what_if.move(checked.instruction, examined.core, helper)) is not None
     }
@@ -71,7 +71,7 @@ def _helper_instructions(
     helper_placements: dict[int, EnginePlacement],
     engines: tuple[Engine, Engine],
 ) -> list[int]:
-    """The instructions that move to the second engine if the faster engine takes each group."""
+    """The instructions that move to the second engine if each group goes where it ends sooner."""
     which_of, placements = examined.program.which, examined.recorded_placements
     group_at = {group[0]: group for group in groups}
     movable = {index for group in groups for index in group}
@@ -107,17 +107,17 @@ def _repair(
     """The repair that gives the instructions `moved` to the second of `engines`."""
     program, busy_s = examined.program, examined.busy_s
     busiest, helper = engines
-    affected = examined.issued_indices(list(helper_placements))
+    movable = examined.issued_indices(list(helper_placements))
     figures = {
         "busiest": busiest.label,
         "share": percent_text(busy_s[busiest] / examined.base_time_s),
         "other": helper.label,
         "other_share": percent_text(busy_s.get(helper, 0.0) / examined.base_time_s),
         "n": len(moved),
-        "movable": len(affected),
+        "movable": len(movable),
         "opcodes": ", ".join(sorted({program.instruction(index).opcode for index in moved})),
         "name": f"nisa.engine.{helper.name}",
         "how": grouping,
     }
     time_s = examined.time_after_s({}, {i: helper_placements[program.which[i]] for i in moved})
-    return Repair(affected, time_s, figures)
+    return Repair(movable, time_s, figures)

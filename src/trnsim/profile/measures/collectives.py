@@ -34,6 +34,7 @@ class CollectiveTimes(NamedTuple):
         work: start and end of each stretch in which a compute engine works, [2, N].
         exchanges: start and end of each stretch in which a collective runs, [2, N].
         exposed: start and end of the parts of `exchanges` in which no compute engine works, [2, N].
+        total_s: seconds of `exchanges`.
         exposed_s: seconds of the exposed parts.
     """
 

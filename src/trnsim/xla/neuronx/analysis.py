@@ -35,8 +35,8 @@ from trnsim.xla.neuronx.workdir import check_workdir
 
 LOWERING: Final = "Lowering to HLO"
 COMPILER: Final = "neuronx-cc"
-_OF_THE_CHIP: Final = "which a NeuronCore does not have"
-"""Text in the reason of an operator that HLO has, called with a dtype that no chip has."""
+_NO_CORE_DTYPE: Final = "which a NeuronCore does not have"
+"""End of the reason of a refusal: HLO has the operator, but no NeuronCore has its dtype."""
 
 
 class Failure(NamedTuple):
@@ -56,16 +56,16 @@ def analyze(
     is_hf_transformers: bool = False,
     cleanup: bool = False,
 ) -> dict[str, Any]:
-    """The operators of `func` with their numbers, and those that the chip's compiler refuses.
+    """The operators of `func` with their counts, and those that the chip's compiler refuses.
 
     Args:
         func: a module or a function.
         example_inputs: as for `torch_neuronx.trace`.
         compiler_workdir: a folder for the answer, `report.json`.
         additional_ignored_ops: operators that are left out ("aten::linear").
-        max_workers: nothing: one process answers in seconds.
-        is_hf_transformers: nothing: there are no workers to block.
-        cleanup: nothing: no other file is written.
+        max_workers: ignored, as one process answers in seconds.
+        is_hf_transformers: ignored, as there are no workers to block.
+        cleanup: ignored, as no other file is written.
     """
     del max_workers, is_hf_transformers, cleanup
     workdir = None if compiler_workdir is None else check_workdir(compiler_workdir)
@@ -163,7 +163,7 @@ def failure_of(node: fx.Node) -> Failure | None:
     except Exception as error:  # noqa: BLE001  PyTorch refuses in many ways
         return Failure(LOWERING, (str(error).splitlines() or [type(error).__name__])[0])
     if imported.missing:
-        place = COMPILER if _OF_THE_CHIP in imported.missing[0] else LOWERING
+        place = COMPILER if _NO_CORE_DTYPE in imported.missing[0] else LOWERING
         return Failure(place, imported.missing[0])
     refusals = refused(imported, target().name, Flags())
     return Failure(COMPILER, str(refusals[0])) if refusals else None
