@@ -3,10 +3,12 @@
 import pytest
 
 from trnsim.errors import BadInput
+from trnsim.graph.ops.collectives import AllReduce
 from trnsim.workload.config import from_config
 from trnsim.workload.operators import Pass, Phase, Split
 from trnsim.workload.passes import summaries
 from trnsim.workload.resident import cache_bytes, parameters
+from trnsim.workload.whole_graph import whole_graph
 
 MAMBA_2 = {
     "model_type": "mamba2",
@@ -46,6 +48,28 @@ def test_a_step_reads_and_writes_the_states_of_each_sequence(model):
     caches = [(part.cache, part.times) for part in summaries(model, step, Split())]
     assert sum(cache.read_bytes * times for cache, times in caches) == 3 * STATE_BYTES
     assert sum(cache.written_bytes * times for cache, times in caches) == 3 * STATE_BYTES
+
+
+def sums_over_ranks(groups, ranks):
+    """Groups of ranks of each sum in the norms of three mixers."""
+    model = from_config({**MAMBA_2, "n_groups": groups}, "mine.json")
+    graph = whole_graph(model, Pass(Phase.DECODE, 1, 1, 7), Split(tensor=ranks)).graph
+    sums = [node for node in graph.nodes if isinstance(node.operation, AllReduce)]
+    return [node.operation.replica_groups for node in sums if node.result.dtype == "float32"]
+
+
+@pytest.mark.parametrize(
+    ("groups", "ranks", "expected"),
+    [
+        (1, 1, []),
+        (2, 2, []),
+        (1, 2, [((0, 1),)] * 3),
+        (1, 3, [((0, 1, 2),)] * 3),
+        (3, 6, [((0, 1), (2, 3), (4, 5))] * 3),
+    ],
+)
+def test_ranks_that_share_a_group_sum_its_squares(groups, ranks, expected):
+    assert sums_over_ranks(groups, ranks) == expected
 
 
 def test_context_ranks_are_refused(model):

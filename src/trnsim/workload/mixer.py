@@ -6,15 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-DECAY: Final = "decay"
-"""``S = a S + k v^T``: Mamba 2 (arXiv:2405.21060), section 6."""
-DELTA: Final = "delta"
-"""``S = a S + b k (v - a S^T k)^T``: gated delta rule (arXiv:2412.06464), section 3."""
-
 
 @dataclass(frozen=True)
 class Mixer:
-    """A recurrence of heads: each has a state [state, head_dim], read by queries ``y = S^T q``.
+    """A recurrence of heads, each with a state S [state, head_dim].
+
+    ``S = a S + k v^T`` at each token, ``y = S^T q``. Source: Mamba 2 (arXiv:2405.21060), section 6.
 
     Attributes:
         heads: heads of values, each with a state.
@@ -23,14 +20,12 @@ class Mixer:
         head_dim: elements of a value.
         taps: tokens of the causal convolution of keys, queries and values, the own one included.
         chunk: tokens that are multiplied at once in prompts and training.
-        rule: `DECAY` or `DELTA`.
         has_taps_bias: whether the convolution has a bias.
         has_biases: whether the projections have biases.
         output_biases: elements of the output's bias.
-        is_normed: whether a norm precedes the output.
-        epsilon: epsilon of that norm.
+        epsilon: epsilon of the norm before the output.
         activation: name of the convolution's activation in transformers.
-        least_step: lower bound of a step's length, of `DECAY`.
+        least_step: lower bound of a step's length.
         most_step: upper bound of it.
         state_bits: bits of an element of a kept state.
     """
@@ -41,11 +36,9 @@ class Mixer:
     head_dim: int
     taps: int
     chunk: int
-    rule: str = DECAY
     has_taps_bias: bool = False
     has_biases: bool = False
     output_biases: int = 0
-    is_normed: bool = True
     epsilon: float = 1e-6
     activation: str = "silu"
     least_step: float = 0.0

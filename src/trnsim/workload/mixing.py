@@ -2,10 +2,9 @@
 
 Prompts and training compute chunks: products of the tokens of one chunk, and a state from chunk to
 chunk. A decode step updates the state of each head. Products have 16-bit operands, decays and
-states are float32, as in the kernels of mamba_ssm and flash-linear-attention.
+states are float32, as in the kernels of mamba_ssm.
 
-Source: transformers 5.23, modeling_mamba2.py (mamba2_chunk_scan, mamba2_selective_state_update) and
-modeling_qwen3_next.py (torch_chunk_gated_delta_rule, torch_recurrent_gated_delta_rule).
+Source: transformers 5.23, modeling_mamba2.py (mamba2_chunk_scan, mamba2_selective_state_update).
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from trnsim.errors import BadInput
 from trnsim.graph import Value
 from trnsim.graph.ops.collectives import AllReduce
 from trnsim.workload.architecture import Architecture
-from trnsim.workload.mixer import DELTA, Mixer
+from trnsim.workload.mixer import Mixer
 from trnsim.workload.operators import Axis, Pass, Phase, Split
 from trnsim.workload.rank_graph import RankGraph
 from trnsim.workload.recurrence import HeadRows, Recurrence
@@ -89,10 +88,9 @@ class _RankMixer:
     def result(self) -> Value:
         """The mixer's output."""
         mixer, rank_graph, key_width = self.mixer, self.rank_graph, self.groups * self.mixer.state
-        steps = 2 * self.heads if mixer.rule == DELTA else self.heads
         gate = self._projected("gate", self.rows, self.width)
         mixed = self._projected("mixed", self.rows, self.width + 2 * key_width)
-        step = self._projected("step", self.rows, steps)
+        step = self._projected("step", self.rows, self.heads)
         mixed = self._convolved(mixed)
         value, key, query = rank_graph.columns(mixed, self.width, key_width, key_width)
         results = self._recurrent(value, key, query, step)
@@ -149,36 +147,28 @@ class _RankMixer:
         """Results [B T, H P] of the recurrence."""
         mixer, rank_graph, graph = self.mixer, self.rank_graph, self.graph
         rank_graph.operator("steps")
-        step, strength = self._steps(step)
+        step = self._steps(step)
         decay = graph.elementwise("negate", graph.elementwise("exponential", self._vector("decay")))
         decay = rank_graph.along(step, "multiply", decay)
         value, key, query = (
             rank_graph.cast(rank_graph.heads(part, self.batch, heads), _FLOAT_BITS)
             for part, heads in ((value, self.heads), (key, self.groups), (query, self.groups))
         )
-        skip = None
-        if mixer.rule == DELTA:
-            key = self._unit(key)
-            query = graph.elementwise("multiply", self._unit(query), mixer.state**-0.5)
-        else:
-            by_head = self._vector("skip")
-            spread = graph.broadcast_in_dim(by_head, value.shape, (1,))
-            skip = graph.elementwise("multiply", value, spread)
+        spread = graph.broadcast_in_dim(self._vector("skip"), value.shape, (1,))
+        skip = graph.elementwise("multiply", value, spread)
         state = None
         if self.has_past:
             shape = self.batch, self.heads, mixer.state, mixer.head_dim
             state = rank_graph.state_input(shape, mixer.state_bits)
             state = rank_graph.cast(state, _FLOAT_BITS)
-        rows = HeadRows(value, key, query, self._by_head(decay), self._by_head(strength))
-        recurrence = Recurrence(rank_graph, mixer, rows, state, is_looped=self.is_wired)
+        rows = HeadRows(value, key, query, self._by_head(decay), self._by_head(step))
+        recurrence = Recurrence(rank_graph, mixer, rows, state)
         results, state = recurrence.step() if self._is_step else recurrence.chunks()
         if self.is_caching:
             kept = rank_graph.cast(state, mixer.state_bits)
             rank_graph.write_cache(kept, mixer.state_bits)
         rank_graph.operator("recurrence")
-        if skip is not None:
-            results = graph.elementwise("add", results, skip)
-        return rank_graph.heads_to_rows(results)
+        return rank_graph.heads_to_rows(graph.elementwise("add", results, skip))
 
     @property
     def _is_step(self) -> bool:
@@ -188,53 +178,33 @@ class _RankMixer:
         """A parameter of each head, in float32."""
         return self.rank_graph.cast(self.rank_graph.vector(self.heads, name), _FLOAT_BITS)
 
-    def _steps(self, rows: Value) -> tuple[Value, Value]:
-        """Lengths of steps [rows, H], and the factor of what each adds to its state.
+    def _steps(self, rows: Value) -> Value:
+        """Lengths of steps [rows, H], by which decays and what a token adds to its state scale.
 
         ``softplus(x + bias)`` within bounds. transformers has no bounds in a decode step.
         """
         mixer, rank_graph, graph = self.mixer, self.rank_graph, self.graph
-        rows = rank_graph.cast(rows, _FLOAT_BITS)
-        step = rank_graph.columns(rows, self.heads)[0]
+        step = rank_graph.cast(rows, _FLOAT_BITS)
         step = rank_graph.along(step, "add", self._vector("step bias"))
         step = graph.elementwise("softplus", step)
-        if mixer.rule == DELTA:
-            (_, strength) = rank_graph.columns(rows, self.heads, self.heads)
-            return step, graph.elementwise("logistic", strength)
         if mixer.least_step > 0:
             step = graph.elementwise("maximum", step, mixer.least_step)
         if mixer.most_step < math.inf:
             step = graph.elementwise("minimum", step, mixer.most_step)
-        return step, step
+        return step
 
     def _by_head(self, rows: Value) -> Value:
         """Rows [B T, H] as [B, H, T]."""
         apart = self.graph.reshape(rows, (self.batch, self.tokens, self.heads))
         return self.graph.transpose(apart, (0, 2, 1))
 
-    def _unit(self, heads: Value) -> Value:
-        """``x / sqrt(sum(x^2) + 1e-6)`` over the last dimension."""
-        graph = self.graph
-        total = graph.reduce("add", graph.elementwise("square", heads), (3,))
-        factor = graph.elementwise("rsqrt", graph.elementwise("add", total, _UNIT_EPSILON))
-        spread = graph.broadcast_in_dim(factor, heads.shape, (0, 1, 2))
-        return graph.elementwise("multiply", heads, spread)
-
     def _gated_norm(self, results: Value, gate: Value) -> Value:
-        """Results [rows, H P] normed and gated: `DECAY` gates first, `DELTA` norms each head."""
-        rank_graph, mixer = self.rank_graph, self.mixer
-        if mixer.rule == DELTA:
-            by_head = self.graph.reshape(results, (*results.shape[:1], self.heads, mixer.head_dim))
-            weight = rank_graph.vector(mixer.head_dim, "state norm weight")
-            normed = rank_graph.along(self._normed(by_head), "multiply", weight)
-            return self._gated(self.graph.reshape(normed, results.shape), gate)
+        """Results [rows, H P] times ``silu(gate)``, normed by group."""
         gated = self._gated(results, gate)
-        if not mixer.is_normed:
-            return gated
         shape = results.shape[0], self.groups, self.width // self.groups
-        normed = self._normed(self.graph.reshape(gated, shape), mixer.groups)
-        weight = rank_graph.vector(self.width, "state norm weight")
-        return rank_graph.along(self.graph.reshape(normed, gated.shape), "multiply", weight)
+        normed = self._normed(self.graph.reshape(gated, shape))
+        weight = self.rank_graph.vector(self.width, "state norm weight")
+        return self.rank_graph.along(self.graph.reshape(normed, gated.shape), "multiply", weight)
 
     def _gated(self, results: Value, gate: Value) -> Value:
         """``results silu(gate)``, in the type of activations."""
@@ -244,14 +214,14 @@ class _RankMixer:
         results = rank_graph.cast(results, _FLOAT_BITS)
         return rank_graph.cast(graph.elementwise("multiply", results, factor), rank_graph.bits)
 
-    def _normed(self, x: Value, groups: int = 0) -> Value:
+    def _normed(self, x: Value) -> Value:
         """[rows, G, W] over the root of its mean square; ranks that share a group sum theirs."""
         rank_graph, graph, ranks = self.rank_graph, self.graph, self.split.tensor
         rank_graph.operator("mean square")
         in_float32 = rank_graph.cast(x, _FLOAT_BITS)
         total = graph.reduce("add", graph.elementwise("square", in_float32), (2,))
-        sharing = ranks // groups if groups and ranks % groups == 0 else ranks
-        sharing = sharing if groups and ranks > groups else 1
+        groups = self.mixer.groups
+        sharing = 1 if ranks <= groups else ranks if ranks % groups else ranks // groups
         if sharing > 1:
             rank_graph.operator(Axis.TENSOR)
             teams = tuple(tuple(range(n, n + sharing)) for n in range(0, ranks, sharing))
@@ -261,7 +231,3 @@ class _RankMixer:
         factor = graph.elementwise("rsqrt", graph.elementwise("add", mean, self.mixer.epsilon))
         spread = graph.broadcast_in_dim(factor, x.shape, (0, 1))
         return rank_graph.cast(graph.elementwise("multiply", in_float32, spread), rank_graph.bits)
-
-
-_UNIT_EPSILON: Final = 1e-6
-"""Source: transformers 5.23, modeling_qwen3_next.py, l2norm."""

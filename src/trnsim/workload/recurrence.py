@@ -12,7 +12,7 @@ from typing import Final
 
 from trnsim.graph import Value
 from trnsim.graph.types import TensorType
-from trnsim.workload.mixer import DELTA, Mixer
+from trnsim.workload.mixer import Mixer
 from trnsim.workload.rank_graph import RankGraph
 
 _FLOAT_DTYPE: Final = "float32"
@@ -27,14 +27,14 @@ class HeadRows:
         key: [B, G, T, N].
         query: [B, G, T, N].
         decay: logarithms of the factors of states, [B, H, T].
-        strength: factors of what tokens add to states, [B, H, T].
+        step: lengths of steps, factors of what tokens add to states, [B, H, T].
     """
 
     value: Value
     key: Value
     query: Value
     decay: Value
-    strength: Value
+    step: Value
 
 
 class Recurrence:
@@ -42,8 +42,6 @@ class Recurrence:
 
     Attributes:
         state: the state before the tokens, [B, H, N, P]; None for zeros.
-        is_looped: whether states of the delta rule follow each other chunk by chunk. Else the
-            products are the same and the values are not, as plans need no more.
     """
 
     def __init__(
@@ -52,11 +50,9 @@ class Recurrence:
         mixer: Mixer,
         rows: HeadRows,
         state: Value | None,
-        *,
-        is_looped: bool,
     ) -> None:
         self.rank_graph, self.graph, self.mixer = rank_graph, rank_graph.graph, mixer
-        self.rows, self.state, self.is_looped = rows, state, is_looped
+        self.rows, self.state = rows, state
         self.batch, self.heads, self.tokens, self.head_dim = rows.value.shape
         self.chunk = min(mixer.chunk, self.tokens)
         self.count = math.ceil(self.tokens / self.chunk)
@@ -70,12 +66,7 @@ class Recurrence:
         state = self._zeros(self._state_shape) if self.state is None else self.state
         factor = self._exp(graph.reshape(rows.decay, shape[:2]))
         state = self._times(state, graph.broadcast_in_dim(factor, shape, (0, 1)))
-        value = rows.value
-        if self.mixer.rule == DELTA:
-            held = self._product("recalled values", key, state, is_cast=False)
-            rank_graph.operator("recurrence")
-            value = graph.elementwise("subtract", value, held)
-        value = self._weighted(value, rows.strength)
+        value = self._weighted(rows.value, rows.step)
         added = self._times(
             graph.broadcast_in_dim(graph.reshape(key, shape[:3]), shape, (0, 1, 2)),
             graph.broadcast_in_dim(
@@ -90,7 +81,7 @@ class Recurrence:
         rank_graph, rows = self.rank_graph, self.rows
         rank_graph.operator("chunks")
         value, key, query = map(self._chunked, (rows.value, rows.key, rows.query))
-        decay, strength = map(self._chunked, (rows.decay, rows.strength))
+        decay, step = map(self._chunked, (rows.decay, rows.step))
         sums = self._running_sums(decay)
         rank_graph.operator("recurrence")
         to_end = self._exp(self._apart(self._last(sums), sums))
@@ -98,12 +89,8 @@ class Recurrence:
         scores = self._scores("chunk scores", query, key)
         rank_graph.operator("recurrence")
         scores = self._times(self._spread(scores), pairs)
-        if self.mixer.rule == DELTA:
-            solved = self._corrected(value, key, strength, sums, pairs)
-            results, state = self._delta(solved, key, query, (scores, sums, to_end))
-        else:
-            value = self._weighted(value, strength)
-            results, state = self._decayed(value, key, query, (scores, sums, to_end))
+        value = self._weighted(value, step)
+        results, state = self._decayed(value, key, query, (scores, sums, to_end))
         rank_graph.operator("rows of chunks")
         flat = self.graph.reshape(results, (*results.shape[:2], self.padded, self.head_dim))
         shape = self.batch, self.heads, self.tokens, self.head_dim
@@ -163,92 +150,6 @@ class Recurrence:
         )
         return graph.elementwise("add", states, first)
 
-    def _corrected(
-        self, value: Value, key: Value, strength: Value, sums: Value, pairs: Value
-    ) -> tuple[Value, Value]:
-        """Values and keys of chunks, less what earlier tokens of the chunk have written.
-
-        ``(I + A)^-1 b v`` and ``(I + A)^-1 b exp(c) k`` for ``A_ij = b_i (k_i k_j) exp(c_i - c_j)``
-        below the diagonal. The inverse grows by blocks: from those of s rows to those of 2 s.
-
-        Source: gated delta networks (arXiv:2412.06464), section 3.2.
-        """
-        graph, rank_graph = self.graph, self.rank_graph
-        system = self._scores("key scores", key, key)
-        rank_graph.operator("recurrence")
-        system = self._spread(system)
-        system = self._weighted(self._times(system, pairs), strength)
-        rows = graph.concatenate(
-            (
-                self._weighted(value, strength),
-                self._weighted(self._weighted(self._spread(key), strength), self._exp(sums)),
-            ),
-            4,
-        )
-        inverse, size = self._mask(system.shape, "EQ"), 1
-        while size < self.chunk:
-            rank_graph.operator("recurrence")
-            block = self._times(system, self._lower_blocks(system.shape, size))
-            if size > 1:
-                block = self._product("inverse", inverse, block, is_cast=False)
-                block = self._product("inverse", block, inverse, is_cast=False)
-            rank_graph.operator("recurrence")
-            inverse = graph.elementwise("subtract", inverse, block)
-            size *= 2
-        solved = self._product("corrected rows", inverse, rows)
-        widths, starts = (self.head_dim, self.mixer.state), (0, self.head_dim)
-        new_value, new_key = (
-            graph.slice(solved, (0, 0, 0, 0, start), (*solved.shape[:4], width))
-            for start, width in zip(starts, widths, strict=True)
-        )
-        return new_value, new_key
-
-    def _delta(
-        self,
-        solved: tuple[Value, Value],
-        key: Value,
-        query: Value,
-        factors: tuple[Value, Value, Value],
-    ) -> tuple[Value, Value]:
-        """Results and the last state of the delta rule, chunk by chunk."""
-        (value, read_key), (scores, sums, to_end) = solved, factors
-        query = self._weighted(self._spread(query), self._exp(sums))
-        key = self._weighted(self._spread(key), to_end)
-        totals = self._exp(self._last(sums))
-        parts = value, read_key, query, key, scores, totals
-        if not self.is_looped:
-            shape = *value.shape[:3], self.mixer.state, self.head_dim
-            results, states = self._delta_chunk(parts, self._zeros(shape))
-            return results, self._first_chunk(states)
-        outputs: list[Value] = []
-        state = self._zeros(self._state_shape) if self.state is None else self.state
-        for place in range(self.count):
-            own = tuple(self._part(part, place, 1) for part in parts)
-            before = self.graph.reshape(state, (*state.shape[:2], 1, *state.shape[2:]))
-            result, after = self._delta_chunk(own, before)
-            state = self._first_chunk(after)
-            outputs.append(result)
-        return self.graph.concatenate(outputs, 2), state
-
-    def _delta_chunk(self, parts: tuple[Value, ...], state: Value) -> tuple[Value, Value]:
-        """Results and the state after a chunk [B, H, 1, L, *], by the state before it."""
-        graph = self.graph
-        value, read_key, query, key, scores, total = parts
-        held = self._product("recalled values", read_key, state)
-        self.rank_graph.operator("recurrence")
-        value = graph.elementwise("subtract", value, held)
-        own = self._product("chunk values", scores, value)
-        read = self._product("read states", query, state)
-        added = self._product("chunk states", key, value, is_left_turned=True)
-        self.rank_graph.operator("recurrence")
-        kept = self._times(state, graph.broadcast_in_dim(total, state.shape, (0, 1, 2, 3)))
-        return graph.elementwise("add", own, read), graph.elementwise("add", kept, added)
-
-    def _first_chunk(self, states: Value) -> Value:
-        """The first of states [B, H, C, N, P]."""
-        first = self._part(states, 0, 1)
-        return self.graph.reshape(first, (*first.shape[:2], *first.shape[3:]))
-
     def _part(self, x: Value, first: int, count: int) -> Value:
         """Some chunks of [B, H, C, *]."""
         starts = [0, 0, first, *(0 for _ in x.shape[3:])]
@@ -287,31 +188,6 @@ class Recurrence:
         return self.graph.elementwise(
             "compare", row, column, dtype=_FLOAT_DTYPE, direction=direction
         )
-
-    def _lower_blocks(self, shape: tuple[int, ...], size: int) -> Value:
-        """1 in the lower left quarter of each block of 2 `size` rows on the diagonal, else 0."""
-        graph = self.graph
-        row, column = (
-            graph.elementwise("convert", graph.iota(shape, dim), dtype=_FLOAT_DTYPE)
-            for dim in (3, 4)
-        )
-        is_lower = graph.elementwise(
-            "compare",
-            *(self._floor_quotient(side, size) for side in (row, column)),
-            dtype=_FLOAT_DTYPE,
-            direction="GT",
-        )
-        is_in_block = graph.elementwise(
-            "compare",
-            *(self._floor_quotient(side, 2 * size) for side in (row, column)),
-            dtype=_FLOAT_DTYPE,
-            direction="EQ",
-        )
-        return self._times(is_lower, is_in_block)
-
-    def _floor_quotient(self, x: Value, size: int) -> Value:
-        """``floor(x / size)`` of whole numbers."""
-        return self.graph.elementwise("floor", self.graph.elementwise("multiply", x, 1 / size))
 
     def _spread(self, x: Value) -> Value:
         """Of each group [B, G, *], for each of its heads [B, H, *]."""

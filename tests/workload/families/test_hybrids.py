@@ -55,6 +55,7 @@ def test_layers_are_as_listed(rule, layers, values, expected):
     ("rule", "layers", "values", "message"),
     [
         ("layers_block_type", 0, {"hybrid_override_pattern": "MX"}, "'X' is not known"),
+        ("layers_block_type", 0, {"layers_block_type": []}, "layers_block_type"),
         ("attn_layer_indices", 3, {"attn_layer_indices": [3]}, "the model has 3 layers"),
         ("layer_types", 2, {"layer_types": ["mamba"]}, "layer_types"),
     ],
@@ -78,6 +79,7 @@ def test_a_mixer_has_the_sizes_of_the_file():
         ({"n_groups": 4}, "n_groups"),
         ({"time_step_limit": [0.1]}, "time_step_limit"),
         ({"time_step_limit": [-1.0, 1.0]}, "time_step_limit"),
+        ({"time_step_limit": [1.0, 0.5]}, "time_step_limit"),
         ({"mamba_ssm_cache_dtype": "int8"}, "mamba_ssm_cache_dtype"),
         ({"moe_latent_size": 8}, "moe_latent_size"),
     ],

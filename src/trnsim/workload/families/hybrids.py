@@ -11,7 +11,7 @@ from typing import Any, Final
 from trnsim.workload.families.keys import ConfigKeys
 from trnsim.workload.families.layer_kinds import check_kinds, expert_layers
 from trnsim.workload.families.sizes import MOST_HEADS, MOST_LAYERS
-from trnsim.workload.mixer import DELTA, Mixer
+from trnsim.workload.mixer import Mixer
 
 FULL: Final = "full_attention"
 MIXED: Final = "linear_attention"
@@ -23,8 +23,6 @@ _PATTERN: Final = {"M": MIXED, "*": FULL, "-": DENSE, "E": SPARSE}
 """Letters of Nemotron-H's ``hybrid_override_pattern``."""
 _PATTERN_KEY: Final = "hybrid_override_pattern"
 _BLOCK_KEYS: Final = ("layers_block_type", "layer_types")
-_DELTA_CHUNK: Final = 64
-"""Source: transformers 5.23, torch_chunk_gated_delta_rule."""
 _STATE_BITS: Final = {"float32": 32, "auto": 32, "bfloat16": 16, "float16": 16}
 """Bits of kept states by ``mamba_ssm_cache_dtype``."""
 _BOUNDS: Final = 2
@@ -67,7 +65,7 @@ def _single_blocks(keys: ConfigKeys) -> list[str]:
     name = keys.first(_BLOCK_KEYS)
     if name:
         listed = [_OLD_KINDS.get(kind, kind) for kind in keys.items(name, str, legal)]
-        check_kinds(keys, name, listed, tuple(_PATTERN.values()), len(listed))
+        check_kinds(keys, name, listed, tuple(_PATTERN.values()), max(len(listed), 1))
         return listed
     pattern = keys.text(_PATTERN_KEY)
     unknown = sorted(set(pattern) - set(_PATTERN))
@@ -92,10 +90,7 @@ def _attention_kinds(keys: ConfigKeys, rule: str, layers: int) -> list[str]:
         kinds = [_OLD_KINDS.get(kind, kind) for kind in listed]
         check_kinds(keys, name, kinds, (FULL, MIXED), layers)
         return kinds
-    if rule != "full_attention_interval":
-        return [MIXED] * layers
-    every = keys.whole(rule, default=4)
-    return [MIXED if (place + 1) % every else FULL for place in range(layers)]
+    return [MIXED] * layers
 
 
 def mixer_of(keys: ConfigKeys, hidden: int, epsilon: float) -> Mixer:
@@ -104,8 +99,6 @@ def mixer_of(keys: ConfigKeys, hidden: int, epsilon: float) -> Mixer:
     Raises:
         BadInput: for sizes that do not go together.
     """
-    if keys.first(("linear_num_value_heads",)):
-        return _delta(keys, epsilon)
     if latent := keys.config.get("moe_latent_size"):
         legal = "null: experts of the hidden size"
         raise keys.unknown("moe_latent_size", latent, legal, "latent experts have no formula")
@@ -176,6 +169,8 @@ def _step_bounds(keys: ConfigKeys) -> tuple[float, float]:
     if not isinstance(bounds, list | tuple) or len(bounds) != _BOUNDS:
         raise keys.refuse("time_step_limit", bounds, "[least, most]", "steps lie between")
     least, most = (_number(keys, "time_step_limit", bound) for bound in bounds)
+    if least > most:
+        raise keys.refuse("time_step_limit", bounds, "[least, most]", "steps lie between")
     return least, most
 
 
@@ -199,22 +194,3 @@ def _state_bits(keys: ConfigKeys) -> float:
         legal = ", ".join(_STATE_BITS)
         raise keys.refuse("mamba_ssm_cache_dtype", dtype, legal, "states are kept in it")
     return _STATE_BITS[dtype]
-
-
-def _delta(keys: ConfigKeys, epsilon: float) -> Mixer:
-    """The gated delta rule of Qwen3-Next."""
-    heads = keys.whole("linear_num_value_heads", most=MOST_HEADS)
-    groups = keys.whole("linear_num_key_heads", most=MOST_HEADS)
-    _check_groups(keys, "linear_num_key_heads", groups, heads)
-    return Mixer(
-        heads,
-        groups,
-        keys.whole("linear_key_head_dim"),
-        keys.whole("linear_value_head_dim"),
-        taps=keys.whole("linear_conv_kernel_dim"),
-        chunk=_DELTA_CHUNK,
-        rule=DELTA,
-        epsilon=epsilon,
-        activation=keys.text("hidden_act", "silu"),
-        state_bits=_state_bits(keys),
-    )
