@@ -107,6 +107,17 @@ def test_heads_that_ranks_do_not_divide_and_places_that_are_not_there_are_refuse
         configured.model_of_config(gpt, ModelShape("decode", past=128))
 
 
+def test_ranks_have_to_divide_the_groups_of_mixers_too(tmp_path):
+    sizes = {"num_heads": 6, "head_dim": 8, "state_size": 4, "n_groups": 3, "hidden_size": 24}
+    mamba = written(tmp_path, model_type="mamba2", **sizes)
+    message = (
+        r"^tp of 2 does not divide the 6 heads in 3 groups of mixers of mamba2; legal: 1, 3, 6\n"
+    )
+    with pytest.raises(BadInput, match=message):
+        configured.model_of_config(mamba, ModelShape("prefill", ranks=2))
+    assert configured.model_of_config(mamba, ModelShape("prefill", ranks=3))
+
+
 @pytest.mark.parametrize("shape", [ModelShape("decode", past=20), ModelShape("prefill")])
 def test_a_model_that_makes_no_tokens_has_no_phase_of_them(shape, tmp_path):
     bert = written(tmp_path, model_type="bert", architectures=["BertModel"])

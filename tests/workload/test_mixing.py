@@ -7,7 +7,7 @@ from trnsim.graph.ops.collectives import AllReduce
 from trnsim.workload.config import from_config
 from trnsim.workload.operators import Pass, Phase, Split
 from trnsim.workload.passes import summaries
-from trnsim.workload.resident import cache_bytes, parameters
+from trnsim.workload.resident import cache_bytes, parameters, state_bytes
 from trnsim.workload.whole_graph import whole_graph
 
 MAMBA_2 = {
@@ -36,7 +36,7 @@ def model():
 
 @pytest.mark.parametrize("tokens", [2, 100, 5000])
 def test_a_sequence_keeps_states_of_one_size(model, tokens):
-    assert cache_bytes(model, tokens) == STATE_BYTES
+    assert cache_bytes(model, tokens) == state_bytes(model) == STATE_BYTES
 
 
 def test_ranks_share_states_equally(model):
@@ -48,6 +48,13 @@ def test_a_step_reads_and_writes_the_states_of_each_sequence(model):
     caches = [(part.cache, part.times) for part in summaries(model, step, Split())]
     assert sum(cache.read_bytes * times for cache, times in caches) == 3 * STATE_BYTES
     assert sum(cache.written_bytes * times for cache, times in caches) == 3 * STATE_BYTES
+
+
+@pytest.mark.parametrize("model_pass", [Pass(Phase.DECODE, 3, 1, 7), Pass(Phase.PREFILL, 3, 9)])
+def test_a_convolution_passes_all_its_channels(model, model_pass):
+    layer = summaries(model, model_pass, Split())[1]
+    (found,) = (part for part in layer.elementwise if part.name == "convolution")
+    assert found.elements == 2 * model_pass.rows * (48 + 2 * 2 * 5)
 
 
 def sums_over_ranks(groups, ranks):

@@ -3,10 +3,14 @@ from workload_sizes import GROUPED, LATENT, MLP, experts
 
 from trnsim.workload.architecture import Layer
 from trnsim.workload.config import FAMILIES
+from trnsim.workload.mixer import Mixer
 from trnsim.workload.module_names import matrix_names
 
 DENSE = Layer(3, (GROUPED,), MLP, norms=1)
 SPARSE = Layer(3, (LATENT,), experts(), norms=1)
+
+MIXED = Layer(3, (Mixer(4, 2, 8, 8, taps=4, chunk=8),), MLP, norms=1)
+SPARSE_MIXED = Layer(3, MIXED.attentions, experts(), norms=1)
 
 
 def names(model_type, layer=DENSE, tower="decoder"):
@@ -58,6 +62,37 @@ def test_latent_attention_and_experts_have_theirs(matrix, module):
     assert f"model.layers.2.{module}" in names("deepseek_v3", SPARSE)[matrix]
     if matrix != "attention.query":
         assert matrix not in names("deepseek_v3")
+
+
+@pytest.mark.parametrize(
+    ("model_type", "matrix", "module"),
+    [
+        ("bamba", "mixer.gate", "model.layers.2.mamba.in_proj"),
+        ("bamba", "mlp.up", "model.layers.2.feed_forward.up_proj"),
+        ("granitemoehybrid", "mixer.output", "model.layers.2.mamba.out_proj"),
+        ("granitemoehybrid", "mlp.down", "model.layers.2.shared_mlp.output_linear"),
+        ("mamba2", "mixer.step", "backbone.layers.2.mixer.in_proj"),
+        ("nemotron_h", "mixer.mixed", "backbone.layers.2.mixer.in_proj"),
+        ("nemotron_h", "mlp.up", "model.layers.2.mixer.up_proj"),
+    ],
+)
+def test_mixers_have_theirs(model_type, matrix, module):
+    assert module in names(model_type, MIXED)[matrix]
+    assert "attention.query" not in names(model_type, MIXED)
+    assert "mixer.gate" not in names(model_type)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "matrix", "module"),
+    [
+        ("granitemoehybrid", "expert up", "block_sparse_moe.input_linear"),
+        ("granitemoehybrid", "shared up", "shared_mlp.input_linear"),
+        ("nemotron_h", "expert down", "mixer.experts.0.down_proj"),
+        ("nemotron_h", "shared down", "mixer.shared_experts.down_proj"),
+    ],
+)
+def test_experts_beside_mixers_have_theirs(model_type, matrix, module):
+    assert f"model.layers.2.{module}" in names(model_type, SPARSE_MIXED)[f"mlp.{matrix}"]
 
 
 def test_every_family_has_names():

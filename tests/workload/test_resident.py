@@ -7,7 +7,13 @@ from workload_sizes import GROUPED, LATENT, experts, model
 
 from trnsim.workload.architecture import PLAIN, Attention, Mlp, Projection
 from trnsim.workload.operators import Split
-from trnsim.workload.resident import active_parameters, cache_bytes, parameters, weights_bytes
+from trnsim.workload.resident import (
+    active_parameters,
+    cache_bytes,
+    parameters,
+    state_bytes,
+    weights_bytes,
+)
 
 
 def test_a_cache_keeps_keys_and_values_of_every_layer():
@@ -31,6 +37,10 @@ def test_latent_vectors_are_kept_by_every_rank():
 
 def test_cross_attention_keeps_the_source():
     assert cache_bytes(with_cross(), 100, source=7) == 3 * (100 * 16 + 7 * 64) * 2
+
+
+def test_keys_and_values_are_no_states():
+    assert state_bytes(model()) == state_bytes(with_cross()) == 0
 
 
 def test_an_encoder_keeps_nothing():

@@ -16,10 +16,12 @@ from trnsim.workload.captured import workload_of
 from trnsim.workload.config import read_values
 from trnsim.workload.families.keys import ConfigGap
 from trnsim.workload.kinds import ModelKind
+from trnsim.workload.mixer import Mixer
 from trnsim.workload.model_names import displayed, hub_id
 from trnsim.workload.operators import Pass, Phase, Split
 from trnsim.workload.quantization import DTYPES
 from trnsim.workload.shape import ModelShape
+from trnsim.workload.tensor_ranks import divides_heads, legal_ranks
 from trnsim.workload.whole_graph import is_known, whole_graph
 
 _DECODER_SUFFIXES: Final = ("ForCausalLM", "LMHeadModel")
@@ -82,15 +84,21 @@ def _check_ranks(model: Architecture, ranks: int) -> None:
     Raises:
         BadInput: they do not.
     """
-    forms = (form for layer in model.decoder.layers for form in layer.attentions)
-    heads = min((form.heads for form in forms), default=1)
-    if heads % ranks:
-        legal = ", ".join(str(n) for n in range(1, heads + 1) if heads % n == 0)
-        raise BadInput(
-            f"tp of {ranks} does not divide the {heads} attention heads of {model.model_type}; "
-            f"legal: {legal}",
-            fix="choose one of these",
-        )
+    if divides_heads([model.decoder], ranks):
+        return
+    legal = ", ".join(map(str, legal_ranks([model.decoder])))
+    forms = [form for layer in model.decoder.layers for form in layer.attentions]
+    heads = [
+        f"{form.heads} heads in {form.groups} groups of mixers"
+        if isinstance(form, Mixer)
+        else f"{form.heads} attention heads"
+        for form in forms
+    ]
+    raise BadInput(
+        f"tp of {ranks} does not divide the {' and the '.join(dict.fromkeys(heads))} of "
+        f"{model.model_type}; legal: {legal}",
+        fix="choose one of these",
+    )
 
 
 def _architecture(values: Mapping[str, Any], path: Path, dtype: str) -> Architecture | None:

@@ -92,6 +92,7 @@ class _RankMixer:
         mixed = self._projected("mixed", self.rows, self.width + 2 * key_width)
         step = self._projected("step", self.rows, self.heads)
         mixed = self._convolved(mixed)
+        rank_graph.operator("parts")
         value, key, query = rank_graph.columns(mixed, self.width, key_width, key_width)
         results = self._recurrent(value, key, query, step)
         normed = self._gated_norm(results, gate)

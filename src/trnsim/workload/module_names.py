@@ -12,6 +12,7 @@ from typing import Final
 
 from trnsim.workload.architecture import Experts, LatentAttention, Layer
 from trnsim.workload.families import encoders, images, texts_to_texts
+from trnsim.workload.mixer import Mixer
 
 Paths = Mapping[str, tuple[str, ...]]
 """Paths of modules below a layer, by the name of a matrix in `RankGraph.names`.
@@ -79,8 +80,19 @@ _LATENT: Final = {
         (f"{_SELF}.kv_b_proj",),
     ),
 }
+
+
+def _mixer(path: str) -> Paths:
+    """Paths of a mixer, whose first module is several matrices of plans."""
+    parts = dict.fromkeys(("gate", "mixed", "step"), (f"{path}.in_proj",))
+    return {f"mixer.{name}": paths for name, paths in parts.items()} | {
+        "mixer.output": (f"{path}.out_proj",)
+    }
+
+
 _EXPERTS: Final = ("mlp.experts", "feed_forward.experts", "block_sparse_moe.experts")
 _SHARED: Final = ("mlp.shared_expert", "mlp.shared_experts", "feed_forward.shared_expert")
+_GRANITE_SHARED: Final = "shared_mlp.input_linear", "shared_mlp.output_linear"
 _LLAMA: Final = _joined(
     _llama_attention(_SELF),
     _llama_attention(_SELF, "dense"),
@@ -94,6 +106,10 @@ _LLAMA: Final = _joined(
     *(_gated(path, "expert ") for experts in _EXPERTS for path in (experts, f"{experts}.0")),
     *(_mlp(f"{e}.0.w3", f"{e}.0.w2", f"{e}.0.w1", prefix="expert ") for e in _EXPERTS),
     *(_gated(path, "shared ") for path in _SHARED),
+    _mixer("mamba"),
+    _mlp(*_GRANITE_SHARED),
+    _mlp(*_GRANITE_SHARED, prefix="shared "),
+    _mlp("block_sparse_moe.input_linear", "block_sparse_moe.output_linear", prefix="expert "),
 )
 """Llama and its like. An expert stands for all experts of its layer."""
 _BART: Final = _joined(
@@ -162,7 +178,25 @@ _GPT2: Final = _Style(
     ("transformer.h",),
     _joined(_fused("attn.c_attn", "attn.c_proj"), _mlp("mlp.c_fc", "mlp.c_proj")),
 )
+_SINGLE: Final = _Style(
+    ("backbone.layers", "model.layers"),
+    _joined(
+        _mixer("mixer"),
+        _llama_attention("mixer"),
+        _mlp("mixer.up_proj", "mixer.down_proj"),
+        *(
+            _mlp(f"mixer.{path}.up_proj", f"mixer.{path}.down_proj", prefix=prefix)
+            for path, prefix in (
+                ("experts", "expert "),
+                ("experts.0", "expert "),
+                ("shared_experts", "shared "),
+            )
+        ),
+    ),
+)
+"""Mamba 2 and Nemotron-H, each of whose layers is one module."""
 _STYLES: Final[dict[str, _Style]] = {
+    **dict.fromkeys(("mamba2", "nemotron_h"), _SINGLE),
     **dict.fromkeys(("gpt2", "gpt_bigcode"), _GPT2),
     "gpt_neo": _Style(
         ("transformer.h",),
@@ -253,12 +287,19 @@ def matrix_names(
     style = _VISION if is_beside_texts else _STYLES.get(model_type, _LLAMA_STYLE)
     layers = dict.fromkeys(layers.format(tower=tower) for layers in style.layers)
     prefixes = [f"{path}.{index}." for path in layers]
-    is_sparse = isinstance(layer.mlp, Experts)
-    is_latent = isinstance(next(iter(layer.attentions), None), LatentAttention)
     for name, paths in style.paths.items():
-        if name.startswith("mlp."):
-            is_there = is_sparse == name.startswith(_SPARSE)
-        else:
-            is_there = is_latent or name not in _LATENT_ALONE
-        if is_there:
+        if _is_in(layer, name):
             yield name, [prefix + path for path in dict.fromkeys(paths) for prefix in prefixes]
+
+
+def _is_in(layer: Layer, name: str) -> bool:
+    """True if a layer may have the matrix of this name."""
+    if name.startswith("mlp."):
+        return isinstance(layer.mlp, Experts) == name.startswith(_SPARSE)
+    is_mixer = [isinstance(form, Mixer) for form in layer.attentions]
+    if name.startswith("mixer."):
+        return any(is_mixer)
+    if all(is_mixer):
+        return False
+    is_latent = isinstance(layer.attentions[0], LatentAttention)
+    return is_latent or name not in _LATENT_ALONE

@@ -190,6 +190,12 @@ class Cache:
             self.replaced_bytes + other.replaced_bytes,
         )
 
+    def times(self, count: int) -> Cache:
+        """The caches of `count` equal layers."""
+        return Cache(
+            count * self.read_bytes, count * self.written_bytes, count * self.replaced_bytes
+        )
+
     @property
     def kept_bytes(self) -> float:
         """Bytes that are kept after a step."""

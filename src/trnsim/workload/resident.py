@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Final
 
 from trnsim.workload.architecture import Architecture
-from trnsim.workload.operators import WHOLE, Pass, Phase, Split
+from trnsim.workload.operators import WHOLE, Cache, Pass, Phase, Split
 from trnsim.workload.passes import summaries
 from trnsim.workload.summary import PartSummary
 
@@ -48,6 +48,16 @@ def cache_bytes(model: Architecture, tokens: int, split: Split = WHOLE, source: 
     They are what a decode step reads and writes at the last token: a window keeps no more than its
     length, cross attention those of `source` tokens, a mixer its state once.
     """
+    return _last_step_cache(model, tokens, split, source).kept_bytes
+
+
+def state_bytes(model: Architecture, split: Split = WHOLE) -> float:
+    """Bytes of states of one sequence that one rank keeps, whatever its length."""
+    return _last_step_cache(model, 1, split, 1).replaced_bytes
+
+
+def _last_step_cache(model: Architecture, tokens: int, split: Split, source: int) -> Cache:
+    """What the decode step of a sequence's last token reads and writes."""
     step = Pass(Phase.DECODE, 1, 1, max(tokens - 1, 0), source=source)
-    caches = ((part.cache, part.times) for part in summaries(model, step, split))
-    return sum(cache.kept_bytes * times for cache, times in caches)
+    parts = summaries(model, step, split)
+    return sum((part.cache.times(part.times) for part in parts), Cache(0.0, 0.0))

@@ -45,8 +45,24 @@ def test_activations_grow_with_the_tokens_of_a_step():
 
 def test_blocks_fill_what_is_left():
     assert MEMORY.free_bytes == 40
-    assert MEMORY.blocks(16) == 8
-    assert replace(MEMORY, weights_bytes=95.0).blocks(16) == 0
+    assert MEMORY.blocks(16, 4) == 8
+    assert replace(MEMORY, weights_bytes=95.0).blocks(16, 4) == 0
+
+
+def test_blocks_fill_what_states_of_all_sequences_leave():
+    half = replace(MEMORY, state_bytes=10.0)
+    assert half.blocks(16, 2) == int((40 - 2 * 10) / (10 / 64 * 16))
+    assert half.prompt_bytes(32) == 10 + 10 * 32 / 64
+    alone = replace(MEMORY, state_bytes=20.0)
+    assert alone.blocks(16, 2) == 2 * 64 / 16
+    assert alone.prompt_bytes(1) == alone.prompt_bytes(64) == 20
+
+
+def test_states_of_all_sequences_and_keys_of_one_have_to_fit():
+    states = replace(MEMORY, state_bytes=15.0)
+    states.check(1, "GPU", "m", running=2)
+    with pytest.raises(OutOfMemory, match=r"keys and values of 1 x 64 tokens .*states of 3 sequen"):
+        states.check(1, "GPU", "m", running=3)
 
 
 def test_what_does_not_fit_is_told_by_what():

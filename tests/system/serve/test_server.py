@@ -29,6 +29,14 @@ MIXTRAL = from_config(
     "mixtral.json",
 )  # fmt: skip
 
+MAMBA_2 = from_config(
+    {
+        "model_type": "mamba2", "hidden_size": 2560, "num_hidden_layers": 64, "vocab_size": 50288,
+        "num_heads": 80, "head_dim": 64, "state_size": 128, "n_groups": 1,
+    },
+    "mamba2.json",
+)  # fmt: skip
+
 
 def options(**more):
     return ServerOptions(**({"tensor": 8, "max_num_seqs": 4, "max_model_len": 1000} | more))
@@ -190,6 +198,16 @@ def test_a_compiled_server_needs_room_for_every_sequence_and_a_dynamic_one_for_o
     with pytest.raises(OutOfMemory, match=r"keys and values of 64 x 32768 tokens 256 GiB"):
         deploy(LLAMA, machine("trn2"), many)
     assert deploy(LLAMA, machine("p5en"), many).engine.blocks > 32768 // 16
+
+
+def test_a_dynamic_server_needs_room_for_the_states_of_every_sequence():
+    long = {"tensor": 1, "max_model_len": 2**17, "max_num_batched_tokens": 4096}
+    state_bytes = 64 * (4 * 80 * 64 * 128 + 2 * 3 * (80 * 64 + 2 * 128))
+    found = deploy(MAMBA_2, machine("p5en"), options(max_num_seqs=700, **long))
+    assert found.memory.state_bytes == found.memory.sequence_bytes == state_bytes
+    assert found.engine.blocks == 700 * 2**17 // 16
+    with pytest.raises(OutOfMemory, match=r"states of 1024 sequences 162 GiB"):
+        deploy(MAMBA_2, machine("p5en"), options(max_num_seqs=1024, **long))
 
 
 def test_experts_share_the_ranks_of_a_replica():

@@ -177,12 +177,11 @@ def unloaded_s(
 
 
 def transfer_s(deployment: Deployment, request: Request) -> float:
-    """Seconds of the transfer of a prompt's keys and values to a decode replica.
+    """Seconds of the transfer of a prompt's keys, values and states to a decode replica.
 
     Each rank sends its own part, over EFA where replicas are on several instances.
     """
-    memory = deployment.memory
-    nbytes = memory.sequence_bytes / memory.longest * request.input_tokens
+    nbytes = deployment.memory.prompt_bytes(request.input_tokens)
     is_apart = deployment.instances > 1
     stride = deployment.machine.ranks if is_apart else deployment.ranks
     return deployment.steps.rank.exchange_s("send", nbytes, Spread(2, stride))

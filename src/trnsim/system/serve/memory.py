@@ -1,8 +1,9 @@
 """Device memory of a serving rank: weights, KV cache, and activations of a step.
 
-    KV blocks = (memory x utilization - weights - draft - activations) / bytes of a block
+    KV blocks = (memory x utilization - weights - draft - activations - states) / bytes of a block
 
-The rest of the memory, ``1 - utilization``, is left for runtime, code and fragmentation.
+States are those of mixers, of all sequences that may run at once. The rest of the memory,
+``1 - utilization``, is left for runtime, code and fragmentation.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ class RankMemory:
         utilization: the fraction of the memory that the server may use.
         draft_bytes: parameters of the draft model.
         activations_bytes: inputs and results of the largest matrix product of a step.
-        sequence_bytes: keys and values of a sequence of `longest` tokens.
+        sequence_bytes: keys and values of a sequence of `longest` tokens, and its states.
         longest: tokens of the longest sequence.
+        state_bytes: the part of `sequence_bytes` that is the same for all lengths: states.
     """
 
     total_bytes: float
@@ -40,36 +42,54 @@ class RankMemory:
     activations_bytes: float
     sequence_bytes: float
     longest: int
+    state_bytes: float = 0.0
 
     @property
     def free_bytes(self) -> float:
-        """Bytes left for keys and values."""
+        """Bytes left for keys, values and states."""
         used = self.weights_bytes + self.draft_bytes + self.activations_bytes
         return self.total_bytes * self.utilization - used
 
-    def blocks(self, block_tokens: int) -> int:
-        """Number of KV blocks of `block_tokens` tokens that fit."""
-        block_bytes = self.sequence_bytes / self.longest * block_tokens
-        return max(int(self.free_bytes / block_bytes), 0)
+    @property
+    def _token_bytes(self) -> float:
+        return (self.sequence_bytes - self.state_bytes) / self.longest
 
-    def check(self, sequences: int, rank: str, model: str) -> None:
+    def prompt_bytes(self, tokens: int) -> float:
+        """Bytes of keys and values of a sequence of `tokens` tokens, and of its states."""
+        return self.state_bytes + self._token_bytes * tokens
+
+    def blocks(self, block_tokens: int, sequences: int) -> int:
+        """KV blocks of `block_tokens` tokens that fit beside the states of `sequences` sequences.
+
+        Without keys and values, as many as sequences of the longest length need.
+        """
+        free_bytes = self.free_bytes - sequences * self.state_bytes
+        if not self._token_bytes:
+            return sequences * -(-self.longest // block_tokens)
+        return max(int(free_bytes / (self._token_bytes * block_tokens)), 0)
+
+    def check(self, sequences: int, rank: str, model: str, running: int = 0) -> None:
         """Refuse a server whose `sequences` sequences of the longest length do not fit.
 
         Args:
             sequences: number of sequences.
             rank: the machine's word for a rank, for the error.
             model: name of the model, for the error.
+            running: sequences that may run at once, whose states fit; 0 for `sequences`.
 
         Raises:
             OutOfMemory: lists the bytes of each part.
         """
-        kv_bytes = sequences * self.sequence_bytes
-        if kv_bytes <= self.free_bytes:
+        running = running or sequences
+        state_bytes = running * self.state_bytes
+        kv_bytes = sequences * (self.sequence_bytes - self.state_bytes)
+        if kv_bytes + state_bytes <= self.free_bytes:
             return
         parts = {
             "weights": self.weights_bytes,
             "draft": self.draft_bytes,
             f"keys and values of {sequences} x {self.longest} tokens": kv_bytes,
+            f"states of {running} sequences": state_bytes,
             "activations": self.activations_bytes,
         }
         listed = ", ".join(f"{name} {_gib(size)}" for name, size in parts.items() if size)

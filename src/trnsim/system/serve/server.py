@@ -29,7 +29,8 @@ from trnsim.system.serve.step import ReplicaSteps, Speculation
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.matrix_bits import without_own_bits
 from trnsim.workload.operators import Split
-from trnsim.workload.resident import cache_bytes, weights_bytes
+from trnsim.workload.resident import cache_bytes, state_bytes, weights_bytes
+from trnsim.workload.tensor_ranks import divides_heads
 
 _BLOCK_TOKENS: Final = {True: 32, False: 16}
 """Tokens of a KV block, by whether the machine is Neuron: the defaults of vLLM-Neuron and vLLM."""
@@ -171,7 +172,8 @@ def deploy(
     split = Split(tensor=tensor, expert=options.expert)
     limits = _prefill_limits(machine, options, sequences, longest)
     memory = _memory(model, machine, options, split, limits)
-    memory.check(sequences if machine.is_neuron else 1, machine.rank_name, model.name)
+    slots = sequences if machine.is_neuron else 1
+    memory.check(slots, machine.rank_name, model.name, running=sequences)
     block = options.block_tokens or _BLOCK_TOKENS[machine.is_neuron]
     engine = Engine(
         is_compiled=machine.is_neuron,
@@ -182,7 +184,7 @@ def deploy(
         buckets=_buckets(options, longest),
         batches=_batches(options, sequences),
         block_tokens=block,
-        blocks=memory.blocks(block),
+        blocks=memory.blocks(block, sequences),
         has_prefix_cache=options.has_prefix_cache,
         is_chunked=options.is_chunked,
         draft_tokens=options.draft_tokens,
@@ -391,7 +393,9 @@ def legal_tensor_sizes(model: Architecture, machine: Machine) -> list[int]:
     powers = {1 << power for power in range(ranks.bit_length())}
     sizes = sorted(powers | {ranks} | ({ranks // 2} if ranks % 2 == 0 else set()))
     legal = [size for size in sizes if ranks % size == 0 and size <= heads]
-    return legal if machine.is_neuron else [size for size in legal if heads % size == 0]
+    if machine.is_neuron:
+        return legal
+    return [size for size in legal if divides_heads([model.decoder], size)]
 
 
 class _PrefillLimits(NamedTuple):
@@ -451,6 +455,7 @@ def _memory(
         activations_bytes(model, split, min(limits.tokens, longest * limits.prompts)),
         cache_bytes(model, longest, split) / options.stages,
         longest,
+        state_bytes(model, split) / options.stages,
     )
 
 

@@ -25,7 +25,7 @@ from trnsim.place.machine import Machine
 from trnsim.system.expert_load import busiest_summary, imbalance
 from trnsim.system.serve.constants import HostTimes
 from trnsim.workload.architecture import Architecture
-from trnsim.workload.operators import Cache, Pass, Phase, Product, Split
+from trnsim.workload.operators import Pass, Phase, Product, Split
 from trnsim.workload.passes import summaries
 from trnsim.workload.summary import PartSummary
 
@@ -247,10 +247,7 @@ def _merged_passes(prompts: PartSummary, decodes: PartSummary) -> PartSummary:
             replace(first, nbytes=first.nbytes + second.nbytes)
             for first, second in zip(prompts.exchanges, decodes.exchanges, strict=True)
         ),
-        cache=Cache(
-            prompts.cache.read_bytes + decodes.cache.read_bytes,
-            prompts.cache.written_bytes + decodes.cache.written_bytes,
-        ),
+        cache=prompts.cache + decodes.cache,
     )
 
 

@@ -19,8 +19,9 @@ from trnsim.place.machine import Machine
 from trnsim.system.train import memory
 from trnsim.system.train.layout import RECOMPUTES, Layout, divisors, is_legal
 from trnsim.system.train.stages import Chunk, all_parts
-from trnsim.workload.architecture import Architecture, LatentAttention
+from trnsim.workload.architecture import Architecture
 from trnsim.workload.mixer import Mixer
+from trnsim.workload.tensor_ranks import divides_heads
 
 _VIRTUAL_STAGES: Final = (1, 2, 4)
 """Chunks of a stage that are tried."""
@@ -147,15 +148,8 @@ def _choices(requested: Any, choices: Sequence[Any]) -> Sequence[Any]:
 
 def _tensor_sizes(model: Architecture, machine: Machine) -> list[int]:
     """Tensor parallel sizes: divisors of an instance's ranks and of every layer's heads."""
-    heads = {
-        attention.heads
-        for tower in model.towers
-        for layer in tower.layers
-        for attention in layer.attentions
-        if attention.heads or isinstance(attention, LatentAttention)
-    }
     sizes = divisors(machine.ranks_per_instance)
-    return [size for size in sizes if all(head % size == 0 for head in heads)]
+    return [size for size in sizes if divides_heads(model.towers, size)]
 
 
 def _context_sizes(model: Architecture, sequence: int) -> list[int]:
