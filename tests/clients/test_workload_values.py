@@ -40,6 +40,20 @@ def test_a_decoder_has_the_values_of_the_model(name):
     close(evaluated(step, weights, inputs(words[:, -1:], TOKENS), cache)[0], expected[:, -1])
 
 
+def test_the_delta_rule_has_the_values_of_the_model_over_several_chunks():
+    values, names = DECODERS["qwen3_next"]
+    model, tokens = built({**values, "max_position_embeddings": 256}), 131
+    words = torch.randint(0, WORDS, (BATCH, tokens + 1))
+    with torch.no_grad():
+        expected = model(input_ids=words, use_cache=False).logits
+    weights = Weights(model, names)
+    prompt, _ = graph_of(values, "prefill", tokens)
+    scores, *cache = evaluated(prompt, weights, inputs(words[:, :-1]))
+    close(scores, expected[:, -2])
+    step, _ = graph_of(values, "decode", 1, tokens)
+    close(evaluated(step, weights, inputs(words[:, -1:], tokens), cache)[0], expected[:, -1])
+
+
 @pytest.mark.parametrize("name", ENCODERS)
 def test_an_encoder_has_the_values_of_the_model(name):
     values, names = ENCODERS[name]

@@ -394,6 +394,16 @@ def _of_projection(first, last):
     return lambda fused: fused[first:last].T
 
 
+def _half_of_heads(half):
+    """Of each of six heads' queries and gates of 8 elements, queries or gates."""
+
+    def made(fused):
+        by_head = fused.reshape(6, 2, 8, *fused.shape[1:])
+        return by_head[:, half].reshape(48, *fused.shape[1:]).T
+
+    return made
+
+
 def _taps(kernels):
     """Kernels [C, 1, K] as [K, C]."""
     return kernels[:, 0].T
@@ -472,6 +482,56 @@ NEMOTRON_H = {
     "mlp.expert down": [(f"{_BLOCK}experts.down_proj", _swapped)],
     "mlp.shared up": [f"{_BLOCK}shared_experts.up_proj.weight"],
     "mlp.shared down": [f"{_BLOCK}shared_experts.down_proj.weight"],
+}
+
+_DELTA_PARTS = {"query": (0, 5), "key": (5, 10), "value": (10, 22), "gate": (22, 34)}
+"""Of each of two groups, rows of a query, a key, two values of 6 and their gates."""
+
+
+def _of_groups(*cuts):
+    """Rows of two groups one after another, by their place within each group, as [K, N]."""
+
+    def made(fused):
+        by_group = fused.reshape(2, -1, fused.shape[-1])
+        parts = [by_group[:, first:last].reshape(-1, fused.shape[-1]) for first, last in cuts]
+        return np.concatenate(parts).T
+
+    return made
+
+
+def _delta_taps(kernels):
+    """Kernels of queries, keys and values as those of values, keys and queries."""
+    query, key, value = np.split(kernels[:, 0].T, (10, 20), axis=1)
+    return np.concatenate((value, key, query), axis=1)
+
+
+_LINEAR = f"{_LAYER}linear_attn."
+_QKVZ, _BA = f"{_LINEAR}in_proj_qkvz.weight", f"{_LINEAR}in_proj_ba.weight"
+QWEN3_NEXT = {
+    **NAMES,
+    "mixer.norm weight": [f"{_LAYER}input_layernorm.weight"],
+    "mixer.gate": [(_QKVZ, _of_groups(_DELTA_PARTS["gate"]))],
+    "mixer.mixed": [
+        (_QKVZ, _of_groups(*(_DELTA_PARTS[part] for part in ("value", "key", "query"))))
+    ],
+    "mixer.step": [(_BA, _of_groups((2, 4), (0, 2)))],
+    "mixer.taps": [(f"{_LINEAR}conv1d.weight", _delta_taps)],
+    "mixer.decay": [f"{_LINEAR}A_log"],
+    "mixer.step bias": [f"{_LINEAR}dt_bias"],
+    "mixer.state norm weight": [f"{_LINEAR}norm.weight"],
+    "mixer.output": [f"{_LINEAR}out_proj.weight"],
+    "attention.query": [(f"{_ATTENTION}q_proj.weight", _half_of_heads(0))],
+    "attention.query bias": [(f"{_ATTENTION}q_proj.bias", _half_of_heads(0))],
+    "attention.gate": [(f"{_ATTENTION}q_proj.weight", _half_of_heads(1))],
+    "attention.gate bias": [(f"{_ATTENTION}q_proj.bias", _half_of_heads(1))],
+}
+DELTA_SIZES = {
+    "head_dim": 8,
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "linear_key_head_dim": 5,
+    "linear_value_head_dim": 6,
+    "shared_expert_intermediate_size": 12,
 }
 
 
@@ -732,6 +792,26 @@ DECODERS = {
     ),
     "qwen3_moe": decoder(
         "qwen3_moe", "Qwen3MoeForCausalLM", norm_topk_prob=True, head_dim=8, **_EXPERTS
+    ),
+    "qwen3_next": decoder(
+        "qwen3_next",
+        "Qwen3NextForCausalLM",
+        QWEN3_NEXT,
+        layer_types=["linear_attention", "full_attention", "linear_attention"],
+        mlp_only_layers=[2],
+        **DELTA_SIZES,
+        **_EXPERTS,
+    ),
+    "qwen3_next with biases": decoder(
+        "qwen3_next",
+        "Qwen3NextForCausalLM",
+        QWEN3_NEXT,
+        full_attention_interval=2,
+        attention_bias=True,
+        norm_topk_prob=False,
+        partial_rotary_factor=0.5,
+        **DELTA_SIZES,
+        **_EXPERTS,
     ),
     "flex_olmo": decoder(
         "flex_olmo",

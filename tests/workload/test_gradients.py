@@ -11,6 +11,7 @@ from trnsim.workload.gradients import (
     backward,
     recomputation,
 )
+from trnsim.workload.mixer import Mixer
 from trnsim.workload.operators import Axis, Pass, Phase, Split
 from trnsim.workload.passes import summaries
 
@@ -114,3 +115,23 @@ def test_a_parallel_layer_keeps_one_input():
     one = Layer(1, (GROUPED,), Mlp(50), 64)
     saved = of(one, KeepPolicy()) - of(replace(one, is_parallel=True), KeepPolicy())
     assert saved == 2 * 2 * 32
+
+
+def inside_bytes(form):
+    """Bytes per token that a mixer or an attention keeps, without the layer's norm."""
+    tower = Tower("decoder", 32, (Layer(1, (form,), None, norms=32),))
+    policy = KeepPolicy(Recompute.SELECTIVE)
+    return activation_bytes(tower, tower.layers[0], 64, Split(), policy) - 2 * 2 * 32
+
+
+def test_a_mixer_keeps_its_rows_and_a_state_for_each_chunk():
+    mixer = Mixer(heads=4, groups=2, state=8, head_dim=16, taps=4, chunk=32)
+    rows = 2 * (64 + 2 * 2 * 8) + 3 * 64 + 2 * 4
+    assert inside_bytes(mixer) == 2 * rows + 4 * 4 * 8 * 16 / 32
+    inverse = inside_bytes(replace(mixer, is_delta=True)) - inside_bytes(mixer)
+    assert inverse == 2 * 4 * 32
+
+
+def test_a_gate_of_attention_keeps_itself_and_the_results_before_it():
+    gated = replace(GROUPED, has_gate=True)
+    assert inside_bytes(gated) - inside_bytes(GROUPED) == 2 * 2 * 8 * 4

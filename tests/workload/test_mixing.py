@@ -25,6 +25,26 @@ MAMBA_2 = {
     "chunk_size": 4,
     "torch_dtype": "bfloat16",
 }
+QWEN3_NEXT = {
+    "model_type": "qwen3_next",
+    "architectures": ["Qwen3NextForCausalLM"],
+    "hidden_size": 24,
+    "intermediate_size": 36,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 6,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "vocab_size": 41,
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "linear_key_head_dim": 5,
+    "linear_value_head_dim": 6,
+    "num_experts": 4,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 10,
+    "shared_expert_intermediate_size": 12,
+    "torch_dtype": "bfloat16",
+}
 STATE_BYTES = 3 * (4 * 6 * 5 * 8 + 2 * 3 * (48 + 2 * 2 * 5))
 """Of three layers: states of float32, and the last three tokens of each channel in bfloat16."""
 
@@ -88,3 +108,43 @@ def test_parameters_are_those_of_the_projections_and_vectors(model):
     projection = 24 * (2 * 48 + 2 * 2 * 5 + 6)
     vectors = 3 * 6 + 48 + (4 + 1) * (48 + 2 * 2 * 5) + 24
     assert parameters(model) == 3 * (projection + 48 * 24 + vectors) + 2 * 41 * 24 + 24
+
+
+@pytest.fixture
+def delta_model():
+    return from_config(QWEN3_NEXT, "mine.json")
+
+
+def test_layers_of_the_delta_rule_keep_states_and_others_keys(delta_model):
+    states = 3 * (4 * 4 * 5 * 6 + 2 * 3 * (4 * 6 + 2 * 2 * 5))
+    assert state_bytes(delta_model) == states
+    assert cache_bytes(delta_model, 100) == states + 100 * 2 * 2 * 8 * 2
+    assert cache_bytes(delta_model, 100, Split(tensor=2)) == (states + 100 * 2 * 2 * 8 * 2) / 2
+
+
+def test_a_gate_of_attention_and_of_heads_are_parameters(delta_model):
+    mixer = 24 * (2 * 24 + 2 * 10 + 2 * 4) + 24 * 24 + 4 * (24 + 2 * 10) + 2 * 4 + 6
+    attention = 24 * (2 * 48 + 2 * 16) + 48 * 24 + 2 * 8
+    mlp = 24 * 4 + 4 * 3 * 24 * 10 + 3 * 24 * 12 + 24
+    every = 3 * mixer + attention + 4 * (mlp + 2 * 24)
+    assert parameters(delta_model) == every + 2 * 41 * 24 + 24
+
+
+def test_heads_of_the_delta_rule_are_normed_by_their_rank_alone(delta_model):
+    graph = whole_graph(delta_model, Pass(Phase.PREFILL, 1, 7), Split(tensor=2)).graph
+    sums = [node for node in graph.nodes if isinstance(node.operation, AllReduce)]
+    assert {node.result.dtype for node in sums} == {"bfloat16"}
+    assert len(sums) == 2 * 4
+
+
+@pytest.mark.parametrize("tensor", [1, 2, 4])
+@pytest.mark.parametrize("model_pass", [Pass(Phase.DECODE, 2, 1, 7), Pass(Phase.PREFILL, 1, 9, 4)])
+def test_plans_count_the_products_of_the_graph(delta_model, model_pass, tensor):
+    split = Split(tensor=tensor)
+    wired, sizes = (
+        summaries(delta_model, model_pass, split, is_wired=is_wired) for is_wired in (True, False)
+    )
+    for graph, plan in zip(wired, sizes, strict=True):
+        assert graph.flop == pytest.approx(plan.flop)
+        assert graph.weight_bytes == pytest.approx(plan.weight_bytes)
+        assert graph.cache == plan.cache

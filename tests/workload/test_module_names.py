@@ -71,6 +71,8 @@ def test_latent_attention_and_experts_have_theirs(matrix, module):
         ("bamba", "mlp.up", "model.layers.2.feed_forward.up_proj"),
         ("granitemoehybrid", "mixer.output", "model.layers.2.mamba.out_proj"),
         ("granitemoehybrid", "mlp.down", "model.layers.2.shared_mlp.output_linear"),
+        ("qwen3_next", "mixer.mixed", "model.layers.2.linear_attn.in_proj_qkvz"),
+        ("qwen3_next", "mixer.step", "model.layers.2.linear_attn.in_proj_ba"),
         ("mamba2", "mixer.step", "backbone.layers.2.mixer.in_proj"),
         ("nemotron_h", "mixer.mixed", "backbone.layers.2.mixer.in_proj"),
         ("nemotron_h", "mlp.up", "model.layers.2.mixer.up_proj"),

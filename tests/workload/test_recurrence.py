@@ -10,15 +10,17 @@ from trnsim.workload.recurrence import HeadRows, Recurrence
 HEADS, GROUPS, STATE, WIDTH = 4, 2, 5, 3
 
 
-def token_by_token(arrays, state):
+def token_by_token(arrays, state, *, is_delta=False):
     """Results [B, H, T, P] and the last state [B, H, N, P], in float64."""
-    value, key, query, decay, step = (array.astype(np.float64) for array in arrays)
+    value, key, query, decay, strength = (array.astype(np.float64) for array in arrays)
     key, query = (np.repeat(rows, HEADS // GROUPS, axis=1) for rows in (key, query))
     results = []
     for token in range(value.shape[2]):
         state = state * np.exp(decay[..., token])[..., None, None]
         k, q, v = key[:, :, token], query[:, :, token], value[:, :, token]
-        state = state + np.einsum("bhn,bhp->bhnp", k, v * step[..., token, None])
+        if is_delta:
+            v = v - np.einsum("bhnp,bhn->bhp", state, k)
+        state = state + np.einsum("bhn,bhp->bhnp", k, v * strength[..., token, None])
         results.append(np.einsum("bhnp,bhn->bhp", state, q))
     return np.stack(results, 2), state
 
@@ -30,18 +32,18 @@ def random_rows(batch, tokens):
         for heads, width in ((HEADS, WIDTH), (GROUPS, STATE), (GROUPS, STATE))
     ]
     decay = -random.exponential(0.5, (batch, HEADS, tokens))
-    step = random.uniform(0, 0.4, (batch, HEADS, tokens))
-    return [array.astype(np.float32) for array in (*normal, decay, step)]
+    strength = random.uniform(0, 0.4, (batch, HEADS, tokens))
+    return [array.astype(np.float32) for array in (*normal, decay, strength)]
 
 
-def computed(arrays, state, chunk, *, is_step=False):
+def computed(arrays, state, chunk, *, is_step=False, recurrence=Recurrence):
     """Results and the last state of a graph in float32."""
     rank_graph = RankGraph(bits=32)
     rows = HeadRows(*(rank_graph.input(*array.shape, dtype="float32") for array in arrays))
     initial = None if state is None else rank_graph.input(*state.shape, dtype="float32")
     mixer = Mixer(HEADS, GROUPS, STATE, WIDTH, taps=4, chunk=chunk)
-    recurrence = Recurrence(rank_graph, mixer, rows, initial)
-    rank_graph.graph.outputs += recurrence.step() if is_step else recurrence.chunks()
+    made = recurrence(rank_graph, mixer, rows, initial)
+    rank_graph.graph.outputs += made.step() if is_step else made.chunks()
     return rank_graph.graph.reference([*arrays, *([] if state is None else [state])])
 
 

@@ -91,6 +91,7 @@ class Attention:
         has_slopes: whether scores have a bias linear in the key's position, by a slope of each head
             (ALiBi).
         has_sinks: whether each head's softmax has one more score, of no key (attention sink).
+        has_gate: whether results are multiplied by the logistic of a projection as wide.
     """
 
     heads: int
@@ -109,6 +110,7 @@ class Attention:
     head_norm: HeadNorm | None = None
     has_slopes: bool = False
     has_sinks: bool = False
+    has_gate: bool = False
 
     @property
     def cached_elements(self) -> int:

@@ -224,9 +224,18 @@ class _Grouped(_RankAttention):
         )
         key, value = self._source() if attention.is_cross else self._own_keys_and_values()
         results = self.attend(rotated_heads(self.rank_graph, query, attention.rotary), key, value)
+        results = self._gated(results) if attention.has_gate else results
         is_whole = self.wiring is not None and self.split.tensor == 1
         is_biased = is_whole and attention.output_biases > 0
         return self.weighted("output", results, self.rows.shape[1], is_biased=is_biased)
+
+    def _gated(self, results: Value) -> Value:
+        """Results [rows, H D] times the logistic of a projection of the input."""
+        graph = self.rank_graph.graph
+        gate = self.weighted("gate", self.rows, results.shape[1], is_biased=self._is_biased)
+        self.rank_graph.operator("gating")
+        factor = graph.elementwise("logistic", gate)
+        return graph.elementwise("multiply", results, factor)
 
     @property
     def width(self) -> int:

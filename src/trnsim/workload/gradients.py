@@ -169,6 +169,8 @@ def activation_bytes(
 def _mixer_bytes(mixer: Mixer, policy: KeepPolicy) -> float:
     """Bytes per token of what a mixer's products read, its part of a state, and chunks' scores."""
     elements = 2 * mixer.channels + 3 * mixer.width + 2 * mixer.heads
+    if mixer.is_delta:  # the inverse of each chunk's system
+        elements += mixer.heads * mixer.chunk
     if policy.recompute is Recompute.NONE:
         elements += mixer.heads * mixer.chunk
     states = bytes_of(mixer.state_elements / mixer.chunk, mixer.state_bits)
@@ -189,6 +191,8 @@ def _attention_bytes(
         elements = (
             attention.heads * (attention.head_dim + attention.value_dim) + attention.cached_elements
         )
+        if attention.has_gate:  # the gate, and results before it
+            elements += 2 * attention.heads * attention.value_dim
     nbytes = bytes_of(elements, policy.bits)
     if policy.recompute is Recompute.NONE:
         of_score = bytes_of(2 if policy.has_dropout else 1, policy.bits) + policy.has_dropout

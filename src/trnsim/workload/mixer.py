@@ -9,9 +9,11 @@ from typing import Final
 
 @dataclass(frozen=True)
 class Mixer:
-    """A recurrence of heads, each with a state S [state, head_dim].
+    """A recurrence of heads, each with a state S [state, head_dim], which queries read: ``S^T q``.
 
-    ``S = a S + k v^T`` at each token, ``y = S^T q``. Source: Mamba 2 (arXiv:2405.21060), section 6.
+    At each token ``S = a S + k v^T``, or by the delta rule ``S = a S + b k (v - a S^T k)^T``.
+    Source: Mamba 2 (arXiv:2405.21060), section 6; gated delta networks (arXiv:2412.06464), section
+    3.
 
     Attributes:
         heads: heads of values, each with a state.
@@ -20,6 +22,7 @@ class Mixer:
         head_dim: elements of a value.
         taps: tokens of the causal convolution of keys, queries and values, the own one included.
         chunk: tokens that are multiplied at once in prompts and training.
+        is_delta: whether a token replaces what its key recalls of the state, by the delta rule.
         has_taps_bias: whether the convolution has a bias.
         has_biases: whether the projections have biases.
         output_biases: elements of the output's bias.
@@ -36,6 +39,7 @@ class Mixer:
     head_dim: int
     taps: int
     chunk: int
+    is_delta: bool = False
     has_taps_bias: bool = False
     has_biases: bool = False
     output_biases: int = 0

@@ -2,9 +2,10 @@
 
 Prompts and training compute chunks: products of the tokens of one chunk, and a state from chunk to
 chunk. A decode step updates the state of each head. Products have 16-bit operands, decays and
-states are float32, as in the kernels of mamba_ssm.
+states are float32, as in the kernels of mamba_ssm and of flash-linear-attention.
 
-Source: transformers 5.23, modeling_mamba2.py (mamba2_chunk_scan, mamba2_selective_state_update).
+Source: transformers 5.23, modeling_mamba2.py (mamba2_chunk_scan, mamba2_selective_state_update) and
+modeling_qwen3_next.py (torch_chunk_gated_delta_rule, torch_recurrent_gated_delta_rule).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from trnsim.errors import BadInput
 from trnsim.graph import Value
 from trnsim.graph.ops.collectives import AllReduce
 from trnsim.workload.architecture import Architecture
+from trnsim.workload.delta_recurrence import DeltaRecurrence
 from trnsim.workload.mixer import Mixer
 from trnsim.workload.operators import Axis, Pass, Phase, Split
 from trnsim.workload.rank_graph import RankGraph
@@ -24,6 +26,8 @@ from trnsim.workload.recurrence import HeadRows, Recurrence
 _FLOAT_BITS: Final = 32
 _CACHING_PHASES: Final = (Phase.DECODE, Phase.PREFILL)
 """Phases that keep states."""
+_UNIT_EPSILON: Final = 1e-6
+"""Source: transformers 5.23, modeling_qwen3_next.py, l2norm."""
 
 
 def mixer_output(
@@ -40,7 +44,8 @@ def mixer_output(
         BadInput: context ranks divide the tokens of a sequence, whose states follow each other.
     """
     before = rank_graph.vector_elements
-    output = _RankMixer(rank_graph, model, setting, rows, is_wired=is_wired).result()
+    rank_mixer = _DeltaMixer if setting[0].is_delta else _DecayMixer
+    output = rank_mixer(rank_graph, model, setting, rows, is_wired=is_wired).result()
     rank_graph.vector_elements = before  # all are inputs of the graph already
     return output
 
@@ -51,7 +56,10 @@ class _RankMixer:
     Attributes:
         groups: heads of keys and queries of the rank, copied where there are more ranks.
         heads: heads of values of the rank, equally many for each of its groups.
+        steps: columns of the projection of steps for each head.
     """
+
+    steps = 1
 
     def __init__(
         self,
@@ -90,12 +98,11 @@ class _RankMixer:
         mixer, rank_graph, key_width = self.mixer, self.rank_graph, self.groups * self.mixer.state
         gate = self._projected("gate", self.rows, self.width)
         mixed = self._projected("mixed", self.rows, self.width + 2 * key_width)
-        step = self._projected("step", self.rows, self.heads)
+        step = self._projected("step", self.rows, self.steps * self.heads)
         mixed = self._convolved(mixed)
         rank_graph.operator("parts")
         value, key, query = rank_graph.columns(mixed, self.width, key_width, key_width)
-        results = self._recurrent(value, key, query, step)
-        normed = self._gated_norm(results, gate)
+        normed = self._gated_norm(self._recurrent(value, key, query, step), gate)
         is_whole = self.split.tensor == 1 and mixer.output_biases > 0
         if mixer.output_biases and self.split.tensor > 1 and not self.is_wired:
             rank_graph.weight((mixer.output_biases,), rank_graph.bits, use=rank_graph.use)
@@ -146,66 +153,59 @@ class _RankMixer:
 
     def _recurrent(self, value: Value, key: Value, query: Value, step: Value) -> Value:
         """Results [B T, H P] of the recurrence."""
-        mixer, rank_graph, graph = self.mixer, self.rank_graph, self.graph
-        rank_graph.operator("steps")
-        step = self._steps(step)
-        decay = graph.elementwise("negate", graph.elementwise("exponential", self._vector("decay")))
-        decay = rank_graph.along(step, "multiply", decay)
+        self.rank_graph.operator("steps")
+        step = self.rank_graph.cast(step, _FLOAT_BITS)
         value, key, query = (
-            rank_graph.cast(rank_graph.heads(part, self.batch, heads), _FLOAT_BITS)
+            self.rank_graph.cast(self.rank_graph.heads(part, self.batch, heads), _FLOAT_BITS)
             for part, heads in ((value, self.heads), (key, self.groups), (query, self.groups))
         )
-        spread = graph.broadcast_in_dim(self._vector("skip"), value.shape, (1,))
-        skip = graph.elementwise("multiply", value, spread)
-        state = None
+        return self.rank_graph.heads_to_rows(self._results(value, key, query, step))
+
+    def _results(self, value: Value, key: Value, query: Value, step: Value) -> Value:
+        """Results [B, H, T, P] of values [B, H, T, P], keys [B, G, T, N] and steps [B T, *]."""
+        raise NotImplementedError
+
+    def _gated_norm(self, results: Value, gate: Value) -> Value:
+        """Results [B T, H P] normed and gated."""
+        raise NotImplementedError
+
+    def _recurrence(self, rows: HeadRows, state: Value | None) -> Recurrence:
+        return Recurrence(self.rank_graph, self.mixer, rows, state)
+
+    def _with_states(self, rows: HeadRows) -> Value:
+        """Results [B, H, T, P] after the state before the tokens; the last state is kept."""
+        mixer, rank_graph, state = self.mixer, self.rank_graph, None
         if self.has_past:
             shape = self.batch, self.heads, mixer.state, mixer.head_dim
             state = rank_graph.state_input(shape, mixer.state_bits)
             state = rank_graph.cast(state, _FLOAT_BITS)
-        rows = HeadRows(value, key, query, self._by_head(decay), self._by_head(step))
-        recurrence = Recurrence(rank_graph, mixer, rows, state)
-        results, state = recurrence.step() if self._is_step else recurrence.chunks()
+        recurrence = self._recurrence(rows, state)
+        is_step = self.has_past and self.tokens == 1
+        results, state = recurrence.step() if is_step else recurrence.chunks()
         if self.is_caching:
             kept = rank_graph.cast(state, mixer.state_bits)
             rank_graph.write_cache(kept, mixer.state_bits)
         rank_graph.operator("recurrence")
-        return rank_graph.heads_to_rows(graph.elementwise("add", results, skip))
-
-    @property
-    def _is_step(self) -> bool:
-        return self.has_past and self.tokens == 1
+        return results
 
     def _vector(self, name: str) -> Value:
         """A parameter of each head, in float32."""
         return self.rank_graph.cast(self.rank_graph.vector(self.heads, name), _FLOAT_BITS)
 
     def _steps(self, rows: Value) -> Value:
-        """Lengths of steps [rows, H], by which decays and what a token adds to its state scale.
+        """Lengths of steps [rows, H], by which decays scale: ``softplus(x + bias)``."""
+        step = self.rank_graph.along(rows, "add", self._vector("step bias"))
+        return self.graph.elementwise("softplus", step)
 
-        ``softplus(x + bias)`` within bounds. transformers has no bounds in a decode step.
-        """
-        mixer, rank_graph, graph = self.mixer, self.rank_graph, self.graph
-        step = rank_graph.cast(rows, _FLOAT_BITS)
-        step = rank_graph.along(step, "add", self._vector("step bias"))
-        step = graph.elementwise("softplus", step)
-        if mixer.least_step > 0:
-            step = graph.elementwise("maximum", step, mixer.least_step)
-        if mixer.most_step < math.inf:
-            step = graph.elementwise("minimum", step, mixer.most_step)
-        return step
+    def _decays(self, step: Value) -> Value:
+        """Logarithms of the factors of states, ``-exp(a) step``: [rows, H]."""
+        factor = self.graph.elementwise("exponential", self._vector("decay"))
+        return self.rank_graph.along(step, "multiply", self.graph.elementwise("negate", factor))
 
     def _by_head(self, rows: Value) -> Value:
         """Rows [B T, H] as [B, H, T]."""
         apart = self.graph.reshape(rows, (self.batch, self.tokens, self.heads))
         return self.graph.transpose(apart, (0, 2, 1))
-
-    def _gated_norm(self, results: Value, gate: Value) -> Value:
-        """Results [rows, H P] times ``silu(gate)``, normed by group."""
-        gated = self._gated(results, gate)
-        shape = results.shape[0], self.groups, self.width // self.groups
-        normed = self._normed(self.graph.reshape(gated, shape))
-        weight = self.rank_graph.vector(self.width, "state norm weight")
-        return self.rank_graph.along(self.graph.reshape(normed, gated.shape), "multiply", weight)
 
     def _gated(self, results: Value, gate: Value) -> Value:
         """``results silu(gate)``, in the type of activations."""
@@ -215,14 +215,12 @@ class _RankMixer:
         results = rank_graph.cast(results, _FLOAT_BITS)
         return rank_graph.cast(graph.elementwise("multiply", results, factor), rank_graph.bits)
 
-    def _normed(self, x: Value) -> Value:
-        """[rows, G, W] over the root of its mean square; ranks that share a group sum theirs."""
+    def _normed(self, x: Value, sharing: int = 1) -> Value:
+        """[rows, G, W] over the root of its mean square, which `sharing` ranks sum."""
         rank_graph, graph, ranks = self.rank_graph, self.graph, self.split.tensor
         rank_graph.operator("mean square")
         in_float32 = rank_graph.cast(x, _FLOAT_BITS)
         total = graph.reduce("add", graph.elementwise("square", in_float32), (2,))
-        groups = self.mixer.groups
-        sharing = 1 if ranks <= groups else ranks if ranks % groups else ranks // groups
         if sharing > 1:
             rank_graph.operator(Axis.TENSOR)
             teams = tuple(tuple(range(n, n + sharing)) for n in range(0, ranks, sharing))
@@ -232,3 +230,67 @@ class _RankMixer:
         factor = graph.elementwise("rsqrt", graph.elementwise("add", mean, self.mixer.epsilon))
         spread = graph.broadcast_in_dim(factor, x.shape, (0, 1))
         return rank_graph.cast(graph.elementwise("multiply", in_float32, spread), rank_graph.bits)
+
+
+class _DecayMixer(_RankMixer):
+    """A mixer of Mamba 2: gated, then normed by group."""
+
+    def _results(self, value: Value, key: Value, query: Value, step: Value) -> Value:
+        graph = self.graph
+        step = self._bounded(self._steps(step))
+        spread = graph.broadcast_in_dim(self._vector("skip"), value.shape, (1,))
+        skip = graph.elementwise("multiply", value, spread)
+        decay, strength = self._by_head(self._decays(step)), self._by_head(step)
+        results = self._with_states(HeadRows(value, key, query, decay, strength))
+        return graph.elementwise("add", results, skip)
+
+    def _bounded(self, step: Value) -> Value:
+        """Lengths of steps within bounds. transformers has no bounds in a decode step."""
+        mixer, graph = self.mixer, self.graph
+        if mixer.least_step > 0:
+            step = graph.elementwise("maximum", step, mixer.least_step)
+        if mixer.most_step < math.inf:
+            step = graph.elementwise("minimum", step, mixer.most_step)
+        return step
+
+    def _gated_norm(self, results: Value, gate: Value) -> Value:
+        gated = self._gated(results, gate)
+        shape = results.shape[0], self.groups, self.width // self.groups
+        ranks, groups = self.split.tensor, self.mixer.groups
+        sharing = 1 if ranks <= groups else ranks if ranks % groups else ranks // groups
+        normed = self._normed(self.graph.reshape(gated, shape), sharing)
+        weight = self.rank_graph.vector(self.width, "state norm weight")
+        return self.rank_graph.along(self.graph.reshape(normed, gated.shape), "multiply", weight)
+
+
+class _DeltaMixer(_RankMixer):
+    """A mixer of the gated delta rule: keys and queries of length 1, heads normed, then gated."""
+
+    steps = 2
+
+    def _results(self, value: Value, key: Value, query: Value, step: Value) -> Value:
+        graph = self.graph
+        step, strength = self.rank_graph.columns(step, self.heads, self.heads)
+        query = graph.elementwise("multiply", self._unit(query), self.mixer.state**-0.5)
+        decay = self._by_head(self._decays(self._steps(step)))
+        strength = self._by_head(graph.elementwise("logistic", strength))
+        return self._with_states(HeadRows(value, self._unit(key), query, decay, strength))
+
+    def _recurrence(self, rows: HeadRows, state: Value | None) -> Recurrence:
+        return DeltaRecurrence(
+            self.rank_graph, self.mixer, rows, state, is_in_turn=self.is_wired
+        )
+
+    def _unit(self, heads: Value) -> Value:
+        """``x / sqrt(sum(x^2) + epsilon)`` over the last dimension."""
+        graph = self.graph
+        total = graph.reduce("add", graph.elementwise("square", heads), (3,))
+        factor = graph.elementwise("rsqrt", graph.elementwise("add", total, _UNIT_EPSILON))
+        spread = graph.broadcast_in_dim(factor, heads.shape, (0, 1, 2))
+        return graph.elementwise("multiply", heads, spread)
+
+    def _gated_norm(self, results: Value, gate: Value) -> Value:
+        by_head = self.graph.reshape(results, (results.shape[0], self.heads, self.mixer.head_dim))
+        weight = self.rank_graph.vector(self.mixer.head_dim, "state norm weight")
+        normed = self.rank_graph.along(self._normed(by_head), "multiply", weight)
+        return self._gated(self.graph.reshape(normed, results.shape), gate)

@@ -25,6 +25,7 @@ def _attention(query: str, key: str, value: str, output: str, half: str = "atten
     """Paths of grouped-query attention; a fused module is the path of several."""
     return {
         f"{half}.query": (query,),
+        f"{half}.gate": (query,),
         f"{half}.key": (key,),
         f"{half}.value": (value,),
         f"{half}.key and value": (key, value),
@@ -82,11 +83,13 @@ _LATENT: Final = {
 }
 
 
-def _mixer(path: str) -> Paths:
-    """Paths of a mixer, whose first module is several matrices of plans."""
-    parts = dict.fromkeys(("gate", "mixed", "step"), (f"{path}.in_proj",))
-    return {f"mixer.{name}": paths for name, paths in parts.items()} | {
-        "mixer.output": (f"{path}.out_proj",)
+def _mixer(path: str, module: str = "in_proj", steps: str = "in_proj") -> Paths:
+    """Paths of a mixer, a module of which is several matrices of plans."""
+    return {
+        "mixer.gate": (f"{path}.{module}",),
+        "mixer.mixed": (f"{path}.{module}",),
+        "mixer.step": (f"{path}.{steps}",),
+        "mixer.output": (f"{path}.out_proj",),
     }
 
 
@@ -107,6 +110,7 @@ _LLAMA: Final = _joined(
     *(_mlp(f"{e}.0.w3", f"{e}.0.w2", f"{e}.0.w1", prefix="expert ") for e in _EXPERTS),
     *(_gated(path, "shared ") for path in _SHARED),
     _mixer("mamba"),
+    _mixer("linear_attn", "in_proj_qkvz", "in_proj_ba"),
     _mlp(*_GRANITE_SHARED),
     _mlp(*_GRANITE_SHARED, prefix="shared "),
     _mlp("block_sparse_moe.input_linear", "block_sparse_moe.output_linear", prefix="expert "),

@@ -15,7 +15,7 @@ from trnsim.graph.types import TensorType
 from trnsim.workload.mixer import Mixer
 from trnsim.workload.rank_graph import RankGraph
 
-_FLOAT_DTYPE: Final = "float32"
+FLOAT_DTYPE: Final = "float32"
 
 
 @dataclass(frozen=True)
@@ -27,18 +27,41 @@ class HeadRows:
         key: [B, G, T, N].
         query: [B, G, T, N].
         decay: logarithms of the factors of states, [B, H, T].
-        step: lengths of steps, factors of what tokens add to states, [B, H, T].
+        strength: factors of what tokens add to states, [B, H, T].
     """
 
     value: Value
     key: Value
     query: Value
     decay: Value
-    step: Value
+    strength: Value
+
+
+@dataclass(frozen=True)
+class ChunkRows:
+    """`HeadRows` in C chunks of L tokens, and what follows of their decays.
+
+    Attributes:
+        value: [B, H, C, L, P].
+        key: [B, G, C, L, N].
+        query: [B, G, C, L, N].
+        strength: [B, H, C, L].
+        sums: sums of the logarithms of decays from the chunk's first token on, [B, H, C, L].
+        pairs: decays between the tokens of a row and of a column, [B, H, C, L, L].
+        scores: products of queries and keys, times `pairs`.
+    """
+
+    value: Value
+    key: Value
+    query: Value
+    strength: Value
+    sums: Value
+    pairs: Value
+    scores: Value
 
 
 class Recurrence:
-    """A recurrence of B sequences and H heads.
+    """The recurrence ``S = a S + k v^T`` of B sequences and H heads.
 
     Attributes:
         state: the state before the tokens, [B, H, N, P]; None for zeros.
@@ -66,7 +89,7 @@ class Recurrence:
         state = self._zeros(self._state_shape) if self.state is None else self.state
         factor = self._exp(graph.reshape(rows.decay, shape[:2]))
         state = self._times(state, graph.broadcast_in_dim(factor, shape, (0, 1)))
-        value = self._weighted(rows.value, rows.step)
+        value = self._weighted(self._new_value(key, state), rows.strength)
         added = self._times(
             graph.broadcast_in_dim(graph.reshape(key, shape[:3]), shape, (0, 1, 2)),
             graph.broadcast_in_dim(
@@ -81,20 +104,25 @@ class Recurrence:
         rank_graph, rows = self.rank_graph, self.rows
         rank_graph.operator("chunks")
         value, key, query = map(self._chunked, (rows.value, rows.key, rows.query))
-        decay, step = map(self._chunked, (rows.decay, rows.step))
+        decay, strength = map(self._chunked, (rows.decay, rows.strength))
         sums = self._running_sums(decay)
         rank_graph.operator("recurrence")
-        to_end = self._exp(self._apart(self._last(sums), sums))
         pairs = self._pair_decays(sums)
         scores = self._scores("chunk scores", query, key)
         rank_graph.operator("recurrence")
         scores = self._times(self._spread(scores), pairs)
-        value = self._weighted(value, step)
-        results, state = self._decayed(value, key, query, (scores, sums, to_end))
+        results, state = self._results(
+            ChunkRows(value, key, query, strength, sums, pairs, scores)
+        )
         rank_graph.operator("rows of chunks")
         flat = self.graph.reshape(results, (*results.shape[:2], self.padded, self.head_dim))
         shape = self.batch, self.heads, self.tokens, self.head_dim
         return self.graph.slice(flat, (0, 0, 0, 0), shape), state
+
+    def _new_value(self, key: Value, state: Value) -> Value:
+        """What one token adds to the decayed state at its key [B, H, 1, N], before its strength."""
+        del key, state
+        return self.rows.value
 
     @property
     def _state_shape(self) -> tuple[int, ...]:
@@ -105,21 +133,19 @@ class Recurrence:
         """Tokens of all chunks."""
         return self.count * self.chunk
 
-    def _decayed(
-        self, value: Value, key: Value, query: Value, factors: tuple[Value, Value, Value]
-    ) -> tuple[Value, Value]:
-        """Results and the last state where each state is the one before, decayed, and a sum."""
-        scores, sums, to_end = factors
-        own = self._product("chunk values", scores, value)
-        kept = self._weighted(value, to_end)
-        added = self._product("chunk states", self._spread(key), kept, is_left_turned=True)
-        states = self._after_chunks(added, self.graph.reshape(self._last(sums), sums.shape[:3]))
+    def _results(self, rows: ChunkRows) -> tuple[Value, Value]:
+        """Results [B, H, C, L, P] and the last state: each state is the one before and a sum."""
+        value = self._weighted(rows.value, rows.strength)
+        own = self._product("chunk values", rows.scores, value)
+        kept = self._weighted(value, self._to_end(rows.sums))
+        added = self._product("chunk states", self._spread(rows.key), kept, is_left_turned=True)
+        totals = self.graph.reshape(self._last(rows.sums), rows.sums.shape[:3])
+        states = self._after_chunks(added, totals)
         before, last = self._part(states, 0, self.count), self._part(states, self.count, 1)
-        last = self.graph.reshape(last, (*last.shape[:2], *last.shape[3:]))
-        read = self._product("read states", self._spread(query), before)
+        read = self._product("read states", self._spread(rows.query), before)
         self.rank_graph.operator("recurrence")
-        read = self._weighted(read, self._exp(sums))
-        return self.graph.elementwise("add", own, read), last
+        read = self._weighted(read, self._exp(rows.sums))
+        return self.graph.elementwise("add", own, read), self._without_chunks(last)
 
     def _after_chunks(self, added: Value, totals: Value) -> Value:
         """States [B, H, C + 1, N, P] before the first and after each of C chunks.
@@ -149,6 +175,14 @@ class Recurrence:
             first, graph.broadcast_in_dim(self._exp(every), states.shape, (0, 1, 2))
         )
         return graph.elementwise("add", states, first)
+
+    def _to_end(self, sums: Value) -> Value:
+        """Decays from each token to the last one of its chunk."""
+        return self._exp(self._apart(self._last(sums), sums))
+
+    def _without_chunks(self, states: Value) -> Value:
+        """States [B, H, 1, N, P] as [B, H, N, P]."""
+        return self.graph.reshape(states, (*states.shape[:2], *states.shape[3:]))
 
     def _part(self, x: Value, first: int, count: int) -> Value:
         """Some chunks of [B, H, C, *]."""
@@ -186,7 +220,7 @@ class Recurrence:
         """1 where the row compares so with the column, else 0."""
         row, column = (self.graph.iota(shape, len(shape) - place) for place in (2, 1))
         return self.graph.elementwise(
-            "compare", row, column, dtype=_FLOAT_DTYPE, direction=direction
+            "compare", row, column, dtype=FLOAT_DTYPE, direction=direction
         )
 
     def _spread(self, x: Value) -> Value:
@@ -204,7 +238,7 @@ class Recurrence:
         self.rank_graph.operator(name)
         bits, last = self.rank_graph.bits, len(rows.shape) - 1
         lhs, rhs = (self.rank_graph.cast(side, bits) for side in (rows, columns))
-        return self.graph.dot_general(lhs, rhs, (last, last), _FLOAT_DTYPE)
+        return self.graph.dot_general(lhs, rhs, (last, last), FLOAT_DTYPE)
 
     def _product(
         self,
@@ -220,7 +254,7 @@ class Recurrence:
         if is_cast:
             lhs, rhs = (self.rank_graph.cast(side, self.rank_graph.bits) for side in (lhs, rhs))
         last = len(lhs.shape) - 1
-        return self.graph.dot_general(lhs, rhs, (last - is_left_turned, last - 1), _FLOAT_DTYPE)
+        return self.graph.dot_general(lhs, rhs, (last - is_left_turned, last - 1), FLOAT_DTYPE)
 
     def _last(self, sums: Value) -> Value:
         """The last element of [B, H, C, L]: [B, H, C, 1]."""
@@ -234,7 +268,7 @@ class Recurrence:
         )
 
     def _zeros(self, shape: tuple[int, ...]) -> Value:
-        return self.graph.constant(0.0, TensorType(shape, _FLOAT_DTYPE))
+        return self.graph.constant(0.0, TensorType(shape, FLOAT_DTYPE))
 
     def _exp(self, x: Value) -> Value:
         """``exp(min(x, 0))``: decays are at most 1."""

@@ -45,6 +45,13 @@ def keys(**values):
             [(MIXED, DENSE), (FULL, DENSE)],
         ),
         ("layer_types", 1, {"num_local_experts": 4}, [(MIXED, SPARSE)]),
+        (
+            "full_attention_interval",
+            3,
+            {"full_attention_interval": 2, "num_experts": 4, "mlp_only_layers": [2]},
+            [(MIXED, SPARSE), (FULL, SPARSE), (MIXED, DENSE)],
+        ),
+        ("full_attention_interval", 1, {"layer_types": ["full_attention"]}, [(FULL, DENSE)]),
     ],
 )
 def test_layers_are_as_listed(rule, layers, values, expected):
@@ -72,9 +79,39 @@ def test_a_mixer_has_the_sizes_of_the_file():
     assert mixer.state_bits == 32
 
 
+DELTA = {"linear_num_value_heads": 4, "linear_num_key_heads": 2, "linear_key_head_dim": 5}
+DELTA |= {"linear_value_head_dim": 6, "linear_conv_kernel_dim": 3}
+
+
+def test_a_mixer_of_the_delta_rule_has_the_sizes_of_the_file():
+    mixer = mixer_of(keys(**DELTA), 24, 1e-5)
+    assert (mixer.heads, mixer.groups, mixer.state, mixer.head_dim) == (4, 2, 5, 6)
+    assert (mixer.taps, mixer.chunk, mixer.is_delta) == (3, 64, True)
+    with pytest.raises((BadInput, ConfigGap), match="linear_num_key_heads is 3"):
+        mixer_of(keys(**{**DELTA, "linear_num_key_heads": 3}), 24, 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("names", "values", "expected"),
+    [
+        ({}, {"use_bias": True}, (True, True)),
+        ({}, {"mamba_proj_bias": True, "use_conv_bias": False}, (False, False)),
+        ({"num_heads": "mamba_n_heads"}, {"mamba_proj_bias": True}, (True, True)),
+        ({"num_heads": "mamba_n_heads"}, {"use_bias": True, "mamba_conv_bias": False}, (False, False)),
+    ],
+)
+def test_biases_are_those_that_the_family_reads(names, values, expected):
+    sizes = {names.get(key, key): value for key, value in MAMBA.items()}
+    sizes = {**sizes, "mamba_d_head": 8} if names else sizes
+    mixer = mixer_of(keys(**sizes, **values), 24, 1e-5)
+    assert (mixer.has_biases, mixer.has_taps_bias) == expected
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
+        ({"hidden_act": "snake"}, "hidden_act is 'snake'"),
+        ({"mamba_hidden_act": "snake"}, "mamba_hidden_act is 'snake'"),
         ({"head_dim": 7}, "head_dim"),
         ({"n_groups": 4}, "n_groups"),
         ({"time_step_limit": [0.1]}, "time_step_limit"),

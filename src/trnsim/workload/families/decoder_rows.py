@@ -77,6 +77,7 @@ class Decoder:
         has_sinks: whether heads have attention sinks.
         experts: keys of its experts; None without experts.
         is_latent: whether its attention is latent.
+        has_gate: whether attention's results have a gate as wide.
         layers: the rule by which its layers are attention or mixers (`hybrids`); "" for attention.
     """
 
@@ -104,6 +105,7 @@ class Decoder:
     has_sinks: bool = False
     experts: ExpertsRow | None = None
     is_latent: bool = False
+    has_gate: bool = False
     layers: str = ""
 
 
@@ -338,6 +340,15 @@ ROWS: Final[dict[str, Decoder]] = {
     ),
     "qwen3_moe": Decoder(
         biases=_BIAS, output_bias=_BIAS, head_norm=True, window=ALL_LAYERS, experts=ExpertsRow()
+    ),
+    "qwen3_next": Decoder(
+        biases=_BIAS,
+        output_bias=_BIAS,
+        head_norm=True,
+        head_dim=256,
+        has_gate=True,
+        layers="full_attention_interval",
+        experts=ExpertsRow(shared_size=("shared_expert_intermediate_size",), has_shared_gate=True),
     ),
     "dots1": Decoder(
         biases=_BIAS, output_bias=_BIAS, head_norm=True, window=AFTER_FIRST, experts=_DEEPSEEK

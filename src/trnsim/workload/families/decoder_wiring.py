@@ -130,6 +130,7 @@ TRAITS: Final[dict[str, Traits]] = {
     **dict.fromkeys(("deepseek_v3", "kimi_k2", "youtu"), _DEEPSEEK_V3),
     "glm4_moe_lite": replace(_DEEPSEEK_V3, epsilon=1e-5),
     "mamba2": Traits(1e-5, has_rotary=False),
+    "qwen3_next": Traits(offset=1.0, rotary_fraction=0.25),
     "bamba": Traits(1e-5, rotary_fraction=0.5),
     "nemotron_h": Traits(1e-5, function="relu2", has_rotary=False, routing=_SIGMOID),
 }
@@ -137,7 +138,7 @@ TRAITS: Final[dict[str, Traits]] = {
 _ALWAYS_NORMED: Final = ("mixtral", "ernie4_5_moe", "minimax_m2")
 _NORMED_BY_DEFAULT: Final = (
     *("glm4_moe", "glm4_moe_lite", "solar_open", "exaone_moe", "deepseek_v3", "kimi_k2"),
-    "nemotron_h",
+    *("nemotron_h", "qwen3_next"),
 )
 _GROUP_DEFAULTS: Final = {
     **dict.fromkeys(("deepseek_v3", "kimi_k2"), (8, 4, 2.5)),

@@ -173,7 +173,8 @@ def attention_of(config: DecoderConfig, window: int, place: int) -> Attention | 
     heads, dim = heads_of(keys, row.names, hidden, row.head_dim)
     kv_heads = kv_heads_of(keys, row.names, heads)
     own = hidden if keys.has(row.output_bias) else 0
-    biases = (heads + 2 * kv_heads) * dim if keys.has(row.biases) else 0
+    projected = heads * (2 if row.has_gate else 1) + 2 * kv_heads
+    biases = projected * dim if keys.has(row.biases) else 0
     norms = heads if row.has_sinks else 0
     if keys.has(row.head_norm):
         norms += (heads + kv_heads) * dim if row.is_head_norm_each else 2 * dim * row.norm
@@ -191,6 +192,7 @@ def attention_of(config: DecoderConfig, window: int, place: int) -> Attention | 
         rotary=config.rotary(dim, has_window=window > 0, place=place),
         head_norm=config.head_norm,
         has_slopes=config.traits is not None and config.traits.has_slopes,
+        has_gate=row.has_gate,
     )
 
 

@@ -12,6 +12,7 @@ from trnsim.workload.families.keys import ConfigKeys
 from trnsim.workload.families.layer_kinds import check_kinds, expert_layers
 from trnsim.workload.families.sizes import MOST_HEADS, MOST_LAYERS
 from trnsim.workload.mixer import Mixer
+from trnsim.workload.operators import ACTIVATIONS
 
 FULL: Final = "full_attention"
 MIXED: Final = "linear_attention"
@@ -23,6 +24,8 @@ _PATTERN: Final = {"M": MIXED, "*": FULL, "-": DENSE, "E": SPARSE}
 """Letters of Nemotron-H's ``hybrid_override_pattern``."""
 _PATTERN_KEY: Final = "hybrid_override_pattern"
 _BLOCK_KEYS: Final = ("layers_block_type", "layer_types")
+_DELTA_CHUNK: Final = 64
+"""Source: transformers 5.23, torch_chunk_gated_delta_rule."""
 _STATE_BITS: Final = {"float32": 32, "auto": 32, "bfloat16": 16, "float16": 16}
 """Bits of kept states by ``mamba_ssm_cache_dtype``."""
 _BOUNDS: Final = 2
@@ -90,6 +93,9 @@ def _attention_kinds(keys: ConfigKeys, rule: str, layers: int) -> list[str]:
         kinds = [_OLD_KINDS.get(kind, kind) for kind in listed]
         check_kinds(keys, name, kinds, (FULL, MIXED), layers)
         return kinds
+    if rule == "full_attention_interval":
+        every = keys.whole(rule, default=4)
+        return [MIXED if (place + 1) % every else FULL for place in range(layers)]
     return [MIXED] * layers
 
 
@@ -99,6 +105,8 @@ def mixer_of(keys: ConfigKeys, hidden: int, epsilon: float) -> Mixer:
     Raises:
         BadInput: for sizes that do not go together.
     """
+    if keys.first(("linear_num_value_heads",)):
+        return _delta_mixer(keys, epsilon)
     if latent := keys.config.get("moe_latent_size"):
         legal = "null: experts of the hidden size"
         raise keys.unknown("moe_latent_size", latent, legal, "latent experts have no formula")
@@ -108,7 +116,9 @@ def mixer_of(keys: ConfigKeys, hidden: int, epsilon: float) -> Mixer:
     groups_key = keys.first(("mamba_n_groups", "n_groups")) or "n_groups"
     groups = keys.whole(groups_key)
     _check_groups(keys, groups_key, groups, heads)
-    has_biases = keys.flag("use_bias", default=keys.flag("mamba_proj_bias"))
+    is_named = heads_key == "mamba_n_heads"  # Bamba and Granite, whose keys begin with "mamba_"
+    has_biases = keys.flag("mamba_proj_bias" if is_named else "use_bias")
+    of_taps = keys.flag("mamba_conv_bias", default=True)
     least, most = _step_bounds(keys)
     return Mixer(
         heads,
@@ -117,17 +127,48 @@ def mixer_of(keys: ConfigKeys, hidden: int, epsilon: float) -> Mixer:
         head_dim,
         taps=keys.whole("mamba_d_conv", "conv_kernel"),
         chunk=keys.whole("mamba_chunk_size", "chunk_size"),
-        has_taps_bias=keys.flag(
-            "use_conv_bias", default=keys.flag("mamba_conv_bias", default=True)
-        ),
+        has_taps_bias=of_taps if is_named else keys.flag("use_conv_bias", default=of_taps),
         has_biases=has_biases,
         output_biases=hidden if has_biases else 0,
         epsilon=epsilon,
-        activation=keys.text("mamba_hidden_act", keys.text("hidden_act", "silu")),
+        activation=_activation(keys),
         least_step=least,
         most_step=most,
         state_bits=_state_bits(keys),
     )
+
+
+def _delta_mixer(keys: ConfigKeys, epsilon: float) -> Mixer:
+    """The gated delta rule of Qwen3-Next."""
+    heads = keys.whole("linear_num_value_heads", most=MOST_HEADS)
+    groups = keys.whole("linear_num_key_heads", most=MOST_HEADS)
+    _check_groups(keys, "linear_num_key_heads", groups, heads)
+    return Mixer(
+        heads,
+        groups,
+        keys.whole("linear_key_head_dim"),
+        keys.whole("linear_value_head_dim"),
+        taps=keys.whole("linear_conv_kernel_dim"),
+        chunk=_DELTA_CHUNK,
+        is_delta=True,
+        epsilon=epsilon,
+        activation=_activation(keys),
+        state_bits=_state_bits(keys),
+    )
+
+
+def _activation(keys: ConfigKeys) -> str:
+    """Name of the convolution's activation.
+
+    Raises:
+        ConfigGap: it is not known.
+    """
+    name = keys.first(("mamba_hidden_act", "hidden_act")) or "hidden_act"
+    activation = keys.text(name, "silu")
+    if activation not in ACTIVATIONS:
+        legal = ", ".join(ACTIVATIONS)
+        raise keys.unknown(name, activation, legal, "the mixers' convolution has it")
+    return activation
 
 
 def _head_dim(keys: ConfigKeys, heads: int, hidden: int) -> int:
