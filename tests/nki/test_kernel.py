@@ -395,7 +395,7 @@ def test_a_frameworks_launcher_is_there_once_the_program_has_imported_it(monkeyp
     room.launch_kernels = lambda: kernels.launchers.append(lambda *_: "launched")
     monkeypatch.setitem(sys.modules, room.__name__, room)
     monkeypatch.setattr(kernels, "launchers", [])
-    monkeypatch.setattr(kernels, "_waiting", {"some_framework": room.__name__})
+    monkeypatch.setattr(kernels, "_unloaded_launchers", {"some_framework": room.__name__})
     shown(*args)
     assert not kernels.launchers
     monkeypatch.setitem(sys.modules, "some_framework", ModuleType("some_framework"))

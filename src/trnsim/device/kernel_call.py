@@ -20,7 +20,7 @@ from trnsim.dtypes import as_dtype
 from trnsim.errors import BadInput
 from trnsim.lower import Cost
 from trnsim.memory import HbmBytes
-from trnsim.nki.boundary import Boundary, like
+from trnsim.nki.boundary import Boundary, rebuild
 from trnsim.nki.kernel import Kernel, emulate
 from trnsim.nki.tensor import NkiTensor
 from trnsim.profile.measures.busy import busy_s
@@ -274,7 +274,7 @@ def _specs(result: Any) -> Any:
     if isinstance(result, NkiTensor):
         return ResultSpec(tuple(result.shape), str(result.dtype))
     if isinstance(result, tuple | list):
-        return like(result, [_specs(item) for item in result])
+        return rebuild(result, [_specs(item) for item in result])
     if isinstance(result, dict):
         return {key: _specs(item) for key, item in result.items()}
     return result
@@ -298,7 +298,7 @@ def with_results(specs: Any, values: Iterator[Any]) -> Any:
     if isinstance(specs, ResultSpec):
         return next(values)
     if isinstance(specs, tuple | list):
-        return like(specs, [with_results(spec, values) for spec in specs])
+        return rebuild(specs, [with_results(spec, values) for spec in specs])
     if isinstance(specs, dict):
         return {key: with_results(spec, values) for key, spec in specs.items()}
     return specs

@@ -104,12 +104,12 @@ def across(
     return [
         VersionEnd(version, End.same)
         if version is reference
-        else _compared(program, version, reference, expected, tell)
+        else _run_and_compare(program, version, reference, expected, tell)
         for version in VERSIONS.values()
     ]
 
 
-def _compared(
+def _run_and_compare(
     program: Program,
     version: Version,
     reference: Version,
@@ -124,14 +124,14 @@ def _compared(
     except EmulatorError as error:
         return VersionEnd(version, End.refused, error, _last_refusal(current, reference))
     except (Exception, SystemExit) as error:  # noqa: BLE001  the program's own, which is reported
-        return VersionEnd(version, End.failed, error, tuple(rows_apart(current, reference)))
+        return VersionEnd(version, End.failed, error, tuple(differing_rows(current, reference)))
     if equal_outputs(outputs, expected):
         return VersionEnd(version, End.same)
-    causes = _causes(program, reference, expected, rows_apart(current, reference), tell)
+    causes = _causes(program, reference, expected, differing_rows(current, reference), tell)
     return VersionEnd(version, End.other, causes=causes)
 
 
-def rows_apart(current: WatchedVersion, reference: Version) -> list[Behaviour]:
+def differing_rows(current: WatchedVersion, reference: Version) -> list[Behaviour]:
     """The rows that a run looked up and that the reference answers differently."""
     return [row for row, holds in current.answers.items() if reference.follows(row) != holds]
 

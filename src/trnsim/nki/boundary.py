@@ -49,7 +49,7 @@ class _Copy:
     dense: Array
     changed: ByteMask
 
-    def put(self, array: Array) -> None:
+    def copy_back(self, array: Array) -> None:
         """Write the changed bytes of `array` back to the argument.
 
         Raises:
@@ -99,7 +99,7 @@ class Boundary:
         if isinstance(value, tuple | list):
             refuse_list(name, value, self._context.core.nki)
             entered = [self.enter(f"{name}[{i}]", item) for i, item in enumerate(value)]
-            return like(value, entered)
+            return rebuild(value, entered)
         if isinstance(value, dict):
             return {key: self.enter(f"{name}[{key!r}]", item) for key, item in value.items()}
         if isinstance(value, NKIObject):
@@ -137,11 +137,11 @@ class Boundary:
             if duplicate.changed.is_empty:
                 continue
             if isinstance(duplicate.argument, np.ndarray):
-                duplicate.put(duplicate.argument)
+                duplicate.copy_back(duplicate.argument)
             else:  # another argument's copy may have been written back to it meanwhile
-                now = self._from_torch(duplicate.argument)
-                duplicate.put(now)
-                duplicate.argument.copy_(self._as_torch(now))
+                current = self._from_torch(duplicate.argument)
+                duplicate.copy_back(current)
+                duplicate.argument.copy_(self._as_torch(current))
 
     def leave(self, result: Any) -> Any:
         """`result` with an array in the place of each tensor, also inside containers.
@@ -155,7 +155,7 @@ class Boundary:
         if isinstance(result, NkiTensor):
             return self._leave_tensor(result)
         if isinstance(result, tuple | list):
-            return like(result, [self.leave(item) for item in result])
+            return rebuild(result, [self.leave(item) for item in result])
         if isinstance(result, dict):
             return {key: self.leave(item) for key, item in result.items()}
         if isinstance(result, set | frozenset | Iterator | NkiGrid):
@@ -197,8 +197,8 @@ class Boundary:
                 line,
             )
         if result.buffer is not MemoryRegion.shared_hbm:
-            given = f"the kernel returned {result} in {result.buffer.value}"
-            OUTPUT_IN_ANY_HBM.require(self._context.core.nki, given, line)
+            reason = f"the kernel returned {result} in {result.buffer.value}"
+            OUTPUT_IN_ANY_HBM.require(self._context.core.nki, reason, line)
         if storage.is_exchanged:
             _refuse_output(
                 f"returned {result}, which a collective reads or writes",
@@ -333,7 +333,7 @@ def _bytes_of(array: Array) -> Array:
     return array[..., None].view(np.uint8)
 
 
-def like(container: Any, items: list[Any]) -> Any:
+def rebuild(container: Any, items: list[Any]) -> Any:
     """`items` in a container of the same type; named tuples take them as arguments."""
     kind = type(container)
     return kind(*items) if hasattr(container, "_fields") else kind(items)

@@ -79,7 +79,7 @@ class CompileConfig:
         **others: Any,
     ) -> None:
         _refuse_others("CompileConfig", others, [field.name for field in fields(self)])
-        _fill(
+        _set_fields(
             self,
             address_rotation=address_rotation,
             non_ssa_legalization=non_ssa_legalization,
@@ -109,7 +109,7 @@ class SpecializationConfig:
 
     def __init__(self, allow_nested_config_override: bool = False, **others: Any) -> None:
         _refuse_others("SpecializationConfig", others, [field.name for field in fields(self)])
-        _fill(self, allow_nested_config_override=allow_nested_config_override)
+        _set_fields(self, allow_nested_config_override=allow_nested_config_override)
 
 
 class NestedConfigWarning(UserWarning):
@@ -130,8 +130,8 @@ class Configs(NamedTuple):
     @property
     def overrides(self) -> bool:
         """True if kernels that it calls may have another configuration."""
-        given = self.specialization_config
-        return given is not None and given.allow_nested_config_override
+        configuration = self.specialization_config
+        return configuration is not None and configuration.allow_nested_config_override
 
 
 class _Launched(NamedTuple):
@@ -223,7 +223,7 @@ def check_nested(title: str, configs: Configs) -> None:
     )
 
 
-def _fill(config: object, **values: Any) -> None:
+def _set_fields(config: object, **values: Any) -> None:
     """Set the fields of a frozen configuration.
 
     Raises:

@@ -76,14 +76,14 @@ def inferred_version(function: Callable[..., Any]) -> VersionChoice:
         uses = _uses_of_code(code)
     else:
         uses = versioned_uses(file, code and (code.co_name, code.co_firstlineno))
-    candidates, because = narrowed(list(VERSIONS.values()), file, uses)
+    candidates, because = narrow_candidates(list(VERSIONS.values()), file, uses)
     if not candidates:
         refuse_contradiction(file, uses)
     for module in _modules_from(getattr(function, "__module__", "")):
         imported = module.__file__ or ""
         if candidates[-1] is not LATEST or imported == file:
             continue
-        fewer, reason = narrowed(candidates, imported, versioned_uses(imported))
+        fewer, reason = narrow_candidates(candidates, imported, versioned_uses(imported))
         if fewer and fewer[-1] is not candidates[-1]:
             candidates, because = fewer, reason
     return VersionChoice(candidates[-1], because, False)
@@ -94,7 +94,7 @@ def inferred_version_of_file(file: str) -> VersionChoice | None:
 
     The latest version for a file without such forms.
     """
-    candidates, because = narrowed(list(VERSIONS.values()), file, versioned_uses(file))
+    candidates, because = narrow_candidates(list(VERSIONS.values()), file, versioned_uses(file))
     return VersionChoice(candidates[-1], because, False) if candidates else None
 
 
@@ -112,20 +112,20 @@ def running_version() -> Version:
     return LATEST if choice is None else choice.version
 
 
-def require(behaviour: Behaviour, given: str) -> None:
-    """Refuse `given` if `behaviour` does not hold for the running kernel.
+def require(behaviour: Behaviour, usage: str) -> None:
+    """Refuse `usage` if `behaviour` does not hold for the running kernel.
 
     Outside kernels it is refused only under a version that the user chose.
 
     Args:
         behaviour: the row of the table of behaviours.
-        given: the user's code, as the error quotes it.
+        usage: the user's code, as the error quotes it.
 
     Raises:
         IllegalInstruction: with the row's reason and replacement.
     """
     if is_refused(behaviour):
-        raise behaviour.refusal(running_version(), given)
+        raise behaviour.refusal(running_version(), usage)
 
 
 def is_refused(behaviour: Behaviour) -> bool:
@@ -147,7 +147,7 @@ def needs(function: Callable[..., Any], behaviour: Behaviour) -> bool:
     return any(not any(version.follows(row) for version in others) for row in rows)
 
 
-def narrowed(
+def narrow_candidates(
     candidates: list[Version], file: str, uses: Sequence[Use]
 ) -> tuple[list[Version], str]:
     """The candidates that have every form, and the reason why no newer version remains."""

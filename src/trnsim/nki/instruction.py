@@ -70,7 +70,7 @@ class NkiInstruction:
         self.turns = core.nesting.turns
         self.name = name
         if name is not None:
-            self._enter(name)
+            self._record_name(name)
 
     def depends_on(
         self, *producers: NkiInstruction, kind: dependency | None = None
@@ -121,7 +121,7 @@ class NkiInstruction:
         """Its name in quotes, or else its opcode."""
         return repr(self.name) if self.name else self.core.program.instruction(self.index).opcode
 
-    def _enter(self, name: object) -> None:
+    def _record_name(self, name: object) -> None:
         """Record its name, by which `with_schedule` finds it."""
         if not isinstance(name, str):
             raise IllegalInstruction(
@@ -152,7 +152,7 @@ class NkiInstruction:
             refuse_out_of_loop(str(self), self.turns, str(producer), producer.turns)
 
     def __repr__(self) -> str:
-        return described(self.core.program, self.index, self.name)
+        return instruction_text(self.core.program, self.index, self.name)
 
 
 def _refuse_call() -> NoReturn:
@@ -172,10 +172,10 @@ def _check_kind(kind: object) -> None:
         )
 
 
-def described(program: Program, index: int, name: str | None = None) -> str:
+def instruction_text(program: Program, index: int, name: str | None = None) -> str:
     """An instruction in an error: its opcode, its name and its line."""
     label = f" {name!r}" if name else ""
-    return f"{program.instruction(index).opcode}{label} ({_place(program.line(index))})"
+    return f"{program.instruction(index).opcode}{label} ({_line_text(program.line(index))})"
 
 
 def add_edge(core: CoreContext, edge: Edge, source: str) -> None:
@@ -210,27 +210,29 @@ _MOST_SHOWN: Final = 6
 def _cycle_text(program: Program, cycle: Sequence[int]) -> str:
     """A cycle in words."""
     if len(cycle) == 1:
-        return f"{described(program, cycle[0])} waits for itself"
-    shown = [described(program, index) for index in cycle]
+        return f"{instruction_text(program, cycle[0])} waits for itself"
+    shown = [instruction_text(program, index) for index in cycle]
     if len(shown) > _MOST_SHOWN:
         shown[_MOST_SHOWN - 1 : -1] = [f"{len(shown) - _MOST_SHOWN} more"]
     return f"{' comes after '.join(shown)}, which would come after {shown[0]}"
 
 
-def refuse_out_of_loop(consumer: str, own: Turns, producer: str, other: Turns) -> None:
+def refuse_out_of_loop(
+    consumer: str, consumer_turns: Turns, producer: str, producer_turns: Turns
+) -> None:
     """Refuse an edge from a producer in a device loop to a consumer outside of the same pass.
 
     The producer would signal the semaphore once in each pass of its loop.
 
     Args:
         consumer: the waiting instruction in words.
-        own: the passes of device loops that enclose the consumer.
+        consumer_turns: the passes of device loops that enclose the consumer.
         producer: the instruction that it waits for, in words.
-        other: the passes of device loops that enclose the producer.
+        producer_turns: the passes of device loops that enclose the producer.
     """
-    if own[: len(other)] == other:
+    if consumer_turns[: len(producer_turns)] == producer_turns:
         return
-    is_same = loops_of(own)[: len(other)] == loops_of(other)
+    is_same = loops_of(consumer_turns)[: len(producer_turns)] == loops_of(producer_turns)
     where = "an earlier turn of its loop" if is_same else "a device loop that it is not in"
     raise IllegalInstruction(
         f"{consumer} depends on {producer} of {where}; legal: a producer at the same "
@@ -241,5 +243,5 @@ def refuse_out_of_loop(consumer: str, own: Turns, producer: str, other: Turns) -
     )
 
 
-def _place(line: SourceLine | None) -> str:
+def _line_text(line: SourceLine | None) -> str:
     return "no line" if line is None else f"at {line}"

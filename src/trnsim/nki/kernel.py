@@ -152,7 +152,7 @@ class Kernel:
 
         It runs as on a chip, unless NKI_SIMULATOR asks for AWS's simulator.
         """
-        if _waiting and not _is_plain((args, kwargs)):
+        if _unloaded_launchers and not _needs_no_launcher((args, kwargs)):
             _load_launchers()
         for launcher in launchers:
             result = launcher(self, args, kwargs)
@@ -338,7 +338,7 @@ class Kernel:
 _numbers = count()
 launchers: Final[list[Launcher]] = []
 """The launchers of devices, tried in order."""
-_waiting: Final = {"jax": "trnsim.jax"}
+_unloaded_launchers: Final = {"jax": "trnsim.jax"}
 """Framework -> package with its launcher, for frameworks that load no plugin at import.
 
 Removed once loaded. A traced function may call a kernel before the framework has initialized any
@@ -346,23 +346,23 @@ device, so that a kernel's first call loads the launcher.
 """
 
 
-_PLAIN: Final = frozenset({"builtins", "ml_dtypes", "numpy", "torch", "trnsim"})
+_WITHOUT_LAUNCHER: Final = frozenset({"builtins", "ml_dtypes", "numpy", "torch", "trnsim"})
 """Packages whose values need no launcher that is still to be loaded."""
 
 
-def _is_plain(value: Any) -> bool:
+def _needs_no_launcher(value: Any) -> bool:
     """True if no argument of a call needs a launcher that is still to be loaded."""
     if isinstance(value, dict):
-        return all(map(_is_plain, value.values()))
+        return all(map(_needs_no_launcher, value.values()))
     if isinstance(value, tuple | list):
-        return all(map(_is_plain, value))
-    return type(value).__module__.partition(".")[0] in _PLAIN
+        return all(map(_needs_no_launcher, value))
+    return type(value).__module__.partition(".")[0] in _WITHOUT_LAUNCHER
 
 
 def _load_launchers() -> None:
     """Add the launchers of frameworks that the program has imported."""
-    for framework in _waiting.keys() & sys.modules.keys():
-        import_module(_waiting.pop(framework)).launch_kernels()
+    for framework in _unloaded_launchers.keys() & sys.modules.keys():
+        import_module(_unloaded_launchers.pop(framework)).launch_kernels()
 
 
 def emulate(
@@ -434,11 +434,11 @@ def jit(
             fix="decorate the kernel's function: @nki.jit",
             source="nki.jit",
         )
-    _refuse_without_end(fn)
+    _refuse_generator(fn)
     return Kernel(fn, options)
 
 
-def _refuse_without_end(function: Callable[..., Any]) -> None:
+def _refuse_generator(function: Callable[..., Any]) -> None:
     """Refuse a generator or a coroutine function: calling it runs none of its lines."""
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         kind, fix = "a generator (it has a yield)", "collect the tensors, and return their tuple"

@@ -1,4 +1,4 @@
-"""The one body of a device loop: every turn has the same instructions.
+"""The body of a device loop: every turn has the same instructions.
 
 AWS traces the body once, and the device runs that copy in each turn (nki-dynamic-loops.rst,
 Hardware Lowering). Here Python runs the body in each turn, so a body whose Python has a state of
@@ -66,7 +66,7 @@ def check_call(name: str, *operands: object) -> None:
         leave_ended_loops(core)
     if not nesting.turns or nesting.is_read or is_simulator():
         return
-    note = (name, _parts(operands, nesting))
+    note = (name, _fixed_properties(operands, nesting))
     if nesting.earlier(_ISSUED, note) != note:
         _refuse(f"{name} in a later turn of a device loop, where earlier turns")
 
@@ -91,7 +91,7 @@ def _refuse(what: str) -> None:
     )
 
 
-def _parts(value: object, nesting: Nesting) -> object:
+def _fixed_properties(value: object, nesting: Nesting) -> object:
     """The properties of an operand that must not change from turn to turn.
 
     A tensor that the body allocates is known by the turns in which it was allocated, as its number
@@ -107,10 +107,13 @@ def _parts(value: object, nesting: Nesting) -> object:
             which = None
         elif serial > nesting.since:
             which = "turn", nesting.depth(serial)
-        index = value.index and (value.index.__class__, _parts(value.index.source, nesting))
+        index = value.index and (
+            value.index.__class__,
+            _fixed_properties(value.index.source, nesting),
+        )
         return (which, value.pattern, value.dtype, index)
     if isinstance(value, tuple):
-        return tuple(_parts(part, nesting) for part in value)
+        return tuple(_fixed_properties(part, nesting) for part in value)
     if isinstance(value, VirtualRegister):
         return (value.__class__, value.formula)
     if isinstance(value, Scalar):

@@ -17,7 +17,7 @@ from trnsim import arch
 from trnsim.dtypes import Array
 from trnsim.errors import BadInput
 from trnsim.hazards import RaceDetector
-from trnsim.nki.boundary import Boundary, like
+from trnsim.nki.boundary import Boundary, rebuild
 from trnsim.nki.kernel import Kernel
 from trnsim.nki.language.objects import NKIObject
 from trnsim.nki.tensor import NkiTensor
@@ -387,7 +387,7 @@ def _on_bytes(result: Any, data: Mapping[int, Array]) -> Any:
 def _converted(result: Any, convert: Callable[[NkiTensor], Any]) -> Any:
     """A kernel's result with each of its tensors converted, also inside containers."""
     if isinstance(result, tuple | list):
-        return like(result, [_converted(item, convert) for item in result])
+        return rebuild(result, [_converted(item, convert) for item in result])
     if isinstance(result, dict):
         return {key: _converted(item, convert) for key, item in result.items()}
     return convert(result) if isinstance(result, NkiTensor) else result

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trnsim.nki.migrate.edits import Edit, Places, applied, overlap
+from trnsim.nki.migrate.edits import Edit, Places, apply_edits, overlap
 from trnsim.nki.migrate.file import SourceFile
 
 
@@ -10,7 +10,7 @@ def without(text, *removed, added=()):
     file = SourceFile(text)
     call = file.tree.body[0].value
     every = [*call.args, *call.keywords]
-    return applied(text, Places(file).arguments(call, [every[n] for n in removed], added))
+    return apply_edits(text, Places(file).arguments(call, [every[n] for n in removed], added))
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_lines_stand_above_and_below_a_statement_with_its_indentation():
     file = SourceFile(text)
     places, function = Places(file), file.functions[0]
     edits = [places.above(function, ["# one"]), places.below(function, ["", "f()"])]
-    assert applied(text, edits) == (
+    assert apply_edits(text, edits) == (
         "if x:\n    # one\n    @d\n    def f():  # said\n        pass  # end\n\n    f()\n"
     )
 

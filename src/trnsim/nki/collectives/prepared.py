@@ -171,7 +171,7 @@ def _trigger(kind: type[Trigger], prepare_instr: Any, name: str | None) -> NkiIn
     """Issue the trigger `kind` with the operands of its preparation."""
     context = current_core()
     context.world(kind.opcode)
-    prepared = _prepared(kind, prepare_instr, _slots.get(context))
+    prepared = _checked_preparation(kind, prepare_instr, _slots.get(context))
     preparation = prepared.instruction
     operands = {field.name: getattr(preparation, field.name) for field in fields(preparation)}
     handle = issue_instruction(kind(**operands, prepare_instr=PreparedBy(preparation.opcode)), name)
@@ -192,7 +192,7 @@ def _check_free(kind: type[Instruction], prepared: _Prepared | None) -> None:
     )
 
 
-def _prepared(kind: type[Instruction], handle: Any, last: _Prepared | None) -> _Prepared:
+def _checked_preparation(kind: type[Instruction], handle: Any, last: _Prepared | None) -> _Prepared:
     """`last`, checked to be the exchange of `handle` and not triggered yet.
 
     Args:

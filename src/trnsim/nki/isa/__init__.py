@@ -81,7 +81,7 @@ def get_nc_sub_version() -> int:
     return 0
 
 
-_AS_GIVEN = frozenset({bool, int, float, type(None)})
+_UNCONVERTED = frozenset({bool, int, float, type(None)})
 """Types of operands that need no conversion; most operands that are no tensors have them."""
 _MEMBERS = "nki/migration/index.rst, Integer enum constants no longer supported"
 
@@ -206,7 +206,7 @@ def _conversion(instruction: type[Instruction]) -> Callable[[dict[str, Any]], No
         """
         for key, value in operands.items():
             kind = value.__class__
-            if kind is NkiTensor or (kind in _AS_GIVEN and key not in enumerations):
+            if kind is NkiTensor or (kind in _UNCONVERTED and key not in enumerations):
                 continue
             enumeration = enumerations.get(key)
             if enumeration is not None:
@@ -252,14 +252,14 @@ def _issue_function(instruction: type[Instruction]) -> Callable[..., Any]:
             core.issue(instance)
         return instance.result() if makes_register else handle(core, name)
 
-    function = _of_its_version(instruction.opcode, issue)
+    function = _under_running_version(instruction.opcode, issue)
     function.__name__ = function.__qualname__ = instruction.opcode
     function.__doc__ = instruction.__doc__
     function.__signature__ = signature  # type: ignore[attr-defined]  # inspect reads it
     return function
 
 
-def _of_its_version(opcode: str, issue: Callable[..., Any]) -> Callable[..., Any]:
+def _under_running_version(opcode: str, issue: Callable[..., Any]) -> Callable[..., Any]:
     """`issue` under the rules of the running kernel's version of NKI.
 
     Keywords that the version lacks are refused, and calls in the syntax of older versions are
@@ -271,13 +271,13 @@ def _of_its_version(opcode: str, issue: Callable[..., Any]) -> Callable[..., Any
         for form, row in BY_FORM.items()
         if form.startswith(prefix)
     }
-    older, named = OLDER.get(opcode), frozenset(rows)
-    most, old_names = PLAIN.get(opcode, (-1, named))
+    older, versioned_keywords = OLDER.get(opcode), frozenset(rows)
+    most, old_names = PLAIN.get(opcode, (-1, versioned_keywords))
     if not rows and older is None:
         return issue
 
     def issue_of_version(*args: Any, **kwargs: Any) -> Any:
-        if not named.isdisjoint(kwargs):
+        if not versioned_keywords.isdisjoint(kwargs):
             for key in kwargs:
                 if key in rows:
                     require(rows[key], f"{prefix}{key}=)")
@@ -292,7 +292,10 @@ def _of_its_version(opcode: str, issue: Callable[..., Any]) -> Callable[..., Any
 
 
 def _illegal_operands(
-    instruction: type[Instruction], signature: inspect.Signature, positional: int, named: list[str]
+    instruction: type[Instruction],
+    signature: inspect.Signature,
+    positional: int,
+    keywords: list[str],
 ) -> IllegalInstruction:
     """The error of a call whose operands do not fit the signature.
 
@@ -300,22 +303,22 @@ def _illegal_operands(
         instruction: class of the instruction.
         signature: signature of its function.
         positional: number of positional operands of the call.
-        named: names of its keyword operands.
+        keywords: names of its keyword operands.
     """
     legal = list(signature.parameters)
-    unknown = [name for name in named if name not in legal]
+    unknown = [name for name in keywords if name not in legal]
     near = [match for name in unknown for match in get_close_matches(name, legal, 1)]
-    others = f" and {', '.join(named)}" if named else " and no named ones"
+    others = f" and {', '.join(keywords)}" if keywords else " and no named ones"
     shown = signature.replace(
         parameters=[_shown(parameter) for parameter in signature.parameters.values()]
     )
     hints = [f"perhaps with {', '.join(near)}"] if near else []
     hints += [_OF_NKI_01[name] for name in unknown if name in _OF_NKI_01]
-    is_without_dst = "dst" in legal[positional:] and "dst" not in named
-    if is_without_dst and not near and named:
+    is_without_dst = "dst" in legal[positional:] and "dst" not in keywords
+    if is_without_dst and not near and keywords:
         hints.append(_OF_NKI_01["dst"])
     try:
-        signature.bind(*(None,) * positional, **dict.fromkeys(named))
+        signature.bind(*(None,) * positional, **dict.fromkeys(keywords))
         reason = ""
     except TypeError as error:
         reason = f": {error}"

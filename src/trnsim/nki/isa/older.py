@@ -34,8 +34,8 @@ from trnsim.nki.dialect import follows, require, running_version
 from trnsim.nki.tensor import NkiTensor
 
 _AXES_BY_RANK: Final = {3: (2, 1, 0), 4: (3, 1, 2, 0)}
-_MATRIX: Final = 2
-"""Number of positional operands before the first one whose place changed."""
+_UNCHANGED_OPERANDS: Final = 2
+"""Number of positional operands that have the same place in all versions."""
 
 
 class Call(NamedTuple):
@@ -130,9 +130,13 @@ def dma_copy(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
 
 def dma_compute(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
     """(dst, srcs, scales, reduce_op), the order of older versions, by keyword."""
-    if len(args) > _MATRIX and isinstance(args[2], list | tuple) and "scales" not in kwargs:
+    if (
+        len(args) > _UNCHANGED_OPERANDS
+        and isinstance(args[2], list | tuple)
+        and "scales" not in kwargs
+    ):
         require(DMA_COMPUTE_SCALES_FIRST, DMA_COMPUTE_SCALES_FIRST.form)
-    if len(args) <= _MATRIX and "scales" not in kwargs:
+    if len(args) <= _UNCHANGED_OPERANDS and "scales" not in kwargs:
         require(DMA_COMPUTE_SCALES_OPTIONAL, "nisa.dma_compute without scales")
     orders = ((DMA_COMPUTE_SCALES_FIRST, "dst srcs scales reduce_op name=None"),)
     args, kwargs = _by_name("dma_compute", args, kwargs, orders)
@@ -150,7 +154,7 @@ def dma_compute(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
 def affine_select(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
     """(dst, pattern, offset, channel_multiplier, ...), the older order, by keyword."""
     order = ("dst", "pattern", "offset", "channel_multiplier", "on_true_tile", "on_false_value")
-    if len(args) > _MATRIX:
+    if len(args) > _UNCHANGED_OPERANDS:
         place = order.index("on_true_tile")
         if len(args) > place and isinstance(args[place], Tile):
             require(AFFINE_SELECT_OFFSET_THIRD, AFFINE_SELECT_OFFSET_THIRD.form)
@@ -246,7 +250,7 @@ def dma_transpose(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         args, kwargs = _by_name("dma_transpose", args, kwargs, _TRANSPOSE_ORDERS)
     dst, src = operands.get("dst"), operands.get("src")
     if isinstance(dst, NkiTensor) and isinstance(src, NkiTensor):
-        padded = _padded(dst, src)
+        padded = _with_padded_rank(dst, src)
         if padded is not dst and follows(TRANSPOSE_PADS_RANK):
             if args:
                 return Call("dma_transpose", (padded, *args[1:]), kwargs)
@@ -254,7 +258,7 @@ def dma_transpose(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
     return Call("dma_transpose", args, kwargs)
 
 
-def _padded(dst: NkiTensor, src: NkiTensor) -> NkiTensor:
+def _with_padded_rank(dst: NkiTensor, src: NkiTensor) -> NkiTensor:
     """`dst` with axes of length 1 where the transposed src has them; `dst` if shapes differ."""
     axes = _AXES_BY_RANK.get(len(src.shape))
     if axes is None or len(dst.shape) >= len(src.shape):
@@ -277,7 +281,7 @@ OLDER: Final[dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Call]]] = {
 """By opcode: the function that converts a call to today's syntax."""
 
 PLAIN: Final[dict[str, tuple[int, frozenset[str]]]] = {
-    "dma_copy": (_MATRIX, _MODIFIERS),
+    "dma_copy": (_UNCHANGED_OPERANDS, _MODIFIERS),
     "nc_matmul": (
         _MATMUL_ORDER.index("tile_position"),
         frozenset({"psumAccumulateFlag", "is_moving_zero"}),

@@ -36,7 +36,7 @@ from trnsim.nki.scalars import NkiScalar, in_turn, require_in_turn
 from trnsim.program import current_core, has_current_core
 
 Bound = int | VirtualRegister | NkiScalar
-_HALF: Final = 2**31
+_INT32_END: Final = 2**31
 _is_ordered: ContextVar[bool] = ContextVar("trnsim_nki_is_ordered", default=False)
 
 
@@ -138,7 +138,7 @@ def dynamic_range(
     first, last = (0, start) if stop is None else (start, stop)
     turns = _turns("nl.dynamic_range", first, last, step)
     is_offset = not has_current_core() or follows(DYNAMIC_VARIABLE_IS_REGISTER)
-    return _registers(turns, is_offset=is_offset)
+    return _loop_registers(turns, is_offset=is_offset)
 
 
 @documented
@@ -280,9 +280,9 @@ def _bound(loop: str, bound: object) -> object:
         )
     require_in_turn(bound)
     value = bound.value if isinstance(bound, VirtualRegister | Scalar) else bound
-    if isinstance(value, int) and not -_HALF <= value < 2 * _HALF:
+    if isinstance(value, int) and not -_INT32_END <= value < 2 * _INT32_END:
         raise IllegalInstruction(
-            f"{loop} with the bound {value}; legal: 32 bits, {-_HALF} to {2 * _HALF - 1}",
+            f"{loop} with the bound {value}; legal: 32 bits, {-_INT32_END} to {2 * _INT32_END - 1}",
             fix="count fewer turns, and compute the offset from the variable",
             source="nki.language.fori_loop, lower and upper",
         )
@@ -364,7 +364,7 @@ def _check_body(loop: str, body: object) -> None:
         ) from None
 
 
-def _registers(turns: range, *, is_offset: bool) -> Generator[VirtualRegister]:
+def _loop_registers(turns: range, *, is_offset: bool) -> Generator[VirtualRegister]:
     """The loop's variable in each turn, as a frozen register."""
     with current_core().nesting.loop() if has_current_core() else nullcontext(_nothing) as begin:
         for turn in turns:

@@ -119,9 +119,9 @@ def _defaults(cls: type) -> dict[str, Any]:
         if field is None:
             defaults[name] = getattr(cls, name, None)
         elif field.init:
-            made = field.default_factory
-            known = None if field.default is dataclasses.MISSING else field.default
-            defaults[name] = known if made is dataclasses.MISSING else made()
+            factory = field.default_factory
+            default = None if field.default is dataclasses.MISSING else field.default
+            defaults[name] = default if factory is dataclasses.MISSING else factory()
     return defaults
 
 

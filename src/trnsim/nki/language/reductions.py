@@ -42,8 +42,8 @@ def var(x: NkiTensor, axis: Axes, dtype: Any = None, keepdims: bool = False) -> 
     tile = as_tile("nl.var", x)
     first = _first_axis("nl.var", tile, axis)
     centre = mean(tile, axis, FLOAT32, keepdims=True)
-    centred = _applied("subtract", tile, centre)
-    squares = _applied("multiply", centred, centred)
+    centred = _elementwise("subtract", tile, centre)
+    squares = _elementwise("multiply", centred, centred)
     total = _reduce("add", "nl.var", squares, axis, FLOAT32, keepdims=True)
     return _scaled(total, 1.0 / product(tile.shape[first:]), tile.dtype if dtype is None else dtype)
 
@@ -52,10 +52,10 @@ def softmax(x: NkiTensor, axis: Axes = -1, dtype: Any = None) -> NkiTensor:
     """exp(x - max) divided by its sum along the last free axes."""
     tile = as_tile("nl.softmax", x)
     largest = _reduce("maximum", "nl.softmax", tile, axis, FLOAT32, keepdims=True)
-    powers = OPERATORS["exp"](_applied("subtract", tile, largest))
+    powers = OPERATORS["exp"](_elementwise("subtract", tile, largest))
     total = _reduce("add", "nl.softmax", powers, axis, FLOAT32, keepdims=True)
     share = OPERATORS["reciprocal"](total)
-    return _applied("multiply", powers, share, tile.dtype if dtype is None else dtype)
+    return _elementwise("multiply", powers, share, tile.dtype if dtype is None else dtype)
 
 
 def rms_norm(
@@ -80,13 +80,13 @@ def rms_norm(
         )
     kind = FLOAT32 if compute_dtype is None else compute_dtype
     tile = as_tile("nl.rms_norm", x)
-    squares = _applied("multiply", tile, tile, kind)
+    squares = _elementwise("multiply", tile, tile, kind)
     total = _reduce("add", "nl.rms_norm", squares, axis, FLOAT32, keepdims=True)
     root = new_tile(total.shape, FLOAT32)
     issue("tensor_scalar", root, total, "multiply", 1.0 / n, False, "add", epsilon)
-    scaled = _applied("multiply", tile, OPERATORS["rsqrt"](root), kind)
+    scaled = _elementwise("multiply", tile, OPERATORS["rsqrt"](root), kind)
     first, weight = match_shapes("nl.rms_norm", scaled, as_tile("nl.rms_norm", w))
-    return _applied("multiply", first, weight, tile.dtype if dtype is None else dtype)
+    return _elementwise("multiply", first, weight, tile.dtype if dtype is None else dtype)
 
 
 def all(x: NkiTensor, axis: Axes, dtype: Any = None) -> NkiTensor:
@@ -125,7 +125,7 @@ def _first_axis(label: str, tile: NkiTensor, axis: Axes) -> int:
     return axes[0]
 
 
-def _applied(op: str, x: NkiTensor, y: NkiTensor, dtype: Any = FLOAT32) -> NkiTensor:
+def _elementwise(op: str, x: NkiTensor, y: NkiTensor, dtype: Any = FLOAT32) -> NkiTensor:
     """`x op y`, y repeated along the free axes where it has length 1."""
     result = new_tile(x.shape, dtype)
     issue("tensor_tensor", result, x, spread(y, x.shape), op)

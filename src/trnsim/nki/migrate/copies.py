@@ -21,7 +21,7 @@ def _from_psum(places: Places, trace: Trace) -> list[Edit]:
     file, call = places.file, call_of(places.file, trace.node)
     source, statement = argument(call, 1, "src"), file.statement(call)
     base = source.value if isinstance(source, ast.Subscript) else source
-    creation = file.made_by(base) if isinstance(base, ast.Name) else None
+    creation = file.allocation_of(base) if isinstance(base, ast.Name) else None
     shape = argument(creation, 0, "shape") if creation is not None else None
     dtype = argument(creation, 1, "dtype") if creation is not None else None
     if not isinstance(statement, ast.Expr) or source is None or base is None:
@@ -30,9 +30,9 @@ def _from_psum(places: Places, trace: Trace) -> list[Edit]:
         raise ByHand("the shape of the tile in PSUM is not written out")
     name = free_name(file, call, "sbuf_temp")
     index = places.text[places.end(base) : places.end(source)]
-    made_as = f"{file.code(shape)}, dtype={file.code(dtype)}, buffer={spelled(file, 'nl.sbuf')}"
+    arguments = f"{file.code(shape)}, dtype={file.code(dtype)}, buffer={spelled(file, 'nl.sbuf')}"
     lines = [
-        f"{name} = {spelled(file, 'nl.ndarray')}({made_as})",
+        f"{name} = {spelled(file, 'nl.ndarray')}({arguments})",
         f"{spelled(file, 'nisa.tensor_copy')}(dst={name}{index}, src={file.code(source)})",
     ]
     return [places.above(statement, lines), places.replaced(base, name)]

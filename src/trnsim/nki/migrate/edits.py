@@ -20,7 +20,7 @@ class Edit(NamedTuple):
     text: str
 
 
-def applied(text: str, edits: Iterable[Edit]) -> str:
+def apply_edits(text: str, edits: Iterable[Edit]) -> str:
     """The text after edits that do not overlap."""
     parts, end = [], 0
     for edit in sorted(edits):

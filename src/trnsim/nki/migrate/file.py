@@ -1,4 +1,4 @@
-"""A file of kernels: its text, its syntax tree, and what the text says of its tensors."""
+"""A file of kernels: its text, its syntax tree, and facts on tensors that the text states."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from trnsim.nki.forms import Reader
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
-_MAKERS: Final = {
+_ALLOCATORS: Final = {
     f"nl.{name}": position
     for name, position in (("ndarray", 1), ("zeros", 1), ("ones", 1), ("empty", 1), ("full", 2))
 }
-"""Functions that make a tensor, with the position of their dtype."""
+"""Functions that allocate a tensor, with the position of their dtype."""
 _VIEWS: Final = {
     "ap",
     "reshape",
@@ -152,13 +152,13 @@ class SourceFile:
     # Tensors
 
     def tensor(self, node: ast.AST | None) -> TensorText:
-        """What the source tells of the tensor to which an expression evaluates."""
+        """Facts that the source states on the tensor to which an expression evaluates."""
         if isinstance(node, ast.Name):
             return self._named(node)
         if isinstance(node, ast.Subscript):
             return self._part(node)
-        if isinstance(node, ast.Call) and self.short(node.func) in _MAKERS:
-            return self._made(node)
+        if isinstance(node, ast.Call) and self.short(node.func) in _ALLOCATORS:
+            return self._allocated(node)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             base = self.tensor(node.func.value)
             if node.func.attr == "view":
@@ -168,17 +168,17 @@ class SourceFile:
                 return replace(base, is_view=True, rank=None)
         return _UNKNOWN
 
-    def made_by(self, node: ast.Name) -> ast.Call | None:
+    def allocation_of(self, node: ast.Name) -> ast.Call | None:
         """The call that allocates the only tensor assigned to a name; None for other names."""
         owner = self.function_of(node)
         values = self._assigned.get((owner, node.id), []) if owner is not None else []
         value = values[0] if len(values) == 1 else None
-        if isinstance(value, ast.Call) and self.short(value.func) in _MAKERS:
+        if isinstance(value, ast.Call) and self.short(value.func) in _ALLOCATORS:
             return value
         return None
 
     def _named(self, node: ast.Name) -> TensorText:
-        """What the source tells of the tensor that a name holds, here or in an outer function."""
+        """Facts that the source states on the tensor of a name, here or in an outer function."""
         function: Function | None = self.function_of(node)
         while function is not None:
             key = function, node.id
@@ -225,9 +225,9 @@ class SourceFile:
                     values.setdefault((owner, node.id), []).append(None if refers else value)
         return values
 
-    def _made(self, node: ast.Call) -> TensorText:
-        """What the source tells of the tensor that a call such as nl.ndarray allocates."""
-        position = _MAKERS[self.short(node.func)]
+    def _allocated(self, node: ast.Call) -> TensorText:
+        """Facts that the source states on the tensor that a call such as nl.ndarray allocates."""
+        position = _ALLOCATORS[self.short(node.func)]
         buffer = argument(node, position + 1, "buffer")
         shape = argument(node, 0, "shape")
         is_written_out = isinstance(shape, ast.Tuple | ast.List)
@@ -253,7 +253,7 @@ class SourceFile:
         return self.short(node)
 
     def _part(self, node: ast.Subscript) -> TensorText:
-        """What the source tells of the part of a tensor that an index selects."""
+        """Facts that the source states on the part of a tensor that an index selects."""
         base = self.tensor(node.value)
         indices = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         slices = [each for each in indices if isinstance(each, ast.Slice)]

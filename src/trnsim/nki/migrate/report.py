@@ -9,7 +9,7 @@ from typing import Final
 
 from trnsim.behaviours import LATEST, VERSIONS, Behaviour, Effect, Version, language, version_named
 from trnsim.errors import BadInput, NotModelled, SourceLine
-from trnsim.nki.dialect import MARKER, ROW_OF_FORM, narrowed, refuse_contradiction
+from trnsim.nki.dialect import MARKER, ROW_OF_FORM, narrow_candidates, refuse_contradiction
 from trnsim.nki.forms import Use
 from trnsim.nki.migrate.file import Function, SourceFile
 from trnsim.nki.migrate.traces import Trace, traces_of
@@ -231,7 +231,7 @@ def _version_of(
     ]
     uses.sort(key=lambda use: use.line)
     name, line = (WHOLE_FILE, 1) if kernel is None else (kernel.name, kernel.lineno)
-    candidates, reason = narrowed(list(VERSIONS.values()), path, uses)
+    candidates, reason = narrow_candidates(list(VERSIONS.values()), path, uses)
     if not candidates:
         refuse_contradiction(path, uses)
     if chosen is not None:

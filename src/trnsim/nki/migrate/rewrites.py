@@ -286,7 +286,7 @@ def _range(places: Places, trace: Trace) -> list[Edit]:
     "nisa.nc_matmul(psumAccumulateFlag=)",
     "ncc.collective_permute_implicit_current_processing_rank_id(num_channels=)",
 )
-def _without(places: Places, trace: Trace) -> list[Edit]:
+def _remove_argument(places: Places, trace: Trace) -> list[Edit]:
     """The argument is removed."""
     return places.arguments(call_of(places.file, trace.node), [trace.node])
 

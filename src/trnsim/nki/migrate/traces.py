@@ -359,7 +359,7 @@ def _reshapes(file: SourceFile) -> Iterator[Trace]:
         if node.func.attr != "reshape" or not isinstance(node.func.value, ast.Name):
             continue
         new = _counted(argument(node, 0, "shape"))
-        creation = file.made_by(node.func.value)
+        creation = file.allocation_of(node.func.value)
         old = _counted(argument(creation, 0, "shape") if creation is not None else None)
         if new is not None and old is not None and new != old:
             yield Trace(tensors.RESHAPE_UNCHECKED, node)

@@ -17,7 +17,7 @@ from trnsim.behaviours import Behaviour, Version
 from trnsim.behaviours.chosen import pinned
 from trnsim.dtypes import Array
 from trnsim.errors import EmulatorError
-from trnsim.nki.across import equal_outputs, rows_apart, watched
+from trnsim.nki.across import differing_rows, equal_outputs, watched
 from trnsim.nki.kernel import jit
 from trnsim.nki.migrate.file import Function
 from trnsim.nki.migrate.inputs import Shape, inputs_of
@@ -119,7 +119,7 @@ def _trial(
         return Trial(kernel, REFUSED, f"under {report.target}: {_error_line(error)}", words)
     if equal_outputs(outputs, expected):
         return Trial(kernel, EQUAL, "", words)
-    rows = rows_apart(current, origin)
+    rows = differing_rows(current, origin)
 
     def is_explained(*exchanged: Behaviour) -> bool:
         """True if the new file gives the old values with these rows as in the old version."""

@@ -11,7 +11,7 @@ from typing import Final
 from trnsim.behaviours import Version, language
 from trnsim.nki.dialect import MARKER
 from trnsim.nki.migrate import copies, loops
-from trnsim.nki.migrate.edits import Edit, Places, applied, overlap
+from trnsim.nki.migrate.edits import Edit, Places, apply_edits, overlap
 from trnsim.nki.migrate.file import SourceFile
 from trnsim.nki.migrate.report import Report, Statement, statements_of
 from trnsim.nki.migrate.rewrites import REWRITES, ByHand
@@ -62,11 +62,11 @@ def rewritten(report: Report) -> Rewritten:
         edits = _pass(file, report)
         if not edits:
             break
-        text = applied(text, [edit for each in edits for edit in each])
+        text = apply_edits(text, [edit for each in edits for edit in each])
         count += len(edits)
     file = SourceFile(text)
     commented = _commented(file, _open(file, report))
-    text = applied(text, _comments(Places(file), commented, report.target))
+    text = apply_edits(text, _comments(Places(file), commented, report.target))
     return Rewritten(_with_line_ends(_marked(text, report.target), report), count, commented)
 
 

@@ -47,22 +47,22 @@ def check_shape(function: str, keyword: str, shape: Any, rank: int | None = None
         GridValueError: for a length below 1, and for another number of dimensions.
     """
     source = f"nki.language.{function}, {keyword}"
-    given = f"nl.{function}: {keyword}={shape!r}"
+    usage = f"nl.{function}: {keyword}={shape!r}"
     if not isinstance(shape, tuple) or any(type(length) is not int for length in shape):
         raise GridTypeError(
-            f"{given}; legal: a tuple of Python's own integers",
+            f"{usage}; legal: a tuple of Python's own integers",
             fix=f"write {keyword}=(128, 512), numpy's integers as int(n), a list as tuple(list)",
             source=source,
         )
     if any(length < 1 for length in shape):
         raise GridValueError(
-            f"{given}; legal: lengths of at least 1",
+            f"{usage}; legal: lengths of at least 1",
             fix="give every dimension at least one element or tile; skip an empty tensor with `if`",
             source=source,
         )
     if rank is not None and len(shape) != rank:
         raise GridValueError(
-            f"{given} has rank {len(shape)}; legal: rank {rank}, that of tile_shape",
+            f"{usage} has rank {len(shape)}; legal: rank {rank}, that of tile_shape",
             fix="give a number of tiles for each dimension of tile_shape, 1 where none are grouped",
             source=source,
         )
