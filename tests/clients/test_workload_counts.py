@@ -137,6 +137,22 @@ def test_images_and_texts(model_type):
     equal(model_type, "ImageTextToText")
 
 
+@pytest.mark.parametrize(
+    ("model_type", "vision"),
+    [
+        ("qwen2_vl", {"mlp_ratio": 3, "spatial_merge_size": 3, "temporal_patch_size": 1}),
+        ("qwen2_vl", {"embed_dim": 640, "patch_size": 7, "in_channels": 1}),
+        ("qwen2_5_vl", {"fullatt_block_indexes": [0], "hidden_size": 640, "depth": 2}),
+        ("qwen3_vl", {"deepstack_visual_indexes": [1], "num_position_embeddings": 16}),
+        ("qwen3_vl_moe", {"deepstack_visual_indexes": [], "spatial_merge_size": 1}),
+    ],
+)
+def test_choices_of_images_and_texts(model_type, vision):
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 4}
+    texts = {"num_hidden_layers": 2, "hidden_size": 256, **heads}
+    equal(model_type, "ImageTextToText", vision_config=vision, text_config=texts)
+
+
 @pytest.mark.parametrize("model_type", ["vit", "deit", "dinov2", "dinov2_with_registers"])
 def test_classes_of_images(model_type):
     equal(model_type, "ImageClassification", num_labels=7)

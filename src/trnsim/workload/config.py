@@ -131,7 +131,8 @@ def longest(keys: ConfigKeys, model_type: str) -> tuple[int, str]:
         inside = "text_config." if model_type in images.PAIRS else ""
         keys = images.texts_of(keys, model_type)
     if model_type in images_and_texts.NAMES:
-        inside, keys = "text_config.", images_and_texts.texts_of(keys, model_type)
+        keys = images_and_texts.texts_of(keys, model_type)
+        inside = keys.inside
     name = keys.first(_POSITIONS)
     if name is None or model_type in texts_to_texts.T5_NAMES:  # which has relative positions alone
         return 0, _POSITIONS[0]

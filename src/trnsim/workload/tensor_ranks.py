@@ -20,8 +20,6 @@ def divides_heads(towers: Iterable[Tower], ranks: int) -> bool:
 def legal_ranks(towers: Iterable[Tower]) -> list[int]:
     """Numbers of tensor ranks, ascending, that `divides_heads` is true of."""
     towers = tuple(towers)
-    heads = [
-        form.heads for tower in towers for layer in tower.layers for form in layer.attentions
-    ]
+    heads = [form.heads for tower in towers for layer in tower.layers for form in layer.attentions]
     most = min(filter(None, heads), default=1)
     return [ranks for ranks in range(1, most + 1) if divides_heads(towers, ranks)]

@@ -193,7 +193,13 @@ def assumed_facts(deployment: Deployment) -> list[str]:
     facts |= deployment.steps.host.facts
     if deployment.options.is_ported:
         facts |= ported.facts()
-    return [
+    images = [
+        f"pixels of an image along a side = {tower.image}: each prompt has one image, of the size "
+        "that vision_config.image_size states; tokens of a prompt are those of both"
+        for tower in deployment.model.towers
+        if tower.image
+    ]
+    return images + [
         f"{name} = {fact:.4g}: {fact.provenance.source}"
         for name, fact in facts.items()
         if fact.provenance.kind is Evidence.ASSUMED

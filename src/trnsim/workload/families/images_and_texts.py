@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from trnsim.workload.architecture import Projection, Tower
-from trnsim.workload.families import decoders, images
+from trnsim.workload.families import decoders, images, qwen_images
 from trnsim.workload.families.decoder_rows import ROWS
 from trnsim.workload.families.keys import ConfigKeys
 
@@ -63,11 +63,45 @@ _MISTRAL_TEXT: Final[Mapping[str, Any]] = {
     "sliding_window": None,
     "max_position_embeddings": 131072,
 }
+_QWEN_TEXT: Final[Mapping[str, Any]] = {
+    "hidden_size": 8192,
+    "intermediate_size": 29568,
+    "num_hidden_layers": 80,
+    "num_attention_heads": 64,
+    "num_key_value_heads": 8,
+    "vocab_size": 152064,
+    "max_position_embeddings": 32768,
+}
+_QWEN3_TEXT: Final[Mapping[str, Any]] = {
+    "model_type": "qwen3_vl_text",
+    "hidden_size": 4096,
+    "intermediate_size": 22016,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "vocab_size": 151936,
+    "max_position_embeddings": 128000,
+}
+_QWEN3_EXPERTS_TEXT: Final[Mapping[str, Any]] = {
+    "model_type": "qwen3_vl_moe_text",
+    "hidden_size": 2048,
+    "intermediate_size": 5632,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 16,
+    "moe_intermediate_size": 1408,
+    "num_experts_per_tok": 4,
+    "num_experts": 60,
+    "vocab_size": 151936,
+    "max_position_embeddings": 128000,
+}
 TEXTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "gemma3": _GEMMA_TEXT,
     "llama4": _LLAMA4_TEXT,
     "llava": _LLAVA_TEXT,
     "mistral3": _MISTRAL_TEXT,
+    "qwen2_vl": {"model_type": "qwen2_vl_text", **_QWEN_TEXT},
+    "qwen2_5_vl": {"model_type": "qwen2_5_vl_text", **_QWEN_TEXT},
+    "qwen3_vl": _QWEN3_TEXT,
+    "qwen3_vl_moe": _QWEN3_EXPERTS_TEXT,
 }
 """Default sizes of the text configuration, by ``model_type``."""
 NAMES: Final = tuple(TEXTS)
@@ -76,9 +110,17 @@ _IMAGE_ENCODERS: Final = {
     "llama4": "llama4_vision_model",
     "llava": "clip_vision_model",
     "mistral3": "pixtral",
+    "qwen2_vl": "qwen2_vl_vision",
+    "qwen2_5_vl": "qwen2_5_vl_vision",
+    "qwen3_vl": "qwen3_vl_vision",
+    "qwen3_vl_moe": "qwen3_vl_moe_vision",
 }
+_FLAT: Final = ("qwen2_vl", "qwen2_5_vl")
+"""Families whose older files have the keys of `text_config` beside `vision_config`."""
 _KEYS_ABOVE: Final = ("architectures", "id2label", "num_labels", "tie_word_embeddings")
 """Keys that may stand above `text_config`, and decide the decoder's head."""
+_TIED_ABOVE: Final = ("qwen3_vl", "qwen3_vl_moe")
+"""Families whose `text_config` does not decide whether embedding and logits share weights."""
 _IMAGE_TOKENS: Final = 256
 _VISION_WIDTH: Final = 7680
 """Default width of the output of Llama 4's image encoder."""
@@ -90,21 +132,35 @@ def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
     Raises:
         BadInput: a configuration is missing, or names an unknown model.
     """
-    # `seeing` is the image encoder's configuration and type, `read` the tower of the decoder.
-    seeing = _typed(keys.nested("vision_config"), _IMAGE_ENCODERS[model_type], images.ROWS)
-    tower = images.image(*seeing)
+    tower = _image_encoder(keys.nested("vision_config"), model_type)
     texts, kind = _typed(texts_of(keys, model_type), TEXTS[model_type]["model_type"], ROWS)
-    (read,) = decoders.towers(texts, kind)
-    behind = _projection(keys, model_type, tower, read.hidden)
-    return replace(tower, behind=(*tower.behind, *behind)), read
+    (decoder,) = decoders.towers(texts, kind)
+    behind = _projection(keys, model_type, tower, decoder.hidden)
+    return replace(tower, behind=(*tower.behind, *behind)), decoder
+
+
+def _image_encoder(keys: ConfigKeys, model_type: str) -> Tower:
+    """The image encoder that ``vision_config`` describes."""
+    usual = _IMAGE_ENCODERS[model_type]
+    if usual not in qwen_images.ROWS:
+        return images.image(*_typed(keys, usual, images.ROWS))
+    # Older files name the model in place of its image encoder.
+    _typed(keys, usual, {usual: usual, model_type: usual})
+    return qwen_images.image(keys, usual)
 
 
 def texts_of(keys: ConfigKeys, model_type: str) -> ConfigKeys:
     """The text configuration, with defaults filled in."""
+    if model_type in _FLAT and keys.config.get("text_config") is None:
+        outside = {"model_type", "vision_config"}
+        values = {key: value for key, value in keys.config.items() if key not in outside}
+        return ConfigKeys({**TEXTS[model_type], **values}, keys.file, keys.inside)
     texts = keys.nested("text_config")
     stated_keys = {key for key in _KEYS_ABOVE if texts.config.get(key) is not None}
     above = {key: keys.config.get(key) for key in _KEYS_ABOVE if key not in stated_keys}
     values = {**TEXTS[model_type], **texts.config, **above}
+    if model_type in _TIED_ABOVE:
+        values["tie_word_embeddings"] = keys.flag("tie_word_embeddings")
     return ConfigKeys(values, keys.file, texts.inside)
 
 
@@ -120,6 +176,8 @@ def _projection(
     keys: ConfigKeys, model_type: str, tower: Tower, hidden: int
 ) -> tuple[Projection, ...]:
     """Projections from tokens of an image to tokens of a text."""
+    if _IMAGE_ENCODERS[model_type] in qwen_images.ROWS:
+        return ()  # the image encoder ends in them
     if model_type == "gemma3":
         tokens = keys.whole("mm_tokens_per_image", default=_IMAGE_TOKENS)
         # Neighbouring tokens are averaged to `tokens`, and normed, before the projection.

@@ -1,0 +1,181 @@
+"""Image encoders of Qwen-VL, which read pictures of any size.
+
+A picture is cut into patches, each taken twice, as two frames of a film are. Behind the layers a
+merger joins squares of neighbouring patches to one token of the text. A configuration states no
+size of pictures: the plan's has the most square of tokens within the 1,280 that the model's authors
+recommend, unless ``image_size`` states another.
+
+Source: configuration_*.py and modeling_*.py of transformers 5.23; of the size, ``max_pixels`` in
+the model cards of Qwen2.5-VL and Qwen3-VL.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from trnsim.workload.architecture import GATED, PLAIN, Attention, Layer, Mlp, Projection, Tower
+from trnsim.workload.families.keys import ConfigKeys
+from trnsim.workload.families.sizes import MOST_LAYERS, Spelling, heads_of
+
+_NAMES: Final = Spelling(layers=("depth",), heads=("num_heads",))
+_RECOMMENDED_TOKENS: Final = 1280
+"""Most tokens of a picture that the model cards recommend."""
+_MERGED_SIDE: Final = 2
+_FRAMES: Final = 2
+
+
+@dataclass(frozen=True)
+class QwenImageEncoder:
+    """A generation of the image encoders.
+
+    Attributes:
+        defaults: the default sizes.
+        hidden: the key of the elements of a patch's vector.
+        outputs: the key of the elements of a token of the text.
+        patch_bias: whether the projection of patches has a bias.
+        is_gated: whether the MLP has a gate.
+        norm_parts: parameters of a norm for each element.
+    """
+
+    defaults: Mapping[str, Any]
+    hidden: str = "hidden_size"
+    outputs: str = "out_hidden_size"
+    patch_bias: bool = False
+    is_gated: bool = False
+    norm_parts: int = 2
+
+
+_FIRST: Final = QwenImageEncoder(
+    {
+        "depth": 32,
+        "embed_dim": 1280,
+        "hidden_size": 3584,
+        "mlp_ratio": 4,
+        "num_heads": 16,
+        "patch_size": 14,
+    },
+    hidden="embed_dim",
+    outputs="hidden_size",
+)
+_WINDOWED: Final = QwenImageEncoder(
+    {
+        "depth": 32,
+        "hidden_size": 3584,
+        "intermediate_size": 3420,
+        "num_heads": 16,
+        "patch_size": 14,
+        "out_hidden_size": 3584,
+        "window_size": 112,
+        "fullatt_block_indexes": [7, 15, 23, 31],
+    },
+    is_gated=True,
+    norm_parts=1,
+)
+_STACKED: Final = QwenImageEncoder(
+    {
+        "depth": 27,
+        "hidden_size": 1152,
+        "intermediate_size": 4304,
+        "num_heads": 16,
+        "patch_size": 16,
+        "out_hidden_size": 3584,
+        "num_position_embeddings": 2304,
+        "deepstack_visual_indexes": [8, 16, 24],
+    },
+    patch_bias=True,
+)
+ROWS: Final[dict[str, QwenImageEncoder]] = {
+    "qwen2_vl_vision": _FIRST,
+    "qwen2_5_vl_vision": _WINDOWED,
+    "qwen3_vl_vision": _STACKED,
+    "qwen3_vl_moe_vision": _STACKED,
+}
+
+
+def image(keys: ConfigKeys, model_type: str) -> Tower:
+    """The image encoder with its merger.
+
+    Raises:
+        BadInput: for sizes that do not go together, or a picture that squares of patches do not
+            fill.
+    """
+    row = ROWS[model_type]
+    keys = ConfigKeys({**row.defaults, **keys.config}, keys.file, keys.inside)
+    hidden, side = keys.whole(row.hidden), keys.whole("patch_size")
+    merged = keys.whole("spatial_merge_size", default=_MERGED_SIDE)
+    size = _picture(keys, side * merged)
+    frames = keys.whole("temporal_patch_size", default=_FRAMES)
+    inputs = keys.whole("in_channels", default=3) * frames * side**2
+    layers, order = _layers(keys, row, hidden, side * merged, merged)
+    places = keys.whole("num_position_embeddings") if row is _STACKED else 0
+    stacked = len(_indexes(keys, "deepstack_visual_indexes")) if row is _STACKED else 0
+    width = hidden * merged**2
+    return Tower(
+        "images",
+        hidden,
+        layers,
+        before=(Projection("patches", inputs, hidden, hidden * row.patch_bias),),
+        positions=places,
+        behind=_mergers(width, keys.whole(row.outputs), merged, 1 + stacked),
+        head_parameters=row.norm_parts * (hidden + stacked * width),
+        tokens=(size // side) ** 2,
+        image=size,
+        order=order,
+    )
+
+
+def _picture(keys: ConfigKeys, cell: int) -> int:
+    """Pixels of a picture along a side, whose tokens are squares of `cell` pixels a side."""
+    size = keys.whole("image_size", default=math.isqrt(_RECOMMENDED_TOKENS) * cell)
+    if size % cell:
+        raise keys.refuse("image_size", size, f"multiples of {cell}", "a token is a whole square")
+    return size
+
+
+def _layers(
+    keys: ConfigKeys, row: QwenImageEncoder, hidden: int, cell: int, merged: int
+) -> tuple[tuple[Layer, ...], tuple[int, ...]]:
+    """Groups of equal layers, and for each layer the index of its group."""
+    depth = keys.whole(*_NAMES.layers, most=MOST_LAYERS)
+    heads, dim = heads_of(keys, replace(_NAMES, hidden=(row.hidden,)), hidden)
+    attention = Attention(heads, heads, dim, dim, is_causal=False, biases=4 * hidden)
+    if row is _FIRST:
+        intermediate = keys.whole("mlp_ratio") * hidden
+    else:
+        intermediate = keys.whole(*_NAMES.intermediate)
+    matrices = GATED if row.is_gated else PLAIN
+    mlp = Mlp(intermediate, matrices, biases=(matrices - 1) * intermediate + hidden)
+    whole = Layer(depth, (attention,), mlp, 2 * row.norm_parts * hidden)
+    if row is not _WINDOWED:
+        return (whole,), ()
+    full = {*_indexes(keys, "fullatt_block_indexes")}
+    order = tuple(int(number not in full) for number in range(depth))
+    window = (keys.whole("window_size", least=cell) // cell * merged) ** 2
+    within = replace(whole, attentions=(replace(attention, window=window),), times=sum(order))
+    groups = (replace(whole, times=depth - sum(order)), within)
+    if all(group.times for group in groups):
+        return groups, order
+    return tuple(group for group in groups if group.times), ()
+
+
+def _indexes(keys: ConfigKeys, name: str) -> Sequence[int]:
+    """The indexes of layers under `name`."""
+    indexes: Sequence[int] = keys.items(name, int, "indexes of layers")
+    depth = keys.whole(*_NAMES.layers, most=MOST_LAYERS)
+    for index in indexes:
+        if not 0 <= index < depth or indexes.count(index) > 1:
+            legal = f"different indexes from 0 to {depth - 1}"
+            raise keys.refuse(name, index, legal, "each is a layer")
+    return indexes
+
+
+def _mergers(width: int, outputs: int, merged: int, number: int) -> tuple[Projection, ...]:
+    """Mergers of the last layer's patches, and of those of layers before it (DeepStack)."""
+    share = 1 / merged**2
+    return number * (
+        Projection("first merging projection", width, width, width, rows=share),
+        Projection("second merging projection", width, outputs, outputs, rows=share),
+    )
