@@ -277,9 +277,7 @@ class _DeltaMixer(_RankMixer):
         return self._with_states(HeadRows(value, self._unit(key), query, decay, strength))
 
     def _recurrence(self, rows: HeadRows, state: Value | None) -> Recurrence:
-        return DeltaRecurrence(
-            self.rank_graph, self.mixer, rows, state, is_in_turn=self.is_wired
-        )
+        return DeltaRecurrence(self.rank_graph, self.mixer, rows, state, is_in_turn=self.is_wired)
 
     def _unit(self, heads: Value) -> Value:
         """``x / sqrt(sum(x^2) + epsilon)`` over the last dimension."""

@@ -111,9 +111,7 @@ class Recurrence:
         scores = self._scores("chunk scores", query, key)
         rank_graph.operator("recurrence")
         scores = self._times(self._spread(scores), pairs)
-        results, state = self._results(
-            ChunkRows(value, key, query, strength, sums, pairs, scores)
-        )
+        results, state = self._results(ChunkRows(value, key, query, strength, sums, pairs, scores))
         rank_graph.operator("rows of chunks")
         flat = self.graph.reshape(results, (*results.shape[:2], self.padded, self.head_dim))
         shape = self.batch, self.heads, self.tokens, self.head_dim

@@ -97,7 +97,11 @@ def test_a_mixer_of_the_delta_rule_has_the_sizes_of_the_file():
         ({}, {"use_bias": True}, (True, True)),
         ({}, {"mamba_proj_bias": True, "use_conv_bias": False}, (False, False)),
         ({"num_heads": "mamba_n_heads"}, {"mamba_proj_bias": True}, (True, True)),
-        ({"num_heads": "mamba_n_heads"}, {"use_bias": True, "mamba_conv_bias": False}, (False, False)),
+        (
+            {"num_heads": "mamba_n_heads"},
+            {"use_bias": True, "mamba_conv_bias": False},
+            (False, False),
+        ),
     ],
 )
 def test_biases_are_those_that_the_family_reads(names, values, expected):
