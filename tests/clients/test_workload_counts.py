@@ -140,6 +140,11 @@ def test_images_and_texts(model_type):
 @pytest.mark.parametrize(
     ("model_type", "vision"),
     [
+        ("mllama", {"num_global_layers": 2, "image_size": 56, "max_num_tiles": 4}),
+        (
+            "mllama",
+            {"max_num_tiles": 2, "supported_aspect_ratios": [[1, 1], [1, 2]], "patch_size": 7},
+        ),
         ("qwen2_vl", {"mlp_ratio": 3, "spatial_merge_size": 3, "temporal_patch_size": 1}),
         ("qwen2_vl", {"embed_dim": 640, "patch_size": 7, "in_channels": 1}),
         ("qwen2_5_vl", {"fullatt_block_indexes": [0], "hidden_size": 640, "depth": 2}),
@@ -150,6 +155,7 @@ def test_images_and_texts(model_type):
 def test_choices_of_images_and_texts(model_type, vision):
     heads = {"num_attention_heads": 4, "num_key_value_heads": 4}
     texts = {"num_hidden_layers": 2, "hidden_size": 256, **heads}
+    texts |= {"cross_attention_layers": [1]} if model_type == "mllama" else {}
     equal(model_type, "ImageTextToText", vision_config=vision, text_config=texts)
 
 

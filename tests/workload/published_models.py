@@ -468,6 +468,14 @@ COUNTS = {
         },
         4_300_079_472,
     ),
+    "llama-3.2-11b-vision-instruct": (
+        {
+            "model_type": "mllama",
+            "text_config": {"model_type": "mllama_text_model"},
+            "vision_config": {"model_type": "mllama_vision_model", "image_size": 560},
+        },
+        10_670_220_835,
+    ),
     "qwen2-vl-2b-instruct": (
         {
             "model_type": "qwen2_vl",

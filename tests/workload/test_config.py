@@ -185,7 +185,9 @@ def test_another_architecture_is_named_with_those_that_are_known():
     assert caught.value.fix == "write the model_type, of these, whose layers the model has"
 
 
-@pytest.mark.parametrize("model_type", ["clip", "siglip", "gemma3", "llama4", "llava"])
+@pytest.mark.parametrize(
+    "model_type", ["clip", "siglip", "gemma3", "llama4", "llava", "mllama", "qwen3_vl"]
+)
 @pytest.mark.parametrize("name", ["text_config", "vision_config"])
 def test_a_pair_needs_both_configurations(name, model_type):
     pair = {"model_type": model_type, "text_config": {}, "vision_config": {}}

@@ -195,7 +195,7 @@ def assumed_facts(deployment: Deployment) -> list[str]:
         facts |= ported.facts()
     images = [
         f"pixels of an image along a side = {tower.image}: each prompt has one image, of the size "
-        "that vision_config.image_size states; tokens of a prompt are those of both"
+        "that vision_config.image_size states"
         for tower in deployment.model.towers
         if tower.image
     ]

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from trnsim.workload.architecture import Projection, Tower
-from trnsim.workload.families import decoders, images, qwen_images
+from trnsim.workload.families import decoders, images, qwen_images, tiled_images
 from trnsim.workload.families.decoder_rows import ROWS
 from trnsim.workload.families.keys import ConfigKeys
 
@@ -98,6 +98,7 @@ TEXTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "llama4": _LLAMA4_TEXT,
     "llava": _LLAVA_TEXT,
     "mistral3": _MISTRAL_TEXT,
+    "mllama": tiled_images.TEXT_SIZES,
     "qwen2_vl": {"model_type": "qwen2_vl_text", **_QWEN_TEXT},
     "qwen2_5_vl": {"model_type": "qwen2_5_vl_text", **_QWEN_TEXT},
     "qwen3_vl": _QWEN3_TEXT,
@@ -110,6 +111,7 @@ _IMAGE_ENCODERS: Final = {
     "llama4": "llama4_vision_model",
     "llava": "clip_vision_model",
     "mistral3": "pixtral",
+    "mllama": tiled_images.IMAGES,
     "qwen2_vl": "qwen2_vl_vision",
     "qwen2_5_vl": "qwen2_5_vl_vision",
     "qwen3_vl": "qwen3_vl_vision",
@@ -132,7 +134,14 @@ def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
     Raises:
         BadInput: a configuration is missing, or names an unknown model.
     """
-    tower = _image_encoder(keys.nested("vision_config"), model_type)
+    seeing = keys.nested("vision_config")
+    if model_type == "mllama":
+        _typed(seeing, tiled_images.IMAGES, {tiled_images.IMAGES: None})
+        texts, _ = _typed(
+            texts_of(keys, model_type), tiled_images.TEXTS, {tiled_images.TEXTS: None}
+        )
+        return tiled_images.towers(seeing, texts)
+    tower = _image_encoder(seeing, model_type)
     texts, kind = _typed(texts_of(keys, model_type), TEXTS[model_type]["model_type"], ROWS)
     (decoder,) = decoders.towers(texts, kind)
     behind = _projection(keys, model_type, tower, decoder.hidden)

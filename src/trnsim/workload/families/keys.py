@@ -111,6 +111,19 @@ class ConfigKeys:
                 raise self.refuse(name, element, f"a list of {legal}", "it is a list of these")
         return elements
 
+    def indexes(self, name: str, depth: int) -> list[int]:
+        """The different indexes of layers under `name`, of `depth` layers; empty if absent.
+
+        Raises:
+            BadInput: it is no such list.
+        """
+        indexes: list[int] = self.items(name, int, "indexes of layers")
+        for index in indexes:
+            if not 0 <= index < depth or indexes.count(index) > 1:
+                legal = f"different indexes from 0 to {depth - 1}"
+                raise self.refuse(name, index, legal, "each is a layer")
+        return indexes
+
     def nested(self, name: str) -> ConfigKeys:
         """The configuration under `name`.
 

@@ -12,7 +12,7 @@ the model cards of Qwen2.5-VL and Qwen3-VL.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -110,8 +110,9 @@ def image(keys: ConfigKeys, model_type: str) -> Tower:
     frames = keys.whole("temporal_patch_size", default=_FRAMES)
     inputs = keys.whole("in_channels", default=3) * frames * side**2
     layers, order = _layers(keys, row, hidden, side * merged, merged)
+    depth = sum(layer.times for layer in layers)
     places = keys.whole("num_position_embeddings") if row is _STACKED else 0
-    stacked = len(_indexes(keys, "deepstack_visual_indexes")) if row is _STACKED else 0
+    stacked = len(keys.indexes("deepstack_visual_indexes", depth)) if row is _STACKED else 0
     width = hidden * merged**2
     return Tower(
         "images",
@@ -151,7 +152,7 @@ def _layers(
     whole = Layer(depth, (attention,), mlp, 2 * row.norm_parts * hidden)
     if row is not _WINDOWED:
         return (whole,), ()
-    full = {*_indexes(keys, "fullatt_block_indexes")}
+    full = {*keys.indexes("fullatt_block_indexes", depth)}
     order = tuple(int(number not in full) for number in range(depth))
     window = (keys.whole("window_size", least=cell) // cell * merged) ** 2
     within = replace(whole, attentions=(replace(attention, window=window),), times=sum(order))
@@ -159,17 +160,6 @@ def _layers(
     if all(group.times for group in groups):
         return groups, order
     return tuple(group for group in groups if group.times), ()
-
-
-def _indexes(keys: ConfigKeys, name: str) -> Sequence[int]:
-    """The indexes of layers under `name`."""
-    indexes: Sequence[int] = keys.items(name, int, "indexes of layers")
-    depth = keys.whole(*_NAMES.layers, most=MOST_LAYERS)
-    for index in indexes:
-        if not 0 <= index < depth or indexes.count(index) > 1:
-            legal = f"different indexes from 0 to {depth - 1}"
-            raise keys.refuse(name, index, legal, "each is a layer")
-    return indexes
 
 
 def _mergers(width: int, outputs: int, merged: int, number: int) -> tuple[Projection, ...]:
