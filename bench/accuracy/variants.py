@@ -29,7 +29,7 @@ class Variant:
 
 def _no_products():
     """Broadcasts over partitions move each row within its 32 partitions, as integers are."""
-    return mock.patch.object(tiles, "_is_factor", return_value=False)
+    return mock.patch.object(tiles, "_can_be_multiplied", return_value=False)
 
 
 VARIANTS = {

@@ -61,11 +61,11 @@ class WatchedVersion(Version):
     """A version that records which behaviours a run looks up, and may invert some answers.
 
     Attributes:
-        exchanged: behaviours whose answer is the opposite of the version's.
+        inverted: behaviours whose answer is the opposite of the version's.
         answers: behaviour -> the answer given, in the order of the last look-ups.
     """
 
-    exchanged: frozenset[Behaviour] = frozenset()
+    inverted: frozenset[Behaviour] = frozenset()
     answers: dict[Behaviour, bool] = field(default_factory=dict[Behaviour, bool])
 
     # Identity, so that two watched runs never share an entry of a cache keyed by version.
@@ -75,16 +75,16 @@ class WatchedVersion(Version):
         return self is other
 
     def follows(self, behaviour: Behaviour) -> bool:
-        """The version's answer, inverted if `behaviour` is exchanged; records the look-up."""
-        holds = super().follows(behaviour) != (behaviour in self.exchanged)
+        """The version's answer, or its opposite for an inverted behaviour; records the look-up."""
+        holds = super().follows(behaviour) != (behaviour in self.inverted)
         self.answers.pop(behaviour, None)
         self.answers[behaviour] = holds
         return holds
 
 
-def watched(version: Version, *exchanged: Behaviour) -> WatchedVersion:
-    """`version`, watched, with some behaviours exchanged."""
-    return WatchedVersion(version.name, version.sdk, version.released, frozenset(exchanged))
+def watched(version: Version, *inverted: Behaviour) -> WatchedVersion:
+    """`version`, watched, with the answers for some behaviours inverted."""
+    return WatchedVersion(version.name, version.sdk, version.released, frozenset(inverted))
 
 
 def across(
@@ -151,7 +151,7 @@ def _causes(
     rows: Sequence[Behaviour],
     tell: Callable[[str], None],
 ) -> tuple[Behaviour, ...]:
-    """The rows whose exchange alone changes the values under the reference.
+    """The rows whose inversion alone changes the values under the reference.
 
     All of `rows` if no row alone does, or if there are more than `_MOST_ROWS`.
     """
@@ -159,10 +159,10 @@ def _causes(
         return tuple(rows)
     causes: list[Behaviour] = []
     for row in rows:
-        tell(f"{reference} with {row.name} exchanged")
+        tell(f"{reference} with {row.name} inverted")
         try:
             outputs = _outputs(program, watched(reference, row))
-        except Exception:  # noqa: BLE001  a run that ends otherwise has not the values either
+        except Exception:  # noqa: BLE001  a run that fails has other values too
             causes.append(row)
             continue
         if not equal_outputs(outputs, expected):
@@ -192,7 +192,7 @@ def equal_outputs(left: Any, right: Any) -> bool:
 
 
 def _array(value: Any) -> np.ndarray[Any, Any]:
-    """A result as numpy sees it; torch's low-precision tensors as their bits."""
+    """A result as a numpy array; torch's low-precision tensors as their bits."""
     if hasattr(value, "detach"):
         tensor = value.detach().cpu().contiguous()
         value = tensor.view(-1).view(_bytes_dtype(tensor)) if tensor.numel() else tensor.float()

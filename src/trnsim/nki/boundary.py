@@ -275,7 +275,7 @@ class Boundary:
     def _as_array(self, value: Any) -> Array | None:
         """The numpy array of an array of numpy, torch or jax; None for any other value."""
         if isinstance(value, np.ma.MaskedArray | np.matrix):
-            _refuse_kind(value)
+            _refuse_subclass(value)
         if isinstance(value, np.ndarray):
             return value
         origin = type(value).__module__.partition(".")[0]
@@ -339,7 +339,7 @@ def rebuild(container: Any, items: list[Any]) -> Any:
     return kind(*items) if hasattr(container, "_fields") else kind(items)
 
 
-def _refuse_kind(array: Array) -> NoReturn:
+def _refuse_subclass(array: Array) -> NoReturn:
     """Refuse a subclass of numpy's arrays with more than values, such as a masked array."""
     is_masked = isinstance(array, np.ma.MaskedArray)
     raise BadInput(
@@ -389,7 +389,7 @@ def _name_read(error: AttributeError, code: CodeType | None) -> str | None:
         last = last.tb_next
     if code is None or last is None or last.tb_frame.f_code is not code:
         return None
-    earlier = [each for each in get_instructions(code) if each.offset < last.tb_lasti]
+    earlier = [step for step in get_instructions(code) if step.offset < last.tb_lasti]
     if not earlier or not earlier[-1].opname.startswith(("LOAD_FAST", "LOAD_DEREF")):
         return None
     loaded: str | tuple[str, str] = earlier[-1].argval  # an instruction of Python 3.13 may load two

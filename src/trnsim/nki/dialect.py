@@ -143,8 +143,8 @@ def needs(function: Callable[..., Any], behaviour: Behaviour) -> bool:
     except (SyntaxError, ValueError):
         return False
     rows = [ROW_OF_FORM[use.form] for use in uses if use.form in ROW_OF_FORM]
-    others = [version for version in VERSIONS.values() if not version.follows(behaviour)]
-    return any(not any(version.follows(row) for version in others) for row in rows)
+    lacking = [version for version in VERSIONS.values() if not version.follows(behaviour)]
+    return any(not any(version.follows(row) for version in lacking) for row in rows)
 
 
 def narrow_candidates(

@@ -91,9 +91,9 @@ class Kernel:
         self._configs = configs_of(self.options)
         self._function = function
         self._grids: dict[int, Kernel] = {}
-        self._parts: tuple[object, ...] | None = None
-        self._names: tuple[str, ...] | None = None
-        self._kept_signature = inspect.Signature()
+        self._code_and_defaults: tuple[object, ...] | None = None
+        self._parameter_names: tuple[str, ...] | None = None
+        self._cached_signature = inspect.Signature()
         self.records = Records()
         functools.update_wrapper(self, function)
         Kernel.numbered[self.number] = self
@@ -224,7 +224,7 @@ class Kernel:
         refuse_lists_of_defaults(bound.signature, bound.arguments, version, line)
         for name, value in bound.arguments.items():
             bound.arguments[name] = boundary.enter(name, value)
-        if self._names is None:
+        if self._parameter_names is None:
             function = functools.partial(self._function, *bound.args, **bound.kwargs)
         else:
             function = functools.partial(self._function, **bound.arguments)
@@ -279,8 +279,14 @@ class Kernel:
             BadInput: if they do not fit the signature.
         """
         signature = self._signature()
-        if self._names is not None and len(args) == len(self._names) and not kwargs:
-            return inspect.BoundArguments(signature, dict(zip(self._names, args, strict=True)))
+        if (
+            self._parameter_names is not None
+            and len(args) == len(self._parameter_names)
+            and not kwargs
+        ):
+            return inspect.BoundArguments(
+                signature, dict(zip(self._parameter_names, args, strict=True))
+            )
         try:
             return signature.bind(*args, **kwargs)
         except TypeError as error:
@@ -293,19 +299,19 @@ class Kernel:
     def _signature(self) -> inspect.Signature:
         """The function's signature, cached while a plain function's code and defaults stay.
 
-        `_names` are then its parameters, if each can be passed by its name and by its place.
+        `_parameter_names` are then its parameters, if each can be passed by name and by place.
         """
         function = self._function
         if type(function) is not FunctionType or vars(function) or function.__kwdefaults__:
-            self._names = None
+            self._parameter_names = None
             return inspect.signature(function)
         parts = function.__code__, function.__defaults__
-        if self._parts is None or any(map(is_not, parts, self._parts)):
-            self._parts, self._kept_signature = parts, inspect.signature(function)
-            parameters = self._kept_signature.parameters
+        if self._code_and_defaults is None or any(map(is_not, parts, self._code_and_defaults)):
+            self._code_and_defaults, self._cached_signature = parts, inspect.signature(function)
+            parameters = self._cached_signature.parameters
             is_usual = all(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters.values())
-            self._names = tuple(parameters) if is_usual else None
-        return self._kept_signature
+            self._parameter_names = tuple(parameters) if is_usual else None
+        return self._cached_signature
 
     def _call(
         self, function: Callable[[], Any], line: SourceLine | None, absent: list[set[str]]

@@ -66,8 +66,8 @@ def check_call(name: str, *operands: object) -> None:
         leave_ended_loops(core)
     if not nesting.turns or nesting.is_read or is_simulator():
         return
-    note = (name, _fixed_properties(operands, nesting))
-    if nesting.earlier(_ISSUED, note) != note:
+    call = (name, _fixed_properties(operands, nesting))
+    if nesting.earlier(_ISSUED, call) != call:
         _refuse(f"{name} in a later turn of a device loop, where earlier turns")
 
 
@@ -82,9 +82,9 @@ def check_end_of_turn() -> None:
         _refuse("a turn of a device loop that ends where earlier turns")
 
 
-def _refuse(what: str) -> None:
+def _refuse(usage: str) -> None:
     raise IllegalInstruction(
-        f"{what} had another instruction, or the same with other operands; legal: the same "
+        f"{usage} had another instruction, or the same with other operands; legal: the same "
         "instructions in each turn, as the body is traced once and its Python runs once",
         fix=_FIX,
         source=_SOURCE,
@@ -100,18 +100,18 @@ def _fixed_properties(value: object, nesting: Nesting) -> object:
     """
     if isinstance(value, Tile):
         storage, serial = value.storage, value.storage.serial
-        which: object = serial
+        identity: object = serial
         if storage.is_placed:
-            which = storage.memory  # its pattern has its address
+            identity = storage.memory  # its pattern has its address
         elif storage.is_shared and not storage.is_argument:
-            which = None
+            identity = None
         elif serial > nesting.since:
-            which = "turn", nesting.depth(serial)
+            identity = "turn", nesting.depth(serial)
         index = value.index and (
             value.index.__class__,
             _fixed_properties(value.index.source, nesting),
         )
-        return (which, value.pattern, value.dtype, index)
+        return (identity, value.pattern, value.dtype, index)
     if isinstance(value, tuple):
         return tuple(_fixed_properties(part, nesting) for part in value)
     if isinstance(value, VirtualRegister):

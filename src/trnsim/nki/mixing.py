@@ -38,7 +38,7 @@ def one_program() -> Generator[None]:
 
 
 def note_kernel(kernel: Kernel, team: Team) -> None:
-    """Note that `kernel` starts on `team`, in the program of a surrounding block if there is one.
+    """Note that `kernel` starts on `team`, in the program of the surrounding `one_program`, if any.
 
     Raises:
         BadInput: if the program has a kernel of an incompatible version.
@@ -81,10 +81,10 @@ def refuse_mixed(kernels: Iterable[Kernel]) -> None:
     Raises:
         BadInput: if there are both; names one kernel of each kind.
     """
-    chosen = [(kernel, kernel.version()) for kernel in kernels]
-    of_0_2 = [row for row in chosen if not row[1].version.follows(UNMIXED)]
-    later = [row for row in chosen if row[1].version.follows(UNMIXED)] if of_0_2 else []
-    later = [row for row in later if row[1].is_chosen or needs(row[0].function, UNMIXED)]
+    choices = [(kernel, kernel.version()) for kernel in kernels]
+    of_0_2 = [pair for pair in choices if not pair[1].version.follows(UNMIXED)]
+    later = [pair for pair in choices if pair[1].version.follows(UNMIXED)] if of_0_2 else []
+    later = [pair for pair in later if pair[1].is_chosen or needs(pair[0].function, UNMIXED)]
     if not later:
         return
     (old, old_choice), (new, new_choice) = of_0_2[0], later[0]

@@ -34,22 +34,22 @@ class OlderFormWarning(UserWarning):
     """Warning of a form of an older version of NKI, which AWS's documents no longer have."""
 
 
-_is_lenient: ContextVar[bool] = ContextVar("trnsim_nki_is_lenient", default=False)
+_is_simulator: ContextVar[bool] = ContextVar("trnsim_nki_is_simulator", default=False)
 
 
 def is_simulator() -> bool:
     """True if a kernel runs as on AWS's simulator."""
-    return _is_lenient.get()
+    return _is_simulator.get()
 
 
 @contextmanager
-def as_simulator(is_lenient: bool) -> Generator[None]:
-    """Context in which `refuse_or_warn` warns if `is_lenient`."""
-    token = _is_lenient.set(is_lenient)
+def as_simulator(is_on: bool) -> Generator[None]:
+    """Context in which kernels run as on AWS's simulator, if `is_on`: `refuse_or_warn` warns."""
+    token = _is_simulator.set(is_on)
     try:
         yield
     finally:
-        _is_lenient.reset(token)
+        _is_simulator.reset(token)
 
 
 def refuse_or_warn(reason: str, fix: str, source: str, line: SourceLine | None = None) -> None:
@@ -60,7 +60,7 @@ def refuse_or_warn(reason: str, fix: str, source: str, line: SourceLine | None =
     Raises:
         IllegalInstruction: unless the kernel runs as on AWS's simulator.
     """
-    if not _is_lenient.get():
+    if not _is_simulator.get():
         raise IllegalInstruction(reason, fix=fix, source=source, line=line)
     text = f"{reason}\n  AWS's simulator runs it, the chip does not.\n  fix: {fix}"
     warn(f"{text}\n  source: {source}", SimulatorOnlyWarning, line)
@@ -90,13 +90,13 @@ def refuse_list(name: str, value: object, version: Version) -> None:
 
 
 def refuse_lists_of_defaults(
-    function: inspect.Signature, given: Collection[str], version: Version, line: SourceLine | None
+    signature: inspect.Signature, passed: Collection[str], version: Version, line: SourceLine | None
 ) -> None:
-    """Refuse a list, also within tuples and dicts, as the default of a parameter that is not given.
+    """Refuse a list, also within tuples and dicts, as the default of a parameter without argument.
 
     Args:
-        function: the kernel's signature.
-        given: the parameters with an argument.
+        signature: the kernel's signature.
+        passed: the parameters with an argument.
         version: the kernel's version of NKI.
         line: the line of the kernel's definition.
 
@@ -105,8 +105,8 @@ def refuse_lists_of_defaults(
     """
     if version.follows(LIST_ARGUMENTS):
         return
-    for name, parameter in function.parameters.items():
-        if name not in given and _holds_list(parameter.default):
+    for name, parameter in signature.parameters.items():
+        if name not in passed and _holds_list(parameter.default):
             refuse_or_warn(
                 f"the default of `{name}` has a list under {version}, where "
                 f"{LIST_ARGUMENTS.otherwise}; legal: tuples, and lists {LIST_ARGUMENTS.span}",

@@ -1,4 +1,6 @@
-"""NKI_PRECISE_FP=0: low-precision dtypes keep their names and are stored as float32.
+"""Dtypes that keep their name and differ in storage or casts, as on AWS's simulator.
+
+With NKI_PRECISE_FP=0, low-precision dtypes are stored as float32 (`WideDtype`).
 
 A kernel then computes without rounding to low precision. Its cost and its memory size are
 as with float32 tensors; reading the bytes of such a tensor as another dtype is refused.
@@ -93,7 +95,7 @@ def truncating(is_on: bool) -> Generator[None]:
 
 @contextmanager
 def widening(is_on: bool) -> Generator[None]:
-    """Context in which `stored_dtype` widens if `is_on`."""
+    """Context in which `stored_dtype` is float32 for low-precision floats, if `is_on`."""
     token = _is_widening.set(is_on)
     try:
         yield

@@ -1,8 +1,8 @@
 """Loops `while register:` of Python, which are loops on the device before NKI 0.7.
 
-Python asks the register before each turn, so that its turns are known, and compared as those of
-other device loops are. A loop that the body leaves by break, return or an error has no last
-question: it ends when its statement no longer runs.
+Python evaluates the condition before each turn, so that turns are known, and compared as those of
+other device loops are. A loop that its body leaves by break, return or an error evaluates no last
+condition: it ends when its statement no longer runs.
 
 Source: nki-dynamic-loops.rst; nki-language-guide.rst, Dynamic Control Flow.
 """
@@ -51,25 +51,25 @@ class _Loop(NamedTuple):
         return False
 
 
-_running: WeakKeyDictionary[CoreContext, list[_Loop]] = WeakKeyDictionary()
+_running_loops: WeakKeyDictionary[CoreContext, list[_Loop]] = WeakKeyDictionary()
 
 
 def leave_ended_loops(core: CoreContext) -> None:
     """End the loops whose statements no longer run."""
-    loops = _running.get(core)
+    loops = _running_loops.get(core)
     while loops and not loops[-1].runs_in(sys._getframe(1)):  # noqa: SLF001  CPython's name
         loops.pop().context.__exit__(None, None, None)
 
 
-def is_asked_by_loop(
+def advance_loop(
     core: CoreContext, frame: FrameType, is_true: bool, end_turn: Callable[[], None]
 ) -> bool:
-    """True if `frame` asks for the condition of a `while`, of which a turn then begins or ends.
+    """Begin or end a turn of the `while` whose condition `frame` evaluates; False without one.
 
     Args:
         core: the running core.
-        frame: the frame that asks.
-        is_true: the answer.
+        frame: the frame that evaluates a register as a condition.
+        is_true: the value of the condition.
         end_turn: the check of a turn that ends.
     """
     if is_simulator():
@@ -78,7 +78,7 @@ def is_asked_by_loop(
     if last_line is None:
         return False
     leave_ended_loops(core)
-    loops = _running.setdefault(core, [])
+    loops = _running_loops.setdefault(core, [])
     place = id(frame), frame.f_code, frame.f_lineno
     if loops and loops[-1][:3] == place:
         end_turn()

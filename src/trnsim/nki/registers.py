@@ -17,14 +17,14 @@ from trnsim.isa.control.register import AS_CONDITION
 from trnsim.nki.dialect import running_version
 from trnsim.nki.loop_bodies import check_end_of_turn
 from trnsim.nki.notices import DynamicLoopWarning
-from trnsim.nki.register_loops import is_asked_by_loop
+from trnsim.nki.register_loops import advance_loop
 from trnsim.program import current_core, has_current_core
 from trnsim.user_warnings import warn
 
-__all__ = ["VirtualRegister", "read_by_python", "warn_of_removal"]
+__all__ = ["VirtualRegister", "check_python_use", "warn_of_removal"]
 
 
-def read_by_python(use: str) -> None:
+def check_python_use(use: str) -> None:
     """Refuse or warn of a use of a register by Python itself; silent before NKI 0.6.
 
     Outside kernels only a version that the user chose is followed.
@@ -51,11 +51,11 @@ def read_by_python(use: str) -> None:
         warn_of_removal(f"a register {use}")
 
 
-def note_answer(is_true: bool) -> None:
-    """Note a condition that Python has read: that of a loop, or one on which turns may depend."""
+def note_condition(is_true: bool) -> None:
+    """Note a register that Python has read as a condition, in a `while` or elsewhere."""
     if has_current_core():
         core = current_core()
-        if not is_asked_by_loop(core, sys._getframe(2), is_true, check_end_of_turn):  # noqa: SLF001
+        if not advance_loop(core, sys._getframe(2), is_true, check_end_of_turn):  # noqa: SLF001
             core.nesting.is_read = True
 
 
@@ -69,5 +69,5 @@ def warn_of_removal(form: str) -> None:
     )
 
 
-VirtualRegister.when_python_reads = staticmethod(read_by_python)
-VirtualRegister.when_answered = staticmethod(note_answer)
+VirtualRegister.when_python_reads = staticmethod(check_python_use)
+VirtualRegister.when_answered = staticmethod(note_condition)

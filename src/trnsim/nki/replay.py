@@ -31,7 +31,7 @@ MOST_RECORDINGS: Final = 64
 
 
 @dataclass(frozen=True)
-class Likeness:
+class TensorSpec:
     """Shape, dtype and kind of a tensor, without its values."""
 
     kind: str
@@ -62,7 +62,7 @@ class Recording:
         """
         self.run = run.with_outputs(None)
         self.guards = [tuple(capture.guards.values()) for capture in captures]
-        self._numbers = [tuple(capture.guards) for capture in captures]
+        self._guard_steps = [tuple(capture.guards) for capture in captures]
         first = captures[0]
         tensors = list(_result_tensors(first.result))
         bare = {tensor.storage.serial: tensor.storage.bare() for tensor in tensors}
@@ -87,7 +87,7 @@ class Recording:
         inputs = [tensor.storage for tensor in boundary.entered]
         data = [storage.data for storage in inputs if storage.data is not None]
         executable, run = self._executable, self.run
-        before = [
+        copies = [
             array.copy() if is_written and executable.has_guards else None
             for array, is_written in zip(data, executable.writes_inputs, strict=True)
         ]
@@ -95,7 +95,7 @@ class Recording:
         try:
             results = executable.execute(data, [storage.changed for storage in inputs], watcher)
         except Deviation:
-            for storage, array, bytes_before in zip(inputs, data, before, strict=True):
+            for storage, array, bytes_before in zip(inputs, data, copies, strict=True):
                 if bytes_before is not None:
                     array[...] = bytes_before
                 if storage.changed is not None:
@@ -131,7 +131,7 @@ class Recording:
             executed: the recording that was executed.
         """
         core = deviation.core
-        count = executed._numbers[core].index(deviation.step)
+        count = executed._guard_steps[core].index(deviation.step)
         read = (*executed.guards[core][:count], deviation.values)
         return self.guards[core][: len(read)] == read
 
@@ -192,7 +192,7 @@ class Replay:
             try:
                 return collected(recording.execute(boundary))
             except Deviation as deviation:
-                recording = self._other(recording, deviation)
+                recording = self._matching_recording(recording, deviation)
         run, recording = self._record(args, kwargs)
         self._recordings = [*self._recordings[-MOST_RECORDINGS + 1 :], recording]
         return collected(run)
@@ -202,10 +202,10 @@ class Replay:
         """The recordings that it keeps."""
         return self._recordings
 
-    def _other(self, recording: Recording, deviation: Deviation) -> Recording | None:
-        """The kept recording with the integers that were read, moved to the end; None if absent.
+    def _matching_recording(self, recording: Recording, deviation: Deviation) -> Recording | None:
+        """The kept recording with the integers that were read, or None.
 
-        Recordings are dropped from the front.
+        It moves to the end of the list, from whose front recordings are dropped.
         """
         for other in reversed(self._recordings):
             if other.begins(deviation, recording):
@@ -295,18 +295,18 @@ def record(
         )
     chip, keywords = arch.target(target), {**kwargs, **(kernel_kwargs or {})}
 
-    def recorded(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Run, Recording]:
+    def run_and_record(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Run, Recording]:
         """A run of the kernel, and its recording."""
         captures = [Capture()]
         captures += [captures[0].for_other_core() for _ in range(kernel.cores - 1)]
         run = launch(kernel, args, kwargs, chip, capacity=capacity, captures=captures)
         return run, Recording(run, captures)
 
-    return Replay(kernel, recorded, args, keywords)
+    return Replay(kernel, run_and_record, args, keywords)
 
 
 def _leaves_of(bound: Mapping[str, Any]) -> dict[str, Any]:
-    """The leaves of arguments by path: tensors as their likeness, other values unchanged."""
+    """The leaves of arguments by path: tensors as a `TensorSpec`, other values unchanged."""
     return dict(leaf for name, value in bound.items() for leaf in _walk(name, value))
 
 
@@ -326,7 +326,7 @@ def _walk(path: str, value: Any) -> Iterator[tuple[str, Any]]:
             yield from _walk(f"{path}.{key}", item)
     elif hasattr(value, "shape") and hasattr(value, "dtype") and not isinstance(value, np.generic):
         kind = type(value).__module__.partition(".")[0]
-        yield path, Likeness(kind, _dtype_name(value.dtype), tuple(value.shape))
+        yield path, TensorSpec(kind, _dtype_name(value.dtype), tuple(value.shape))
     else:
         yield path, value
 
@@ -346,7 +346,7 @@ def _is_same(recorded: object, current: object) -> bool:
 
 
 def _as_text(leaf: Any) -> str:
-    return str(leaf) if isinstance(leaf, Likeness) else f"{leaf!r:.80}"
+    return str(leaf) if isinstance(leaf, TensorSpec) else f"{leaf!r:.80}"
 
 
 def _result_tensors(result: Any) -> Iterator[NkiTensor]:

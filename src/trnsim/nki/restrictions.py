@@ -48,8 +48,8 @@ def check_language(
         IllegalInstruction: with the line of the form.
     """
     if "platform_target" in options:
-        given = f"nki.jit(platform_target={options['platform_target']!r})"
-        PLATFORM_TARGET.require(version, given, line)
+        usage = f"nki.jit(platform_target={options['platform_target']!r})"
+        PLATFORM_TARGET.require(version, usage, line)
     if "mode" in options and asked_version() is not None and not version.follows(MODE_OF_JIT):
         _warn(MODE_OF_JIT, MODE_OF_JIT.otherwise, line)
     if version.follows(NO_BARE_STAR):
@@ -128,8 +128,8 @@ def _check_namespace(function: Callable[..., Any], version: Version) -> None:
             _warn(OLD_NAMESPACE_WARNS, OLD_NAMESPACE_WARNS.rule, line)
 
 
-def _refuse(row: Behaviour, version: Version, given: str, line: SourceLine | None) -> None:
-    reason = f"{given} under {version}, where {row.rule}; so it is {row.span}"
+def _refuse(row: Behaviour, version: Version, usage: str, line: SourceLine | None) -> None:
+    reason = f"{usage} under {version}, where {row.rule}; so it is {row.span}"
     refuse_or_warn(reason, row.instead, row.source, line)
 
 

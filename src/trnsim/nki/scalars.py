@@ -8,8 +8,6 @@ Source: nki.isa.NkiScalar, scalar_load, scalar_store; deep-dives/nki-scalar.
 
 from __future__ import annotations
 
-import functools
-import inspect
 import operator
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
@@ -31,11 +29,13 @@ from trnsim.isa import (
 )
 from trnsim.isa.control.scalar import ARITHMETIC, COMPARISONS, SCALAR_DTYPES, SCALAR_SOURCE
 from trnsim.memory import Tile
+from trnsim.nki.arguments import documented_in
 from trnsim.nki.loop_bodies import check_turn
 from trnsim.program import current_core
 
-_OPERATORS = {"add": "add", "sub": "subtract", "mul": "multiply"}
-_CONDITIONS = {
+_ARITHMETIC_METHODS = {"add": "add", "sub": "subtract", "mul": "multiply"}
+"""Python's arithmetic methods -> names of instructions' operators."""
+_COMPARISON_METHODS = {
     "lt": "less",
     "le": "less_equal",
     "gt": "greater",
@@ -44,7 +44,7 @@ _CONDITIONS = {
     "ne": "not_equal",
 }
 """Python's comparison methods -> names of instructions' operators."""
-_OTHERS = {
+_REFUSED_OPERATORS = {
     "truediv": "/",
     "floordiv": "//",
     "mod": "%",
@@ -57,8 +57,9 @@ _OTHERS = {
     "or": "|",
     "xor": "^",
 }
+"""Methods of operators that no instruction computes -> their signs."""
 _NUMBER = "used as a number (int(), float(), range(), an index)"
-_USES = {
+_REFUSED_USES = {
     "bool": "used as a condition (if, while, assert, and, or, not)",
     **dict.fromkeys(("int", "index", "float", "complex", "trunc", "floor", "ceil"), _NUMBER),
     "iter": "used as a sequence (for, unpacking, list())",
@@ -67,6 +68,7 @@ _USES = {
     "contains": "used behind `in`",
     "array": "used by numpy",
 }
+"""Methods that would need the scalar's value -> the use, in words."""
 _LEGAL = "+ - * and unary minus with integers and scalars of the same dtype"
 
 
@@ -83,18 +85,18 @@ class Turn:
         self.is_over = False
 
 
-_running: ContextVar[tuple[Turn, ...]] = ContextVar("trnsim_turns", default=())
+_running_turns: ContextVar[tuple[Turn, ...]] = ContextVar("trnsim_turns", default=())
 
 
 @contextmanager
 def in_turn() -> Generator[Turn]:
-    """A running turn of a device loop; scalars that its body makes end with it."""
+    """A running turn of a device loop; scalars that its body loads or computes end with it."""
     turn = Turn()
-    token = _running.set((*_running.get(), turn))
+    token = _running_turns.set((*_running_turns.get(), turn))
     try:
         yield turn
     finally:
-        _running.reset(token)
+        _running_turns.reset(token)
         turn.is_over = True
 
 
@@ -106,20 +108,20 @@ class NkiScalar(Scalar):
 
     Attributes:
         dtype: nl.int32 or nl.int64.
-        turns: the turns outside of which the scalar is refused: those in which it was made.
+        turns: the turns in which it was loaded or computed; outside of them it is refused.
 
     Source: nki.isa.NkiScalar.
     """
 
     turns: tuple[Turn, ...] = ()
 
-    def __init__(self, *given: object, **named: object) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         """Refused: a program loads its scalars.
 
         Raises:
             IllegalInstruction: always.
         """
-        shown = [*map(repr, given), *(f"{key}={value!r}" for key, value in named.items())]
+        shown = [*map(repr, args), *(f"{key}={value!r}" for key, value in kwargs.items())]
         raise IllegalInstruction(
             f"NkiScalar({', '.join(shown)}); legal: scalars that nisa.scalar_load returns",
             fix="write the value into a tensor [1, 1] with nisa.memset, and load it: "
@@ -132,7 +134,7 @@ class NkiScalar(Scalar):
         """A scalar for an instruction to set."""
         scalar = cls.__new__(cls)
         Scalar.__init__(scalar, dtype, is_comparison=is_comparison)
-        scalar.turns = _running.get()
+        scalar.turns = _running_turns.get()
         return scalar
 
     @classmethod
@@ -154,13 +156,13 @@ class NkiScalar(Scalar):
         """An operator with one of numpy's integers on the left; other uses are refused."""
         if ufunc.__name__ not in ARITHMETIC | COMPARISONS or method != "__call__" or options:
             _refuse_value(self, f"passed to numpy.{ufunc.__name__}")
-        return _recorded(ufunc.__name__, *inputs)
+        return _issue_operator(ufunc.__name__, *inputs)
 
     def __pos__(self) -> NkiScalar:
-        return _recorded("add", self, 0)
+        return _issue_operator("add", self, 0)
 
     def __neg__(self) -> NkiScalar:
-        return _recorded("subtract", 0, self)
+        return _issue_operator("subtract", 0, self)
 
     def __repr__(self) -> str:
         shown = "a comparison" if self.is_comparison else self._state
@@ -172,26 +174,7 @@ class NkiScalar(Scalar):
         return repr(self)
 
 
-def _with_operands(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator of a function: a call that does not fit its signature is an IllegalInstruction."""
-    signature, name = inspect.signature(function), function.__name__
-
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        try:
-            bound = signature.bind(*args, **kwargs)
-        except TypeError as error:
-            raise IllegalInstruction(
-                f"{name}: {error}; legal: {', '.join(signature.parameters)}",
-                fix=f"call it as nisa.{name}({', '.join(signature.parameters)})",
-                source=f"nki.isa.{name}",
-            ) from None
-        return function(*bound.args)
-
-    return call
-
-
-@_with_operands
+@documented_in("nisa")
 def scalar_load(src: Tile) -> NkiScalar:
     """The element of `src` [1, 1] in HBM or SBUF, int32 or int64, as a scalar of its dtype.
 
@@ -206,7 +189,7 @@ def scalar_load(src: Tile) -> NkiScalar:
     return scalar
 
 
-@_with_operands
+@documented_in("nisa")
 def scalar_store(dst: Tile, value: NkiScalar) -> None:
     """``dst = value`` for a tensor [1, 1] in HBM or SBUF of the scalar's own dtype.
 
@@ -220,7 +203,7 @@ def scalar_store(dst: Tile, value: NkiScalar) -> None:
 
 
 def require_in_turn(scalar: object) -> None:
-    """Refuse the variable of a loop, and any scalar that its body made, after the turn.
+    """Refuse a loop's variable, and scalars that its body loaded or computed, after the turn.
 
     Raises:
         IllegalInstruction: if the turn is over.
@@ -235,7 +218,7 @@ def require_in_turn(scalar: object) -> None:
         )
 
 
-def _recorded(op: str, x: Any, y: Any) -> NkiScalar:
+def _issue_operator(op: str, x: Any, y: Any) -> NkiScalar:
     """The result of an operator on scalars and integers, after issue of its instruction."""
     operands = [_operand(op, operand) for operand in (x, y)]
     dtype = next(operand.dtype for operand in operands if isinstance(operand, Scalar))
@@ -272,7 +255,9 @@ def _operand(op: str, operand: Any) -> Scalar | int:
 
 def _arithmetic(op: str, *, is_reflected: bool) -> Callable[[NkiScalar, Any], NkiScalar]:
     def apply(self: NkiScalar, other: Any) -> NkiScalar:
-        return _recorded(op, other, self) if is_reflected else _recorded(op, self, other)
+        return (
+            _issue_operator(op, other, self) if is_reflected else _issue_operator(op, self, other)
+        )
 
     return apply
 
@@ -281,7 +266,7 @@ def _comparison(op: str) -> Callable[[NkiScalar, Any], Any]:
     def compare(self: NkiScalar, other: Any) -> Any:
         if not isinstance(other, Scalar | VirtualRegister | int | float | np.number | np.bool_):
             return NotImplemented  # Python then compares identity, or refuses the order
-        return _recorded(op, self, other)
+        return _issue_operator(op, self, other)
 
     return compare
 
@@ -321,15 +306,15 @@ def _operator_refusal(sign: str) -> Callable[..., NoReturn]:
     return refuse
 
 
-for _name, _op in _OPERATORS.items():
+for _name, _op in _ARITHMETIC_METHODS.items():
     setattr(NkiScalar, f"__{_name}__", _arithmetic(_op, is_reflected=False))
     setattr(NkiScalar, f"__r{_name}__", _arithmetic(_op, is_reflected=True))
-for _name, _op in _CONDITIONS.items():
+for _name, _op in _COMPARISON_METHODS.items():
     setattr(NkiScalar, f"__{_name}__", _comparison(_op))
-for _name, _sign in _OTHERS.items():
+for _name, _sign in _REFUSED_OPERATORS.items():
     for _side in ("", "r"):
         setattr(NkiScalar, f"__{_side}{_name}__", _operator_refusal(_sign))
 for _name, _sign in (("abs", "abs()"), ("invert", "~"), ("round", "round()")):
     setattr(NkiScalar, f"__{_name}__", _operator_refusal(_sign))
-for _name, _use in _USES.items():
+for _name, _use in _REFUSED_USES.items():
     setattr(NkiScalar, f"__{_name}__", _value_refusal(_use))

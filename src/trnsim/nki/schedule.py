@@ -12,7 +12,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from graphlib import CycleError, TopologicalSorter
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from trnsim.behaviours import Version
 from trnsim.behaviours.scheduling import DEPENDENCY_KIND
@@ -153,20 +154,20 @@ def _pairs(edges: object, version: Version) -> Iterator[tuple[str, str]]:
             yield consumer, producer
 
 
-def _refuse(given: str) -> NoReturn:
+def _refuse(usage: str) -> NoReturn:
     raise IllegalInstruction(
-        f"{given}; legal: pairs of a consumer's name and a producer's, or a list of producers",
+        f"{usage}; legal: pairs of a consumer's name and a producer's, or a list of producers",
         fix=f"pass a list such as {_FORM}",
         source=_SOURCE,
     )
 
 
-def refuse_kind(given: str, version: Version) -> NoReturn:
+def refuse_kind(usage: str, version: Version) -> NoReturn:
     """Raise the error of a schedule with a kind of dependency."""
     if not version.follows(DEPENDENCY_KIND):
-        raise DEPENDENCY_KIND.refusal(version, given)
+        raise DEPENDENCY_KIND.refusal(version, usage)
     raise NotModelled(
-        f"{given}: NKI 0.7 accepts a kind there, in a form that is not public",
+        f"{usage}: NKI 0.7 accepts a kind there, in a form that is not public",
         fix="leave the kind out, or call depends_on(kind=...) on the instruction",
         source="nki.isa.dependency",
     )
@@ -174,29 +175,16 @@ def refuse_kind(given: str, version: Version) -> NoReturn:
 
 def _refuse_cycle(pairs: Sequence[tuple[str, str]]) -> None:
     """Refuse pairs whose names form a cycle, before the kernel runs."""
-    after: defaultdict[str, list[str]] = defaultdict(list)
+    producers: defaultdict[str, list[str]] = defaultdict(list)
     for consumer, producer in pairs:
-        after[consumer].append(producer)
-    done: set[str] = set()
-    for start in list(after):
-        path: list[str] = []
-        pending: list[tuple[str, Any]] = [(start, iter(after[start]))] if start not in done else []
-        path += [start] * bool(pending)
-        while pending:
-            name, rest = pending[-1]
-            following = next(rest, None)
-            if following is None:
-                done.add(name)
-                pending.pop()
-                path.pop()
-            elif following in path:
-                cycle = [*path[path.index(following) :], following]
-                raise IllegalInstruction(
-                    f"with_schedule has a cycle: {' after '.join(map(repr, cycle))}; legal: edges "
-                    "along which time goes forward",
-                    fix="leave out one of these edges",
-                    source=_SOURCE,
-                )
-            elif following not in done:
-                path.append(following)
-                pending.append((following, iter(after[following])))
+        producers[consumer].append(producer)
+    try:
+        TopologicalSorter(producers).prepare()
+    except CycleError as error:
+        cycle = error.args[1][::-1]  # graphlib lists a producer before its consumer
+        raise IllegalInstruction(
+            f"with_schedule has a cycle: {' after '.join(map(repr, cycle))}; legal: edges along "
+            "which time goes forward",
+            fix="leave out one of these edges",
+            source=_SOURCE,
+        ) from None

@@ -41,7 +41,7 @@ from trnsim.nki.indexing import (
     static_part,
 )
 from trnsim.nki.precision import reinterpreted_dtype
-from trnsim.nki.views import TensorViews, of_tensor, since_05
+from trnsim.nki.views import TensorViews, documented_method, since_05
 
 __all__ = ["DynamicSlice", "MemoryRegion", "NkiTensor"]
 
@@ -143,10 +143,10 @@ class NkiTensor(TensorViews):
         on_chip = self._on_chip
         droppable = len(pattern.shape) - (2 if on_chip else 1)
         for dim, index in enumerate(expand_keys(keys, self)):
-            register, place = static_part(index)
+            register, static = static_part(index)
             if register is not None:
-                address = self._dynamic(dim, register, place, address)
-            start, end, step, is_span = span = start_end_step(place, pattern.shape[dim])
+                address = self._dynamic(dim, register, static, address)
+            start, end, step, is_span = span = start_end_step(static, pattern.shape[dim])
             check_within(index, span, dim, pattern.shape[dim])
             is_kept = is_span or droppable <= 0 or (on_chip and not dim)
             droppable -= not is_kept
@@ -157,7 +157,7 @@ class NkiTensor(TensorViews):
         self,
         dim: int,
         start: VirtualRegister,
-        place: DynamicSlice | int,
+        static: DynamicSlice | int,
         index: Index | None,
     ) -> Index:
         """The dynamic address of a dimension that a register indexes.
@@ -165,13 +165,13 @@ class NkiTensor(TensorViews):
         Args:
             dim: the dimension.
             start: register with the first element's index.
-            place: the static part of the index; its size bounds `start`.
+            static: the static part of the index; its size bounds `start`.
             index: the tensor's own dynamic address, of which there can be only one.
         """
         pattern = self.pattern
         self._guard(dim, "a dynamic index")
         self._guard_second(index)
-        size = place.size if isinstance(place, DynamicSlice) else 1
+        size = static.size if isinstance(static, DynamicSlice) else 1
         return ScalarIndex(start, pattern.strides_bytes[dim], pattern.shape[dim] - size + 1)
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -218,7 +218,7 @@ class NkiTensor(TensorViews):
         (index,) = integers("select", index)
         return self._view(self.pattern.select(dim, index))
 
-    @of_tensor
+    @documented_method
     def ap(
         self,
         pattern: Sequence[Sequence[int]],
@@ -268,18 +268,18 @@ class NkiTensor(TensorViews):
         bounded = limit_index(index, access, itemsize, storage.nbytes)
         return NkiTensor(storage, new, access, self.buffer, bounded)
 
-    def _partition_step(self, given_bytes: int, itemsize: int, counts: tuple[int, ...]) -> int:
-        """Bytes from one partition to the next in an `ap` whose first stride is `given_bytes`.
+    def _partition_step(self, step_bytes: int, itemsize: int, counts: tuple[int, ...]) -> int:
+        """Bytes from one partition to the next in an `ap` whose first stride is `step_bytes`.
 
         Raises:
             IllegalInstruction: for a step other than a partition, and for more free dimensions
                 than an engine has.
         """
         row_bytes, view = self.storage.row_bytes, math.prod(self.shape[1:]) * self.dtype.itemsize
-        if counts[0] > 1 and given_bytes not in {row_bytes, view}:
+        if counts[0] > 1 and step_bytes not in {row_bytes, view}:
             steps = " or ".join(str(row // itemsize) for row in dict.fromkeys((row_bytes, view)))
             raise IllegalInstruction(
-                f"ap of {self} with a step of {given_bytes // itemsize} elements on the partition "
+                f"ap of {self} with a step of {step_bytes // itemsize} elements on the partition "
                 f"dimension; legal: {steps}, the free size, which is one partition",
                 fix="step by the free size; copy the partitions apart with nisa.dma_copy, or "
                 "repeat one with nisa.nc_stream_shuffle",
@@ -292,7 +292,7 @@ class NkiTensor(TensorViews):
                 fix="merge dimensions that follow each other in memory, or use two instructions",
                 source="nki-aps.rst, Hardware Capability",
             )
-        return row_bytes if given_bytes == view else given_bytes
+        return row_bytes if step_bytes == view else step_bytes
 
     @since_05
     def vector_select(self, dim: int, vector_offset: NkiTensor) -> NkiTensor:
@@ -308,7 +308,7 @@ class NkiTensor(TensorViews):
         rows = self.pattern._replace(shape=(offsets.pattern.elements, *self.pattern.shape[1:]))
         return NkiTensor(self.storage, self.dtype, rows, self.buffer, index)
 
-    @of_tensor
+    @documented_method
     def indirect(self, index: NkiTensor, num_elem: int | None = None) -> NkiTensor:
         """Tensor indirection: element i of a partition is its column ``index[i % G, i // G]``.
 

@@ -152,7 +152,7 @@ def spread(tile: NkiTensor, shape: Sequence[int]) -> NkiTensor:
 def _broadcast_partitions(tile: NkiTensor, partitions: int) -> NkiTensor:
     """A tile of one partition copied to `partitions`: by a matmul with ones, or by shuffles.
 
-    The matmul is used where it is exact (`_is_factor`).
+    The matmul is used where it is exact (`_can_be_multiplied`).
 
     Source: trainium_inferentia2_arch.rst, Tensor Engine, Alternative Use Case.
     """
@@ -171,7 +171,7 @@ def _broadcast_partitions(tile: NkiTensor, partitions: int) -> NkiTensor:
 def _copied_to_partitions(tile: NkiTensor, partitions: int) -> NkiTensor:
     """A tile of one partition, in a legal first partition, copied to `partitions`."""
     copies = new_tile((partitions, *tile.shape[1:]), tile.dtype)
-    if _is_factor(tile):
+    if _can_be_multiplied(tile):
         _multiply_by_ones(copies, tile)
     else:
         for first in range(0, partitions, _QUADRANT_PARTITIONS):
@@ -180,8 +180,8 @@ def _copied_to_partitions(tile: NkiTensor, partitions: int) -> NkiTensor:
     return copies
 
 
-def _is_factor(tile: NkiTensor) -> bool:
-    """True if a matmul can copy the tile: dtype of the Tensor Engine, all elements written.
+def _can_be_multiplied(tile: NkiTensor) -> bool:
+    """True if a matmul by ones copies the tile: a dtype of the Tensor Engine, all elements written.
 
     A product of unwritten elements is an error; a shuffle only moves them.
     """

@@ -19,7 +19,7 @@ from trnsim.absence import NoAttribute
 from trnsim.isa import ACTIVATIONS, ALU, UnsupportedOperator, VirtualRegister
 from trnsim.memory import Tile
 
-_HAVE_VALUES = (Tile, VirtualRegister, int, float, complex, np.generic, np.ndarray, list, tuple)
+_VALUED_TYPES = (Tile, VirtualRegister, int, float, complex, np.generic, np.ndarray, list, tuple)
 """Types that a tensor could equal element by element; None, text and dtypes are not among them."""
 
 # Each use of a tensor that is refused: how it is used, the legal operands, the remedy.
@@ -101,7 +101,8 @@ _PUBLISHED = (
     "shape, dtype, buffer, ndim, size, strides, offset, name, ap, view, reshape, slice, select, "
     "permute, broadcast, expand_dim, squeeze_dim, reshape_dim, flatten_dims, rearrange"
 )
-_FUNCTIONS = {
+"""Attributes of tensors that AWS documents, for errors."""
+_NKI_FUNCTIONS = {
     "T": "tensor.permute((0, 2, 1)) for free axes; nisa.nc_transpose(dst, data) for partitions",
     "astype": "nisa.tensor_copy(dst, tensor), with a dst of that dtype",
     "copy": "nl.copy(tensor), or nisa.tensor_copy(dst, tensor)",
@@ -113,13 +114,13 @@ _FUNCTIONS = {
     "numpy": "the array that the kernel returns; nl.device_print shows a tensor meanwhile",
     **{name: f"nl.{name}(tensor, axis)" for name in ("sum", "max", "min", "mean", "var", "prod")},
 }
-_FUNCTIONS_FOR = _FUNCTIONS | {
-    "transpose": _FUNCTIONS["T"],
-    "to": _FUNCTIONS["astype"],
-    "cast": _FUNCTIONS["astype"],
-    "clone": _FUNCTIONS["copy"],
-    "ravel": _FUNCTIONS["flatten"],
-    "tolist": _FUNCTIONS["numpy"],
+_REPLACEMENTS = _NKI_FUNCTIONS | {
+    "transpose": _NKI_FUNCTIONS["T"],
+    "to": _NKI_FUNCTIONS["astype"],
+    "cast": _NKI_FUNCTIONS["astype"],
+    "clone": _NKI_FUNCTIONS["copy"],
+    "ravel": _NKI_FUNCTIONS["flatten"],
+    "tolist": _NKI_FUNCTIONS["numpy"],
 }
 """Attribute of numpy's arrays or PyTorch's tensors -> its replacement in NKI."""
 
@@ -209,7 +210,7 @@ class Valueless(Tile):
             return super().absent(name)
         legal = [public for public in dir(type(self)) if not public.startswith("_")]
         near = get_close_matches(name, legal, 1, 0.75)
-        instead = _FUNCTIONS_FOR.get(name) or "".join(f"tensor.{other}" for other in near)
+        instead = _REPLACEMENTS.get(name) or "".join(f"tensor.{other}" for other in near)
         raise NoAttribute(
             f"{self} has no attribute {name!r}; legal: those of nl.NkiTensor: {_PUBLISHED}",
             fix=f"write {instead}" if instead else "use one of these",
@@ -240,7 +241,7 @@ def _comparison_refusal(
     fix = f"{function}(a, b) gives a tile of ones and zeros, for nl.where(tile, x, y)"
 
     def compare(self: Valueless, other: object) -> Any:
-        if isinstance(other, _HAVE_VALUES) and other is not self:
+        if isinstance(other, _VALUED_TYPES) and other is not self:
             _refuse(self, f"with `{sign}`", legal, fix)
         return NotImplemented  # Python then compares identity
 
@@ -249,8 +250,8 @@ def _comparison_refusal(
 
 for _name, _words in _VALUE_METHODS.items():
     setattr(Valueless, f"__{_name}__", _refusal(*_words))
-for _name, _compared in _EQUALITY_OPERATORS.items():
-    setattr(Valueless, f"__{_name}__", _comparison_refusal(*_compared))
+for _name, _comparison in _EQUALITY_OPERATORS.items():
+    setattr(Valueless, f"__{_name}__", _comparison_refusal(*_comparison))
 for _name, (_sign, _function) in _ORDER_OPERATORS.items():
     _fix = f"{_function}(a, b) gives a tile of ones and zeros, for nl.where(tile, x, y)"
     setattr(Valueless, f"__{_name}__", _refusal(f"with `{_sign}`", "numbers", _fix))

@@ -47,7 +47,7 @@ class _Since05:
     """
 
     def __init__(self, method: Callable[..., Any]) -> None:
-        self.method = of_tensor(method)
+        self.method = documented_method(method)
         self.__doc__, self.__name__ = method.__doc__, method.__name__
 
     def __get__(self, tensor: Any, _: type | None = None) -> Any:
@@ -64,8 +64,7 @@ class _Since05:
 
     def refusal(self) -> NoAttribute:
         """The error of a program of an older version."""
-        given = f"tensor.{self.__name__}()"
-        refusal = VIEW_METHODS.refusal(running_version(), given)
+        refusal = VIEW_METHODS.refusal(running_version(), f"tensor.{self.__name__}()")
         return NoAttribute(refusal.reason, fix=refusal.fix, source=refusal.source)
 
 
@@ -74,7 +73,7 @@ def since_05(method: Callable[_P, _R]) -> Callable[_P, _R]:
     return cast("Callable[_P, _R]", _Since05(method))
 
 
-def of_tensor(method: Callable[_P, _R]) -> Callable[_P, _R]:
+def documented_method(method: Callable[_P, _R]) -> Callable[_P, _R]:
     """Decorator of a method of tensors: errors of wrong calls show its signature."""
 
     @wraps(method)
@@ -92,8 +91,8 @@ def _check_call(method: Callable[..., Any], args: Any, kwargs: Any) -> None:
     """Refuse a call of a tensor's method that does not fit its signature, without the tensor."""
     signature, name = inspect.signature(method), method.__name__
     _, *parameters = signature.parameters.values()
-    own = signature.replace(parameters=parameters)
-    check_call(f"tensor.{name}", own, args[1:], kwargs, source=f"{SOURCE}.{name}")
+    without_tensor = signature.replace(parameters=parameters)
+    check_call(f"tensor.{name}", without_tensor, args[1:], kwargs, source=f"{SOURCE}.{name}")
 
 
 def _is_own_caller() -> bool:
@@ -198,7 +197,7 @@ class TensorViews(Valueless):
         self._guard(start_dim, "flatten_dims")
         return self._view(self.pattern.flatten_dims(start_dim, end_dim))
 
-    @of_tensor
+    @documented_method
     def reshape(self, shape: Sequence[int]) -> Self:
         """The same elements under another shape; on chip the partition axis stays."""
         shape = lengths("reshape", shape)
@@ -241,7 +240,7 @@ class TensorViews(Valueless):
                 view = view.flatten_dims(dim, dim + len(names(group)) - 1)
         return view
 
-    @of_tensor
+    @documented_method
     def view(self, dtype: Any) -> Self:
         """The same bytes as another dtype; the last dimension grows or shrinks."""
         if self.index is not None:

@@ -151,7 +151,7 @@ def _prepare(
     context.world(kind.opcode)
     _check_free(kind, _slots.get(context))
     groups = groups_of(kind.opcode, replica_group)
-    size = max(map(len, groups), default=1) or 1
+    group_size = max(map(len, groups), default=1) or 1
     instruction = instruction_of(
         kind,
         srcs=as_tensors(srcs),
@@ -160,7 +160,7 @@ def _prepare(
         metadata_tensor=metadata_tensor,
         **flags,
         priority=priority,
-        slot=ndarray((SLOT_ROWS, size), UINT32, MemoryRegion.private_hbm, name=kind.opcode),
+        slot=ndarray((SLOT_ROWS, group_size), UINT32, MemoryRegion.private_hbm, name=kind.opcode),
     )
     handle = issue_instruction(instruction, name)
     _slots[context] = _Prepared(handle, instruction, user_line())

@@ -22,7 +22,7 @@ class rg_partition_op(Enumeration, public="ncc.rg_partition_op"):  # noqa: N801 
     mod = "mod"
 
 
-_PARTITIONS: dict[rg_partition_op, Callable[[int, int], int]] = {
+_PARTITION_FUNCTIONS: dict[rg_partition_op, Callable[[int, int], int]] = {
     rg_partition_op.bitwise_and: lambda rank, operand: rank & operand,
     rg_partition_op.div: lambda rank, operand: rank // operand,
     rg_partition_op.mod: lambda rank, operand: rank % operand,
@@ -70,7 +70,7 @@ class ReplicaGroup:
             )
         groups: dict[int, list[int]] = {}
         for rank in range(world_size):
-            groups.setdefault(_PARTITIONS[op](rank, operand), []).append(rank)
+            groups.setdefault(_PARTITION_FUNCTIONS[op](rank, operand), []).append(rank)
         return cls([groups[key] for key in sorted(groups)])
 
 

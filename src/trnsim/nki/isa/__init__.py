@@ -38,7 +38,7 @@ from trnsim.nki.arguments import documented_in
 from trnsim.nki.dialect import follows, require
 from trnsim.nki.instruction import NkiInstruction as NkiInstruction
 from trnsim.nki.instruction import dependency as dependency
-from trnsim.nki.isa.older import OLDER, PLAIN
+from trnsim.nki.isa.older import CURRENT_CALLS, OLDER
 from trnsim.nki.language_operators import OPERATORS, Operator, refuse_operator
 from trnsim.nki.loop_bodies import check_turn
 from trnsim.nki.notices import OlderFormWarning, is_simulator, refuse_or_warn
@@ -83,7 +83,7 @@ def get_nc_sub_version() -> int:
 
 _UNCONVERTED = frozenset({bool, int, float, type(None)})
 """Types of operands that need no conversion; most operands that are no tensors have them."""
-_MEMBERS = "nki/migration/index.rst, Integer enum constants no longer supported"
+_MEMBERS_SOURCE = "nki/migration/index.rst, Integer enum constants no longer supported"
 
 
 def _hashable(value: Any) -> Any:
@@ -115,22 +115,22 @@ def _member(
         if asked_version() is not None and not follows(INTEGER_ENUMS):
             warn(
                 f"{instruction.opcode}: `{key}` is {value!r}; {INTEGER_ENUMS.otherwise}\n"
-                f"  fix: write {by_number[value].spelled}\n  source: {_MEMBERS}",
+                f"  fix: write {by_number[value].spelled}\n  source: {_MEMBERS_SOURCE}",
                 OlderFormWarning,
             )
         return by_number[value]
     member = enumeration.__members__.get(value) if isinstance(value, str) else None
     if member is not None:
-        refuse_or_warn(reason, f"write {member.spelled}", _MEMBERS)
+        refuse_or_warn(reason, f"write {member.spelled}", _MEMBERS_SOURCE)
         return member
-    raise IllegalInstruction(reason, fix="name the member", source=_MEMBERS)
+    raise IllegalInstruction(reason, fix="name the member", source=_MEMBERS_SOURCE)
 
 
 def _lenient_barrier(barrier: CoreBarrier) -> CoreBarrier:
     """`barrier`; on AWS's simulator `data` outside of shared HBM is replaced by a dummy tensor."""
     data: object = barrier.data
-    is_seen = isinstance(data, NkiTensor) and data.buffer is MemoryRegion.shared_hbm
-    if is_seen or not (isinstance(data, NkiTensor) and is_simulator()):
+    is_shared = isinstance(data, NkiTensor) and data.buffer is MemoryRegion.shared_hbm
+    if is_shared or not (isinstance(data, NkiTensor) and is_simulator()):
         return barrier
     refuse_or_warn(
         f"core_barrier: `data` is {data} in {data.buffer.value}; legal: shared HBM",
@@ -228,7 +228,7 @@ def _issue_function(instruction: type[Instruction]) -> Callable[..., Any]:
     keys = list(signature.parameters)
     lenient = _LENIENT.get(instruction)
     convert_operands = _conversion(instruction)
-    makes_register = instruction.result is not Instruction.result
+    has_result = instruction.result is not Instruction.result
     handle = NkiInstruction  # the module serves the name in some versions alone
 
     def issue(*args: Any, name: str | None = None, **kwargs: Any) -> Any:
@@ -250,7 +250,7 @@ def _issue_function(instruction: type[Instruction]) -> Callable[..., Any]:
             instance = settle(instance)
         if not core.issue_next(instance):
             core.issue(instance)
-        return instance.result() if makes_register else handle(core, name)
+        return instance.result() if has_result else handle(core, name)
 
     function = _under_running_version(instruction.opcode, issue)
     function.__name__ = function.__qualname__ = instruction.opcode
@@ -272,7 +272,7 @@ def _under_running_version(opcode: str, issue: Callable[..., Any]) -> Callable[.
         if form.startswith(prefix)
     }
     older, versioned_keywords = OLDER.get(opcode), frozenset(rows)
-    most, old_names = PLAIN.get(opcode, (-1, versioned_keywords))
+    most, old_names = CURRENT_CALLS.get(opcode, (-1, versioned_keywords))
     if not rows and older is None:
         return issue
 

@@ -34,6 +34,7 @@ from trnsim.nki.dialect import follows, require, running_version
 from trnsim.nki.tensor import NkiTensor
 
 _AXES_BY_RANK: Final = {3: (2, 1, 0), 4: (3, 1, 2, 0)}
+"""Rank of the src of a dma_transpose -> the order of its axes in dst."""
 _UNCHANGED_OPERANDS: Final = 2
 """Number of positional operands that have the same place in all versions."""
 
@@ -280,7 +281,7 @@ OLDER: Final[dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Call]]] = {
 }
 """By opcode: the function that converts a call to today's syntax."""
 
-PLAIN: Final[dict[str, tuple[int, frozenset[str]]]] = {
+CURRENT_CALLS: Final[dict[str, tuple[int, frozenset[str]]]] = {
     "dma_copy": (_UNCHANGED_OPERANDS, _MODIFIERS),
     "nc_matmul": (
         _MATMUL_ORDER.index("tile_position"),

@@ -85,8 +85,8 @@ def rms_norm(
     root = new_tile(total.shape, FLOAT32)
     issue("tensor_scalar", root, total, "multiply", 1.0 / n, False, "add", epsilon)
     scaled = _elementwise("multiply", tile, OPERATORS["rsqrt"](root), kind)
-    first, weight = match_shapes("nl.rms_norm", scaled, as_tile("nl.rms_norm", w))
-    return _elementwise("multiply", first, weight, tile.dtype if dtype is None else dtype)
+    scaled, weight = match_shapes("nl.rms_norm", scaled, as_tile("nl.rms_norm", w))
+    return _elementwise("multiply", scaled, weight, tile.dtype if dtype is None else dtype)
 
 
 def all(x: NkiTensor, axis: Axes, dtype: Any = None) -> NkiTensor:

@@ -44,7 +44,7 @@ def _read_modify_write(places: Places, trace: Trace) -> list[Edit]:
     file, call = places.file, call_of(places.file, trace.node)
     target, source = argument(call, 0, "dst"), argument(call, 1, "src")
     operation = argument(call, len(call.args), "dst_rmw_op")
-    if target is None or source is None or operation is None or len(call.args) > len("ds"):
+    if target is None or source is None or operation is None or call.args[2:]:
         raise ByHand("its arguments are passed on")
     if isinstance(operation, ast.Constant) and operation.value is None:
         return places.arguments(call, [trace.node])
@@ -97,11 +97,11 @@ def _as_branches(places: Places, call: ast.Call, operation: ast.expr) -> list[Ed
         if each.arg in {"unique_indices", "name"}
     )
     copied = f"    {spelled(file, 'nisa.dma_copy')}(dst={target}, src={source})"
-    summed = (
+    computed = (
         f"    {spelled(file, 'nisa.dma_compute')}(dst={target}, srcs=[{source}, {target}], "
         f"reduce_op={file.code(operation)}{rest})"
     )
-    first, second = (copied, summed) if is_copy_first else (summed, copied)
+    first, second = (copied, computed) if is_copy_first else (computed, copied)
     lines += [f"if {test}:", first, "else:", second]
     indent = places.indent(statement)
     edits = [places.replaced(statement, f"\n{indent}".join(lines))]
@@ -148,8 +148,7 @@ def _choice(
     if not isinstance(operation, ast.IfExp):
         raise ByHand("dst_rmw_op is not an operation for all calls")
     ends = (operation.body, operation.orelse)
-    nothing = [isinstance(each, ast.Constant) and each.value is None for each in ends]
-    if nothing.count(True) != 1:
+    if sum(isinstance(each, ast.Constant) and each.value is None for each in ends) != 1:
         raise ByHand("dst_rmw_op is one of several operations")
     return operation, assignment
 

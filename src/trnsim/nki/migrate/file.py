@@ -256,16 +256,13 @@ class SourceFile:
         """Facts that the source states on the part of a tensor that an index selects."""
         base = self.tensor(node.value)
         indices = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        slices = [each for each in indices if isinstance(each, ast.Slice)]
-        ellipses = [each for each in indices if _is_ellipsis(each)]
-        is_whole = all(_is_full(each) for each in (*slices, *ellipses)) and len(slices) + len(
-            ellipses
-        ) == len(indices)
+        spans = [each for each in indices if isinstance(each, ast.Slice) or _is_ellipsis(each)]
+        others = [each for each in indices if each not in spans]
         rank = base.rank
-        if rank is not None and len(slices) + len(ellipses) != len(indices):
-            integers = sum(isinstance(each, ast.Constant) for each in indices)
-            is_counted = integers + len(slices) + len(ellipses) == len(indices)
-            rank = rank - integers if is_counted else None
+        if rank is not None and others:
+            is_counted = all(isinstance(each, ast.Constant) for each in others)
+            rank = rank - len(others) if is_counted else None
+        is_whole = all(map(_is_full, indices))
         return replace(base, rank=rank, is_view=base.is_view if is_whole else True)
 
 

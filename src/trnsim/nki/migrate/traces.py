@@ -36,9 +36,9 @@ ENUMERATIONS: Final[dict[str, tuple[str, Iterable[Any]]]] = {
 """Parameter -> its enumeration in programs, and its members."""
 _INTEGERS: Final = tuple(f"nl.{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32))
 _LOW_PRECISION: Final = ("nl.bfloat16", "nl.float8")
-_ACCUMULATE_PLACE: Final = 7
-"""Fewest positional operands of a nisa.nc_matmul whose last one moved when accumulate came."""
-_AXES: Final = 2
+_FEWEST_MOVED: Final = 7
+"""Fewest positional operands of a nisa.nc_matmul of which `accumulate` moved the last."""
+_MATRIX_RANK: Final = 2
 """Rank of a tensor whose last axis is axis 1."""
 
 
@@ -242,7 +242,7 @@ def _number(node: ast.AST | None) -> float | None:
 def _reductions(file: SourceFile) -> Iterator[Trace]:
     for call in file.calls("nisa.tensor_reduce"):
         rank = file.tensor(argument(call, 2, "data")).rank
-        if _number(argument(call, 3, "axis")) == 1 and rank != _AXES:
+        if _number(argument(call, 3, "axis")) == 1 and rank != _MATRIX_RANK:
             yield Trace(instructions.REDUCE_AXIS_1_IS_LAST, call, rank is not None)
 
 
@@ -296,16 +296,16 @@ def _matmuls(file: SourceFile) -> Iterator[Trace]:
 def _operands(file: SourceFile) -> Iterator[Trace]:
     """Operands by position that have another place in later versions."""
     for call in file.calls("nisa.nc_matmul"):
-        if len(call.args) >= _ACCUMULATE_PLACE:
+        if len(call.args) >= _FEWEST_MOVED:
             yield Trace(instructions.WITHOUT_ACCUMULATE, call)
     for name, place in (("nisa.dma_copy", 2), ("nisa.dma_transpose", 3)):
         for call in file.calls(name):
-            third = call.args[place] if len(call.args) > place else None
-            if third is None:
+            operand = call.args[place] if len(call.args) > place else None
+            if operand is None:
                 continue
-            if file.short(third).startswith("nl.") and name == "nisa.dma_copy":
+            if file.short(operand).startswith("nl.") and name == "nisa.dma_copy":
                 yield Trace(instructions.DMA_COPY_MODIFIES, call)
-            elif file.short(third).startswith("nisa."):
+            elif file.short(operand).startswith("nisa."):
                 yield Trace(instructions.WITHOUT_PRIORITY, call)
 
 

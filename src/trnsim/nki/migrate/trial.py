@@ -121,10 +121,10 @@ def _trial(
         return Trial(kernel, EQUAL, "", words)
     rows = differing_rows(current, origin)
 
-    def is_explained(*exchanged: Behaviour) -> bool:
+    def is_explained(*inverted: Behaviour) -> bool:
         """True if the new file gives the old values with these rows as in the old version."""
         try:
-            with pinned(watched(report.target, *exchanged), "trnsim migrate"):
+            with pinned(watched(report.target, *inverted), "trnsim migrate"):
                 return equal_outputs(_outputs(text, report.path, kernel, inputs), expected)
         except Exception:  # noqa: BLE001  a row as before may not fit the new file
             return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from trnsim.nki.migrate.rewrites import REWRITES, ByHand
 __all__ = ["Rewritten", "manual_reason", "rewritten"]
 
 _LOOPS: Final = {language.WHILE_REGISTER.name, language.DYNAMIC_LOOPS_WARN.name, "nl.dynamic_range"}
-_ROOMS: Final = (copies, loops)
+_REWRITE_MODULES: Final = (copies, loops)
 """Modules imported so that they register their rewrites."""
 _MOST_PASSES: Final = 1000
 _WIDTH: Final = 96
@@ -130,7 +131,7 @@ def _commented(file: SourceFile, statements: Sequence[Statement]) -> list[Statem
 
 def _comments(places: Places, statements: Sequence[Statement], target: Version) -> list[Edit]:
     """The edits that put a comment above each place, without repeating a comment that is there."""
-    lines: dict[int, tuple[Edit, list[str]]] = {}
+    comments: dict[int, tuple[ast.stmt, list[str]]] = {}
     text = places.text.split("\n")
     for statement in statements:
         node = places.file.statement(statement.trace.node)
@@ -138,17 +139,14 @@ def _comments(places: Places, statements: Sequence[Statement], target: Version) 
             continue
         perhaps = "" if statement.trace.is_certain else "perhaps, here and below: "
         words = f"nki {target.name}: {perhaps}{statement.says}; {statement.row.instead}"
-        edit = places.above(node, [])
+        start = places.above(node, []).start
         comment = [f"# {line}" for line in wrap(words, _WIDTH - len(places.indent(node)))]
-        number = places.text.count("\n", 0, edit.start)
+        number = places.text.count("\n", 0, start)
         above = text[max(0, number - 40) : number]
         if not _has(above, comment):
-            known = lines.setdefault(edit.start, (places.above(node, ["X"]), []))[1]
+            known = comments.setdefault(start, (node, []))[1]
             known += comment if not _has(known, comment) else []
-    return [
-        edit._replace(text="".join(f"{edit.text[:-2]}{line}\n" for line in comment))
-        for edit, comment in lines.values()
-    ]
+    return [places.above(node, comment) for node, comment in comments.values()]
 
 
 def _has(lines: Sequence[str], comment: Sequence[str]) -> bool:

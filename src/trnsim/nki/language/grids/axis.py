@@ -97,7 +97,7 @@ class GridAxis(NamedTuple):
     def span(self) -> Span | None:
         """The selected elements as one stride; None if they lie at several strides."""
         first, elements = self.cells[0] * self.cell, self.elements
-        start = self._place(first)
+        start = self._byte_offset(first)
         is_run = self.cells.step == 1
         stride: int | None = None
         if is_run and (elements <= self.tile or self._is_even):
@@ -127,7 +127,7 @@ class GridAxis(NamedTuple):
         )
         cells = range(-(-len(axis.cells) // block))
         return axis._replace(
-            block=block, cells=cells, start_bytes=self._place(self.cells[0] * self.cell)
+            block=block, cells=cells, start_bytes=self._byte_offset(self.cells[0] * self.cell)
         )
 
     @property
@@ -135,6 +135,6 @@ class GridAxis(NamedTuple):
         """True if one stride leads through all elements, across the borders of tiles too."""
         return self.tile_stride_bytes == self.tile * self.element_stride_bytes
 
-    def _place(self, element: int) -> int:
+    def _byte_offset(self, element: int) -> int:
         tile, within = divmod(element, self.tile)
         return self.start_bytes + tile * self.tile_stride_bytes + within * self.element_stride_bytes

@@ -94,12 +94,12 @@ class _Served(Loader):
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """The module of `nki`, which keeps its own spec."""
         module = import_module(_SERVED[spec.name.rpartition(".")[2]])
-        self._own = module.__spec__
+        self._own_spec = module.__spec__
         return module
 
     def exec_module(self, module: ModuleType) -> None:
         """Nothing: the module was imported under its own name."""
-        module.__spec__ = self._own
+        module.__spec__ = self._own_spec
 
 
 sys.meta_path += [_Served(), closed_names.ClosedFinder()]
