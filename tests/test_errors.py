@@ -75,6 +75,18 @@ def test_the_user_line_is_the_innermost_line_outside_trnsim():
     assert "user_line()" in _source(line)
 
 
+def test_what_called_a_command_is_no_line_of_the_user():
+    file = str(Path(errors.__file__).parent / "cli" / "made_up.py")
+    namespace = {"user_line": user_line}
+    exec(compile("def command(program):\n    return program()", file, "exec"), namespace)  # noqa: S102
+    assert namespace["command"](user_line) is None
+    assert namespace["command"](_line_here).file == __file__
+
+
+def _line_here():
+    return user_line()
+
+
 def test_an_error_raised_without_a_line_finds_the_callers():
     error = EmulatorError("reason")
     assert error.line.file == __file__

@@ -30,6 +30,8 @@ from typing import NamedTuple
 _PACKAGE = str(Path(__file__).parent) + os.sep
 _EXAMPLES = _PACKAGE + "examples" + os.sep
 """The folder of the examples in a wheel, which count as programs of the user."""
+_COMMANDS = _PACKAGE + "cli" + os.sep
+"""The folder of the commands, which are called by typer and a script, and not by a program."""
 _STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep  # noqa: PTH120  as frames spell it
 _WRAPPER_FILES = (f"{os.sep}typing_extensions.py", f"{os.sep}_trnsim_finder.py")
 """Files of functions that wrap a call of trnsim: of deprecated functions, and of imports."""
@@ -63,8 +65,8 @@ def shown_file(file: str) -> str:
 def user_line(above: int = 1) -> SourceLine | None:
     """The innermost line of the user's program (`is_program_file`) on the call stack.
 
-    Where the stack has no such line, it is the line for which the thread works (`working_for`), or
-    None.
+    Where the stack has no such line within the innermost command of trnsim, it is the line for
+    which the thread works (`working_for`), or None.
 
     Args:
         above: number of innermost frames, the caller's included, that are known to be trnsim's and
@@ -76,12 +78,16 @@ def user_line(above: int = 1) -> SourceLine | None:
         is_user = _is_user_file.get(file)
         if is_user is None:
             is_user = _is_user_file[file] = is_program_file(file)
+            if file.startswith(_COMMANDS):
+                _command_files.add(file)
         if is_user:
             key = file, frame.f_lineno
             line = _lines.get(key)
             if line is None:
                 line = _lines[key] = SourceLine(*key)
             return line
+        if file in _command_files:
+            break
         frame = frame.f_back
     return _requester.line
 
@@ -141,6 +147,7 @@ _requester = _Requester()
 _frameworks: list[str] = []
 """Folders of frameworks that call the user's program, and are called by it."""
 _is_user_file: dict[str, bool] = {}
+_command_files: set[str] = set()
 _lines: dict[tuple[str, int], SourceLine] = {}
 
 

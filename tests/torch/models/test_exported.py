@@ -57,6 +57,20 @@ def test_the_text_says_where_time_and_memory_go(program):
     assert "missing     nothing" in text
 
 
+@pytest.mark.filterwarnings("ignore:The tensor attributes")  # PyTorch.s own, of its LSTM
+def test_an_lstm_in_a_file_is_lowered(tmp_path):
+    class Last(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lstm = nn.LSTM(4, 8, batch_first=True)
+
+        def forward(self, x):
+            return self.lstm(x)[0][:, -1]
+
+    text = compile_program(saved(Last(), torch.zeros(2, 3, 4), tmp_path / "m.pt2"), "trn2")
+    assert "missing     nothing" in text.long_text()
+
+
 def test_what_has_no_lowering_is_named(tmp_path):
     class Values(nn.Module):
         def forward(self, x):

@@ -17,6 +17,7 @@ from trnsim.torch.compile.fx_import import import_graph, is_lowered
 from trnsim.torch.compile.refused import dynamic_refusals
 from trnsim.torch.models.archive import read_program
 from trnsim.torch.models.model_graph import ModelGraph
+from trnsim.torch.models.onednn import without_onednn
 
 _UNKNOWN_CLASS: Final = re.compile(r"(?P<module>[\w.]+)\.\w+(?= in pytree is not registered)")
 _UNKNOWN_OPERATOR: Final = re.compile(r"(?<=failed to resolve )torch\.ops\.[\w.]+")
@@ -61,9 +62,10 @@ def _lowered_program(path: Path) -> torch.export.ExportedProgram:
     log.addFilter(captured)
     try:
         program = read_program(path, _EXPORT)
-        lowered: torch.export.ExportedProgram = program.run_decompositions(
-            pytorch.decompositions(is_lowered)
-        )
+        with without_onednn():
+            lowered: torch.export.ExportedProgram = program.run_decompositions(
+                pytorch.decompositions(is_lowered)
+            )
     except EmulatorError:
         raise
     except Exception as error:  # PyTorch does not check the types of a file's fields

@@ -19,6 +19,7 @@ from torch.utils import _pytree as pytree
 from trnsim.torch import pytorch
 from trnsim.torch.compile.fx_import import is_lowered
 from trnsim.torch.models.host_reads import RefusedHostReads
+from trnsim.torch.models.onednn import without_onednn
 from trnsim.torch.models.places import PlaceRecorder
 
 Tensors = list[Tensor]
@@ -147,7 +148,8 @@ def trace_module(
     )
     functions = nullcontext() if is_trained else _without_custom_gradients()
     compiling = pytorch.while_traced() if is_compiling else nullcontext()
-    with compiling, torch.set_grad_enabled(is_trained), functions:
+    gradients = torch.set_grad_enabled(is_trained)
+    with compiling, gradients, functions, without_onednn():
         graph = tracer(list(flat.parameters.values()), list(flat.buffers.values()), flat.args)
     inputs = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
     constants = [node.name for node in graph.graph.nodes if node.op == "get_attr"]
