@@ -88,6 +88,22 @@ def test_what_is_wider_than_a_partition_takes_several_rows(agree):
     agree(DynamicSlice((1, 3, 4096)), counted(2, 3, 4096), *scalars((1, 0, 0)))
 
 
+def test_a_run_of_few_divisors_is_not_moved_element_by_element(agree):
+    assert [(rows.width, rows.parts) for rows in (_Rows((2, n), (1, n)) for n in (8191, 9998))] == [
+        (8191, 1),
+        (4999, 2),
+    ]
+    agree(DynamicSlice((1, 8191)), counted(2, 8191), *scalars((1, 0)))
+    agree(DynamicUpdateSlice(), counted(2, 8191), -counted(1, 8191), *scalars((1, 0)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chip", ["trn1", "trn2"])
+def test_a_run_of_few_divisors_that_no_partition_holds_moves_in_parts(agree, chip):
+    agree(DynamicSlice((1, 65537)), counted(2, 65537), *scalars((1, 0)), chip=chip)
+    agree(DynamicUpdateSlice(), counted(2, 65537), -counted(1, 65537), *scalars((1, 0)), chip=chip)
+
+
 # Offset dimensions, collapsed, batching of the operand, of the indices, map, dimension, sizes.
 GATHERS = [
     (((0, 2), (1,), (), (), (1,), 0, (3, 1, 2)), (3, 6, 2), (1, 5)),

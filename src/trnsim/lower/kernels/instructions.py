@@ -93,6 +93,27 @@ def copied(tile: Tensor, dtype: Any, dst: Tensor | None = None) -> Tensor:
     return target
 
 
+def keep_groups(tile: Tensor, size: int, first_row: int = 0) -> None:
+    """Keep ``tile[row, group]`` where a row is among its group's `size` rows; make the others 0.
+
+    Args:
+        tile: [rows, groups, columns], overwritten.
+        size: rows of a group.
+        first_row: number of row 0 among the rows of all groups.
+    """
+    groups, columns = tile.shape[1:]
+    for sign, offset in ((1, first_row), (-1, size - 1 - first_row)):
+        nisa.affine_select(
+            dst=tile,
+            pattern=[[-sign * size, groups], [0, columns]],
+            offset=offset,
+            channel_multiplier=sign,
+            on_true_tile=tile,
+            on_false_value=0.0,
+            cmp_op=nl.greater_equal,
+        )
+
+
 def shape_of(operands: list[Operand]) -> tuple[int, ...]:
     """The shape of a result whose operands repeat their dimensions of length 1."""
     shapes = [operand.shape for operand in operands if not is_number(operand)]

@@ -27,6 +27,8 @@ Starts = Sequence[Value | None]
 
 _ROW_ELEMENTS: Final = 4096
 """Elements of a row: long enough to hide the fixed cost of a transfer, and few for a partition."""
+_FEWEST_ELEMENTS: Final = 128
+"""Elements of a row below which the fixed cost of its transfer is most of its time."""
 _ROW_BYTES: Final = 64 * 1024
 """Bytes of a partition that a row may take from which elements are gathered: a third of SBUF."""
 _DMA_INDEX_DTYPES: Final = ("int32", "uint32")
@@ -48,9 +50,19 @@ class _Rows:
 
     @property
     def width(self) -> int:
-        """Elements of a row: all that lie together, or a divisor of them if they are many."""
+        """Elements of a row: all that lie together, or a divisor of them if they are many.
+
+        Where the divisors are few, as those of a prime, the next one above is chosen: kernels split
+        rows that are too long for a partition.
+        """
         together = prod(self.shape[self.outer :])
-        return max(n for n in range(1, min(together, _ROW_ELEMENTS) + 1) if together % n == 0)
+        if together <= _ROW_ELEMENTS:
+            return together
+        width = next(n for n in range(_ROW_ELEMENTS, 0, -1) if together % n == 0)
+        if width >= _FEWEST_ELEMENTS:
+            return width
+        parts = next(n for n in range(together // _ROW_ELEMENTS, 0, -1) if together % n == 0)
+        return together // parts
 
     @property
     def parts(self) -> int:

@@ -11,6 +11,7 @@ from trnsim.graph.ops.layout import BroadcastInDim
 from trnsim.lower.emit.computing.evaluation import Evaluation
 from trnsim.lower.emit.emission import Emission
 from trnsim.lower.emit.places.tensor_place import TensorPlace
+from trnsim.lower.kernels.instructions import keep_groups
 from trnsim.lower.kernels.tiles import Tensor, new
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
@@ -62,20 +63,8 @@ def ones_by_group(size: int, block: int, rows: int, columns: int) -> Tensor:
     """
     first, last = columns * block // size, ceil((columns + 1) * block / size)
     groups = last - first
-    tile = new((block, groups * size))
+    tile = new((block, groups, size))
     nisa.memset(dst=tile, value=1.0)
-    offset = rows * block - first * size
-    for sign, start in ((1, offset), (-1, size - 1 - offset)):
-        chosen = new((block, groups * size))
-        nisa.affine_select(
-            dst=chosen,
-            pattern=[[-sign * size, groups], [0, size]],
-            offset=start,
-            channel_multiplier=sign,
-            on_true_tile=tile,
-            on_false_value=0.0,
-            cmp_op=nl.greater_equal,
-        )
-        tile = chosen
+    keep_groups(tile, size, rows * block - first * size)
     at = columns * block - first * size
-    return tile[:, at : at + block]
+    return tile.reshape((block, groups * size))[:, at : at + block]

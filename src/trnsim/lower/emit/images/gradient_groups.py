@@ -13,7 +13,7 @@ from typing import Any, Final
 from trnsim.graph import Node, Value
 from trnsim.graph.ops.layout import Reshape, Transpose
 from trnsim.lower.emit.graph_facts import GraphFacts
-from trnsim.lower.kernels.instructions import copied
+from trnsim.lower.kernels.instructions import copied, keep_groups
 from trnsim.lower.kernels.tiles import P, Tensor
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
@@ -65,17 +65,7 @@ class GradientGroups:
             copied(sums, target.dtype, target)
             return
         by_group = sums.reshape((rows, groups, columns))
-        size = self.kernels
-        for sign, start in ((1, 0), (-1, size - 1)):
-            nisa.affine_select(
-                dst=by_group,
-                pattern=[[-sign * size, groups], [0, columns]],
-                offset=start,
-                channel_multiplier=sign,
-                on_true_tile=by_group,
-                on_false_value=0.0,
-                cmp_op=nl.greater_equal,
-            )
+        keep_groups(by_group, self.kernels)
         own = target.reshape((rows, columns))
         nisa.tensor_reduce(dst=own, op=nl.add, data=by_group.permute((0, 2, 1)), axis=2)
 
