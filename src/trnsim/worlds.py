@@ -480,7 +480,7 @@ def _skew_s(run: Run) -> float:
     """The time that a rank waited for others: at each collective, that of its last core."""
     waited = [
         [
-            timeline.met_s(index)
+            timeline.meeting_wait_s(index)
             for index, which in enumerate(timeline.program.which)
             if timeline.program.checked[which].instruction.meets_ranks
         ]

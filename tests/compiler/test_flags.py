@@ -15,7 +15,7 @@ def test_the_defaults_are_those_that_aws_documents():
     assert flags.implicit_integer_downcast == DOWNCASTS
     assert not flags.native_int64
     assert flags.mixed_precision_accumulation
-    assert not flags.said
+    assert not flags.notes
     assert Flags.parse("") == Flags.parse([]) == flags
 
 
@@ -65,10 +65,10 @@ def test_every_documented_flag_is_accepted_and_has_an_effect_or_says_that_it_has
     value = next(iter(filter(None, flag.values)), "7") if flag.takes_value else ""
     found = Flags.parse([f"--{name}={value}" if value else f"--{name}"])
     if not flag.sets or flag.note:
-        assert found.said == (f"--{name}{'=' * bool(value)}{value} {flag.note}",)
+        assert found.notes == (f"--{name}{'=' * bool(value)}{value} {flag.note}",)
         assert "has no effect" in flag.note
     else:
-        assert not found.said
+        assert not found.notes
 
 
 @pytest.mark.parametrize(
@@ -84,18 +84,18 @@ def test_every_documented_flag_is_accepted_and_has_an_effect_or_says_that_it_has
 def test_values_of_flags_for_a_part_of_awss_compiler_may_be_words_of_their_own(text, said):
     found = Flags.parse(text)
     assert found.optlevel == 1
-    assert [line.partition(" has no effect")[0] for line in found.said] == [said]
+    assert [line.partition(" has no effect")[0] for line in found.notes] == [said]
 
 
 def test_what_a_later_setting_overrides_is_not_said():
     found = Flags.parse("--auto-cast-type=tf32 --auto-cast-type=bf16 --verbose=1 --verbose 35")
-    assert found.said == ("--verbose=35 has no effect: nothing is logged",)
+    assert found.notes == ("--verbose=35 has no effect: nothing is logged",)
 
 
 def test_what_has_no_effect_is_said_once_and_changes_nothing():
     found = Flags.parse("--no_cache --no-cache --internal-hlo-options='--a --b' --verbose=35")
     assert found == Flags()
-    assert found.said == (
+    assert found.notes == (
         "--no-cache has no effect on a program: it is of the persistent cache",
         "--internal-hlo-options=--a --b has no effect: it is for a part of AWS's compiler",
         "--verbose=35 has no effect: nothing is logged",
@@ -208,7 +208,7 @@ def test_an_option_that_is_no_flag_is_refused(options, wanted):
 def test_a_cast_to_tf32_says_that_it_does_nothing():
     found = Flags.parse("--auto-cast=all --auto-cast-type=tf32")
     assert found.cast_dtype == ""
-    assert "--auto-cast-type=tf32 has no effect yet" in found.said[0]
+    assert "--auto-cast-type=tf32 has no effect yet" in found.notes[0]
     assert [Flags(auto_cast_type=one).cast_dtype for one in ("bf16", "fp16", "fp8_e4m3")] == [
         "bfloat16",
         "float16",

@@ -275,7 +275,7 @@ def differences(kernel, calls=3):
             alone = outcome(replay, copies)
         if together != alone:
             wrong.append(number)
-    return wrong, sum(recording.batched for recording in replay.recordings)
+    return wrong, sum(recording.saved_steps for recording in replay.recordings)
 
 
 def main(arguments=None):

@@ -53,7 +53,7 @@ def together(kernel, *arrays, others=()):
                 outputs = np.frombuffer(f"{error} {error.line}".encode(), np.uint8)
             outcomes.append([array.tobytes() for array in (outputs, *copies)])
         assert outcomes[0] == outcomes[1]
-    return sum(recording.batched for recording in replay.recordings)
+    return sum(recording.saved_steps for recording in replay.recordings)
 
 
 def rows_kernel(starts):
@@ -170,7 +170,9 @@ def test_an_input_that_is_written_and_given_twice():
 
     x = normal(4 * P, WIDTH)
     replay = trnsim.record(kernel, x.copy(), x.copy())
-    assert replay.recordings[0].batched == 2 + 3 + 2  # the turn after the loop has the same form
+    assert (
+        replay.recordings[0].saved_steps == 2 + 3 + 2
+    )  # the turn after the loop has the same form
     whole, expected = x.copy(), x.copy()
     replay(whole, whole)
     for turn in range(1, 4):

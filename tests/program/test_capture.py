@@ -108,9 +108,9 @@ def test_what_was_not_written_makes_a_storage_careful(captured):
     on, src, dst = captured
     half = Tile(dst.storage, dst.dtype, dst.pattern.slice(0, 0, 2))
     on.issue(TensorCopy(half, Tile(src.storage, src.dtype, src.pattern.slice(0, 0, 2))))
-    assert not on.context.capture.careful
+    assert not on.context.capture.tracked
     on.issue(TensorCopy(on.empty((4, 8)), dst))
-    assert on.context.capture.careful == {dst.storage.serial}
+    assert on.context.capture.tracked == {dst.storage.serial}
 
 
 def test_at_an_address_what_was_not_written_is_refused(captured):
@@ -129,7 +129,7 @@ def test_a_mask_onto_what_was_not_written_makes_it_careful(captured, is_written)
     if is_written:
         on.issue(TensorCopy(dst, src))
     on.issue(TensorCopyPredicated(dst, src, mask))
-    assert on.context.capture.careful == (set() if is_written else {dst.storage.serial})
+    assert on.context.capture.tracked == (set() if is_written else {dst.storage.serial})
 
 
 def gathered_rows(on, random):
@@ -150,8 +150,8 @@ def test_a_gather_that_may_skip_rows_is_careful_of_what_was_not_written(
         on.issue(TensorCopy(dst, src))
     on.issue(DmaCopy(dst, gathered_rows(on, random), oob_mode=mode))
     capture = on.context.capture
-    is_careful = mode is OobMode.skip and not is_written
-    assert capture.careful == ({dst.storage.serial} if is_careful else set())
+    is_tracked = mode is OobMode.skip and not is_written
+    assert capture.tracked == ({dst.storage.serial} if is_tracked else set())
     assert capture.instructions[-1].src.index.source.storage.data is None
 
 
@@ -160,9 +160,9 @@ def test_a_scatter_is_careful_of_what_was_not_written(captured, random):
     dst = gathered_rows(on, random)
     rows = on.empty((16, 8), memory=Memory.HBM)
     on.issue(DmaCopy(dst, src))
-    assert not on.context.capture.careful
+    assert not on.context.capture.tracked
     on.issue(DmaCopy(Tile(rows.storage, rows.dtype, dst.pattern, dst.index), src))
-    assert on.context.capture.careful == {rows.storage.serial}
+    assert on.context.capture.tracked == {rows.storage.serial}
 
 
 def test_an_error_breaks_it_as_the_kernel_may_go_on(captured, random):

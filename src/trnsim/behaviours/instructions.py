@@ -32,7 +32,7 @@ DMA_COPY_MODIFIES: Final = Behaviour(
     instead="use nisa.dma_compute(dst, [src, dst], reduce_op=nl.add)",
     source=f"{_GUIDE}, nisa.dma_copy, dst_rmw_op and unique_indices removed",
 )
-WITHOUT_ACCUMULATE: Final = Behaviour(
+MATMUL_WITHOUT_ACCUMULATE: Final = Behaviour(
     name="nc-matmul-without-accumulate",
     until="0.3",
     rule="tile_position is the seventh operand of nisa.nc_matmul",
@@ -40,7 +40,7 @@ WITHOUT_ACCUMULATE: Final = Behaviour(
     instead="write tile_position=, tile_size= and perf_mode= by name",
     source="the stubs of nki.isa of v2.28 and v2.29",
 )
-WITHOUT_PRIORITY: Final = Behaviour(
+DMA_WITHOUT_PRIORITY: Final = Behaviour(
     name="dma-without-priority",
     until="0.4",
     rule="nisa.dma_copy and nisa.dma_transpose have no priority among their operands",

@@ -2,7 +2,7 @@
 
 They come as one text (NEURON_CC_FLAGS), as a list (`compiler_args`), or as the options of
 `torch.compile`. As in neuronx-cc, the last of several settings of one flag holds. A flag that AWS
-documents and that means nothing here is accepted, and `Flags.said` names it.
+documents and that means nothing here is accepted, and `Flags.notes` names it.
 
 Source: aws-neuron-sdk compiler/neuronx-cc/api-reference-guide/index.rst, 'compile' Command.
 """
@@ -55,7 +55,7 @@ class Flags:
         saturate_infinity: True if infinities become the largest numbers where a matmul transposes.
         fp8_e4m3fn_as_e4m3: True if float8_e4m3fn is taken for float8_e4m3.
         target: the instance family that was named, or "".
-        said: a sentence on each flag that was accepted without effect. Equality ignores it.
+        notes: a sentence on each flag that was accepted without effect. Equality ignores it.
 
     Raises:
         BadInput: for a value that a flag does not take.
@@ -72,7 +72,7 @@ class Flags:
     saturate_infinity: bool = False
     fp8_e4m3fn_as_e4m3: bool = False
     target: str = ""
-    said: tuple[str, ...] = field(default=(), compare=False)
+    notes: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         for member in fields(self):
@@ -291,9 +291,9 @@ def _with_setting(flags: Flags, flag: CompilerFlag, value: str, where: str) -> F
     else:
         changes = {}
     note = flag.notes.get(value, flag.note)
-    said = [line for line in flags.said if not re.match(rf"--{re.escape(flag.name)}[= ]", line)]
-    said += [f"{shown} {note}"] if note else []
-    return replace(flags, **changes, said=tuple(said))
+    notes = [line for line in flags.notes if not re.match(rf"--{re.escape(flag.name)}[= ]", line)]
+    notes += [f"{shown} {note}"] if note else []
+    return replace(flags, **changes, notes=tuple(notes))
 
 
 def _are_downcasts(flag: CompilerFlag, value: Any) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from trnsim import disk_cache
 from trnsim.compiler.compiled_program import CompiledProgram
 from trnsim.compiler.flags import Flags
-from trnsim.compiler.program_times import has_exchanges, is_separate
+from trnsim.compiler.program_times import is_separate, links_of_graph
 from trnsim.compiler.schedules import CompileOptions
 from trnsim.errors import SourceLine
 from trnsim.graph import Graph
@@ -57,7 +57,7 @@ class ProgramEntry:
                 options.cores,
                 tuple(getattr(flags, item.name) for item in fields(flags) if item.compare),
                 options.is_linked,
-                options.links() if has_exchanges(graph) else None,
+                links_of_graph(graph, options),
                 *sorted(omitted_patterns()),
             )
 

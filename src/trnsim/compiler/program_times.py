@@ -301,7 +301,7 @@ def program_figures(
     cached = disk_cache.read(key, ProgramFigures.from_json)
     if cached is not None:
         return cached
-    links = _links(graph, options)
+    links = links_of_graph(graph, options)
     try:
         traced = trace_without_values(
             graph, options.target, weights, lnc=options.cores, schedule=schedule, links=links
@@ -345,11 +345,11 @@ def _cache_key(
     """
     return (
         *(content, graph.key(), tuple(sorted(weights)), options.target, options.cores, search),
-        *(_links(graph, options), *sorted(omitted_patterns())),
+        *(links_of_graph(graph, options), *sorted(omitted_patterns())),
     )
 
 
-def _links(graph: Graph, options: CompileOptions) -> RankLinks | None:
+def links_of_graph(graph: Graph, options: CompileOptions) -> RankLinks | None:
     """The links that the exchanges of a graph use; None if it has none."""
     return options.links() if has_exchanges(graph) else None
 

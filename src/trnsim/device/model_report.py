@@ -422,7 +422,7 @@ def report_model(
     )
     too_many = [Refusal(code, n) for code, n in instruction_refusals(program.instructions)]
     require_accepted(too_many, is_strict=is_strict)
-    notes = (*flags.said, *map(str, (*refused, *too_many)))
+    notes = (*flags.notes, *map(str, (*refused, *too_many)))
     planned, no_plan_reason = _plan_estimate(subject, target, cores, flags)
     least_s = sum(time.least_s for time in times)
     return ModelReport(subject, program, timed, least_s, plan, notes, planned, no_plan_reason)

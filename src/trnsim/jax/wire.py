@@ -17,6 +17,9 @@ _VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5
 _FIXED_SIZES: Final = {_FIXED64: 8, _FIXED32: 4}
 _VARINT_MOST_BYTES: Final = 10
 _HOST_PROGRAM_SHAPE: Final = 4  # of HloModuleProto
+_MODULE, _CONFIG = 1, 2  # of HloModuleProtoWithConfig; HloProto has its module in field 1 too
+_ENTRY_LAYOUT: Final = 1  # of HloModuleConfigProto
+_DEVICE_IDS: Final = 1  # of DeviceAssignmentProto.ComputationDevice
 _REPLICAS, _PARTITIONS, _PARTITION_DEVICES = 1, 2, 3  # of DeviceAssignmentProto
 
 
@@ -108,19 +111,19 @@ def assignment_message(devices: npt.NDArray[np.int32]) -> bytes:
     message = number_field(_REPLICAS, replicas) + number_field(_PARTITIONS, partitions)
     for column in devices.T:
         packed = b"".join(varint(int(device)) for device in column)
-        message += bytes_field(_PARTITION_DEVICES, bytes_field(1, packed))
+        message += bytes_field(_PARTITION_DEVICES, bytes_field(_DEVICE_IDS, packed))
     return message
 
 
 def hlo_with_config(module: bytes) -> bytes:
     """XLA's HloModuleProtoWithConfig: a module, and the layout of its arguments and results."""
     shape = next(value for field, value in bytes_fields(module) if field == _HOST_PROGRAM_SHAPE)
-    return bytes_field(1, module) + bytes_field(2, bytes_field(1, shape))
+    return bytes_field(_MODULE, module) + bytes_field(_CONFIG, bytes_field(_ENTRY_LAYOUT, shape))
 
 
 def module_in(hlo: bytes) -> bytes:
     """The HloModuleProto in XLA's HloProto, which has other fields beside it."""
-    return next(value for field, value in bytes_fields(hlo) if field == 1)
+    return next(value for field, value in bytes_fields(hlo) if field == _MODULE)
 
 
 def bytes_fields(message: bytes) -> Iterator[tuple[int, bytes]]:

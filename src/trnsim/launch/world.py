@@ -26,8 +26,8 @@ from trnsim.fabric.floors import Floor, FloorTimes
 from trnsim.fabric.group import RankGroup as AlgorithmGroup
 
 Group = tuple[int, ...]
-Exchanged = tuple[str, Group, Floor]
-"""Name, ranks and floor of a collective."""
+MessageKey = tuple[str, Group, Floor]
+"""Kind, ranks and floor of the collectives whose messages are listed together."""
 
 
 @dataclass(frozen=True)
@@ -169,9 +169,9 @@ def world(
     )
 
 
-def _messages(figures: Sequence[Mapping[str, Any]]) -> dict[Exchanged, list[int]]:
+def _messages(figures: Sequence[Mapping[str, Any]]) -> dict[MessageKey, list[int]]:
     """By kind, group and floor the bytes of each collective, in order: the most of any rank."""
-    sizes: dict[Exchanged, list[int]] = {}
+    sizes: dict[MessageKey, list[int]] = {}
     for rank in figures:
         for record in rank["collectives"]:
             key = record["kind"], tuple(record["ranks"]), Floor[record["floor"]]
@@ -181,16 +181,16 @@ def _messages(figures: Sequence[Mapping[str, Any]]) -> dict[Exchanged, list[int]
 
 
 def _collectives(
-    fabric: Fabric, messages: Mapping[Exchanged, Sequence[int]]
+    fabric: Fabric, messages: Mapping[MessageKey, Sequence[int]]
 ) -> list[WorldCollective]:
     equal_sets: dict[tuple[Any, ...], list[list[Group]]] = defaultdict(list)
     for (kind, group, floor), sizes in messages.items():
-        for nbytes, number in Counter(sizes).items():
+        for nbytes, calls in Counter(sizes).items():
             phases = _phases_of_plans(fabric, kind, nbytes, group)
-            _add_disjoint(equal_sets[kind, nbytes, number, floor, phases], group)
+            _add_disjoint(equal_sets[kind, nbytes, calls, floor, phases], group)
     collectives = [
-        _collective(fabric, kind, nbytes, groups, number, floor)
-        for (kind, nbytes, number, floor, _), sets in equal_sets.items()
+        _collective(fabric, kind, nbytes, groups, calls, floor)
+        for (kind, nbytes, calls, floor, _), sets in equal_sets.items()
         for groups in sets
     ]
     return sorted(collectives, key=lambda collective: -collective.calls * collective.time_s)

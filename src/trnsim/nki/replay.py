@@ -48,7 +48,7 @@ class Recording:
     Attributes:
         run: the run, without outputs.
         guards: for each core, the integers that its instructions read from memory, in order.
-        batched: see `Executable.batched`.
+        saved_steps: see `Executable.saved_steps`.
         is_fixed: whether no values in memory decide which instructions are executed, or which
             elements they write.
         dtypes: the dtypes of the tensors among the arguments.
@@ -73,7 +73,7 @@ class Recording:
         issued = [timeline.program.issued for timeline in run.timelines]
         programs = [program.without_edges or program for program in issued]
         self._executable = Executable.of(programs, captures, self._inputs, returned)
-        self.batched = self._executable.batched
+        self.saved_steps = self._executable.saved_steps
         self.is_fixed = self._executable.is_fixed
         self.dtypes = [tensor.dtype.dtype for tensor in first.inputs]
 

@@ -119,7 +119,7 @@ class AffineSteps:
 
     def __init__(
         self, instructions: Sequence[Instruction], core: NeuronCore, fixed: Collection[int],
-        careful: Collection[int], *, is_total: bool,
+        tracked: Collection[int], *, is_total: bool,
     ) -> None:  # fmt: skip
         """The steps of instructions.
 
@@ -127,12 +127,12 @@ class AffineSteps:
             instructions: the instructions of a core in program order.
             core: the core.
             fixed: the numbers of instructions that read guards (`Capture.guards`).
-            careful: serials of storages whose written elements are tracked.
+            tracked: serials of storages whose written elements are tracked.
             is_total: whether a window may only have instructions that no values make illegal.
         """
         self._instructions = instructions
         self._plans = [instruction.batch_plan(core) for instruction in instructions]
-        may_move = self._may_move(fixed, careful, is_total=is_total)
+        may_move = self._may_move(fixed, tracked, is_total=is_total)
         self._windows = windows(instructions, may_move, [p is not None for p in self._plans])
         self.families: dict[int, tuple[TensorFamily, int]] = {}
         self.positions = self._positions()
@@ -173,7 +173,7 @@ class AffineSteps:
         return result
 
     def _may_move(
-        self, fixed: Collection[int], careful: Collection[int], *, is_total: bool
+        self, fixed: Collection[int], tracked: Collection[int], *, is_total: bool
     ) -> list[bool]:
         """By instruction, whether it may change places with those that do not conflict with it.
 
@@ -193,7 +193,7 @@ class AffineSteps:
             and (is_state_unread or not _uses_state(instruction))
             and (not is_total or (plan is not None and not plan.may_refuse))
             and not any(
-                tile.storage.is_placed or tile.storage.serial in careful
+                tile.storage.is_placed or tile.storage.serial in tracked
                 for tile, _, _ in touched(instruction)
             )
             for number, (instruction, plan) in enumerate(zip(instructions, plans, strict=True))

@@ -8,7 +8,7 @@ Data reach the instruction stream in one way only: as integers that instructions
 into registers and scalars, or as the index of a tile. These integers are the capture's guards.
 While they are the same, so are all addresses, loop counts and decisions that come from them, and
 with these the dependences and the time. What a vector of indices picks is an input of its
-instruction. Where the elements that are written depend on values, the storage is careful: its
+instruction. Where the elements that are written depend on values, the storage is tracked: its
 written elements are tracked and checked again in each execution.
 """
 
@@ -36,7 +36,7 @@ class Capture:
         guards: by number of an instruction, the integers that it reads into registers.
         storages: serial of a storage of the run -> its twin in the capture.
         initial_bytes: by serial, the bytes of storages with values from before the program.
-        careful: serials of storages of which values decide the written elements.
+        tracked: serials of storages of which values decide the written elements.
         inputs: the kernel's inputs, available after its return.
         result: the kernel's return value.
         is_broken: true if an instruction raised an error, which the kernel may have handled.
@@ -48,7 +48,7 @@ class Capture:
         self.guards: dict[int, tuple[int, ...]] = {}
         self.storages: dict[int, Storage] = {}
         self.initial_bytes: dict[int, Array | None] = {}
-        self.careful: set[int] = set()
+        self.tracked: set[int] = set()
         self.inputs: Sequence[Tile] = ()
         self.result: object = None
         self.is_broken = False
@@ -57,7 +57,7 @@ class Capture:
         """A capture for another core of the launch, with the same storages."""
         other = Capture()
         other.storages, other.initial_bytes = self.storages, self.initial_bytes
-        other.careful = self.careful
+        other.tracked = self.tracked
         return other
 
     def execute(
@@ -75,7 +75,7 @@ class Capture:
                     f"{instruction.opcode} uses {tile}, of which some elements were never written, "
                     "at an address that the kernel fixed"
                 )
-            self.careful.add(tile.storage.serial)
+            self.tracked.add(tile.storage.serial)
         kept = self._with_values(instruction.with_tiles(self._twin_tile))
         number = len(self.instructions)
         written = instruction.registers_written()

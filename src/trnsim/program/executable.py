@@ -3,7 +3,7 @@
 Legality, capacity, races and time of a captured program depend on values through its guards alone
 (`program.capture`), so they are checked once, and the guards in each execution. Errors that depend
 on values (an index out of bounds, an accumulator that nothing reset) are found as instructions
-execute, and so are unwritten elements of careful storages. Tensors without an address share buffers
+execute, and so are unwritten elements of tracked storages. Tensors without an address share buffers
 with tensors of their size whose lives do not overlap; inputs and results are bound to the caller's
 bytes at each call.
 
@@ -56,7 +56,7 @@ class Executable:
     Attributes:
         watches_races: whether values decide if accesses of two cores race.
         writes_inputs: by input, whether instructions write to it.
-        batched: number of instructions less the number of affine steps that execute them.
+        saved_steps: number of instructions less the number of affine steps that execute them.
         is_fixed: whether no values decide what is executed, which elements are written, or races.
     """
 
@@ -70,7 +70,7 @@ class Executable:
     ) -> None:
         self._core = programs[0].core
         inputs = {life.storage.serial for life in input_lives if life is not None}
-        careful = _all_careful(captures)
+        tracked = _all_tracked(captures)
         unwritten_shared: list[UninitializedRead] = []
         self._unwritten_shared = unwritten_shared
         self._cores = [
@@ -78,7 +78,7 @@ class Executable:
                 program,
                 capture.places,
                 [
-                    _single_step(capture, number, inputs, careful, unwritten_shared)
+                    _single_step(capture, number, inputs, tracked, unwritten_shared)
                     for number in range(len(capture.instructions))
                 ],
                 capture.instructions,
@@ -92,23 +92,25 @@ class Executable:
             _grouped_cores(core, steps.steps(), lives, inputs)
             for core, steps in zip(self._cores, affine_steps, strict=True)
         ]
-        self.batched = sum(len(core.instructions) - len(core.steps) for core in self._grouped_cores)
+        self.saved_steps = sum(
+            len(core.instructions) - len(core.steps) for core in self._grouped_cores
+        )
         self._restarted = [
             storage
             for storage in captures[0].storages.values()
             if storage.memory is Memory.PSUM or storage.is_placed
         ]
-        self._careful = [s for serial, s in captures[0].storages.items() if serial in careful]
+        self._tracked = [s for serial, s in captures[0].storages.items() if serial in tracked]
         filled = inputs.union(captures[0].initial_bytes)
-        self._starts_full = {s.serial for s in self._careful if s.serial in filled}
+        self._starts_full = {s.serial for s in self._tracked if s.serial in filled}
         self._bound = (*input_lives, *results)
         self._release()
         self._results = results
         self._lock = Lock()
-        self.watches_races = len(captures) > 1 and _may_values_race(captures, careful)
+        self.watches_races = len(captures) > 1 and _may_values_race(captures, tracked)
         self.writes_inputs = [life is not None and life.is_written for life in input_lives]
         self.has_guards = any(capture.guards for capture in captures)
-        self.is_fixed = not (self.has_guards or self._careful or self.watches_races)
+        self.is_fixed = not (self.has_guards or self._tracked or self.watches_races)
 
     @classmethod
     def of(
@@ -194,7 +196,7 @@ class Executable:
         that of the first such instruction. Where inputs are written, no step can be illegal.
         """
         self._restart()
-        if self.batched and watcher is None and is_exclusive and affine.is_on():
+        if self.saved_steps and watcher is None and is_exclusive and affine.is_on():
             try:
                 Execution(self._core, self._grouped_cores, None).run()
             except EmulatorError:
@@ -208,7 +210,7 @@ class Executable:
     def _restart(self) -> None:
         for storage in self._restarted:
             storage.restart()
-        for storage in self._careful:
+        for storage in self._tracked:
             is_full = storage.serial in self._starts_full
             storage.written = ByteMask(storage.nbytes, full=is_full)
         self._unwritten_shared.clear()
@@ -252,7 +254,7 @@ def _single_step(
     capture: Capture,
     number: int,
     inputs: Collection[int],
-    careful: Collection[int],
+    tracked: Collection[int],
     unwritten_shared: list[UninitializedRead],
 ) -> Step:
     """A function that executes an instruction and records the bytes of inputs that it wrote."""
@@ -261,8 +263,8 @@ def _single_step(
     step: Step = instruction.execute if plan is None else partial(plan, instruction)
     if number in capture.guards:
         step = guarded_step(instruction, capture.guards[number])
-    if any(tile.storage.serial in careful for tile, _, _ in touched(instruction)):
-        return _careful_step(instruction, step, unwritten_shared)
+    if any(tile.storage.serial in tracked for tile, _, _ in touched(instruction)):
+        return _tracked_step(instruction, step, unwritten_shared)
     changed = instruction.accesses()[1]
     if not any(tile.storage.serial in inputs for tile in changed):
         return step
@@ -276,7 +278,7 @@ def _single_step(
     return execute
 
 
-def _careful_step(
+def _tracked_step(
     instruction: Instruction, step: Step, unwritten_shared: list[UninitializedRead]
 ) -> Step:
     """A function that executes an instruction with all checks of written elements.
@@ -300,9 +302,9 @@ def _careful_step(
     return execute
 
 
-def _all_careful(captures: Sequence[Capture]) -> set[int]:
-    """The careful storages, and those written by instructions that read careful ones."""
-    careful = set(captures[0].careful)
+def _all_tracked(captures: Sequence[Capture]) -> set[int]:
+    """The tracked storages, and those written by instructions that read tracked ones."""
+    tracked = set(captures[0].tracked)
     flows = [
         (
             {tile.storage.serial for tile, is_read, _ in touches if is_read},
@@ -310,22 +312,22 @@ def _all_careful(captures: Sequence[Capture]) -> set[int]:
         )
         for capture in captures
         for touches in map(list, map(touched, capture.instructions))
-    ] if careful else []  # fmt: skip
+    ] if tracked else []  # fmt: skip
     count = -1
-    while count != len(careful):
-        count = len(careful)
+    while count != len(tracked):
+        count = len(tracked)
         for reads, writes in flows:
-            if not careful.isdisjoint(reads):
-                careful |= writes
-    if any(s.is_placed for serial, s in captures[0].storages.items() if serial in careful):
+            if not tracked.isdisjoint(reads):
+                tracked |= writes
+    if any(s.is_placed for serial, s in captures[0].storages.items() if serial in tracked):
         refuse_recording(
             "values decide which elements of a tensor are written, at an address that the "
             "kernel fixed"
         )
-    return careful
+    return tracked
 
 
-def _may_values_race(captures: Sequence[Capture], careful: Collection[int]) -> bool:
+def _may_values_race(captures: Sequence[Capture], tracked: Collection[int]) -> bool:
     """True if values decide which bytes of shared memory cores access, of those that one writes.
 
     Tensors that no core writes cannot be raced for.
@@ -338,7 +340,7 @@ def _may_values_race(captures: Sequence[Capture], careful: Collection[int]) -> b
         if tile.storage.is_shared
     ]
     written = {tile.storage.serial for tile, is_written in shared if is_written}
-    return not written.isdisjoint(careful) or any(
+    return not written.isdisjoint(tracked) or any(
         tile.index is not None and tile.storage.serial in written for tile, _ in shared
     )
 
@@ -347,7 +349,7 @@ def _affine_steps(
     programs: Sequence[Program], captures: Sequence[Capture], serials: Sequence[int]
 ) -> list[AffineSteps]:
     """The affine steps of each core; `serials` are those of the inputs."""
-    careful = _all_careful(captures)
+    tracked = _all_tracked(captures)
     writes_inputs = any(
         is_written and tile.storage.serial in serials
         for capture in captures
@@ -356,7 +358,7 @@ def _affine_steps(
     )
     return [
         AffineSteps(
-            capture.instructions, program.core, capture.guards, careful, is_total=writes_inputs
+            capture.instructions, program.core, capture.guards, tracked, is_total=writes_inputs
         )
         for program, capture in zip(programs, captures, strict=True)
     ]

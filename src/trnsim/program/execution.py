@@ -144,7 +144,7 @@ class Execution:
             for place, step in enumerate(core.steps):  # noqa: B007  for the error
                 step(machine)
         except (EmulatorError, _GuardMismatch) as error:
-            self._explain(error, number, core.numbers[place])
+            self._raise_with_line(error, number, core.numbers[place])
 
     def _run_watched(
         self, number: int, machine: Machine, watcher: Watcher, lockstep: Lockstep
@@ -176,9 +176,11 @@ class Execution:
                 reads.clear()
                 lockstep.hand_over()
         except (EmulatorError, _GuardMismatch) as error:
-            self._explain(error, number, place)
+            self._raise_with_line(error, number, place)
 
-    def _explain(self, error: EmulatorError | _GuardMismatch, number: int, place: int) -> None:
+    def _raise_with_line(
+        self, error: EmulatorError | _GuardMismatch, number: int, place: int
+    ) -> None:
         """Raise `error` with the line of its instruction, or as a deviation."""
         core = self._cores[number]
         if isinstance(error, EmulatorError):

@@ -8,7 +8,7 @@ deadlock, and the error names each core and the core that it waits for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Final
@@ -29,6 +29,14 @@ _NOTHING: Final = np.empty(0, np.void)
 
 def do_nothing(*_: object) -> None:
     """Do nothing: the callback of an event without an observer."""
+
+
+def unwind(turns: Iterable[greenlet]) -> None:
+    """Stop the greenlets that still run after another failed, ignoring their errors."""
+    for turn in turns:
+        if not turn.dead:
+            with suppress(Exception):
+                turn.throw()
 
 
 class Lockstep:
@@ -66,16 +74,9 @@ class Lockstep:
                 if self._waits and alive == alive_before:
                     self._all_wait(alive, waiting_before)
         finally:
-            self._unwind()
+            unwind(self._turns)
             self._turns, self._hub = [], None  # they refer to the cores, which refer to them
         return results
-
-    def _unwind(self) -> None:
-        """Stop the cores that still run after another failed, ignoring their errors."""
-        for turn in self._turns:
-            if not turn.dead:
-                with suppress(Exception):
-                    turn.throw()
 
     def hand_over(self) -> None:
         """Yield to the other cores."""

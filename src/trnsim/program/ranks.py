@@ -15,7 +15,6 @@ results are invalid.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
-from contextlib import suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,7 +26,7 @@ from trnsim.fabric.fabric import Fabric
 from trnsim.isa.collectives.setting import Groups, in_words
 from trnsim.isa.language.meeting import Exchange
 from trnsim.program.likeness import keeps_classes
-from trnsim.program.lockstep import do_nothing
+from trnsim.program.lockstep import do_nothing, unwind
 
 if TYPE_CHECKING:
     Arrays = Sequence[Array]
@@ -89,7 +88,7 @@ class Ranks:
                 if completed == self._completed and self._alive() == alive:
                     self._refuse_deadlock(alive)
         finally:
-            self._unwind()
+            unwind(self._turns.values())
         return [results[rank] for rank in self._class_of]
 
     def hand_over(self) -> None:
@@ -174,13 +173,6 @@ class Ranks:
             if self.count > 1 and not hasattr(error, "__notes__"):
                 error.add_note(f"on rank {rank} of {self.count}")
             raise
-
-    def _unwind(self) -> None:
-        """Stop the ranks that still run after another failed, ignoring their errors."""
-        for turn in self._turns.values():
-            if not turn.dead:
-                with suppress(Exception):
-                    turn.throw()
 
     def _refuse_deadlock(self, alive: Sequence[int]) -> None:
         """Raise `Deadlock`: every rank that runs has waited for a whole round."""

@@ -54,7 +54,7 @@ class Schedule:
         end_s: the time when its result could be read.
         waited_for: the last instruction that each instruction waited for, or -1.
         issued_s: the time when the queue of a transfer had issued it; 0 for other instructions.
-        met_s: instruction -> the time for which it waited for other cores, for each meeting.
+        meeting_waits_s: meeting -> the time for which its instruction waited for other cores.
     """
 
     def __init__(self, program: Program, core: NeuronCore, order: Order, rank: int) -> None:
@@ -64,7 +64,7 @@ class Schedule:
         self.end_s = array("d", [0.0]) * count
         self.waited_for = array("l", [WAITED_FOR_NOTHING]) * count
         self.issued_s = array("d", [0.0]) * count
-        self.met_s: dict[int, float] = {}
+        self.meeting_waits_s: dict[int, float] = {}
         self._program = program
         self._semaphore_s = float(core.engine_semaphore_s)
         self._stretch = order.stretches[rank]
@@ -211,7 +211,7 @@ def _schedule_all(
         met_s = last_s[placement(*members[0]).engine is Engine.collective]
         start_s = max(*(time_s for time_s, _ in ready), *(met_s[rank] for rank, _ in members))
         for (rank, index), (ready_s, waited_for) in zip(members, ready, strict=True):
-            schedules[rank].met_s[index] = start_s - max(ready_s, met_s[rank])
+            schedules[rank].meeting_waits_s[index] = start_s - max(ready_s, met_s[rank])
             met_s[rank] = start_s
             schedules[rank].meet(index, placement(rank, index), start_s, waited_for)
     return schedules

@@ -156,9 +156,9 @@ class Timeline:
         """Every instruction in issue order."""
         return (self.span(index) for index in range(len(self)))
 
-    def met_s(self, index: int) -> float:
+    def meeting_wait_s(self, index: int) -> float:
         """The time for which instruction `index`, a meeting with other cores, waited for them."""
-        return self._schedule.met_s.get(index, 0.0)
+        return self._schedule.meeting_waits_s.get(index, 0.0)
 
     def busy_s(self) -> dict[Engine, float]:
         """Busy time of each engine that worked."""

@@ -23,7 +23,7 @@ def test_products_of_taps_are_sums_over_windows(random, outputs, groups, names):
     windows = Windows((3, 2), (1, 1), (0, 0), (1, 1))
     b = Build()
     image, w = (b.graph.input(one.shape, "float32") for one in (x, weight))
-    taps = windows.taps(b, image, windows.places(x.shape[2:]))
+    taps = windows.taps(b, image, windows.counts(x.shape[2:]))
     b.graph.outputs = [convolve_taps(b, taps, w, groups)]
     (found,) = b.graph.reference([x, weight])
     views = sliding_window_view(x, (3, 2), axis=(2, 3)).reshape(2, groups, -1, 4, 6, 3, 2)

@@ -29,7 +29,7 @@ def windowed(x, windows, places):
 def test_taps_are_the_elements_of_all_windows(random, windows):
     x = random((2, 3, 9, 11))
     b = Build()
-    places = windows.places(x.shape[2:])
+    places = windows.counts(x.shape[2:])
     padded = windows.pad_to_windows(b, b.graph.input(x.shape, "float32"), places)
     b.graph.outputs = windows.taps(b, padded, places)
     found = np.stack(b.graph.reference([x]), -1).reshape(2, 3, *places, *windows.kernel)
@@ -39,7 +39,7 @@ def test_taps_are_the_elements_of_all_windows(random, windows):
 @pytest.mark.parametrize("windows", FORMS.values(), ids=FORMS)
 def test_what_is_put_back_is_the_transpose_of_what_was_taken(random, windows):
     x = random((1, 2, 9, 11))
-    places, count = windows.places(x.shape[2:]), np.prod(windows.kernel)
+    places, count = windows.counts(x.shape[2:]), np.prod(windows.kernel)
     grads = [random((1, 2, *places)) for _ in range(count)]
     b = Build()
     parts = [b.graph.input(grad.shape, "float32") for grad in grads]
@@ -52,7 +52,7 @@ def test_what_is_put_back_is_the_transpose_of_what_was_taken(random, windows):
 @pytest.mark.parametrize("windows", FORMS.values(), ids=FORMS)
 def test_a_reduction_of_windows_is_one_operation(random, windows):
     x = random((2, 3, 9, 11))
-    places = windows.places(x.shape[2:])
+    places = windows.counts(x.shape[2:])
     b = Build()
     operation = windows.reduction("add", x.shape, places)
     b.graph.outputs = [b.graph.apply(operation, b.graph.input(x.shape, "float32"))]

@@ -43,7 +43,7 @@ class Windows:
         for tap in product(*(range(size) for size in self.kernel)):
             yield tuple(at * step for at, step in zip(tap, self.dilation, strict=True))
 
-    def places(self, lengths: Sizes) -> tuple[int, ...]:
+    def counts(self, lengths: Sizes) -> tuple[int, ...]:
         """The number of whole windows along dimensions of those lengths."""
         return tuple(
             (n + 2 * pad - gap * (size - 1) - 1) // step + 1
@@ -52,13 +52,13 @@ class Windows:
             )
         )
 
-    def overhang(self, lengths: Sizes, places: Sizes) -> tuple[int, ...]:
+    def overhang(self, lengths: Sizes, counts: Sizes) -> tuple[int, ...]:
         """The distance by which the last windows reach beyond the end of each dimension."""
         return tuple(
             (count - 1) * step + (size - 1) * gap + 1 - pad - n
             for n, count, size, step, pad, gap in zip(
                 lengths,
-                places,
+                counts,
                 self.kernel,
                 self.stride,
                 self.padding,
@@ -67,30 +67,30 @@ class Windows:
             )
         )
 
-    def pad_to_windows(self, b: Build, x: Value, places: Sizes, number: float = 0.0) -> Value:
+    def pad_to_windows(self, b: Build, x: Value, counts: Sizes, number: float = 0.0) -> Value:
         """`x` padded to the extent of the windows."""
         outer = [0] * (len(x.shape) - self.rank)
-        high = self.overhang(x.shape[len(outer) :], places)
+        high = self.overhang(x.shape[len(outer) :], counts)
         return b.graph.pad(x, [*outer, *self.padding], [*outer, *high], number=number)
 
-    def reduction(self, op: str, shape: Sizes, places: Sizes) -> ReduceWindow:
-        """The operation that reduces each of `places` windows over a tensor of that shape."""
+    def reduction(self, op: str, shape: Sizes, counts: Sizes) -> ReduceWindow:
+        """The operation that reduces each of `counts` windows over a tensor of that shape."""
         outer = len(shape) - self.rank
         ones, zeros = (1,) * outer, (0,) * outer
         return ReduceWindow(
             lengths=(*ones, *self.kernel),
             strides=(*ones, *self.stride),
             low=(*zeros, *self.padding),
-            high=(*zeros, *self.overhang(shape[outer:], places)),
+            high=(*zeros, *self.overhang(shape[outer:], counts)),
             op=op,
             dilations=(*ones, *self.dilation),
         )
 
-    def taps(self, b: Build, x: Value, places: Sizes) -> list[Value]:
+    def taps(self, b: Build, x: Value, counts: Sizes) -> list[Value]:
         """For each tap, the elements of a padded input under it."""
         outer = x.shape[: -self.rank]
         ones, zeros = [1] * len(outer), [0] * len(outer)
-        shape, steps = (*outer, *places), (*ones, *self.stride)
+        shape, steps = (*outer, *counts), (*ones, *self.stride)
         return [b.graph.slice(x, (*zeros, *at), shape, steps) for at in self.offsets()]
 
     def sum_tap_gradients(self, b: Build, parts: Sequence[Value], lengths: Sizes) -> Value:

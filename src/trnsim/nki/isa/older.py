@@ -20,11 +20,11 @@ from trnsim.behaviours.instructions import (
     DMA_COMPUTE_SCALES_FIRST,
     DMA_COMPUTE_SCALES_OPTIONAL,
     DMA_COPY_MODIFIES,
+    DMA_WITHOUT_PRIORITY,
+    MATMUL_WITHOUT_ACCUMULATE,
     RANGE_SELECT_OVERRIDES,
     REDUCE_AXIS_1_IS_LAST,
     TRANSPOSE_PADS_RANK,
-    WITHOUT_ACCUMULATE,
-    WITHOUT_PRIORITY,
 )
 from trnsim.errors import IllegalInstruction, NotModelled
 from trnsim.isa import DmaEngine, OobMode, ReduceCmd
@@ -92,7 +92,7 @@ _COPY_ORDERS: Final = (
         DMA_COPY_MODIFIES,
         "dst src dst_rmw_op=None oob_mode=None dge_mode=None unique_indices=None name=None",
     ),
-    (WITHOUT_PRIORITY, "dst src oob_mode=None dge_mode=None engine=None name=None"),
+    (DMA_WITHOUT_PRIORITY, "dst src oob_mode=None dge_mode=None engine=None name=None"),
 )
 _MODIFIERS: Final = frozenset({"dst_rmw_op", "unique_indices"})
 
@@ -188,7 +188,7 @@ def nc_matmul(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
     if "is_moving_zero" in kwargs:
         kwargs = {"is_moving_onezero": kwargs.pop("is_moving_zero"), **kwargs}
     if len(args) > _MATMUL_ORDER.index("tile_position"):
-        orders = ((WITHOUT_ACCUMULATE, _MATMUL_SIGNATURE),)
+        orders = ((MATMUL_WITHOUT_ACCUMULATE, _MATMUL_SIGNATURE),)
         args, kwargs = _by_name("nc_matmul", args, kwargs, orders)
     return Call("nc_matmul", args, kwargs)
 
@@ -240,7 +240,7 @@ def range_select(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
 
 
 _TRANSPOSE_ORDERS: Final = (
-    (WITHOUT_PRIORITY, "dst src axes=None dge_mode=None oob_mode=None name=None"),
+    (DMA_WITHOUT_PRIORITY, "dst src axes=None dge_mode=None oob_mode=None name=None"),
 )
 
 

@@ -300,13 +300,13 @@ def _moving_onezero(places: Places, trace: Trace) -> list[Edit]:
 
 
 _NAMED_LATER: Final = {
-    instructions.WITHOUT_ACCUMULATE.name: (6, ("tile_position", "tile_size", "perf_mode")),
-    instructions.WITHOUT_PRIORITY.name: (2, ("oob_mode", "dge_mode", "engine")),
+    instructions.MATMUL_WITHOUT_ACCUMULATE.name: (6, ("tile_position", "tile_size", "perf_mode")),
+    instructions.DMA_WITHOUT_PRIORITY.name: (2, ("oob_mode", "dge_mode", "engine")),
 }
 """Row -> position of the first operand that moved, and the names of the operands from there on."""
 
 
-@rewrite(instructions.WITHOUT_ACCUMULATE, instructions.WITHOUT_PRIORITY)
+@rewrite(instructions.MATMUL_WITHOUT_ACCUMULATE, instructions.DMA_WITHOUT_PRIORITY)
 def _by_name(places: Places, trace: Trace) -> list[Edit]:
     """Positional operands whose position changed become keywords."""
     file, call = places.file, call_of(places.file, trace.node)

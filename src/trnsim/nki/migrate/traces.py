@@ -297,7 +297,7 @@ def _operands(file: SourceFile) -> Iterator[Trace]:
     """Operands by position that have another place in later versions."""
     for call in file.calls("nisa.nc_matmul"):
         if len(call.args) >= _FEWEST_MOVED:
-            yield Trace(instructions.WITHOUT_ACCUMULATE, call)
+            yield Trace(instructions.MATMUL_WITHOUT_ACCUMULATE, call)
     for name, place in (("nisa.dma_copy", 2), ("nisa.dma_transpose", 3)):
         for call in file.calls(name):
             operand = call.args[place] if len(call.args) > place else None
@@ -306,7 +306,7 @@ def _operands(file: SourceFile) -> Iterator[Trace]:
             if file.short(operand).startswith("nl.") and name == "nisa.dma_copy":
                 yield Trace(instructions.DMA_COPY_MODIFIES, call)
             elif file.short(operand).startswith("nisa."):
-                yield Trace(instructions.WITHOUT_PRIORITY, call)
+                yield Trace(instructions.DMA_WITHOUT_PRIORITY, call)
 
 
 @_finder

@@ -113,13 +113,13 @@ def meetings(ranks: Sequence[Sequence[Timeline]]) -> list[list[MeetingMember]]:
     """
     members_of: dict[tuple[tuple[int, ...], int], list[MeetingMember]] = {}
     for rank, cores in enumerate(ranks):
-        for number, timeline in enumerate(cores):
+        for core, timeline in enumerate(cores):
             earlier_meetings: Counter[tuple[int, ...]] = Counter()
             for index, instruction in _collectives(timeline):
                 group = instruction.group_of(rank)
-                group_members = tuple(instruction.setting.members(group, number))
+                group_members = tuple(instruction.setting.members(group, core))
                 members_of.setdefault((group_members, earlier_meetings[group_members]), []).append(
-                    MeetingMember(rank, number, index)
+                    MeetingMember(rank, core, index)
                 )
                 earlier_meetings[group_members] += 1
 
@@ -127,7 +127,7 @@ def meetings(ranks: Sequence[Sequence[Timeline]]) -> list[list[MeetingMember]]:
         return ranks[member.rank][member.core]
 
     for members in members_of.values():
-        members.sort(key=lambda member: timeline_of(member).met_s(member.instruction))
+        members.sort(key=lambda member: timeline_of(member).meeting_wait_s(member.instruction))
     return sorted(
         members_of.values(),
         key=lambda group: timeline_of(group[0]).span(group[0].instruction).start_s,
@@ -169,7 +169,7 @@ def _timed_of_core(timeline: Timeline, working: Intervals) -> Iterator[TimedColl
         start_s, end_s = float(spans.start_s[index]), float(spans.busy_until_s[index])
         span = union(np.array([start_s]), np.array([end_s]))
         exposed_s = min(without(span, working).total_s, end_s - start_s)
-        waited_s = timeline.met_s(index)
+        waited_s = timeline.meeting_wait_s(index)
         yield TimedCollective(index, instruction, start_s, end_s, waited_s, exposed_s)
 
 
@@ -180,8 +180,10 @@ def _union(timelines: Sequence[Timeline], engines: Sequence[Engine]) -> Interval
     ends: list[Seconds] = [np.zeros(0)]
     for timeline in timelines:
         spans = columns(timeline)
-        kinds = np.array([checked.engine.value for checked in timeline.program.checked], np.int64)
-        is_working = np.isin(kinds, values)[spans.which]
+        engine_of_signature = np.array(
+            [checked.engine.value for checked in timeline.program.checked], np.int64
+        )
+        is_working = np.isin(engine_of_signature, values)[spans.which]
         starts.append(spans.start_s[is_working])
         ends.append(spans.busy_until_s[is_working])
     return union(np.concatenate(starts), np.concatenate(ends))

@@ -94,7 +94,7 @@ class CompileArguments:
             Path(stated.get("logfile", DEFAULT_LOG)),
             None if workdir is None else Path(workdir),
             _level(stated.get("verbose", "")),
-            Flags.parse(compiler_words, PROGRAM).said,
+            Flags.parse(compiler_words, PROGRAM).notes,
         )
 
 

@@ -89,7 +89,7 @@ def _compile_graph(
         BadInput: for an option that is no flag of neuronx-cc, or an illegal value of a flag.
     """
     flags = Flags.of_options(options or {})
-    for message in flags.said:  # on flags without effect
+    for message in flags.notes:  # on flags without effect
         warnings.warn(message, CompilerWarning, stacklevel=2)
     split: Any = pytorch.split_by_autograd(
         partial(_compiled_function, kind="forward", flags=flags),

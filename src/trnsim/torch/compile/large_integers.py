@@ -18,7 +18,7 @@ from trnsim.torch import pytorch
 from trnsim.torch.aten.operator_call import tensors_in
 from trnsim.torch.compile.host_run import host_module
 from trnsim.torch.dispatch.alias import host_alias
-from trnsim.torch.dispatch.exact import LARGEST_EXACT, mixes_lowest
+from trnsim.torch.dispatch.exact import LARGEST_EXACT, may_confuse_lowest
 
 _SUMS: Final = frozenset(
     {
@@ -112,7 +112,7 @@ class _Search(fx.Interpreter):
     def _check(self, node: fx.Node, target: OpOverload, result: Any) -> None:
         args, kwargs = self.fetch_args_kwargs_from_env(node)
         name = target.overloadpacket.__name__
-        if mixes_lowest(name, args):
+        if may_confuse_lowest(name, args):
             raise _TooLarge(f"{target} reads the lowest numbers of its format")
         operands = tensors_in(args)
         if any(tensor.dtype.is_floating_point for tensor in operands):

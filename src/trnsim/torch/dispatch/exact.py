@@ -106,7 +106,7 @@ def _overwrite(name: str, args: Any, kwargs: Any, result: Any, inputs: list[Tens
         _check_integers(name, pairs[:1] if plain_name(name) in _WITH_ANY_INDEX else pairs)
     if plain_name(name) in _SEARCHES:
         _check_boundary_counts(name, pairs)
-    if mixes_lowest(plain_name(name), args):
+    if may_confuse_lowest(plain_name(name), args):
         _check_maxima(name, pairs)
     for host, computed in pairs:
         host.copy_(computed)
@@ -150,7 +150,7 @@ def _check_boundary_counts(name: str, pairs: list[tuple[Tensor, Tensor]]) -> Non
         raise Unlowered(f"{name} has no lowering for boundaries in no order, or with NaN")
 
 
-def mixes_lowest(name: str, args: Sequence[Any]) -> bool:
+def may_confuse_lowest(name: str, args: Sequence[Any]) -> bool:
     """True if an operator's kernel may confuse minus infinity, the lowest finite number and NaN.
 
     Maximum pools with indices do, as they pad with the lowest finite number.

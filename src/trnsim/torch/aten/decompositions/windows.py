@@ -141,7 +141,7 @@ def im2col(
     """The elements under each window of [N, C, H, W] as columns: [N, C * kernel, windows]."""
     windows = windows_of(len(kernel), kernel, stride, padding, dilation)
     rank = windows.rank
-    window_counts = windows.places(x.shape[-rank:])
+    window_counts = windows.counts(x.shape[-rank:])
     taps = windows.taps(b, windows.pad_to_windows(b, x, window_counts), window_counts)
     outer = x.shape[:-rank]
     rows = [b.graph.reshape(tap, (*outer, 1, prod(window_counts))) for tap in taps]
@@ -154,7 +154,7 @@ def col2im(
 ) -> Value:  # fmt: skip
     """Columns added to the positions of their patches: the gradient of `im2col`."""
     windows = windows_of(len(kernel), kernel, stride, padding, dilation)
-    window_counts, count = windows.places(lengths), prod(windows.kernel)
+    window_counts, count = windows.counts(lengths), prod(windows.kernel)
     outer = (*x.shape[:-2], x.shape[-2] // count)
     patches = b.graph.reshape(x, (*outer, count, *window_counts))
     parts = [
