@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Literal, cast, overload
 
 from trnsim import arch
 from trnsim.behaviours.chosen import pinned
+from trnsim.context_values import context_value
 from trnsim.errors import BadInput
 from trnsim.program import current_core, has_current_core
 from trnsim.runs import OBSERVERS, Launchable, Run, collected, launch, warn_of_overfull
@@ -208,17 +209,12 @@ _ranks_of_block: ContextVar[tuple[int, str | None] | None] = ContextVar(
 )
 
 
-@contextmanager
-def on_ranks(ranks: int | None, instance: str | None) -> Generator[None]:
+def on_ranks(ranks: int | None, instance: str | None) -> AbstractContextManager[None]:
     """In this block, kernels that are called run on `ranks` ranks, each with the same arguments.
 
     A call returns the outputs of rank 0. Without `ranks` nothing changes.
     """
-    token = _ranks_of_block.set(None if ranks is None else (ranks, instance))
-    try:
-        yield
-    finally:
-        _ranks_of_block.reset(token)
+    return context_value(_ranks_of_block, None if ranks is None else (ranks, instance))
 
 
 def run_of_call(kernel: Launchable, args: Sequence[Any], **options: Any) -> Run:
@@ -239,8 +235,5 @@ _worlds: ContextVar[list[World] | None] = ContextVar("trnsim_worlds", default=No
 def collecting_worlds() -> Generator[list[World]]:
     """A list that receives every run on ranks made in this block, in order."""
     worlds: list[World] = []
-    token = _worlds.set(worlds)
-    try:
+    with context_value(_worlds, worlds):
         yield worlds
-    finally:
-        _worlds.reset(token)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from trnsim import arch, observers
 from trnsim.behaviours.chosen import NOT_CHOSEN, VersionChoice
+from trnsim.context_values import context_value
 from trnsim.errors import BadInput, InternalError
 from trnsim.fabric.fabric import Fabric
 from trnsim.hazards import LoopWatcher, RaceDetector
@@ -369,27 +370,17 @@ def _progress(title: str) -> Callable[[int], None] | None:
     return None if tell is None else lambda issued: tell(f"{title}: {issued:,} instructions")
 
 
-@contextmanager
-def watching(tell: Callable[[str], None]) -> Generator[None]:
+def watching(tell: Callable[[str], None]) -> AbstractContextManager[None]:
     """Report the progress of runs in this block: `tell` is called every thousand instructions."""
-    token = _watch.set(tell)
-    try:
-        yield
-    finally:
-        _watch.reset(token)
+    return context_value(_watch, tell)
 
 
 _order: ContextVar[str] = ContextVar("trnsim_order", default="compiler")
 
 
-@contextmanager
-def ordered(order: str) -> Generator[None]:
+def ordered(order: str) -> AbstractContextManager[None]:
     """In this block, `order` is the order of runs that name none."""
-    token = _order.set(policy_of(order).name)
-    try:
-        yield
-    finally:
-        _order.reset(token)
+    return context_value(_order, policy_of(order).name)
 
 
 _collector: ContextVar[list[Run] | None] = ContextVar("trnsim_runs", default=None)
@@ -407,8 +398,5 @@ def collected(run: Run) -> Run:
 def collecting() -> Generator[list[Run]]:
     """A list that receives every run made in this block, in order."""
     runs: list[Run] = []
-    token = _collector.set(runs)
-    try:
+    with context_value(_collector, runs):
         yield runs
-    finally:
-        _collector.reset(token)

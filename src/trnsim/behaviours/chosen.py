@@ -8,12 +8,13 @@ that is found from the forms of the file.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from typing import Final, NamedTuple
 
 from trnsim.behaviours.version import LATEST, VERSIONS, Version, version_named
+from trnsim.context_values import context_value
 from trnsim.errors import BadInput
 
 VERSION_VARIABLE: Final = "TRNSIM_NKI"
@@ -64,16 +65,7 @@ def pinned(version: str | Version | None, asked_by: str) -> AbstractContextManag
         return nullcontext()
     if not isinstance(version, Version):
         version = version_named(version, asked_by)
-    return _following(VersionChoice(version, asked_by, is_chosen=True))
-
-
-@contextmanager
-def _following(choice: VersionChoice) -> Generator[None]:
-    token = _pinned.set(choice)
-    try:
-        yield
-    finally:
-        _pinned.reset(token)
+    return context_value(_pinned, VersionChoice(version, asked_by, is_chosen=True))
 
 
 def asked_version() -> VersionChoice | None:

@@ -6,8 +6,8 @@ type that the operation's class infers; illegal operands are refused where they 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from math import isfinite
@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from trnsim.context_values import context_value
 from trnsim.errors import BadInput, InternalError
 from trnsim.graph.operation import OPERATIONS, Kind, Operation
 from trnsim.graph.ops.contraction import DotGeneral
@@ -419,14 +420,9 @@ _rounding: ContextVar[Callable[[Array, str], Array]] = ContextVar(
 )
 
 
-@contextmanager
-def rounding_with(round_to: Callable[[Array, str], Array]) -> Generator[None]:
+def rounding_with(round_to: Callable[[Array, str], Array]) -> AbstractContextManager[None]:
     """Context in which `reference_of` rounds results to their dtype by `round_to`."""
-    token = _rounding.set(round_to)
-    try:
-        yield
-    finally:
-        _rounding.reset(token)
+    return context_value(_rounding, round_to)
 
 
 def _widened_operand(operand: Array | float, *, is_real: bool) -> Array:

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from math import copysign
 from typing import Any, Final
 
+from trnsim.context_values import context_value
 from trnsim.errors import InternalError
 from trnsim.graph.graph import Graph, Node, Value
 from trnsim.graph.operation import Operation
@@ -241,11 +242,8 @@ _observation: ContextVar[_Observation | None] = ContextVar("observation", defaul
 def observe_patterns(names: Collection[str] = ()) -> Generator[Counter[str]]:
     """Context that omits patterns by name, and counts the applications of the others."""
     observation = _Observation(frozenset(names) | omitted_patterns())
-    token = _observation.set(observation)
-    try:
+    with context_value(_observation, observation):
         yield observation.counts
-    finally:
-        _observation.reset(token)
 
 
 def match_node(pattern: Pattern, node: Node, makers: Makers) -> Match | None:

@@ -8,14 +8,15 @@ Source: nki.jit and nki.compiler of NKI 0.7.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
 from trnsim.behaviours.compiler import CONFIGS
+from trnsim.context_values import context_value
 from trnsim.enumerations import Enumeration
 from trnsim.errors import BadInput, SourceLine
 from trnsim.nki.arguments import documented_class
@@ -164,8 +165,7 @@ def configs_of(options: Mapping[str, Any]) -> Configs:
     return Configs(options.get("compile_config"), options.get("specialization_config"))
 
 
-@contextmanager
-def launched(title: str, configs: Configs, line: SourceLine | None) -> Generator[None]:
+def launched(title: str, configs: Configs, line: SourceLine | None) -> AbstractContextManager[None]:
     """Context of a launched kernel's run on one core, against which `check_nested` compares.
 
     Raises:
@@ -176,11 +176,7 @@ def launched(title: str, configs: Configs, line: SourceLine | None) -> Generator
             refusal = CONFIGS[key].refusal(running_version(), f"nki.jit({key}=...)")
             refusal.line = line
             raise refusal
-    token = _launched.set(_Launched(title, configs))
-    try:
-        yield
-    finally:
-        _launched.reset(token)
+    return context_value(_launched, _Launched(title, configs))
 
 
 def check_nested(title: str, configs: Configs) -> None:

@@ -8,13 +8,14 @@ Source: release notes of NKI 0.3, Breaking Changes, note.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from trnsim.behaviours.language import UNMIXED
+from trnsim.context_values import context_value
 from trnsim.errors import BadInput
 from trnsim.nki.dialect import needs
 from trnsim.program import CoreContext, Team, current_core
@@ -27,14 +28,9 @@ _program: ContextVar[list[Kernel] | None] = ContextVar("trnsim_nki_program", def
 _running: WeakKeyDictionary[CoreContext, Kernel] = WeakKeyDictionary()
 
 
-@contextmanager
-def one_program() -> Generator[None]:
+def one_program() -> AbstractContextManager[None]:
     """Context whose kernels all belong to one program."""
-    token = _program.set([])
-    try:
-        yield
-    finally:
-        _program.reset(token)
+    return context_value(_program, [])
 
 
 def note_kernel(kernel: Kernel, team: Team) -> None:

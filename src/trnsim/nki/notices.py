@@ -8,12 +8,13 @@ as `nki.simulate`, run both here and warn, so that public test suites pass.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Generator
-from contextlib import contextmanager
+from collections.abc import Collection
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 
 from trnsim.behaviours import Version
 from trnsim.behaviours.language import LIST_ARGUMENTS
+from trnsim.context_values import context_value
 from trnsim.errors import IllegalInstruction, SourceLine
 from trnsim.user_warnings import warn, warn_of_all
 
@@ -42,14 +43,9 @@ def is_simulator() -> bool:
     return _is_simulator.get()
 
 
-@contextmanager
-def as_simulator(is_on: bool) -> Generator[None]:
+def as_simulator(is_on: bool) -> AbstractContextManager[None]:
     """Context in which kernels run as on AWS's simulator, if `is_on`: `refuse_or_warn` warns."""
-    token = _is_simulator.set(is_on)
-    try:
-        yield
-    finally:
-        _is_simulator.reset(token)
+    return context_value(_is_simulator, is_on)
 
 
 def refuse_or_warn(reason: str, fix: str, source: str, line: SourceLine | None = None) -> None:

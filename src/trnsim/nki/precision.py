@@ -10,12 +10,12 @@ Source: nki_simulator.rst, Precise Floating-Point Mode.
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any
 
 from trnsim.behaviours.names import BY_FORM
+from trnsim.context_values import context_value
 from trnsim.dtypes import BY_NAME, FLOAT8_E8M0FNU, FLOAT32, INT64, TFLOAT32, Dtype, as_dtype
 from trnsim.errors import NotModelled
 from trnsim.nki.dialect import require
@@ -83,24 +83,14 @@ _TRUNCATED_DTYPES = {
 _is_truncating: ContextVar[bool] = ContextVar("trnsim_nki_is_truncating", default=False)
 
 
-@contextmanager
-def truncating(is_on: bool) -> Generator[None]:
+def truncating(is_on: bool) -> AbstractContextManager[None]:
     """Context in which casts to integers truncate, as on AWS's older simulator, if `is_on`."""
-    token = _is_truncating.set(is_on)
-    try:
-        yield
-    finally:
-        _is_truncating.reset(token)
+    return context_value(_is_truncating, is_on)
 
 
-@contextmanager
-def widening(is_on: bool) -> Generator[None]:
+def widening(is_on: bool) -> AbstractContextManager[None]:
     """Context in which `stored_dtype` is float32 for low-precision floats, if `is_on`."""
-    token = _is_widening.set(is_on)
-    try:
-        yield
-    finally:
-        _is_widening.reset(token)
+    return context_value(_is_widening, is_on)
 
 
 def is_widening() -> bool:

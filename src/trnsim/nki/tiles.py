@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from trnsim.context_values import context_value
 from trnsim.dtypes import BFLOAT16, FLOAT16, FLOAT32, Dtype
 from trnsim.errors import IllegalInstruction, NotModelled
 from trnsim.isa import Engine, Instruction, NcMatmul
@@ -161,11 +162,8 @@ def _broadcast_partitions(tile: NkiTensor, partitions: int) -> NkiTensor:
         issue("dma_copy", aligned, tile)
         tile = aligned
     check_call("a broadcast over partitions", tile, partitions)
-    token = _is_broadcast.set(True)
-    try:
+    with context_value(_is_broadcast, True):
         return _copied_to_partitions(tile, partitions)
-    finally:
-        _is_broadcast.reset(token)
 
 
 def _copied_to_partitions(tile: NkiTensor, partitions: int) -> NkiTensor:

@@ -12,14 +12,15 @@ docs/design/0063 has the proof.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from trnsim.arch import NeuronCore
+from trnsim.context_values import context_value
 from trnsim.isa import Instruction, ReduceCmd
 from trnsim.isa.language.declaration import READING, WRITING, State
 from trnsim.isa.language.machine import BatchPlan
@@ -45,14 +46,9 @@ def is_on() -> bool:
     return _is_on.get()
 
 
-@contextmanager
-def without_affine_steps() -> Generator[None]:
+def without_affine_steps() -> AbstractContextManager[None]:
     """Context in which each instruction is executed on its own."""
-    token = _is_on.set(False)
-    try:
-        yield
-    finally:
-        _is_on.reset(token)
+    return context_value(_is_on, False)
 
 
 Touch: TypeAlias = tuple[Tile, bool, bool]

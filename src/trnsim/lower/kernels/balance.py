@@ -8,12 +8,12 @@ and is left out.
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from math import prod
 from typing import Any, Final
 
+from trnsim.context_values import context_value
 from trnsim.isa import Engine
 from trnsim.isa.language.lanes import clock_hz
 from trnsim.lower.kernels.tiles import Tensor
@@ -28,14 +28,9 @@ _FAST_BYTES: Final = 2
 """Bytes of the formats that have faster modes on the Vector Engine."""
 
 
-@contextmanager
-def balanced() -> Generator[None]:
+def balanced() -> AbstractContextManager[None]:
     """Spread the instructions issued in this context over the engines."""
-    token = _LOADS.set({})
-    try:
-        yield
-    finally:
-        _LOADS.reset(token)
+    return context_value(_LOADS, {})
 
 
 def lightest_alternative(*alternatives: Alternative) -> int:

@@ -24,6 +24,7 @@ from trnsim.behaviours.language import (
     LOOP_VARIABLE_COMPUTES,
 )
 from trnsim.behaviours.scalars import FORI_GIVES_SCALARS, RANGES_ARE_PYTHONS
+from trnsim.context_values import context_value
 from trnsim.dtypes import INT32
 from trnsim.errors import EmulatorError, IllegalInstruction, NotModelled
 from trnsim.isa import Scalar, VirtualRegister
@@ -218,12 +219,9 @@ def no_reorder() -> Generator[None]:
 
     Source: nki.language.no_reorder; how-to-scheduling-apis.rst, Using no_reorder.
     """
-    token = _is_ordered.set(True)
-    try:
-        with current_core().in_order() if has_current_core() else nullcontext():
-            yield
-    finally:
-        _is_ordered.reset(token)
+    in_order = current_core().in_order() if has_current_core() else nullcontext()
+    with context_value(_is_ordered, True), in_order:
+        yield
 
 
 def _turns(loop: str, first: object, last: object, step: Any) -> range:
