@@ -129,13 +129,13 @@ def _check_keywords(kernel: Launchable, kwargs: Mapping[str, Any]) -> None:
     Raises:
         BadInput: says what the keyword is for and what to write.
     """
-    given = kwargs.keys() & _WORLD_KEYWORDS
-    if not given or not callable(kernel):
+    world_keywords = kwargs.keys() & _WORLD_KEYWORDS
+    if not world_keywords or not callable(kernel):
         return
     parameters = inspect.signature(kernel).parameters
-    if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return
-    for name in sorted(given - parameters.keys()):
+    for name in sorted(world_keywords - parameters.keys()):
         raise BadInput(
             f"run({name}=) without ranks=, and {kernel.title} has no parameter "
             f"{name}: it is {_WORLD_KEYWORDS[name][0]}",

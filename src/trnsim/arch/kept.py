@@ -24,11 +24,11 @@ class KeptByCore(Generic[_K, _V]):
 
     def on(self, core: NeuronCore) -> dict[_K, _V]:
         """The results of a core, to which its caller adds."""
-        found = self._by_id.get(id(core))
-        if found is None:
+        entry = self._by_id.get(id(core))
+        if entry is None:
             if len(self._by_id) >= MOST_CORES:
                 self._by_id.clear()
-            found = self._by_id[id(core)] = core, {}
-        if len(found[1]) > self._most:
-            found[1].clear()
-        return found[1]
+            entry = self._by_id[id(core)] = core, {}
+        if len(entry[1]) > self._most:
+            entry[1].clear()
+        return entry[1]

@@ -214,9 +214,9 @@ class DeviceProgram:
         for number in self.donors:
             positions = [at for at, array in enumerate(arrays) if array is arrays[number]]
             if len(positions) > 1:
-                given = " and ".join(map(str, positions))
+                shown = " and ".join(map(str, positions))
                 raise BadInput(
-                    f"{self.name} of one array as arguments {given}, of which {number} is donated; "
+                    f"{self.name} of one array as arguments {shown}, of which {number} is donated; "
                     "legal: a donated array is one argument",
                     fix="donate a copy, or leave the argument out of donate_argnums",
                 )

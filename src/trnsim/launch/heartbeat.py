@@ -52,7 +52,7 @@ class _Pulse:
     Attributes:
         place: the rank in messages.
         stopped_s: time since which its process is stopped; None if it is not.
-        absent: its beat when others began to wait for it; None if none waits.
+        awaited: its beat when others began to wait for it; None if none waits.
         message_s: time of the last message about it.
         is_stop_reported: True if a message says that it is stopped.
     """
@@ -60,7 +60,7 @@ class _Pulse:
     place: str
     beat: Beat
     stopped_s: float | None = None
-    absent: Beat | None = None
+    awaited: Beat | None = None
     message_s: float | None = None
     is_stop_reported: bool = False
 
@@ -82,7 +82,7 @@ class Heartbeats:
             if pulse.is_stop_reported:
                 self._say(f"{place} goes on")
             pulse.stopped_s, pulse.message_s, pulse.is_stop_reported = None, None, False
-            pulse.absent = None
+            pulse.awaited = None
 
     def forget(self, rank: int) -> None:
         """Drop a rank that has ended."""
@@ -94,9 +94,9 @@ class Heartbeats:
         for pulse in self._pulses.values():
             is_absent = waiting > 0 and not pulse.beat.is_waiting
             if not is_absent:
-                pulse.absent = None
-            elif pulse.absent is None or pulse.absent.step != pulse.beat.step:
-                pulse.absent = pulse.beat
+                pulse.awaited = None
+            elif pulse.awaited is None or pulse.awaited.step != pulse.beat.step:
+                pulse.awaited = pulse.beat
             message = self._message(pulse, waiting, now_s)
             if message and (pulse.message_s is None or now_s - pulse.message_s >= AGAIN_S):
                 pulse.message_s = now_s
@@ -115,10 +115,10 @@ class Heartbeats:
             )
         if now_s - beat.at_s >= SILENT_S:
             return f"{location}: its supervisor has said nothing for {now_s - beat.at_s:.0f} s"
-        absent = pulse.absent
-        if absent is None or now_s - absent.at_s < AWAITED_S:
+        awaited = pulse.awaited
+        if awaited is None or now_s - awaited.at_s < AWAITED_S:
             return ""
-        spent_s, passed_s = beat.cpu_s - absent.cpu_s, now_s - absent.at_s
+        spent_s, passed_s = beat.cpu_s - awaited.cpu_s, now_s - awaited.at_s
         does = f"it computes ({spent_s:.0f} s of CPU meanwhile)"
         if spent_s < _IDLE_SHARE * passed_s:
             does = f"it takes no processor time; py-spy dump --pid {beat.pid} shows where it is"

@@ -175,7 +175,7 @@ class _Attempt:
         self._token = secrets.token_hex(8)
         self._ranks: dict[int, RankProcess] = {}
         self._agents: dict[str, subprocess.Popen[bytes]] = {}
-        self._strangers: dict[socket.socket, bytes] = {}
+        self._strangers: dict[socket.socket, bytes] = {}  # their bytes; no rank has them yet
         self._heartbeats = Heartbeats(say)
         self._begun_s = time.monotonic()
         self.lost: RankProcess | None = None

@@ -172,7 +172,7 @@ class _Matching:
         options = operand if kind is _kinds.IN else [(_kinds.LITERAL, operand)]
         is_negated = kind is _kinds.NOT_LITERAL or options[0][0] is _kinds.NEGATE
         forms = {case(character) for case in self._cases}
-        return any(_is_in(one, *option) for one in forms for option in options) != is_negated
+        return any(_is_in(form, *option) for form in forms for option in options) != is_negated
 
 
 def _is_in(character: str, kind: object, operand: Any) -> bool:

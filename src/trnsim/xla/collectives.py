@@ -269,9 +269,9 @@ def _store_result(kind: str, output: Any, result: Tensor) -> Tensor:
         return result
     shape = list(output.shape) if isinstance(output, Tensor) else None
     if shape != list(result.shape):
-        given = f"type {type(output).__name__}" if shape is None else f"shape {shape}"
+        actual = f"type {type(output).__name__}" if shape is None else f"shape {shape}"
         raise CollectiveMisused(
-            f"xm.{kind} with an output of {given}; legal: {list(result.shape)}",
+            f"xm.{kind} with an output of {actual}; legal: {list(result.shape)}",
             fix="give a tensor of the result's shape, or leave it out",
             line=program_line(),
         )

@@ -112,8 +112,8 @@ def _record(text: str, job: int) -> str:
 
 def step_count(step: SlurmStep, ask: Ask = scontrol) -> int | None:
     """Devices of the step on its node; None where the step names none, so that it has the job's."""
-    found = _STEP_HAS.search(ask(["show", "step", step.name]) + "\n")
-    if found is None:
+    match = _STEP_HAS.search(ask(["show", "step", step.name]) + "\n")
+    if match is None:
         return None
-    number = int(found[2] or 1)
-    return number if found[1] == "PerNode" else number * step.tasks_per_node[step.node]
+    number = int(match[2] or 1)
+    return number if match[1] == "PerNode" else number * step.tasks_per_node[step.node]

@@ -58,12 +58,12 @@ def geometry_guard(tensors: Sequence[Tensor]) -> Callable[..., bool]:
     """PyTorch's comparison of tensors' types, dtypes, shapes and strides with those of these."""
     # PyTorch has no other for all at once.
     guards: Any = torch._C._dynamo.guards  # noqa: SLF001  # pyright: ignore[reportAttributeAccessIssue]
-    made = guards.TensorGuards(
+    tensor_guards = guards.TensorGuards(
         *tensors,
         dynamic_dims_sizes=[list(tensor.shape) for tensor in tensors],
         dynamic_dims_strides=[list(tensor.stride()) for tensor in tensors],
     )
-    check: Callable[..., bool] = made.check
+    check: Callable[..., bool] = tensor_guards.check
     return check
 
 

@@ -86,13 +86,13 @@ class _Kept:
 def _kept(node: Node) -> tuple[_Kept, _Kept]:
     """The rows and columns that a padding keeps; a sequence is an image of one row."""
     operation: Any = node.operation
-    found: list[_Kept] = [] if len(node.result.shape) > _IMAGE_RANKS[0] else [_Kept(0, 1, 0, 1)]
+    kept: list[_Kept] = [] if len(node.result.shape) > _IMAGE_RANKS[0] else [_Kept(0, 1, 0, 1)]
     for dim in range(_OUTER_DIMS, len(node.result.shape)):
         low, step = operation.low[dim], operation.interior[dim] + 1
         first = max(-(low // step), 0)
         end = min(node.values[0].shape[dim], -((low - node.result.shape[dim]) // step))
-        found.append(_Kept(first, max(end - first, 0), low + first * step, step))
-    return found[0], found[1]
+        kept.append(_Kept(first, max(end - first, 0), low + first * step, step))
+    return kept[0], kept[1]
 
 
 def _image_size(value: Value) -> tuple[int, int]:

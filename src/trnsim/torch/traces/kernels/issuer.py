@@ -96,9 +96,9 @@ class _KernelFunction:
         issue.run()
         return issue.results() if rank == 0 else ()
 
-    def _refuse(self, given: str, legal: str) -> None:
+    def _refuse(self, usage: str, legal: str) -> None:
         raise BadInput(
-            f"the saved kernel {self.__name__} is given {given}; legal: {legal}", fix=_FIX
+            f"the saved kernel {self.__name__} is given {usage}; legal: {legal}", fix=_FIX
         )
 
 

@@ -219,16 +219,16 @@ def _operands(instruction: StoredInstruction, path: str) -> dict[str, Any]:
     instruction_class: Any = Instruction.registry.get(instruction.opcode)
     if instruction_class is None or not is_storable(instruction_class):
         raise MalformedProgram(f"{path}.opcode: {instruction.opcode[:40]!r}, none of a kernel's")
-    types, given = field_types(instruction_class), instruction.operands
-    if given.keys() != types.keys():
+    types, operands = field_types(instruction_class), instruction.operands
+    if operands.keys() != types.keys():
         raise MalformedProgram(
-            f"{path}.operands: {', '.join(given)[:80]}; legal: {', '.join(types)}"
+            f"{path}.operands: {', '.join(operands)[:80]}; legal: {', '.join(types)}"
         )
     return {
         name: from_json(
             # None for an operator is read: the instruction knows whether it takes it.
             hint | None if hint is str else hint,
-            given[name],
+            operands[name],
             f"{path}.operands.{name}",
             FORMS,
         )

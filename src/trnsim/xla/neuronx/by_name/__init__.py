@@ -22,8 +22,8 @@ Source: aws-neuron-sdk setup/pytorch, torch-neuronx==2.9.0.2.15.32035.
 """
 
 SUBMODULES: Final = trnsim.torch.SUBMODULES | {
-    found.name: f"trnsim.torch.{found.name}"
-    for found in pkgutil.iter_modules(trnsim.torch.__path__)
+    module.name: f"trnsim.torch.{module.name}"
+    for module in pkgutil.iter_modules(trnsim.torch.__path__)
 }
 """Submodules of the device for `import torch_neuronx.nki`; the finder of last resort reads this."""
 
