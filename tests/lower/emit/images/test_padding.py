@@ -20,7 +20,7 @@ def put_back(outer, size, kernel, strides, padding, dtype="float32", *, follow="
     """What each window adds under its taps: twice, thrice... what belongs to the window."""
     build = Build()
     windows = Windows(kernel, strides, padding, (1,) * len(kernel))
-    slopes = build.graph.input((*outer, *windows.places(size)), dtype)
+    slopes = build.graph.input((*outer, *windows.counts(size)), dtype)
     taps = range(len(list(windows.offsets())))
     parts = [build.ew("multiply", slopes, float(tap + 1)) for tap in taps]
     total = windows.sum_tap_gradients(build, parts, size)
@@ -77,7 +77,7 @@ def convolved_and_padded(image, padding, step, dtype="bfloat16"):
     still, ones = (0, 0), (1, 1)
     sums = graph.apply(Convolution(ones, still, still, still, ones), x, w)
     windows = Windows((3, 3), (step, step), (padding, padding), ones)
-    counts = windows.places(image[2:])
+    counts = windows.counts(image[2:])
     taps = windows.taps(build, windows.pad_to_windows(build, sums, counts, -1e30), counts)
     best = taps[0]
     for tap in taps[1:]:
