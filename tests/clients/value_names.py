@@ -428,7 +428,7 @@ def _mixer(path):
         "mixer.taps bias": [f"{path}.conv1d.bias"],
         "mixer.decay": [f"{path}.A_log"],
         "mixer.skip": [f"{path}.D"],
-        "mixer.step bias": [f"{path}.dt_bias"],
+        "mixer.step offset": [f"{path}.dt_bias"],
         "mixer.state norm weight": [f"{path}.norm.weight"],
         "mixer.output": [f"{path}.out_proj.weight"],
         "mixer.output bias": [f"{path}.out_proj.bias"],
@@ -450,6 +450,30 @@ BAMBA = {
     "mlp.gate": [f"{_LAYER}feed_forward.gate_proj.weight"],
     "mlp.up": [f"{_LAYER}feed_forward.up_proj.weight"],
     "mlp.down": [f"{_LAYER}feed_forward.down_proj.weight"],
+}
+FALCON_H1 = {
+    **BAMBA,
+    "norm weight": ["model.final_layernorm.weight"],
+    **{
+        f"mlp.{role} bias": [f"{_LAYER}feed_forward.{role}_proj.bias"]
+        for role in ("gate", "up", "down")
+    },
+}
+FALCON_H1_SIZES = {
+    "mamba_n_heads": 6,
+    "mamba_d_head": 8,
+    "mamba_d_state": 5,
+    "mamba_d_ssm": 48,
+    "head_dim": 4,
+    "lm_head_multiplier": 0.7,
+    "embedding_multiplier": 2.0,
+    "mlp_multipliers": [0.8, 1.5],
+    "key_multiplier": 0.6,
+    "attention_out_multiplier": 0.9,
+    "attention_in_multiplier": 1.2,
+    "ssm_multipliers": [0.5, 1.3, 0.7, 1.1, 0.4],
+    "ssm_in_multiplier": 1.4,
+    "ssm_out_multiplier": 0.3,
 }
 GRANITE_HYBRID = {
     **GRANITE_MOE,
@@ -517,7 +541,7 @@ QWEN3_NEXT = {
     "mixer.step": [(_BA, _of_groups((2, 4), (0, 2)))],
     "mixer.taps": [(f"{_LINEAR}conv1d.weight", _delta_taps)],
     "mixer.decay": [f"{_LINEAR}A_log"],
-    "mixer.step bias": [f"{_LINEAR}dt_bias"],
+    "mixer.step offset": [f"{_LINEAR}dt_bias"],
     "mixer.state norm weight": [f"{_LINEAR}norm.weight"],
     "mixer.output": [f"{_LINEAR}out_proj.weight"],
     "attention.query": [(f"{_ATTENTION}q_proj.weight", _half_of_heads(0))],
@@ -739,6 +763,7 @@ DECODERS = {
         mamba_d_state=5,
         attn_layer_indices=[1],
         head_dim=4,
+        mamba_proj_bias=True,
         **MIXER_SIZES,
     ),
     "granitemoehybrid": decoder(
@@ -757,6 +782,30 @@ DECODERS = {
         residual_multiplier=0.5,
         logits_scaling=3.0,
         **MIXER_SIZES,
+    ),
+    "falcon_h1": decoder(
+        "falcon_h1", "FalconH1ForCausalLM", FALCON_H1, **FALCON_H1_SIZES, **MIXER_SIZES
+    ),
+    "falcon_h1 with a norm and biases": decoder(
+        "falcon_h1",
+        "FalconH1ForCausalLM",
+        FALCON_H1,
+        mamba_rms_norm=True,
+        projectors_bias=True,
+        mamba_proj_bias=True,
+        attention_bias=True,
+        mlp_bias=True,
+        **FALCON_H1_SIZES,
+        **MIXER_SIZES,
+    ),
+    "falcon_h1 with a norm behind the gate": decoder(
+        "falcon_h1",
+        "FalconH1ForCausalLM",
+        FALCON_H1,
+        mamba_rms_norm=True,
+        mamba_norm_before_gate=False,
+        **MIXER_SIZES,
+        **{key: size for key, size in FALCON_H1_SIZES.items() if "multiplier" not in key},
     ),
     "nemotron_h": decoder(
         "nemotron_h",

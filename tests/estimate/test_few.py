@@ -13,6 +13,7 @@ from trnsim.estimate.few import (
     scores,
     unmasked_scores,
 )
+from trnsim.workload.config import from_config
 from trnsim.workload.operators import Pass, Phase, Split
 from trnsim.workload.passes import summaries
 
@@ -75,6 +76,27 @@ def test_latents_are_not_repeated():
         block, products=(*block.products, replace(block.products[0], name="keys absorbed"))
     )
     assert repeats(latent, DECODE) == 1
+
+
+MIXERS = {
+    "hidden_size": 64, "num_hidden_layers": 1, "vocab_size": 40, "intermediate_size": 90,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "mamba_n_heads": 4, "mamba_d_state": 8,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"model_type": "bamba"}, 2),
+        ({"model_type": "bamba", "attn_layer_indices": [0]}, 2),
+        ({"model_type": "falcon_h1", "mamba_d_ssm": None}, 3),
+        ({"model_type": "mamba2", "num_heads": 16, "head_dim": 8, "mamba_n_heads": None}, 1),
+    ],
+)
+def test_a_mixer_is_a_half(values, expected):
+    model = from_config({**MIXERS, **values}, "mine.json")
+    for model_pass in (DECODE, Pass(Phase.PREFILL, 1, 8)):
+        assert [halves(block) for block in summaries(model, model_pass)] == [0, expected, 0]
 
 
 def test_a_layer_has_two_halves_and_what_is_around_the_layers_none():

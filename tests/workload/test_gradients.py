@@ -135,3 +135,13 @@ def test_a_mixer_keeps_its_rows_and_a_state_for_each_chunk():
 def test_a_gate_of_attention_keeps_itself_and_the_results_before_it():
     gated = replace(GROUPED, has_gate=True)
     assert inside_bytes(gated) - inside_bytes(GROUPED) == 2 * 2 * 8 * 4
+
+
+def test_forms_beside_each_other_keep_one_input():
+    forms = (GROUPED, Mixer(heads=4, groups=2, state=8, head_dim=16, taps=4, chunk=32))
+    kept = []
+    for is_beside in (False, True):
+        tower = Tower("decoder", 32, (Layer(1, forms, Mlp(50), norms=64, is_beside=is_beside),))
+        policy = KeepPolicy(Recompute.SELECTIVE)
+        kept.append(activation_bytes(tower, tower.layers[0], 64, Split(), policy))
+    assert kept[0] - kept[1] == 2 * 2 * 32

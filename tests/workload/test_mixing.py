@@ -148,3 +148,52 @@ def test_plans_count_the_products_of_the_graph(delta_model, model_pass, tensor):
         assert graph.flop == pytest.approx(plan.flop)
         assert graph.weight_bytes == pytest.approx(plan.weight_bytes)
         assert graph.cache == plan.cache
+
+
+FALCON_H1 = {
+    "model_type": "falcon_h1",
+    "architectures": ["FalconH1ForCausalLM"],
+    "hidden_size": 24,
+    "intermediate_size": 36,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 6,
+    "num_key_value_heads": 2,
+    "vocab_size": 41,
+    "mamba_d_ssm": 48,
+    "mamba_n_heads": 6,
+    "mamba_n_groups": 2,
+    "mamba_d_state": 5,
+    "torch_dtype": "bfloat16",
+}
+
+
+@pytest.mark.parametrize("tensor", [1, 2])
+def test_a_mixer_beside_attention_keeps_states_and_keys(tensor):
+    model = from_config(FALCON_H1, "mine.json")
+    states = 2 * (4 * 6 * 5 * 8 + 2 * 3 * (48 + 2 * 2 * 5))
+    keys = 2 * 100 * 2 * 2 * 4 * 2
+    split = Split(tensor=tensor)
+    assert cache_bytes(model, 100, split) == (states + keys) / tensor
+    assert state_bytes(model, split) == states / tensor
+
+
+@pytest.mark.parametrize("model_pass", [Pass(Phase.DECODE, 2, 1, 7), Pass(Phase.TRAIN, 1, 9)])
+def test_ranks_sum_a_mixer_and_attention_beside_it_once(model_pass):
+    layer = summaries(from_config(FALCON_H1, "mine.json"), model_pass, Split(tensor=2))[1]
+    sums = [(one.kind, one.nbytes) for one in layer.exchanges]
+    assert sums == [("all_reduce", model_pass.rows * 24 * 2)] * 2
+
+
+@pytest.mark.parametrize(
+    ("values", "vectors", "sums"),
+    [
+        ({}, 0, 0),
+        ({"mamba_rms_norm": True}, 48, 0),
+        ({"mamba_rms_norm": True, "mamba_n_groups": 1}, 48 - 2 * (5 * 5 + 24 * 5), 1),
+    ],
+)
+def test_a_norm_is_there_if_the_file_says_so(values, vectors, sums):
+    plain, model = (from_config({**FALCON_H1, **more}, "mine.json") for more in ({}, values))
+    assert parameters(model) - parameters(plain) == 2 * vectors
+    layer = summaries(model, Pass(Phase.DECODE, 1, 1, 7), Split(tensor=2))[1]
+    assert len(layer.exchanges) == 2 + sums

@@ -69,6 +69,7 @@ def test_latent_attention_and_experts_have_theirs(matrix, module):
     [
         ("bamba", "mixer.gate", "model.layers.2.mamba.in_proj"),
         ("bamba", "mlp.up", "model.layers.2.feed_forward.up_proj"),
+        ("falcon_h1", "mixer.mixed", "model.layers.2.mamba.in_proj"),
         ("granitemoehybrid", "mixer.output", "model.layers.2.mamba.out_proj"),
         ("granitemoehybrid", "mlp.down", "model.layers.2.shared_mlp.output_linear"),
         ("qwen3_next", "mixer.mixed", "model.layers.2.linear_attn.in_proj_qkvz"),

@@ -43,6 +43,8 @@ _WEIGHT_PASSES: Final = 2
 _GRADIENT_PRODUCTS: Final = 2
 """Products of a backward pass for each of the forward pass."""
 _SOFTMAX_NAME: Final = "softmax"
+_HALF_NAMES: Final = (_SOFTMAX_NAME, "recurrence")
+"""Operators of which an attention, or a mixer, has one."""
 
 
 @dataclass(frozen=True)
@@ -169,9 +171,9 @@ class ByPhase:
 
 
 def halves(summary: PartSummary) -> int:
-    """Attentions and MLPs of a part."""
+    """Attentions, mixers and MLPs of a part."""
     names = [op.name for op in summary.elementwise]
-    return sum(name == _SOFTMAX_NAME or name.endswith("activation") for name in names)
+    return sum(name in _HALF_NAMES or name.endswith("activation") for name in names)
 
 
 def elements(summary: PartSummary) -> float:

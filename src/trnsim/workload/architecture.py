@@ -280,6 +280,8 @@ class Layer:
         is_parallel: whether attention and MLP read the same input and are summed together, as in
             GPT-J; tensor ranks then exchange one sum a layer instead of two.
         own_bits: bits of the matrices that have others than the model's.
+        is_beside: whether attentions read the same input and are summed, as in Falcon-H1.
+        factors: factors of results of products by name ("mlp.gate"), and of inputs of halves.
     """
 
     times: int
@@ -290,6 +292,8 @@ class Layer:
     is_shared: bool = False
     is_parallel: bool = False
     own_bits: tuple[MatrixBits, ...] = ()
+    is_beside: bool = False
+    factors: tuple[tuple[str, float], ...] = ()
 
     @property
     def copies(self) -> int:

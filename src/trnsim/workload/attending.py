@@ -233,7 +233,7 @@ class _Grouped(_RankAttention):
         """Results [rows, H D] times the logistic of a projection of the input."""
         graph = self.rank_graph.graph
         gate = self.weighted("gate", self.rows, results.shape[1], is_biased=self._is_biased)
-        self.rank_graph.operator("gating")
+        self.rank_graph.operator("output gate")
         factor = graph.elementwise("logistic", gate)
         return graph.elementwise("multiply", results, factor)
 

@@ -156,7 +156,8 @@ def activation_bytes(
     if policy.recompute is Recompute.FULL:
         return hidden / around
     masks = tower.hidden if policy.has_dropout else 0
-    halves = len(layer.attentions) + (layer.mlp is not None)
+    halves = 1 if layer.is_beside else len(layer.attentions)
+    halves += layer.mlp is not None
     parts = 1 if layer.is_parallel else halves
     # Of each half: the inputs of its norm and of itself, and the dropout mask of its output.
     outside = parts * (2 * hidden) + halves * masks

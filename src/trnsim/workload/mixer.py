@@ -26,7 +26,9 @@ class Mixer:
         has_taps_bias: whether the convolution has a bias.
         has_biases: whether the projections have biases.
         output_biases: elements of the output's bias.
-        epsilon: epsilon of the norm before the output.
+        norm: place of the norm before the output: "gated", behind the gate, "plain", before it, or
+            "" for none; with the delta rule always of each head, before the gate.
+        epsilon: epsilon of that norm.
         activation: name of the convolution's activation in transformers.
         least_step: lower bound of a step's length.
         most_step: upper bound of it.
@@ -43,6 +45,7 @@ class Mixer:
     has_taps_bias: bool = False
     has_biases: bool = False
     output_biases: int = 0
+    norm: str = "gated"
     epsilon: float = 1e-6
     activation: str = "silu"
     least_step: float = 0.0

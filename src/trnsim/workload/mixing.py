@@ -99,7 +99,7 @@ class _RankMixer:
         gate = self._projected("gate", self.rows, self.width)
         mixed = self._projected("mixed", self.rows, self.width + 2 * key_width)
         step = self._projected("step", self.rows, self.steps * self.heads)
-        mixed = self._convolved(mixed)
+        mixed = self._convolved(self._factored(mixed, self.width, key_width))
         rank_graph.operator("parts")
         value, key, query = rank_graph.columns(mixed, self.width, key_width, key_width)
         normed = self._gated_norm(self._recurrent(value, key, query, step), gate)
@@ -117,6 +117,15 @@ class _RankMixer:
         )
         has_bias = self.mixer.has_biases if is_biased is None else is_biased
         return rank_graph.product(name, rows, weight, is_biased=has_bias)
+
+    def _factored(self, mixed: Value, *widths: int) -> Value:
+        """Values, keys and queries [rows, C] of these widths, each with its factor."""
+        rank_graph, names = self.rank_graph, ("value", "key", "query")
+        if not any(f"{rank_graph.half}.{name}" in rank_graph.factors for name in names):
+            return mixed
+        parts = rank_graph.columns(mixed, *widths, widths[-1])
+        parts = [rank_graph.factored(*part) for part in zip(names, parts, strict=True)]
+        return self.graph.concatenate(parts, 1)
 
     def _convolved(self, mixed: Value) -> Value:
         """The causal convolution of each channel over its last tokens, and its activation.
@@ -193,8 +202,8 @@ class _RankMixer:
         return self.rank_graph.cast(self.rank_graph.vector(self.heads, name), _FLOAT_BITS)
 
     def _steps(self, rows: Value) -> Value:
-        """Lengths of steps [rows, H], by which decays scale: ``softplus(x + bias)``."""
-        step = self.rank_graph.along(rows, "add", self._vector("step bias"))
+        """Lengths of steps [rows, H], by which decays scale: ``softplus(x + offset)``."""
+        step = self.rank_graph.along(rows, "add", self._vector("step offset"))
         return self.graph.elementwise("softplus", step)
 
     def _decays(self, step: Value) -> Value:
@@ -210,7 +219,7 @@ class _RankMixer:
     def _gated(self, results: Value, gate: Value) -> Value:
         """``results silu(gate)``, in the type of activations."""
         rank_graph, graph = self.rank_graph, self.graph
-        rank_graph.operator("gating")
+        rank_graph.operator("output gate")
         factor = graph.elementwise("silu", rank_graph.cast(gate, _FLOAT_BITS))
         results = rank_graph.cast(results, _FLOAT_BITS)
         return rank_graph.cast(graph.elementwise("multiply", results, factor), rank_graph.bits)
@@ -254,13 +263,19 @@ class _DecayMixer(_RankMixer):
         return step
 
     def _gated_norm(self, results: Value, gate: Value) -> Value:
+        if self.mixer.norm == "plain":
+            return self._gated(self._normed_groups(results), gate)
         gated = self._gated(results, gate)
-        shape = results.shape[0], self.groups, self.width // self.groups
+        return self._normed_groups(gated) if self.mixer.norm else gated
+
+    def _normed_groups(self, rows: Value) -> Value:
+        """Rows [B T, H P] normed by group."""
+        shape = rows.shape[0], self.groups, self.width // self.groups
         ranks, groups = self.split.tensor, self.mixer.groups
         sharing = 1 if ranks <= groups else ranks if ranks % groups else ranks // groups
-        normed = self._normed(self.graph.reshape(gated, shape), sharing)
+        normed = self._normed(self.graph.reshape(rows, shape), sharing)
         weight = self.rank_graph.vector(self.width, "state norm weight")
-        return self.rank_graph.along(self.graph.reshape(normed, gated.shape), "multiply", weight)
+        return self.rank_graph.along(self.graph.reshape(normed, rows.shape), "multiply", weight)
 
 
 class _DeltaMixer(_RankMixer):

@@ -9,13 +9,12 @@ padded likewise. In the names of inputs and tables "places" are positions, "kind
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from trnsim.errors import BadInput
 from trnsim.graph import Value
-from trnsim.graph.ops.collectives import AllReduce
 from trnsim.workload.architecture import (
     Architecture,
     Attention,
@@ -29,6 +28,7 @@ from trnsim.workload.architecture import (
     Wiring,
 )
 from trnsim.workload.attending import attention_output
+from trnsim.workload.loss import add_loss
 from trnsim.workload.mixer import Mixer
 from trnsim.workload.mixing import mixer_output
 from trnsim.workload.mlp import RankMlp
@@ -263,7 +263,7 @@ class RankTower:
         if tower.outputs:
             self._scores(rank_graph, hidden)
         elif is_classed and self.model_pass.phase is Phase.TRAIN and self.split.tensor == 1:
-            self._loss(rank_graph, hidden)
+            add_loss(rank_graph, hidden, self.split.tensor)
         rank_graph.add_parameters(tower.head_parameters, before=0)
         return rank_graph
 
@@ -291,62 +291,17 @@ class RankTower:
         scores = rank_graph.scale("scale", scores, wiring.score_factor)
         rank_graph.named_outputs["scores"] = rank_graph.soft_capped("cap", scores, wiring.cap)
         if is_training:
-            self._loss(rank_graph, rank_graph.named_outputs["scores"])
+            add_loss(rank_graph, rank_graph.named_outputs["scores"], split.tensor)
         elif split.tensor > 1:
             rank_graph.named_outputs["scores"] = rank_graph.exchange(
                 "all_gather", rank_graph.named_outputs["scores"], Axis.TENSOR, split.tensor
             )
 
-    def _loss(self, rank_graph: RankGraph, scores: Value) -> None:
-        """Add the mean of ``log(sum(exp(scores))) - scores[label]`` over rows that have a label.
-
-        Scores are not gathered: ranks exchange each row's largest score, sum of exponentials and
-        label's score, in float32.
-
-        Source: Megatron-LM (arXiv:1909.08053), section 3.
-        """
-        rank_graph.operator("loss")
-        graph, rows = rank_graph.graph, scores.shape[0]
-        labels = rank_graph.input(rows, name="labels", dtype="int32")
-        largest = self._over_ranks(
-            rank_graph, graph.reduce("maximum", rank_graph.cast(scores, 32), (1,)), "maximum"
-        )
-        below_largest = graph.elementwise(
-            "subtract",
-            rank_graph.cast(scores, 32),
-            graph.broadcast_in_dim(largest, scores.shape, (0,)),
-        )
-        total = graph.reduce("add", graph.elementwise("exponential", below_largest), (1,))
-        total = self._over_ranks(rank_graph, total, "add")
-        columns = labels
-        if self.split.tensor > 1:
-            first = rank_graph.input(1, name="first word", dtype="int32")
-            first = graph.broadcast_in_dim(graph.reshape(first, ()), (rows,), ())
-            columns = graph.elementwise("subtract", labels, first)
-        # Compared, not gathered: a gather of single elements takes a transfer for each.
-        label_columns = graph.broadcast_in_dim(columns, scores.shape, (0,))
-        all_columns = graph.iota(scores.shape, 1)
-        is_label = graph.elementwise(
-            "compare", all_columns, label_columns, dtype="float32", direction="EQ"
-        )
-        picked = graph.reduce("add", graph.elementwise("multiply", below_largest, is_label), (1,))
-        picked = self._over_ranks(rank_graph, picked, "add")
-        losses = graph.elementwise("subtract", graph.elementwise("log", total), picked)
-        has_label = graph.elementwise("compare", labels, 0.0, dtype="float32", direction="GE")
-        counted = graph.elementwise("multiply", losses, has_label)
-        sums = [graph.reduce("add", values, (0,)) for values in (counted, has_label)]
-        rank_graph.named_outputs["loss"] = graph.elementwise("divide", *sums)
-
-    def _over_ranks(self, rank_graph: RankGraph, value: Value, op: str) -> Value:
-        """The sum or maximum of a value over the tensor ranks."""
-        if self.split.tensor == 1:
-            return value
-        return rank_graph.graph.apply(AllReduce((tuple(range(self.split.tensor)),), op), value)
-
     def layer(self, layer: Layer) -> RankGraph:
         """Graph of one of equal layers: attentions and an MLP, each with a norm and a residual."""
         rank_graph, tower = self._rank(), self.tower
         rank_graph.own_bits = {matrix.name: matrix for matrix in layer.own_bits}
+        rank_graph.factors = dict(layer.factors) if self.wiring else {}
         x = rank_graph.input(self.norm_rows, tower.hidden, name="hidden")
         if layer.is_parallel and layer.mlp is not None:
             x = self._parallel_layer(rank_graph, layer, layer.mlp, x)
@@ -358,16 +313,24 @@ class RankTower:
         return rank_graph
 
     def _serial_layer(self, rank_graph: RankGraph, layer: Layer, x: Value) -> Value:
-        """Output of a layer whose halves follow each other."""
-        for number, attention in enumerate(layer.attentions):
-            rank_graph.half = _half_name(attention, number)
-            output = self._attention(rank_graph, attention, self._half_input(rank_graph, x))
-            x = self._residual_sum(rank_graph, x, output, attention)
+        """Output of a layer whose halves follow each other; attentions may be side by side."""
+        every = layer.attentions
+        for number, forms in enumerate([every] if layer.is_beside else [(one,) for one in every]):
+            halves = {_half_name(form, number): form for form in forms}
+            rank_graph.half = next(iter(halves))
+            rows, outputs = self._half_input(rank_graph, x), list[Value]()
+            for rank_graph.half, form in halves.items():
+                own = rank_graph.factored("input", rows)
+                outputs.append(self._attention(rank_graph, form, own))
+            output = outputs[0]
+            for other in outputs[1:]:
+                output = rank_graph.add("sum", output, other)
+            x = self._residual_sum(rank_graph, x, output, halves)
         if layer.mlp is None:
             return x
         rank_graph.half = "mlp"
         output = self._mlp_output(rank_graph, layer.mlp, self._half_input(rank_graph, x))
-        return self._residual_sum(rank_graph, x, output, layer.mlp)
+        return self._residual_sum(rank_graph, x, output, {"mlp": layer.mlp})
 
     def _parallel_layer(
         self, rank_graph: RankGraph, layer: Layer, mlp: Mlp | Experts, x: Value
@@ -432,7 +395,9 @@ class RankTower:
         rank_graph.operator("bias")
         name = "down bias" if isinstance(matrices, Mlp) else "output bias"
         name = f"shared {name}" if isinstance(half, Experts) else name
-        return rank_graph.along(output, "add", rank_graph.vector(output.shape[1], name))
+        bias = rank_graph.vector(output.shape[1], name)
+        bias = rank_graph.factored(name.removesuffix(" bias"), bias)
+        return rank_graph.along(output, "add", bias)
 
     def _bias_of_sum(self, matrices: Half | None) -> int:
         """Elements of a half's bias added to the sum over ranks; 0 where a product adds it."""
@@ -440,12 +405,15 @@ class RankTower:
         is_apart = count and self.wiring is not None and self.split.tensor > 1
         return self.tower.hidden if is_apart else 0
 
-    def _residual_sum(self, rank_graph: RankGraph, x: Value, output: Value, half: Half) -> Value:
-        """A half's input plus its output, normed if norms follow it."""
+    def _residual_sum(
+        self, rank_graph: RankGraph, x: Value, output: Value, halves: Mapping[str, Half]
+    ) -> Value:
+        """The input of halves by name plus their output, normed if norms follow it."""
         wiring, output = self.wiring, self._rank_sum(rank_graph, output)
         if wiring is None:
             return rank_graph.add("residual", x, output)
-        output = self._with_bias(rank_graph, output, half)
+        for rank_graph.half, half in halves.items():
+            output = self._with_bias(rank_graph, output, half)
         if wiring.norm_position in ("after", "around"):
             name = "norm" if wiring.norm_position == "after" else "outer norm"
             output = rank_graph.norm(output, wiring.norm, name)

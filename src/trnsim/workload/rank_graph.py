@@ -77,6 +77,7 @@ class RankGraph:
         half: the half of a layer that is being built: "attention", "mlp".
         short_dtype: the floating-point type of 16 bits.
         own_bits: by a weight's name, its bits in place of those passed to `weight`.
+        factors: by a product's name, the factor of its result.
     """
 
     bits: float = 16
@@ -96,6 +97,7 @@ class RankGraph:
     half: str = ""
     short_dtype: str = "bfloat16"
     own_bits: dict[str, MatrixBits] = field(default_factory=dict[str, MatrixBits])
+    factors: dict[str, float] = field(default_factory=dict[str, float])
 
     def operator(self, name: str) -> None:
         """Start an operator of this name: operations that follow belong to it."""
@@ -176,11 +178,15 @@ class RankGraph:
         contracting = len(rows.shape) - 1, len(rows.shape) - 2 + is_transposed
         kind = self.dtype_of(_FLOAT_BITS if is_biased else self.bits)
         product = self.graph.dot_general(lhs, weight, contracting, kind)
-        if not is_biased:
-            return product
-        self.operator("bias")
-        bias = self.vector(product.shape[-1], f"{name} bias")
-        return self.cast(self.along(product, "add", bias), self.bits)
+        if is_biased:
+            self.operator("bias")
+            bias = self.vector(product.shape[-1], f"{name} bias")
+            product = self.cast(self.along(product, "add", bias), self.bits)
+        return self.factored(name, product)
+
+    def factored(self, name: str, x: Value) -> Value:
+        """``x`` times the factor of this name in the half of a layer that is being built."""
+        return self.scale("scale", x, self.factors.get(f"{self.half}.{name}", 1.0))
 
     def along(self, x: Value, operation: str, vector: Value) -> Value:
         """``x + vector`` or another operation of each row of x."""

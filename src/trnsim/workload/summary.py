@@ -57,6 +57,7 @@ _COUNTED_OPERATORS: Final = {
     "residual": _NORMS,
     "activation": "activation",
     "gating": "activation",
+    "output gate": "gate",
     "convolution": "convolution",
     "recurrence": "recurrence",
 }

@@ -222,6 +222,32 @@ def test_a_mixed_step_multiplies_the_rows_of_both_and_reads_weights_once():
     assert layer.cache.read_bytes == decode.cache.read_bytes + alone.cache.read_bytes
 
 
+def test_a_mixed_step_keeps_the_products_of_attentions_and_mixers_side_by_side():
+    model = from_config(
+        {
+            "model_type": "falcon_h1", "hidden_size": 512, "intermediate_size": 1024,
+            "num_hidden_layers": 2, "num_attention_heads": 8, "vocab_size": 1000,
+            "mamba_d_ssm": 1024, "mamba_n_heads": 8,
+        },
+        "falcon.json",
+    )  # fmt: skip
+    seen = []
+
+    class Times:
+        def forward(self, block, given):
+            seen.append(block)
+            return few(machine("p5en")).forward(block, given)
+
+    steps("p5en", model, tensor=1, times=Times()).mixed(2, 100, 0, 7, 1000)
+    layer = next(one for one in seen if one.name == "layer")
+    passes = Pass(Phase.PREFILL, 2, 100), Pass(Phase.DECODE, 7, 1, 999)
+    prefill, decode = (summaries(model, one)[1] for one in passes)
+    assert layer.flop == pytest.approx(prefill.flop + decode.flop)
+    assert layer.weight_bytes == prefill.weight_bytes
+    outputs = [one for one in layer.products if one.name == "output"]
+    assert [(one.m, one.k) for one in outputs] == [(207, 1024), (207, 512)]
+
+
 @pytest.mark.parametrize("on", ["trn2", "p5en"])
 def test_a_mixed_step_of_an_encoder_and_a_decoder_takes_the_encoder_for_prompts(on):
     model = from_config(

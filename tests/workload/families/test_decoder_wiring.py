@@ -5,7 +5,9 @@ import pytest
 from trnsim.errors import BadInput
 from trnsim.workload.architecture import Rotary, Routing
 from trnsim.workload.config import FAMILIES, from_config
-from trnsim.workload.families.decoder_wiring import TRAITS
+from trnsim.workload.families.decoder_rows import ROWS
+from trnsim.workload.families.decoder_wiring import TRAITS, DecoderConfig
+from trnsim.workload.families.keys import ConfigKeys
 
 SIZES = {
     "vocab_size": 40,
@@ -150,3 +152,40 @@ def test_experts_of_groups_are_chosen_as_the_file_says():
         tower("deepseek_v3", n_group=8, topk_group=2, **GROUPED)
     with pytest.raises(BadInput, match=r"^mine.json: topk_group is 5; legal: 1 to 4"):
         tower("deepseek_v3", n_group=4, topk_group=5, **GROUPED)
+
+
+FALCON_H1 = {"hidden_size": 24, "model_type": "falcon_h1", "key_multiplier": 0.5}
+
+
+def factors(**given):
+    keys = ConfigKeys({**FALCON_H1, **given}, "mine.json")
+    model_type = keys.config["model_type"]
+    return dict(DecoderConfig(keys, ROWS[model_type], model_type, 24).factors())
+
+
+def test_factors_of_products_are_those_of_the_file():
+    assert factors() == {"attention.key": 0.5}
+    assert factors(model_type="bamba") == {}
+    listed = factors(ssm_multipliers=[1.0, 2, 3.0, 4.0, 5.0], mlp_multipliers=[0.5, 1.0])
+    assert listed == {
+        "attention.key": 0.5,
+        "mixer.value": 2.0,
+        "mixer.key": 3.0,
+        "mixer.query": 4.0,
+        "mixer.step": 5.0,
+        "mlp.gate": 0.5,
+    }
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"ssm_multipliers": [1.0]}, "ssm_multipliers is 'a list of 1'; legal: a list of 5"),
+        ({"mlp_multipliers": ["a", 1.0]}, "mlp_multipliers is 'a'; legal: a number"),
+        ({"mlp_multipliers": [float("nan"), 1.0]}, "mlp_multipliers is nan"),
+        ({"ssm_in_multiplier": "a"}, "ssm_in_multiplier is 'a'; legal: a number"),
+    ],
+)
+def test_factors_that_are_no_numbers_are_refused(values, message):
+    with pytest.raises(BadInput, match=message):
+        factors(**values)

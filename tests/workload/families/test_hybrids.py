@@ -5,7 +5,7 @@ import math
 import pytest
 
 from trnsim.errors import BadInput
-from trnsim.workload.families.hybrids import DENSE, FULL, MIXED, SPARSE, blocks, mixer_of
+from trnsim.workload.families.hybrids import BESIDE, DENSE, FULL, MIXED, SPARSE, blocks, mixer_of
 from trnsim.workload.families.keys import ConfigGap, ConfigKeys
 
 MAMBA = {"num_heads": 6, "head_dim": 8, "state_size": 5, "n_groups": 2, "conv_kernel": 4}
@@ -20,6 +20,7 @@ def keys(**values):
     ("rule", "layers", "values", "expected"),
     [
         ("mixers", 1, {}, [(MIXED,)]),
+        ("hybrid", 2, {}, [(BESIDE, DENSE)] * 2),
         (
             "layers_block_type",
             0,
@@ -89,6 +90,35 @@ def test_a_mixer_of_the_delta_rule_has_the_sizes_of_the_file():
     assert (mixer.taps, mixer.chunk, mixer.is_delta) == (3, 64, True)
     with pytest.raises((BadInput, ConfigGap), match="linear_num_key_heads is 3"):
         mixer_of(keys(**{**DELTA, "linear_num_key_heads": 3}), 24, 1e-5)
+
+
+NAMED = {"mamba_n_heads": 6, "mamba_d_head": 8, "mamba_d_state": 5, "mamba_n_groups": 2}
+NAMED |= {"mamba_d_conv": 4, "mamba_chunk_size": 4}
+
+
+@pytest.mark.parametrize(
+    ("values", "place"),
+    [
+        ({}, "gated"),
+        ({"mamba_rms_norm": False}, ""),
+        ({"mamba_rms_norm": True, "mamba_norm_before_gate": True}, "plain"),
+        ({"mamba_rms_norm": True, "mamba_norm_before_gate": False}, "gated"),
+    ],
+)
+def test_a_norm_lies_where_the_file_says(values, place):
+    assert mixer_of(keys(**NAMED, **values), 24, 1e-5).norm == place
+
+
+def test_a_mixer_may_have_a_size_of_its_own():
+    mixer = mixer_of(keys(**{**NAMED, "mamba_d_ssm": 96, "mamba_d_head": "auto"}), 24, 1e-5)
+    assert (mixer.width, mixer.head_dim) == (96, 16)
+    with pytest.raises((BadInput, ConfigGap), match="mamba_d_head is 8; legal: what 6 heads share"):
+        mixer_of(keys(**NAMED, mamba_d_ssm=96), 24, 1e-5)
+
+
+def test_an_output_alone_may_have_a_bias():
+    mixer = mixer_of(keys(**NAMED, projectors_bias=True), 24, 1e-5)
+    assert (mixer.has_biases, mixer.output_biases) == (False, 24)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ prefill step of n prompts takes (n + p - 1) / p passes: the pipeline fills and d
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache
@@ -252,20 +253,32 @@ def _merged_passes(prompts: PartSummary, decodes: PartSummary) -> PartSummary:
 
 
 def _products(prompts: Sequence[Product], decodes: Sequence[Product]) -> tuple[Product, ...]:
-    """Matrix products of two passes; products of the same weights become one, with all rows."""
-    weighted = {product.name: product for product in prompts if product.weight_bits}
+    """Matrix products of two passes; products of the same weights become one, with all rows.
+
+    Attentions of a layer have products of the same names, in the same order in both passes.
+    """
+    weighted = _numbered(prompts)
     apart = [product for product in (*prompts, *decodes) if not product.weight_bits]
-    for added in decodes:
-        if not added.weight_bits:
-            continue
-        product = weighted.get(added.name)
+    for key, added in _numbered(decodes).items():
+        product = weighted.get(key)
         if product is None:
-            weighted[added.name] = added
+            weighted[key] = added
             continue
         times = max(product.times, added.times)
         rows = (product.m * product.times + added.m * added.times) / times
-        weighted[added.name] = replace(product, m=rows, times=times)
+        weighted[key] = replace(product, m=rows, times=times)
     return (*weighted.values(), *apart)
+
+
+def _numbered(products: Sequence[Product]) -> dict[tuple[str, int], Product]:
+    """Products of weights by name, and by number among those of one name."""
+    numbered: dict[tuple[str, int], Product] = {}
+    counts = Counter[str]()
+    for product in products:
+        if product.weight_bits:
+            numbered[product.name, counts[product.name]] = product
+            counts[product.name] += 1
+    return numbered
 
 
 class QuantileCosts:

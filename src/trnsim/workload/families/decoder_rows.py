@@ -418,6 +418,7 @@ ROWS: Final[dict[str, Decoder]] = {
             dense_size=("shared_intermediate_size",),
         ),
     ),
+    "falcon_h1": Decoder(biases=_BIAS, output_bias=_BIAS, mlp_biases=_MLP_BIAS, layers="hybrid"),
     "nemotron_h": Decoder(
         is_gated=False,
         mlp_biases=_MLP_BIAS,

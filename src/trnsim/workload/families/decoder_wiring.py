@@ -32,6 +32,19 @@ _PAIR: Final = 2
 _LOCAL_PREFIX: Final = "local "
 """Name of the table of frequencies of layers with a window, if they have one of their own."""
 _SOFTMAX: Final = Routing()
+_FACTOR_KEYS: Final = {
+    "attention.input": "attention_in_multiplier",
+    "attention.key": "key_multiplier",
+    "attention.output": "attention_out_multiplier",
+    "mixer.input": "ssm_in_multiplier",
+    "mixer.output": "ssm_out_multiplier",
+}
+"""Keys of Falcon-H1's factors of products and inputs."""
+_FACTOR_LISTS: Final = {
+    "ssm_multipliers": ("mixer.gate", "mixer.value", "mixer.key", "mixer.query", "mixer.step"),
+    "mlp_multipliers": ("mlp.gate", "mlp.down"),
+}
+"""Keys of lists of these."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +144,7 @@ TRAITS: Final[dict[str, Traits]] = {
     "glm4_moe_lite": replace(_DEEPSEEK_V3, epsilon=1e-5),
     "mamba2": Traits(1e-5, has_rotary=False),
     "qwen3_next": Traits(offset=1.0, rotary_fraction=0.25),
+    "falcon_h1": Traits(1e-5),
     "bamba": Traits(1e-5, rotary_fraction=0.5),
     "nemotron_h": Traits(1e-5, function="relu2", has_rotary=False, routing=_SIGMOID),
 }
@@ -323,6 +337,21 @@ class DecoderConfig:
             traits.routing, is_normed=is_normed, factor=factor, groups=groups, groups_per_token=used
         )
 
+    def factors(self) -> tuple[tuple[str, float], ...]:
+        """Factors of products and inputs of a layer, as in `Layer`: those of Falcon-H1."""
+        if self.model_type != "falcon_h1":
+            return ()
+        keys = self.keys
+        factors = {name: _number(keys, key, 1.0) for name, key in _FACTOR_KEYS.items()}
+        for key, names in _FACTOR_LISTS.items():
+            listed = keys.items(key, object, f"{len(names)} numbers")
+            if listed and len(listed) != len(names):
+                legal = f"a list of {len(names)}"
+                raise keys.refuse(key, f"a list of {len(listed)}", legal, ", ".join(names))
+            values = (_finite(keys, key, value) for value in listed)
+            factors |= dict(zip(names, values, strict=False))
+        return tuple((name, factor) for name, factor in factors.items() if factor != 1)
+
     def wiring(self) -> Wiring | None:
         """The wiring of the tower; None if sizes alone are known."""
         traits, keys, row = self.traits, self.keys, self.row
@@ -337,6 +366,8 @@ class DecoderConfig:
         score_factor = 1 / divisor
         if self.model_type in ("cohere", "cohere2"):
             score_factor = _number(keys, "logit_scale", 0.0625)
+        elif self.model_type == "falcon_h1":
+            score_factor = _number(keys, "lm_head_multiplier", 1.0)
         usual_cap = 30.0 if self.model_type == "gemma2" else 0.0
         return Wiring(
             self.norm,
@@ -363,6 +394,15 @@ def _number(keys: ConfigKeys, name: str, usual: float) -> float:
     value: Any = keys.config[name]
     if value is None:
         return 0.0 if "cap" in name else usual
+    return _finite(keys, name, value)
+
+
+def _finite(keys: ConfigKeys, name: str, value: Any) -> float:
+    """The value of a key as a number.
+
+    Raises:
+        BadInput: it is no number.
+    """
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise keys.refuse(name, value, "a number", "values are computed with it, so it is finite")
     return float(value)

@@ -19,6 +19,7 @@ from trnsim.workload.families.decoder_rows import ROWS, Decoder, ExpertsRow
 from trnsim.workload.families.decoder_wiring import DecoderConfig
 from trnsim.workload.families.dialects import NORMS, plain_keys
 from trnsim.workload.families.hybrids import (
+    BESIDE,
     DENSE,
     FULL,
     MIXED,
@@ -40,6 +41,7 @@ from trnsim.workload.families.sizes import (
     mlp_of,
     named_class,
 )
+from trnsim.workload.mixer import Mixer
 
 NAMES: Final = tuple(ROWS)
 _LATENT_EPSILON: Final = 1e-6
@@ -144,16 +146,22 @@ def _hybrid_layers(config: DecoderConfig) -> tuple[tuple[Layer, ...], list[int]]
     kinds = blocks(keys, row.layers, layer_count(keys, row.layers))
     groups = kind_counts(kinds)
     every = {half for kind in kinds for half in kind}
-    mixer = mixer_of(keys, hidden, config.norm.epsilon) if MIXED in every else None
-    attention = attention_of(config, 0, 0) if FULL in every else None
-    forms = {MIXED: mixer, FULL: attention}
+    forms: dict[str, tuple[Attention | LatentAttention | Mixer, ...]] = {}
+    if every & {MIXED, BESIDE}:
+        forms[MIXED] = (mixer_of(keys, hidden, config.norm.epsilon),)
+    if every & {FULL, BESIDE}:
+        forms[FULL] = (attention_of(config, 0, 0),)
+    if BESIDE in every:
+        forms[BESIDE] = (*forms[MIXED], *forms[FULL])
     mlps = {kind: _mlp(config, kind == SPARSE) for kind in (DENSE, SPARSE) if kind in every}
     layers = tuple(
         Layer(
             times,
-            tuple(form for half in kind if (form := forms.get(half)) is not None),
+            next((forms[half] for half in kind if half in forms), ()),
             next((mlps[half] for half in kind if half in mlps), None),
             len(kind) * row.norm * hidden,
+            is_beside=BESIDE in kind,
+            factors=config.factors(),
         )
         for kind, times in groups
     )

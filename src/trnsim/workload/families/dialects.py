@@ -178,6 +178,14 @@ DEFAULTS: Final[dict[str, dict[str, Any]]] = {
         "chunk_size": 256,
     },
     "bamba": {**_MAMBA, **_KV_8},
+    "falcon_h1": {
+        **_MAMBA,
+        **_KV_8,
+        "mamba_rms_norm": False,
+        "mamba_norm_before_gate": True,
+        "projectors_bias": False,
+        "mamba_d_ssm": 1024,
+    },
     "granitemoehybrid": {
         **_MAMBA,
         "shared_intermediate_size": 1024,

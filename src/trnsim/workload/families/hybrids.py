@@ -16,6 +16,8 @@ from trnsim.workload.operators import ACTIVATIONS
 
 FULL: Final = "full_attention"
 MIXED: Final = "linear_attention"
+BESIDE: Final = "hybrid"
+"""A mixer and attention side by side."""
 SPARSE: Final = "moe"
 DENSE: Final = "mlp"
 _OLD_KINDS: Final = {"attention": FULL, "mamba": MIXED}
@@ -40,6 +42,8 @@ def blocks(keys: ConfigKeys, rule: str, layers: int) -> list[tuple[str, ...]]:
     """
     if rule == "mixers":
         return [(MIXED,)] * layers
+    if rule == "hybrid":
+        return [(BESIDE, DENSE)] * layers
     if rule == "layers_block_type":
         return [(kind,) for kind in _single_blocks(keys)]
     kinds = _attention_kinds(keys, rule, layers)
@@ -118,6 +122,7 @@ def mixer_of(keys: ConfigKeys, hidden: int, epsilon: float) -> Mixer:
     _check_groups(keys, groups_key, groups, heads)
     is_named = heads_key == "mamba_n_heads"  # Bamba and Granite, whose keys begin with "mamba_"
     has_biases = keys.flag("mamba_proj_bias" if is_named else "use_bias")
+    is_output_biased = keys.flag("projectors_bias", default=has_biases)
     of_taps = keys.flag("mamba_conv_bias", default=True)
     least, most = _step_bounds(keys)
     return Mixer(
@@ -129,7 +134,8 @@ def mixer_of(keys: ConfigKeys, hidden: int, epsilon: float) -> Mixer:
         chunk=keys.whole("mamba_chunk_size", "chunk_size"),
         has_taps_bias=of_taps if is_named else keys.flag("use_conv_bias", default=of_taps),
         has_biases=has_biases,
-        output_biases=hidden if has_biases else 0,
+        output_biases=hidden if is_output_biased else 0,
+        norm=_norm_place(keys),
         epsilon=epsilon,
         activation=_activation(keys),
         least_step=least,
@@ -157,6 +163,13 @@ def _delta_mixer(keys: ConfigKeys, epsilon: float) -> Mixer:
     )
 
 
+def _norm_place(keys: ConfigKeys) -> str:
+    """Place of the norm before a mixer's output; Falcon-H1 may have none, or one before gates."""
+    if not keys.flag("mamba_rms_norm", default=True):
+        return ""
+    return "plain" if keys.flag("mamba_norm_before_gate") else "gated"
+
+
 def _activation(keys: ConfigKeys) -> str:
     """Name of the convolution's activation.
 
@@ -181,11 +194,12 @@ def _head_dim(keys: ConfigKeys, heads: int, hidden: int) -> int:
         return keys.whole("mamba_head_dim")
     name = "mamba_d_head" if keys.first(("mamba_n_heads",)) else "head_dim"
     expanded = keys.whole("mamba_expand", "expand", default=2) * hidden
+    expanded = keys.whole("mamba_d_ssm", default=expanded)
     is_auto = keys.config.get(name, "auto") == "auto"
     dim = expanded // heads if is_auto else keys.whole(name)
     if dim * heads != expanded:
         legal = f"what {heads} heads share {expanded} elements by"
-        raise keys.refuse(name, keys.config.get(name), legal, "the size is expand * hidden_size")
+        raise keys.refuse(name, keys.config.get(name), legal, "they have it together")
     return dim
 
 
