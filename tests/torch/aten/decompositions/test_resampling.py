@@ -3,6 +3,9 @@ import pytest
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
 import torch.nn.functional as F  # noqa: N812  its usual name
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from trnsim.torch.compile.fx_import import import_graph
 
 aten = torch.ops.aten
 torch.manual_seed(0)
@@ -71,6 +74,25 @@ def test_interpolation_and_its_gradient(agree, rank, mode, scale):
 def test_padding_by_copies(agree, rank, mode):
     sides = (1, 2, 0, 3, 2, 1)[: 2 * rank]
     agree(with_gradient(lambda x: F.pad(x, sides, mode=mode)), OF_RANK[rank], tolerance=CLOSE)
+
+
+@pytest.mark.parametrize(
+    "resample",
+    [
+        lambda x: F.adaptive_avg_pool2d(x, (4, 3)),
+        lambda x: F.avg_pool2d(x, (3, 2)),
+        lambda x: F.avg_pool2d(x, 2, divisor_override=3),
+        lambda x: F.interpolate(x, scale_factor=(2, 3), mode="nearest"),
+        lambda x: F.adaptive_avg_pool1d(x[0], 6),
+    ],
+    ids=["adaptive", "average", "divisor", "nearest", "1d"],
+)
+def test_equal_windows_side_by_side_need_no_product(agree, resample):
+    x = torch.rand(2, 3, 12, 6)
+    agree(with_gradient(resample), x, tolerance=CLOSE)
+    graph = make_fx(with_gradient(resample), tracing_mode="fake")(x)
+    names = {node.operation.name for node in import_graph(graph).graph.nodes}
+    assert "dot_general" not in names
 
 
 def test_low_precision_is_rounded_once(agree):

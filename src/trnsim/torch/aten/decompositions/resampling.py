@@ -127,6 +127,9 @@ def _average_pool(rank: int, *, is_backward: bool = False) -> Decomposition:
         if divisor:
             x = b.ew("multiply", b.convert(x, "float32"), 1.0 / divisor)
         if is_backward:
+            equal = _equal_windows(source.shape[-rank:], x.shape[-rank:])
+            if equal == windows:
+                return _copy_to_windows(b, x, windows, 1.0 if divisor else 1.0 / prod(equal.kernel))
             return _resample_back(b, x, source.shape[-rank:], matrix)
         if _is_uniform(
             windows, x.shape, b.result_types[0].shape, is_padding_counted=is_padding_counted
@@ -154,6 +157,19 @@ def _sum_windows(b: Build, x: Value, windows: Windows, factor: float) -> Value:
     return b.as_result(b.ew("multiply", sums, factor))
 
 
+def _copy_to_windows(b: Build, grad: Value, windows: Windows, factor: float) -> Value:
+    """Each element times a number, at every place of its window; windows lie side by side."""
+    copies = b.ew("multiply", b.convert(grad, "float32"), factor)
+    outer = len(grad.shape) - windows.rank
+    for dim, count in enumerate(windows.kernel, outer):
+        shape = copies.shape
+        rows = b.graph.reshape(copies, (*shape[: dim + 1], 1, *shape[dim + 1 :]))
+        if count > 1:
+            rows = b.graph.concatenate([rows] * count, dim + 1)
+        copies = b.graph.reshape(rows, (*shape[:dim], shape[dim] * count, *shape[dim + 1 :]))
+    return b.as_result(copies)
+
+
 def _adaptive_pool(rank: int) -> Decomposition:
     def build(b: Build, x: Value, size: Any) -> Value:
         del size
@@ -162,7 +178,32 @@ def _adaptive_pool(rank: int) -> Decomposition:
             dims = range(len(x.shape) - rank, len(x.shape))
             total = b.reduce("add", b.convert(x, "float32"), dims, keeps_dims=True)
             return b.as_result(b.ew("multiply", total, 1.0 / prod(lengths)))
+        windows = _equal_windows(lengths, b.result_types[0].shape[-rank:])
+        if windows is not None:
+            return _sum_windows(b, x, windows, 1.0 / prod(windows.kernel))
         return _resample(b, x, rank, _adaptive_windows)
+
+    return build
+
+
+def _equal_windows(lengths: Sizes, counts: Sizes) -> Windows | None:
+    """The windows that divide dimensions into equal parts; None if the lengths do not divide."""
+    if any(length % count for length, count in zip(lengths, counts, strict=True)):
+        return None
+    kernel = tuple(length // count for length, count in zip(lengths, counts, strict=True))
+    return Windows(kernel, kernel, (0,) * len(kernel), (1,) * len(kernel))
+
+
+def _adaptive_gradient(rank: int) -> Decomposition:
+    """The gradient of adaptive pooling, copied where windows are equal."""
+    by_matrix = _resampling_gradient(rank, lambda: _adaptive_windows)
+
+    def build(b: Build, grad: Value, x: Value) -> Value:
+        windows = _equal_windows(x.shape[-rank:], grad.shape[-rank:])
+        if windows is None:
+            resampled: Value = by_matrix(b, grad, x)
+            return resampled
+        return _copy_to_windows(b, grad, windows, 1.0 / prod(windows.kernel))
 
     return build
 
@@ -299,6 +340,23 @@ def _upsample_nearest(rank: int, sampler: Sampler) -> Decomposition:
     return build
 
 
+def _upsample_nearest_backward(rank: int, sampler: Sampler) -> Decomposition:
+    """Sums of windows if each element was copied an integral number of times, else a matrix."""
+    by_matrix = _upsample_backward(rank, sampler)
+
+    def build(b: Build, grad: Value, size: Any, before: Sizes, *arguments: Any) -> Value:
+        windows = _equal_windows(grad.shape[-rank:], before[-rank:])
+        scales = _scales(arguments, rank)
+        if windows is None or any(
+            scale not in (None, count) for scale, count in zip(scales, windows.kernel, strict=True)
+        ):
+            resampled: Value = by_matrix(b, grad, size, before, *arguments)
+            return resampled
+        return _sum_windows(b, grad, windows, 1.0)
+
+    return build
+
+
 def _upsample_backward(rank: int, sampler: Sampler, option: str = "") -> Decomposition:
     def build(b: Build, grad: Value, size: Any, before: Sizes, *arguments: Any) -> Value:
         del size
@@ -350,13 +408,13 @@ def _operators_of_rank(rank: int) -> dict[str, Decomposition]:
     }
     for name in (f"adaptive_avg_pool{rank}d", f"_adaptive_avg_pool{rank}d"):
         operators[name] = _adaptive_pool(rank)
-        operators[f"{name}_backward"] = _resampling_gradient(rank, lambda: _adaptive_windows)
+        operators[f"{name}_backward"] = _adaptive_gradient(rank)
     for name, sampler in (
         (f"upsample_nearest{rank}d", partial(_nearest_matrix, is_centred=False)),
         (f"_upsample_nearest_exact{rank}d", partial(_nearest_matrix, is_centred=True)),
     ):
         operators[name] = _upsample_nearest(rank, sampler)
-        operators[f"{name}_backward"] = _upsample_backward(rank, sampler)
+        operators[f"{name}_backward"] = _upsample_nearest_backward(rank, sampler)
     for name, is_mirrored in (("reflection", True), ("replication", False)):
         matrix_of = partial(_end_copy_matrix, is_mirrored=is_mirrored)
         operators[f"{name}_pad{rank}d"] = _copying_pad(rank, matrix_of)
