@@ -1,9 +1,13 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from made_graphs import Made
 
+from trnsim.arch import target
 from trnsim.compiler.program import evaluate_program
 from trnsim.graph import Graph, TensorType
+from trnsim.lower.kernels import row_sums
 
 RANDOM = np.random.default_rng(0)
 
@@ -53,6 +57,32 @@ def test_sums_of_short_formats_are_rounded_once(chip, dtype):
 def test_long_tables_many_updates_and_wide_rows_are_added_in_parts(rows, count, width):
     found, expected = added(rows, count, width)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("chip", ["trn2", "trn3"])
+@pytest.mark.parametrize(
+    ("dtype", "rows", "count", "width", "are_products"),
+    [
+        ("bfloat16", 1000, 128, 1024, True),
+        ("bfloat16", 20_000, 512, 64, False),
+        ("float32", 30_000, 1024, 64, False),
+        ("float32", 1000, 128, 64, True),
+    ],
+)
+def test_a_table_that_is_rounded_costs_transfers_its_bytes(
+    monkeypatch, chip, dtype, rows, count, width, are_products
+):
+    monkeypatch.setattr(row_sums, "current_core", lambda: SimpleNamespace(core=target(chip).core))
+    assert row_sums.are_products_faster(rows, count, width, dtype) is are_products
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
+@pytest.mark.parametrize(("rows", "width"), [(1, 5), (3, 129), (700, 7)])
+def test_a_table_of_any_size_is_rounded_once(rows, width, dtype):
+    made = Made(dtype)
+    places = made.given(2, dtype="int32", array=np.array([rows - 1, 0]))
+    updates = made.given(2, width)
+    made.check(made.graph.scatter(TensorType((rows, width), dtype), places, updates, "maximum"))
 
 
 def opcodes(rows, count, width, chip):

@@ -146,15 +146,17 @@ def _adds_by_products(node: Node) -> bool:
 
 def _narrow(table: Tensor, shape: Shape, dtype: str) -> Tensor:
     """A table in a shorter type: floating point rounded, of integers the low bytes."""
-    out, width, item_bytes = tiles.output(shape, dtype), _row_elements(shape), table.dtype.itemsize
-    for start, rows in tiles.pieces(shape[0], P):
-        for column, columns in _row_parts(width, item_bytes, _TILES_OF_A_SUM * width * item_bytes):
-            tile = tiles.load(table[start : start + rows, column : column + columns])
-            target = tiles.strided(out, [(width, rows), (1, columns)], start * width + column)
-            tiles.store(target, integers.low_bytes(tile, dtype) if dtype in INTEGERS else tile)
+    out = tiles.output(shape, dtype)
+    for start, partitions, together in tiles.spread(prod(shape), _NARROWED_ELEMENTS):
+        pattern = [(together, partitions), (1, together)]
+        tile = tiles.load(tiles.strided(table, pattern, start))
+        target = tiles.strided(out, pattern, start)
+        tiles.store(target, integers.low_bytes(tile, dtype) if dtype in INTEGERS else tile)
     return out
 
 
+_NARROWED_ELEMENTS: Final = 2048
+"""Elements of a partition that become a shorter type at once."""
 _MOST_REGISTERS: Final = 4
 """Registers that the indices of rows take in turn: a transfer reads its own when it is issued."""
 _MOST_EXACT_ROWS: Final = 2**24

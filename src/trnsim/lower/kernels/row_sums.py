@@ -32,6 +32,8 @@ _CHUNK_BYTES: Final = 16 * 1024
 """Bytes of a partition for a chunk of updates."""
 _HELD_BYTES: Final = 48 * 1024
 """Bytes of a partition for updates that stay in SBUF while rows of the table pass."""
+_NUMBERING_PASSES: Final = 2
+"""Passes over the marks' columns that number the table's rows, before any update is marked."""
 _FEWEST_COLUMNS: Final = 64
 """Columns whose time fewer columns take as well (trainium_inferentia2_arch.rst: ``max(N, 64)``)."""
 
@@ -40,16 +42,21 @@ def are_products_faster(rows: int, count: int, width: int, dtype: str) -> bool:
     """True if products add `count` updates of `width` elements sooner than transfers by index.
 
     Transfers of one row, or of 128 rows by one instruction, follow one another: each waits for the
-    one before. Marks are made by the Vector Engine beside the products.
+    one before; a table of a short format is float32 meanwhile, which is written, read and rounded.
+    Rows are numbered and marks made beside the products.
     """
     core = current_core().core
-    transfers = 2 * ceil(count / P) if core.features.indirect_dma else count
+    transfers = 2 * ceil(count / P) if core.features.indirect_dma else count + 2
     transfers_s = transfers * float(core.dma_issue_s + core.dma_start_s + core.dma_end_s)
+    if dtype != "float32":
+        table_bytes = rows * width * nl.float32.itemsize
+        transfers_s += 2 * table_bytes / float(core.dma_bytes_per_s)
     passes = core.fp32_passes if dtype == "float32" else 1
     blocks, parts = ceil(count / P), ceil(width / BANK)
     columns = parts * ceil(rows / P) * max(min(width, BANK), _FEWEST_COLUMNS) * passes
     products_s = blocks * columns / clock_hz(core, Engine.tensor)
-    marks_s = blocks * parts * rows / clock_hz(core, Engine.vector)
+    numbered_and_marked = (_NUMBERING_PASSES + blocks) * parts * rows
+    marks_s = numbered_and_marked / clock_hz(core, Engine.vector)
     return dtype in MULTIPLIED and max(products_s, marks_s) < transfers_s
 
 
