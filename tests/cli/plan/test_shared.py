@@ -16,6 +16,7 @@ from trnsim.cli.plan.shared import (
 )
 from trnsim.document.figure import value_at
 from trnsim.errors import BadInput
+from trnsim.price import quote
 
 CONFIG = str(Path(__file__).parents[3] / "examples" / "llama-3.1-8b.json")
 
@@ -191,6 +192,11 @@ def test_a_place_is_that_in_the_document_of_one_answer_or_of_several():
         values = compared_document("t", answers, [], said, "plan-train/1").values
         for at in range(count):
             assert value_at(values, answer_pointer(at, count, "parts_s", "a/b")) == at
+
+
+def test_each_price_has_words_in_the_order_of_the_quotes():
+    quotes = [quote("trn2.48xlarge", kind="capacity_block"), quote("p5.48xlarge", kind="on_demand")]
+    assert price_remarks(quotes, catalogue()).prices == (str(quotes[0]), str(quotes[1]))
 
 
 def test_the_bound_is_the_largest_part_of_each_platform():

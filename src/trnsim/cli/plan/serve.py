@@ -319,17 +319,18 @@ def serve(options: ServeOptions) -> Document | None:
 
     Example: trnsim plan serve llama-3.1-8b --on trn2 --request-rate 4 --slo-tpot 30ms
     """
-    model = read(options.config)
-    server, demand = options.server(), options.demand()
-    slo = Slo(options.slo_ttft, options.slo_tpot)
-    _check_outputs(options, demand, server)
+    rows = catalogue_with(options.prices)
     kinds = purchased_platforms(options.on, options.price, is_mixed=options.mixed_prices)
     if options.save_trace is not None:
         if len(kinds) > 1:
             raise BadInput("--save-trace has one platform", fix="name one: --on trn2")
         files.check_writable(options.save_trace)
+    model = read(options.config)
     table = measured_table(options.measured, [name for name, _ in kinds])
-    spare, rows, plans = _spare(options), catalogue_with(options.prices), []
+    spare, server = _spare(options), options.server()
+    slo, demand = Slo(options.slo_ttft, options.slo_tpot), options.demand()
+    _check_outputs(options, demand, server)
+    plans = []
     plan_on = partial(plan, model, slo=slo, spare=spare, rows=rows, measured=table)
     with progress() as tell:
         for name, kind in kinds:

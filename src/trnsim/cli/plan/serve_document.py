@@ -225,7 +225,8 @@ def _basis(
     assumers: dict[str, list[str]] = {}
     for plan, figures, texts in zip(plans, values, extrapolations, strict=True):
         machine = plan.deployment.machine
-        blocks.append(Note(f"{machine.name}: {machine.instance.name}; {plan.quote}", kind="strong"))
+        bought = f"{machine.instance.name}; {figures['price']}"
+        blocks.append(Note(f"{machine.name}: {bought}", kind="strong"))
         blocks.append(Items(_details(plan, figures, texts), indent=2))
         for name in figures["assumed"]:
             assumers.setdefault(name, []).append(machine.name)

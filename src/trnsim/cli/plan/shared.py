@@ -87,14 +87,16 @@ def purchased_platforms(
 
 @dataclass(frozen=True)
 class PriceRemarks:
-    """Remarks beside prices that are compared.
+    """Prices that are compared, in words, and the remarks beside them.
 
     Attributes:
+        prices: each price, in the order of the quotes.
         caveats: a sentence on several kinds of purchase, or on days that are far apart.
         credits: a line for each credit of the user.
         mark: the text behind each price: " (mixed prices)" for several kinds, else "".
     """
 
+    prices: tuple[str, ...]
     caveats: tuple[str, ...]
     credits: tuple[str, ...]
     mark: str
@@ -113,10 +115,14 @@ class PriceRemarks:
 
 
 def price_remarks(quotes: Sequence[Quote], rows: Catalogue) -> PriceRemarks:
-    """The remarks beside these prices, of a catalogue with the user's credits."""
+    """These prices with the remarks beside them, of a catalogue with the user's credits."""
     is_mixed = len({quoted.kind for quoted in quotes}) > 1
-    lines = caveats(quotes, is_mixed_on_purpose=True)
-    return PriceRemarks(lines, tuple(credit_lines(rows)), " (mixed prices)" if is_mixed else "")
+    return PriceRemarks(
+        tuple(map(str, quotes)),
+        caveats(quotes, is_mixed_on_purpose=True),
+        tuple(credit_lines(rows)),
+        " (mixed prices)" if is_mixed else "",
+    )
 
 
 def compared_document(

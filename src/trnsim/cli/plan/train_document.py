@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from trnsim.cli.plan.shared import (
@@ -28,6 +29,7 @@ from trnsim.document.drawing import Parts, parts_chart
 from trnsim.document.values import picked
 from trnsim.formatting import amount, amounts, durations, seconds
 from trnsim.system.train.estimate import Size, TrainingEstimate
+from trnsim.system.train.step import TrainingStep
 from trnsim.workload.architecture import Architecture
 
 _HOUR_S: Final = 3600.0
@@ -42,20 +44,43 @@ _STEP_COLUMNS: Final = columns(
 _LAYOUT_COLUMNS: Final = columns("platform | memory | goodput | layout", numbers_to=-1)
 
 
+@dataclass(frozen=True)
+class _Row:
+    """A run with the words in which several tables, notes and values tell it.
+
+    Attributes:
+        label: its platform, with its instances where there are several runs of one platform.
+        price: the price of an instance.
+        note: the main loss of its time, and a smaller run that is as fast; "" for neither.
+        layout: the ranks on each axis.
+        estimate: the estimate of its step as JSON.
+        inputs: the number of inputs of each provenance.
+    """
+
+    run: TrainingEstimate
+    label: str
+    price: str
+    note: str
+    layout: str
+    estimate: dict[str, Any]
+    inputs: str
+
+
 def train_document(
     model: Architecture, runs: Sequence[TrainingEstimate], remarks: PriceRemarks
 ) -> Document:
     """Runs, their layouts, the parts of steps, other layouts as good, and the basis."""
-    values = [_values(run) for run in runs]
-    bound = bound_note(dict(zip(_labels(runs), (run.step.parts_s for run in runs), strict=True)))
+    rows = _rows(runs, remarks.prices)
+    values = [_values(row) for row in rows]
+    bound = bound_note({row.label: row.run.step.parts_s for row in rows})
     tables: tuple[tuple[str, Sequence[Block]], ...] = (
-        ("Runs", [_runs(runs)]),
-        ("Prices", [_prices(runs, remarks.mark)]),
-        ("Steps", [_steps(runs)]),
-        ("Layouts", [_layouts(runs)]),
-        ("Where a step goes", [bound, _step_table(runs), Drawing(_parts_chart(runs))]),
-        ("What else is as good", _pareto_blocks(runs, remarks.mark)),
-        ("What it rests on", _basis(runs)),
+        ("Runs", [_runs(rows)]),
+        ("Prices", [_prices(rows, remarks.mark)]),
+        ("Steps", [_steps(rows)]),
+        ("Layouts", [_layouts(rows)]),
+        ("Where a step goes", [bound, _step_table(rows), Drawing(_parts_chart(rows))]),
+        ("What else is as good", _pareto_blocks(rows, remarks.mark)),
+        ("What it rests on", _basis(rows)),
     )
     title = (
         f"{model.name}: {size_of(model)}; "
@@ -68,117 +93,25 @@ def train_document(
     return compared_document(title, values, sections, remarks, "plan-train/1")
 
 
-def _labels(runs: Sequence[TrainingEstimate]) -> list[str]:
-    """The platform of each run, with its instances where there are several of one platform."""
+def _rows(runs: Sequence[TrainingEstimate], prices: Sequence[str]) -> list[_Row]:
     names = [run.platform for run in runs]
     is_unique = len(set(names)) == len(names)
-    return names if is_unique else [f"{run.platform} x {run.machine.count:,}" for run in runs]
-
-
-def _runs(runs: Sequence[TrainingEstimate]) -> Table:
-    rows = [
-        (
+    labels = names if is_unique else [f"{run.platform} x {run.machine.count:,}" for run in runs]
+    return [
+        _Row(
+            run,
             label,
-            f"{run.machine.count} x {run.machine.instance.name}",
-            str(run.machine.chips),
-            durations(run.time_s) if run.goodput.can_finish else "never finishes",
-            amount(run.time_s.p50 * run.machine.chips / _HOUR_S) if run.goodput.can_finish else "-",
-            amounts(run.usd),
-        )
-        for label, run in zip(_labels(runs), runs, strict=True)
-    ]
-    return Table(_RUN_COLUMNS, rows)
-
-
-def _prices(runs: Sequence[TrainingEstimate], mark: str) -> Table:
-    priced = zip(_labels(runs), runs, strict=True)
-    return Table(_PRICE_COLUMNS, [(label, str(run.quote) + mark) for label, run in priced])
-
-
-def _steps(runs: Sequence[TrainingEstimate]) -> Table:
-    rows = [
-        (
-            label,
-            durations(run.step.step_s),
-            str(run.step.layout.global_batch),
-            amounts(run.step.sequences_per_s),
-            amount(run.step.tokens_per_s_per_chip.p50),
-            f"{run.step.mfu:.1%}",
-        )
-        for label, run in zip(_labels(runs), runs, strict=True)
-    ]
-    return Table(_STEP_COLUMNS, rows)
-
-
-def _layouts(runs: Sequence[TrainingEstimate]) -> Table:
-    rows = [
-        (
-            label,
-            f"{max(memory.total for memory in run.step.memory) / 2**30:.1f} GiB",
-            f"{run.goodput.goodput:.1%}",
+            price,
+            _note(run),
             str(run.step.layout),
+            run.step.estimate.as_dict(),
+            str(run.basis),
         )
-        for label, run in zip(_labels(runs), runs, strict=True)
+        for run, label, price in zip(runs, labels, prices, strict=True)
     ]
-    return Table(_LAYOUT_COLUMNS, rows)
-
-
-def _step_table(runs: Sequence[TrainingEstimate]) -> Table:
-    """The parts of each step in per cent, and the hidden part of the exchanges of data ranks."""
-    names = list(runs[0].step.parts_s)
-    rows = [
-        (
-            label,
-            *(f"{run.step.parts_s[name] / run.step.step_s.p50:.1%}" for name in names),
-            f"{run.step.data_hidden_s / run.step.step_s.p50:.1%}",
-        )
-        for label, run in zip(_labels(runs), runs, strict=True)
-    ]
-    return Table(columns(" | ".join(("share of the step", *names, "data, hidden"))), rows)
-
-
-def _parts_chart(runs: Sequence[TrainingEstimate]) -> str:
-    """The chart of the parts of each step."""
-    rows = [
-        Parts(
-            label,
-            run.step.parts_s,
-            seconds(run.step.step_s.p50),
-            answer_pointer(number, len(runs), "parts_s"),
-        )
-        for number, (label, run) in enumerate(zip(_labels(runs), runs, strict=True))
-    ]
-    return parts_chart("A step by its parts", rows)
-
-
-def _pareto_blocks(runs: Sequence[TrainingEstimate], mark: str) -> list[Block]:
-    """The Pareto front: layouts that no other one beats in time, USD and chips at once."""
-    blocks: list[Block] = []
-    shown_platforms: set[str] = set()
-    for label, run in zip(_labels(runs), runs, strict=True):
-        points = run.front if run.platform not in shown_platforms else ()
-        shown_platforms.add(run.platform)
-        if len(points) > 1:
-            lines = [
-                f"{point.machine.count} instance{'s' * (point.machine.count > 1)}, "
-                f"{point.machine.chips} chips: "
-                f"{durations(point.time_s)}, {amounts(point.usd)} USD{mark}; {point.step.layout}"
-                for point in points
-            ]
-            blocks.append(Note(f"{run.platform}: no other is as fast, as cheap and as small:"))
-            blocks.append(Items(lines, indent=2))
-        blocks += [Note(f"{label}: note: {_note(run)}")] if _note(run) else []
-        blocks.append(
-            Note(
-                f"{label}: {run.best.legal_layouts:,} layouts, {run.best.fitting_layouts:,} with "
-                f"room, {run.best.timed_layouts} timed"
-            )
-        )
-    return blocks
 
 
 def _note(run: TrainingEstimate) -> str:
-    """The main loss of the run's time, and a smaller run that is as fast, in words."""
     return "; ".join(text for text in (run.goodput.why, _smaller_run_text(run)) if text)
 
 
@@ -192,27 +125,9 @@ def _smaller_run_text(run: TrainingEstimate) -> str:
     return f"{run.machine.count:,} instances are not faster than {count:,}: {times}; {advice}"
 
 
-def _basis(runs: Sequence[TrainingEstimate]) -> list[Block]:
-    """The evidence and sources of each estimate, then the assumptions, each once."""
-    blocks: list[Block] = []
-    assumers: dict[str, list[str]] = {}
-    for label, run in zip(_labels(runs), runs, strict=True):
-        state = "; ".join(run.step.estimate.evidence) or "times of your own"
-        sources = "; ".join(sources_by_phase(run.step.estimate.sources))
-        blocks.append(Note(f"{label}: {state}; {run.basis}; {sources}"))
-        extrapolated = [f"extrapolated: {text}" for text in run.step.estimate.extrapolations]
-        blocks.append(
-            Items([*floor_notes(run.step.layout.ranks, run.machine.lnc), *extrapolated], indent=2)
-        )
-        for name in run.assumed:
-            assumers.setdefault(name, []).append(label)
-    assumed = [f"{name} [{', '.join(platforms)}]" for name, platforms in assumers.items()]
-    return [*blocks, Note("assumed:", kind="strong"), Items(assumed, indent=2)]
-
-
-def _values(run: TrainingEstimate) -> dict[str, Any]:
-    """An estimate as JSON: figures as P10, P50 and P90 in SI units."""
-    step = "step_s sequences_per_s tokens_per_s_per_chip"
+def _values(row: _Row) -> dict[str, Any]:
+    """A run as JSON: figures as P10, P50 and P90 in SI units."""
+    run, step = row.run, "step_s sequences_per_s tokens_per_s_per_chip"
     return {
         **picked(run, "model=model.name tokens steps"),
         **picked(run, "platform instance=machine.instance.name instances=machine.count"),
@@ -221,7 +136,7 @@ def _values(run: TrainingEstimate) -> dict[str, Any]:
         **picked(run.step, "memory_parts_bytes=memory parts_s data_hidden_s mfu flop"),
         "time_s": run.time_s if run.goodput.can_finish else None,
         **picked(run, "usd goodput=goodput.goodput checkpoint_interval_s=goodput.interval_s"),
-        "price": str(run.quote),
+        "price": row.price,
         "pareto": [_size_values(size) for size in run.front],
         "not_faster_than": None if run.smaller is None else _size_values(run.smaller),
         "searched": picked(
@@ -230,8 +145,8 @@ def _values(run: TrainingEstimate) -> dict[str, Any]:
         "validated": run.step.estimate.is_validated,
         "inputs": run.basis.counts,
         "assumed": run.assumed,
-        "estimate": run.step.estimate.as_dict(),
-        "note": _note(run),
+        "estimate": row.estimate,
+        "note": row.note,
     }
 
 
@@ -242,3 +157,117 @@ def _size_values(size: Size) -> dict[str, Any]:
         "instances=machine.count chips=machine.chips layout=step.layout time_s=time_s.p50",
         usd=usd,
     )
+
+
+def _runs(rows: Sequence[_Row]) -> Table:
+    return Table(_RUN_COLUMNS, [(row.label, *_run_cells(row.run)) for row in rows])
+
+
+def _run_cells(run: TrainingEstimate) -> tuple[str, ...]:
+    instances, chips = f"{run.machine.count} x {run.machine.instance.name}", run.machine.chips
+    if not run.goodput.can_finish:
+        return instances, str(chips), "never finishes", "-", amounts(run.usd)
+    chip_hours = amount(run.time_s.p50 * chips / _HOUR_S)
+    return instances, str(chips), durations(run.time_s), chip_hours, amounts(run.usd)
+
+
+def _prices(rows: Sequence[_Row], mark: str) -> Table:
+    return Table(_PRICE_COLUMNS, [(row.label, row.price + mark) for row in rows])
+
+
+def _steps(rows: Sequence[_Row]) -> Table:
+    return Table(_STEP_COLUMNS, [(row.label, *_step_cells(row.run.step)) for row in rows])
+
+
+def _step_cells(step: TrainingStep) -> tuple[str, ...]:
+    return (
+        durations(step.step_s),
+        str(step.layout.global_batch),
+        amounts(step.sequences_per_s),
+        amount(step.tokens_per_s_per_chip.p50),
+        f"{step.mfu:.1%}",
+    )
+
+
+def _layouts(rows: Sequence[_Row]) -> Table:
+    cells = [
+        (
+            row.label,
+            f"{max(memory.total for memory in row.run.step.memory) / 2**30:.1f} GiB",
+            f"{row.run.goodput.goodput:.1%}",
+            row.layout,
+        )
+        for row in rows
+    ]
+    return Table(_LAYOUT_COLUMNS, cells)
+
+
+def _step_table(rows: Sequence[_Row]) -> Table:
+    """The parts of each step in per cent, and the hidden part of the exchanges of data ranks."""
+    names = list(rows[0].run.step.parts_s)
+    cells = [(row.label, *_part_cells(row.run.step, names)) for row in rows]
+    return Table(columns(" | ".join(("share of the step", *names, "data, hidden"))), cells)
+
+
+def _part_cells(step: TrainingStep, names: Sequence[str]) -> tuple[str, ...]:
+    parts_s = [*(step.parts_s[name] for name in names), step.data_hidden_s]
+    return tuple(f"{part_s / step.step_s.p50:.1%}" for part_s in parts_s)
+
+
+def _parts_chart(rows: Sequence[_Row]) -> str:
+    """The chart of the parts of each step."""
+    bars = [
+        Parts(
+            row.label,
+            row.run.step.parts_s,
+            seconds(row.run.step.step_s.p50),
+            answer_pointer(number, len(rows), "parts_s"),
+        )
+        for number, row in enumerate(rows)
+    ]
+    return parts_chart("A step by its parts", bars)
+
+
+def _pareto_blocks(rows: Sequence[_Row], mark: str) -> list[Block]:
+    """The Pareto front: layouts that no other one beats in time, USD and chips at once."""
+    blocks: list[Block] = []
+    shown_platforms: set[str] = set()
+    for row in rows:
+        run, label = row.run, row.label
+        points = run.front if run.platform not in shown_platforms else ()
+        shown_platforms.add(run.platform)
+        if len(points) > 1:
+            lines = [
+                f"{point.machine.count} instance{'s' * (point.machine.count > 1)}, "
+                f"{point.machine.chips} chips: "
+                f"{durations(point.time_s)}, {amounts(point.usd)} USD{mark}; {point.step.layout}"
+                for point in points
+            ]
+            blocks.append(Note(f"{run.platform}: no other is as fast, as cheap and as small:"))
+            blocks.append(Items(lines, indent=2))
+        blocks += [Note(f"{label}: note: {row.note}")] if row.note else []
+        blocks.append(
+            Note(
+                f"{label}: {run.best.legal_layouts:,} layouts, {run.best.fitting_layouts:,} with "
+                f"room, {run.best.timed_layouts} timed"
+            )
+        )
+    return blocks
+
+
+def _basis(rows: Sequence[_Row]) -> list[Block]:
+    """The evidence and sources of each estimate, then the assumptions, each once."""
+    blocks: list[Block] = []
+    assumers: dict[str, list[str]] = {}
+    for row in rows:
+        estimate, label = row.run.step.estimate, row.label
+        state = "; ".join(estimate.evidence) or "times of your own"
+        sources = "; ".join(sources_by_phase(estimate.sources))
+        blocks.append(Note(f"{label}: {state}; {row.inputs}; {sources}"))
+        extrapolated = [f"extrapolated: {text}" for text in estimate.extrapolations]
+        floors = floor_notes(row.run.step.layout.ranks, row.run.machine.lnc)
+        blocks.append(Items([*floors, *extrapolated], indent=2))
+        for name in row.run.assumed:
+            assumers.setdefault(name, []).append(label)
+    assumed = [f"{name} [{', '.join(platforms)}]" for name, platforms in assumers.items()]
+    return [*blocks, Note("assumed:", kind="strong"), Items(assumed, indent=2)]
