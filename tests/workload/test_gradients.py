@@ -117,17 +117,19 @@ def test_a_parallel_layer_keeps_one_input():
     assert saved == 2 * 2 * 32
 
 
-def inside_bytes(form):
-    """Bytes per token that a mixer or an attention keeps, without the layer's norm."""
+def inside_bytes(form, tensor=1):
+    """Bytes per token that a rank keeps of a mixer or an attention, without the layer's norm."""
     tower = Tower("decoder", 32, (Layer(1, (form,), None, norms=32),))
     policy = KeepPolicy(Recompute.SELECTIVE)
-    return activation_bytes(tower, tower.layers[0], 64, Split(), policy) - 2 * 2 * 32
+    return activation_bytes(tower, tower.layers[0], 64, Split(tensor=tensor), policy) - 2 * 2 * 32
 
 
 def test_a_mixer_keeps_its_rows_and_a_state_for_each_chunk():
     mixer = Mixer(heads=4, groups=2, state=8, head_dim=16, taps=4, chunk=32)
     rows = 2 * (64 + 2 * 2 * 8) + 3 * 64 + 2 * 4
     assert inside_bytes(mixer) == 2 * rows + 4 * 4 * 8 * 16 / 32
+    of_rank = 2 * (16 + 2 * 8) + 3 * 16 + 2  # a head and a copy of its group
+    assert inside_bytes(mixer, 4) == 2 * of_rank + 4 * 8 * 16 / 32
     inverse = inside_bytes(replace(mixer, is_delta=True)) - inside_bytes(mixer)
     assert inverse == 2 * 4 * 32
 

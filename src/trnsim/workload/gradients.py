@@ -161,15 +161,24 @@ def activation_bytes(
     parts = 1 if layer.is_parallel else halves
     # Of each half: the inputs of its norm and of itself, and the dropout mask of its output.
     outside = parts * (2 * hidden) + halves * masks
-    inside = sum(_attention_bytes(attention, sequence, policy) for attention in layer.attentions)
+    inside = sum(
+        _mixer_bytes(form, policy, split.tensor)
+        if isinstance(form, Mixer)
+        else _attention_bytes(form, sequence, policy)
+        for form in layer.attentions
+    )
     if layer.mlp is not None:
         inside += _mlp_bytes(layer.mlp, tower.hidden, policy, split.tensor)
     return outside / around + inside / split.tensor
 
 
-def _mixer_bytes(mixer: Mixer, policy: KeepPolicy) -> float:
-    """Bytes per token of what a mixer's products read, its part of a state, and chunks' scores."""
-    elements = 2 * mixer.channels + 3 * mixer.width + 2 * mixer.heads
+def _mixer_bytes(mixer: Mixer, policy: KeepPolicy, tensor: int) -> float:
+    """Bytes per token of what a mixer's products read, its part of a state, and chunks' scores.
+
+    Of all tensor ranks together, which have copies of groups if there are fewer groups.
+    """
+    keys = max(mixer.groups, tensor) * mixer.state
+    elements = 2 * (mixer.width + 2 * keys) + 3 * mixer.width + 2 * mixer.heads
     if mixer.is_delta:  # the inverse of each chunk's system
         elements += mixer.heads * mixer.chunk
     if policy.recompute is Recompute.NONE:
@@ -179,11 +188,9 @@ def _mixer_bytes(mixer: Mixer, policy: KeepPolicy) -> float:
 
 
 def _attention_bytes(
-    attention: Attention | LatentAttention | Mixer, sequence: int, policy: KeepPolicy
+    attention: Attention | LatentAttention, sequence: int, policy: KeepPolicy
 ) -> float:
     """Bytes per token of queries, keys, values and results, and of scores if they are stored."""
-    if isinstance(attention, Mixer):
-        return _mixer_bytes(attention, policy)
     if isinstance(attention, LatentAttention):
         queries = keys = attention.plain_dim + attention.rotary_dim
         elements = attention.heads * (queries + keys + 2 * attention.value_dim)

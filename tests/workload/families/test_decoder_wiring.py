@@ -180,7 +180,10 @@ def test_factors_of_products_are_those_of_the_file():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"ssm_multipliers": [1.0]}, "ssm_multipliers is 'a list of 1'; legal: a list of 5"),
+        (
+            {"ssm_multipliers": [1.0]},
+            "is 'a list of 1'; legal: a list of 5: factors of gate, value, key",
+        ),
         ({"mlp_multipliers": ["a", 1.0]}, "mlp_multipliers is 'a'; legal: a number"),
         ({"mlp_multipliers": [float("nan"), 1.0]}, "mlp_multipliers is nan"),
         ({"ssm_in_multiplier": "a"}, "ssm_in_multiplier is 'a'; legal: a number"),

@@ -347,7 +347,8 @@ class DecoderConfig:
             listed = keys.items(key, object, f"{len(names)} numbers")
             if listed and len(listed) != len(names):
                 legal = f"a list of {len(names)}"
-                raise keys.refuse(key, f"a list of {len(listed)}", legal, ", ".join(names))
+                parts = ", ".join(name.partition(".")[2] for name in names)
+                raise keys.refuse(key, f"a list of {len(listed)}", legal, f"factors of {parts}")
             values = (_finite(keys, key, value) for value in listed)
             factors |= dict(zip(names, values, strict=False))
         return tuple((name, factor) for name, factor in factors.items() if factor != 1)
