@@ -2,12 +2,15 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
+from torch.fx.experimental.proxy_tensor import make_fx
+
 from trnsim.device.numerics import numerics
 from trnsim.graph import TensorType
 from trnsim.graph.building.build import Build
 from trnsim.lower import evaluate
 from trnsim.torch.aten.decompositions.movement import DECOMPOSITIONS
 from trnsim.torch.aten.operator_call import build, call_of
+from trnsim.torch.compile.fx_import import import_graph
 
 aten = torch.ops.aten
 X = torch.arange(120.0).reshape(4, 5, 6)
@@ -137,3 +140,21 @@ def test_windows_of_a_scalar_and_their_gradient(agree):
         return [windows.detach() * 2, *torch.autograd.grad(windows.square().sum(), leaf)]
 
     agree(gradient, torch.tensor(-1.5))
+
+
+@pytest.mark.parametrize(
+    ("shuffle", "shape"),
+    [
+        (lambda x: torch.pixel_shuffle(x, 3), (2, 18, 4, 5)),
+        (lambda x: torch.pixel_shuffle(x, 2), (2, 1, 8, 3, 5)),
+        (lambda x: torch.pixel_unshuffle(x, 3), (2, 2, 6, 9)),
+        (lambda x: torch.pixel_unshuffle(x, 1), (2, 4, 6)),
+    ],
+    ids=["shuffle", "rank 5", "unshuffle", "factor 1"],
+)
+def test_pixels_are_shuffled_by_rows(agree, shuffle, shape):
+    x = torch.randn(shape)
+    agree(shuffle, x, tolerance=0)
+    nodes = import_graph(make_fx(shuffle, tracing_mode="fake")(x)).graph.nodes
+    orders = [n.operation.permutation for n in nodes if n.operation.name == "transpose"]
+    assert all(order[-1] == len(order) - 1 for order in orders)

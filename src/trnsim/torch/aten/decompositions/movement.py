@@ -266,27 +266,34 @@ def linspace(b: Build, start: Any, end: Any, steps: int, **_: Any) -> Value:
 
 
 def pixel_shuffle(b: Build, x: Value, factor: int) -> Value:
-    """Channels as pixels: [*, C * r * r, H, W] becomes [*, C, H * r, W * r]."""
-    channels, height, width = x.shape[-3:]
-    return _permuted_blocks(
-        b, x, (channels // factor**2, factor, factor, height, width), (0, 3, 1, 4, 2)
-    )
+    """Channels as pixels: [*, C * r * r, H, W] becomes [*, C, H * r, W * r].
+
+    The columns of a row are concatenated, so that each transfer has a row and not an element.
+    """
+    (*outer, channels, height, width), rank = x.shape, len(x.shape) - 3
+    blocks = [*outer, channels // factor**2, factor, factor, height, width]
+    columns = _columns(b, b.graph.reshape(x, blocks), rank + 2)
+    rows = b.graph.concatenate([b.graph.reshape(c, (*c.shape, 1)) for c in columns], rank + 4)
+    rows = b.graph.reshape(rows, (*rows.shape[:-2], width * factor))
+    order = [*range(rank + 1), rank + 2, rank + 1, rank + 3]
+    return b.graph.reshape(b.graph.transpose(rows, order), b.result_types[0].shape)
 
 
 def pixel_unshuffle(b: Build, x: Value, factor: int) -> Value:
     """Pixels as channels, the inverse of `pixel_shuffle`."""
-    channels, height, width = x.shape[-3:]
-    shape = (channels, height // factor, factor, width // factor, factor)
-    return _permuted_blocks(b, x, shape, (0, 2, 4, 1, 3))
+    (*outer, channels, height, width), rank = x.shape, len(x.shape) - 3
+    blocks = [*outer, channels, height // factor, factor, width // factor, factor]
+    columns = _columns(b, b.graph.reshape(x, blocks), rank + 4)
+    shape = (*columns[0].shape[:-1], 1, columns[0].shape[-1])
+    rows = b.graph.concatenate([b.graph.reshape(c, shape) for c in columns], rank + 3)
+    order = [*range(rank + 1), rank + 2, rank + 3, rank + 1, rank + 4]
+    return b.graph.reshape(b.graph.transpose(rows, order), b.result_types[0].shape)
 
 
-def _permuted_blocks(b: Build, x: Value, shape: Sequence[int], order: Sequence[int]) -> Value:
-    """The last three dimensions split into `shape` and transposed, in the shape of the result."""
-    outer = x.shape[:-3]
-    split = b.graph.reshape(x, (*outer, *shape))
-    rank = len(outer)
-    transposed = b.graph.transpose(split, [*range(rank), *(rank + dim for dim in order)])
-    return b.graph.reshape(transposed, b.result_types[0].shape)
+def _columns(b: Build, x: Value, dim: int) -> list[Value]:
+    """The elements at each index of a dimension, without that dimension."""
+    rest = (*x.shape[:dim], *x.shape[dim + 1 :])
+    return [b.graph.reshape(b.sliced(x, dim, at, 1), rest) for at in range(x.shape[dim])]
 
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
