@@ -1,4 +1,4 @@
-"""The time in which each engine works, without the other figures of a run."""
+"""The engine of each instruction, and the time in which each engine works."""
 
 from __future__ import annotations
 
@@ -6,8 +6,15 @@ import numpy as np
 
 from trnsim.isa import Engine
 from trnsim.profile.measures.intervals import union
+from trnsim.program import Program
 from trnsim.timing import Timeline
-from trnsim.timing.occupancy import columns
+from trnsim.timing.occupancy import Integers, columns
+
+
+def engines_of(program: Program) -> Integers:
+    """The value of each instruction's engine, in issue order."""
+    engines = np.array([checked.engine.value for checked in program.checked], np.int64)
+    return np.asarray(engines[np.array(program.which, np.int64)])
 
 
 def busy_s(timeline: Timeline) -> dict[str, float]:
@@ -15,9 +22,7 @@ def busy_s(timeline: Timeline) -> dict[str, float]:
 
     Engines that do nothing are left out. All DMA engines count as one.
     """
-    spans = columns(timeline)
-    engines = np.array([checked.engine.value for checked in timeline.program.checked], np.int64)
-    engine_of = engines[spans.which]
+    spans, engine_of = columns(timeline), engines_of(timeline.program)
     seconds: dict[str, float] = {}
     for value in np.unique(engine_of).tolist():
         chosen = engine_of == value

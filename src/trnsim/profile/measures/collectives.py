@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from trnsim.fabric.exchange import exchange
 from trnsim.isa import Collective, Engine
+from trnsim.profile.measures.busy import engines_of
 from trnsim.profile.measures.intervals import Intervals, union
 from trnsim.timing import Timeline
 from trnsim.timing.occupancy import Seconds, columns
@@ -180,10 +181,7 @@ def _union(timelines: Sequence[Timeline], engines: Sequence[Engine]) -> Interval
     ends: list[Seconds] = [np.zeros(0)]
     for timeline in timelines:
         spans = columns(timeline)
-        engine_of_signature = np.array(
-            [checked.engine.value for checked in timeline.program.checked], np.int64
-        )
-        is_working = np.isin(engine_of_signature, values)[spans.which]
+        is_working = np.isin(engines_of(timeline.program), values)
         starts.append(spans.start_s[is_working])
         ends.append(spans.busy_until_s[is_working])
     return union(np.concatenate(starts), np.concatenate(ends))

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from trnsim.isa import Engine
+from trnsim.profile.measures.busy import engines_of
 from trnsim.profile.measures.throughput import Throughput, throughput
 from trnsim.profile.measures.traffic import Totals
 from trnsim.profile.measures.transfers import Transfers, transfers
@@ -41,8 +42,7 @@ class Core:
     @cached_property
     def engine_of(self) -> Integers:
         """Value of the engine of each instruction."""
-        values = np.array([c.engine.value for c in self.program.checked], np.int64)
-        return np.asarray(values[self.spans.which])
+        return engines_of(self.program)
 
     @cached_property
     def compute_indices(self) -> Integers:

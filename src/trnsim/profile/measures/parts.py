@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 
 from trnsim.isa import Engine
+from trnsim.profile.measures.busy import engines_of
 from trnsim.profile.measures.traffic import Totals
 from trnsim.timing import Timeline
 from trnsim.timing.occupancy import Integers, Seconds, columns, critical_steps
@@ -97,8 +98,7 @@ def part_costs(
             writes to it, [2, N].
     """
     spans, steps = columns(timeline), critical_steps(timeline)
-    values = np.array([c.engine.value for c in timeline.program.checked], np.int64)
-    engine_of = values[spans.which]
+    engine_of = engines_of(timeline.program)
     names = {engine.value: engine.name for engine in Engine}
     part_of_step = part_of[steps.index]
     instruction_counts = np.bincount(part_of, minlength=count)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from trnsim.profile.measures.busy import engines_of
 from trnsim.program import Program
 from trnsim.timing.occupancy import Integers
 
@@ -31,12 +32,10 @@ def waits(program: Program) -> Waits:
 
 def updates(program: Program) -> Waits:
     """The dependences between engines: one for each instruction and engine that waits for it."""
-    dependences = waits(program)
-    engines = np.array([checked.engine.value for checked in program.checked], np.int64)
-    engine_of = engines[np.array(program.which, np.int64)]
+    dependences, engine_of = waits(program), engines_of(program)
     crosses_engines = engine_of[dependences.earlier] != engine_of[dependences.later]
     earlier, later = dependences.earlier[crosses_engines], dependences.later[crosses_engines]
-    key = earlier * (engines.max(initial=0) + 1) + engine_of[later]
+    key = earlier * (engine_of.max(initial=0) + 1) + engine_of[later]
     _, first = np.unique(key, return_index=True)
     return Waits(earlier[first], later[first])
 
