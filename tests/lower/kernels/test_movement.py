@@ -5,7 +5,7 @@ from trnsim.graph import (
     Graph,
     TensorType,
 )
-from trnsim.graph.ops.layout import Reverse
+from trnsim.graph.ops.layout import BroadcastInDim, Reverse
 from trnsim.lower import (
     costs,
     evaluate,
@@ -107,3 +107,45 @@ def test_the_reverse_of_a_scalar_is_the_scalar():
     g = Graph()
     g.outputs = [g.apply(Reverse(()), g.input((), "float32"))]
     np.testing.assert_array_equal(evaluate(g, [np.float32(3)])[0], np.float32(3))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "uint8"])
+@pytest.mark.parametrize(
+    ("shape", "dims", "result"),
+    [
+        ((5, 7), (0, 1), (5, 7, 2)),
+        ((5, 7), (0, 1), (5, 7, 3, 2)),
+        ((130, 7), (0, 2), (130, 3, 7, 2)),
+        ((5, 1), (0, 1), (5, 9)),
+        ((7, 5), (1, 0), (5, 7, 2)),
+        ((1, 7), (0, 1), (4, 7, 2)),
+        ((3,), (0,), (3, 127)),
+        ((3,), (0,), (3, 600)),
+        ((1,), (0,), (3, 2)),
+    ],
+)
+def test_copies_of_each_element_lie_side_by_side(shape, dims, result, dtype):
+    value = TensorType(shape, dtype)
+    x = (np.arange(value.elements) % 100 + 1).reshape(shape).astype(value.numpy_dtype())
+    g = Graph()
+    copies = g.broadcast_in_dim(g.elementwise("add", g.input(shape, dtype), 1), result, dims)
+    g.outputs = [g.reshape(copies, (copies.type.elements,))]
+    wide = BroadcastInDim(result, dims).reference(x + x.dtype.type(1))
+    np.testing.assert_array_equal(evaluate(g, [x])[0], wide.reshape(-1))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, -0.0])
+def test_copies_of_special_numbers_are_equal(value):
+    x = np.array([1, value, 3], np.float32)
+    g = Graph()
+    g.outputs = [g.broadcast_in_dim(g.input((3,), "float32"), (3, 2), (0,))]
+    (found,) = evaluate(g, [x])
+    assert found.tobytes() == np.repeat(x, 2).tobytes()
+
+
+def test_copies_of_each_element_take_the_time_of_their_bytes():
+    g = Graph()
+    copies = g.broadcast_in_dim(g.input((64, 64, 64), "float32"), (64, 64, 64, 2), (0, 1, 2))
+    g.outputs = [g.reshape(copies, (64, 64, 128))]
+    (cost,) = costs(g)
+    assert cost.device_time_s < 10e-6 + 8 * cost.hbm_bytes / 368e9

@@ -8,6 +8,7 @@ Results stay in SBUF while there is room.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, Final
 
 from trnsim.graph import Graph, Kind, Node, Value
@@ -27,7 +28,7 @@ from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
 from trnsim.lower.emit.residents import Residents
 from trnsim.lower.exchanges import ExchangeIssuer
 from trnsim.lower.kernels import tiles
-from trnsim.lower.kernels.movement import concatenate
+from trnsim.lower.kernels.movement import concatenate, is_short, repeat_elements
 from trnsim.lower.kernels.tiles import Tensor
 from trnsim.lower.rules import EMITTERS, require_instructions
 
@@ -218,8 +219,27 @@ class Emission:
         if is_dense(place):
             return place.storage
         if is_broadcast:  # by runs, as strides of 0 would be element by element
+            place = self._repeated_last(node) or place
+            if is_dense(place):
+                return place.storage
             return Evaluation(self, node.result, place).run_to_hbm().storage
         return transposing.write_dense(place, node.result)
+
+    def _repeated_last(self, node: Node) -> TensorPlace | None:
+        """A broadcast whose last dimensions are copies, which are made on the chip; else None."""
+        (operand,), operation = node.values, node.operation
+        shape, dims = node.result.shape, getattr(operation, "dims", ())
+        own = [dim for dim, n in zip(dims, operand.shape, strict=True) if n == shape[dim] > 1]
+        first = own[-1] + 1 if own else 0
+        copies = prod(shape[first:])
+        if own != sorted(own) or not own or copies == 1 or not is_short(copies, node.result.type):
+            return None
+        tensor = repeat_elements(
+            self.dense(operand), operand.type.elements, copies, node.result.dtype
+        )
+        last = range(first, len(shape))
+        lengths = (*(shape[dim] for dim in own), *shape[first:])
+        return in_hbm(tensor, lengths).repeated(shape, (*own, *last))
 
     def run_kernel(self, kernel: Callable[..., Any], node: Node) -> None:
         """Emit a node by a kernel from HBM to HBM."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim.graph import Node
 from trnsim.graph.ops.layout import Concatenate, Pad, Reinterpret, Reverse
-from trnsim.graph.types import BOOL, dense
+from trnsim.graph.types import BOOL, TensorType, dense
 from trnsim.lower.emit.places.tensor_place import in_hbm
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import Tensor
@@ -59,6 +59,26 @@ def concatenate(op: Concatenate, node: Node, *operands: Tensor) -> Tensor:
 
 _SHORT_BYTES: Final = 512
 """Bytes of a run below which descriptors bound a transfer (nki-dma-overview.rst)."""
+
+
+def repeat_elements(source: Tensor, elements: int, copies: int, dtype: str) -> Tensor:
+    """Each element of a tensor in HBM so many times in a row, [elements, copies]."""
+    out = tiles.output((elements, copies), dtype)
+    for start, partitions, each in tiles.spread(elements, PIECE_ELEMENTS // copies):
+        pattern = [(each, partitions), (1, each)]
+        part = tiles.load(tiles.strided(source, pattern, start))
+        repeated = tiles.new((partitions, each, copies), out.dtype)
+        columns = part.reshape((partitions, each, 1)).broadcast(2, copies)
+        nisa.tensor_copy(dst=repeated, src=columns)
+        pattern = [(each * copies, partitions), (1, each * copies)]
+        target = tiles.strided(out, pattern, start * copies)
+        nisa.dma_copy(dst=target, src=repeated.reshape((partitions, each * copies)))
+    return out
+
+
+def is_short(length: int, tensor: TensorType) -> bool:
+    """True for a run of HBM that descriptors bound, and that is joined on the chip instead."""
+    return length * tensor.nbytes < _SHORT_BYTES * tensor.elements
 
 
 def _interleave(parts: list[tuple[Tensor, int]], out: Tensor, rows: int, total_width: int) -> None:
