@@ -36,7 +36,7 @@ class Launch:
         arguments = {
             name.removesuffix(".must_alias_input"): value for name, value in self.arguments.items()
         }
-        with as_simulator(is_lenient=True), warnings.catch_warnings():
+        with as_simulator(True), warnings.catch_warnings():
             warnings.simplefilter("ignore", SimulatorOnlyWarning)
             return trnsim.run(
                 kernel,
