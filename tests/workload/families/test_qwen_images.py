@@ -57,6 +57,10 @@ def test_most_layers_of_the_second_generation_attend_within_windows():
     assert wide.layers[1].attentions[0].window == 256
 
 
+def test_keys_that_are_null_have_their_defaults():
+    assert of(WINDOWED, fullatt_block_indexes=None, depth=None) == of(WINDOWED)
+
+
 @pytest.mark.parametrize(("full", "window"), [([], 64), ([1, 0], 0)])
 def test_layers_may_all_be_of_one_kind(full, window):
     images, _ = of(WINDOWED, depth=2, fullatt_block_indexes=full)

@@ -54,6 +54,16 @@ def test_layers_may_all_be_of_one_kind(crossed, group):
     assert decoder.order == ()
 
 
+def test_keys_that_are_null_have_their_defaults():
+    assert of({"cross_attention_layers": None}, supported_aspect_ratios=None) == of()
+
+
+@pytest.mark.parametrize(("ratios", "named"), [("x", "'x'"), (3, "3"), ([1], "1")])
+def test_arrangements_of_tiles_are_pairs(ratios, named):
+    message = f"vision_config.supported_aspect_ratios is {named}; legal: a list of pairs of"
+    refused(message, supported_aspect_ratios=ratios)
+
+
 @pytest.mark.parametrize(("indexes", "named"), [([0, 2], 2), ([-1], -1), ([0, 0], 0)])
 def test_layers_that_attend_to_images_are_layers(indexes, named):
     legal = "different indexes from 0 to 1: each is a layer"

@@ -103,7 +103,7 @@ def image(keys: ConfigKeys, model_type: str) -> Tower:
             fill.
     """
     row = ROWS[model_type]
-    keys = ConfigKeys({**row.defaults, **keys.config}, keys.file, keys.inside)
+    keys = keys.filled(row.defaults)
     hidden, side = keys.whole(row.hidden), keys.whole("patch_size")
     merged = keys.whole("spatial_merge_size", default=_MERGED_SIDE)
     size = _picture(keys, side * merged)

@@ -64,8 +64,8 @@ def towers(images: ConfigKeys, texts: ConfigKeys) -> tuple[Tower, Tower]:
     Raises:
         BadInput: for sizes that do not go together.
     """
+    texts, images = texts.filled(TEXT_SIZES), images.filled(_IMAGE_SIZES)
     (decoder,) = decoders.towers(texts, "llama")
-    images = ConfigKeys({**_IMAGE_SIZES, **images.config}, images.file, images.inside)
     width = images.whole("vision_output_dim")
     projection = Projection("projection", width, decoder.hidden, decoder.hidden)
     return replace(_encoder(images), behind=(projection,)), _crossed(texts, decoder)
@@ -99,8 +99,8 @@ def _encoder(keys: ConfigKeys) -> Tower:
 
 def _tables(keys: ConfigKeys, hidden: int, tiles: int, tokens: int) -> int:
     """Elements of the tables of positions, of positions in each tile, and of tiles; their gates."""
-    ratios = keys.config.get("supported_aspect_ratios")
-    rows = 1 + (len(ratios) if isinstance(ratios, list) else _ASPECT_RATIOS)
+    ratios = keys.items("supported_aspect_ratios", list, "pairs of numbers of tiles")
+    rows = 1 + (len(ratios) if "supported_aspect_ratios" in keys.config else _ASPECT_RATIOS)
     of_tokens = tokens * hidden + rows * tiles * tokens * hidden + 1
     return of_tokens + 2 * (rows * tiles * hidden + 1)
 
