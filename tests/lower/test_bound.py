@@ -160,3 +160,40 @@ def test_an_input_that_is_returned_is_read_where_nodes_read_it():
     table = graph.input((1000, 64), "float32")
     graph.outputs = [graph.elementwise("exponential", graph.slice(table, (3, 0), (1, 64))), table]
     assert bound(graph, "trn2").hbm_bytes == 2 * 64 * 4
+
+
+def copies(*outputs, graph, target="trn2", **options):
+    """The bound's time of HBM for a graph that returns `outputs`."""
+    graph.outputs = list(outputs)
+    return bound(graph, target, **options).hbm_s
+
+
+def test_a_copied_byte_is_moved_once_and_read_and_written():
+    graph = Graph()
+    x = graph.input((128, 1000), "float32")
+    nbytes, engines, stack = x.type.nbytes, 368e9, 725e9
+    turned = graph.transpose(x, (1, 0))
+    assert copies(turned, graph=graph) == pytest.approx(2 * nbytes / stack)
+    assert copies(turned, graph=graph, lnc=2) == pytest.approx(2 * nbytes / stack)
+    # Of a copy and of computed values the first is read with what the second reads.
+    computed = graph.elementwise("abs", x)
+    assert copies(computed, graph=graph) == pytest.approx(2 * nbytes / engines)
+    assert copies(turned, computed, graph=graph) == pytest.approx(2 * nbytes / engines)
+    # A copy of what is computed is none of an input.
+    assert copies(graph.transpose(computed, (1, 0)), graph=graph) == pytest.approx(
+        2 * nbytes / engines
+    )
+
+
+def test_of_a_concatenation_the_copied_operands_are_moved_once():
+    graph = Graph()
+    x, y = graph.input((128, 1000), "bfloat16"), graph.input((128, 500), "bfloat16")
+    both = graph.concatenate([x, graph.elementwise("abs", y)], 1)
+    assert copies(both, graph=graph) == pytest.approx(2 * 128 * (1000 + 500 + 500) / 368e9)
+
+
+def test_copies_of_a_few_elements_save_no_more_than_reading_them():
+    graph = Graph()
+    x = graph.input((128, 1), "float32")
+    wide = graph.broadcast_in_dim(x, (128, 4096), (0, 1))
+    assert copies(wide, graph=graph) == pytest.approx(4 * 128 * 4096 / 368e9)

@@ -9,7 +9,6 @@ from trnsim.arch.peaks import peak_flop_per_s
 from trnsim.compiler.flags import Flags
 from trnsim.isa import Engine
 from trnsim.lower import Bound, Cost, GraphExchange
-from trnsim.lower.bound import hbm_rate
 from trnsim.profile.analysis.whole import Share, Whole
 from trnsim.profile.measures.parts import PartCost
 
@@ -94,17 +93,16 @@ class CompiledProgram:
     def mfu(self) -> float:
         """``bound.flop / (peak * device_time_s)``: model flop utilization.
 
-        The peak is that of bfloat16, and follows from the Tensor Engine's clock.
+        The peak is that of bfloat16 on the physical cores. It follows from the Tensor Engine's
+        clock.
         """
-        return self._utilization(self.bound.flop, peak_flop_per_s(arch.target(self.target).core))
+        peak = self.lnc * peak_flop_per_s(arch.target(self.target).core)
+        return self.bound.flop / (peak * self.device_time_s) if self.device_time_s else 0.0
 
     @property
     def mbu(self) -> float:
-        """``bound.hbm_bytes / (rate * device_time_s)``: weights, inputs and outputs once over HBM.
-
-        The rate is a core's bandwidth to its HBM stack.
-        """
-        return self._utilization(self.bound.hbm_bytes, hbm_rate(self.target, self.lnc) / self.lnc)
+        """``bound.hbm_s / device_time_s``: weights, inputs and outputs once over HBM."""
+        return self.bound.hbm_s / self.device_time_s if self.device_time_s else 0.0
 
     def step_estimate(self, links_s: float = 0.0, exchanges_s: float = 0.0) -> Whole:
         """The estimate of a step.
@@ -130,8 +128,3 @@ class CompiledProgram:
             self.shares,
             (*self.notes, *([self.crowding] if self.crowding else [])),
         )
-
-    def _utilization(self, amount: float, rate: float) -> float:
-        """``amount`` over what the cores do at `rate` each in the program's time."""
-        available = rate * self.lnc * self.device_time_s
-        return amount / available if available else 0.0

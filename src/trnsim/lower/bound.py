@@ -2,19 +2,41 @@
 
 Products at the Tensor Engine's peak, which follows from its clock; weights, inputs and outputs over
 HBM once, as fast as a core can reach it; exchanged bytes over the links. The three can overlap, so
-the largest of them is the bound.
+the largest of them is the bound. A transfer within HBM reads an input and writes an output at once:
+copied bytes take the DMA engines one movement, and the stack a read and a write.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from trnsim import arch
 from trnsim.arch.peaks import hbm_stack_bytes_per_s, peak_flop_per_s
 from trnsim.graph import Graph, Node, Value
+from trnsim.graph.ops.layout import (
+    BroadcastInDim,
+    Concatenate,
+    DynamicSlice,
+    DynamicUpdateSlice,
+    Pad,
+    Reinterpret,
+    Reshape,
+    Reverse,
+    Slice,
+    Transpose,
+)
+from trnsim.graph.ops.lookup import Gather, Scatter
+from trnsim.graph.ops.rounding import Convert
 from trnsim.lower.demand import Box, demands, fraction_of, whole_box
 from trnsim.lower.needed_flop import needed_flop
+
+_TRANSFERS: Final = (
+    *(BroadcastInDim, Convert, DynamicSlice, DynamicUpdateSlice, Gather, Pad, Reinterpret, Reshape),
+    *(Reverse, Scatter, Slice, Transpose),
+)
+"""Operations whose results transfers within HBM can write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +47,7 @@ class Bound:
         flop: multiplications and additions of its products.
         hbm_bytes: bytes of weights, inputs and outputs, each counted once.
         products_s: time of the products at the Tensor Engine's peak.
-        hbm_s: time of the bytes at the highest rate at which a core reaches HBM.
+        hbm_s: least time of the bytes: over the stack, or through the DMA engines.
         links_s: time of exchanges over the links, from the caller.
     """
 
@@ -75,8 +97,10 @@ def bound(
         own = needed_flop(node, demand)
         flop += own
         passes += own * _passes(node, core, is_cast=is_cast) if own else 0.0
-    nbytes = must_cross_bytes(graph, demand, frozenset(weights) if is_cast else frozenset())
-    return Bound(flop, nbytes, passes / (peak * lnc), nbytes / hbm_rate(target, lnc), links_s)
+    read, written = must_cross_bytes(graph, demand, frozenset(weights) if is_cast else frozenset())
+    moved = read + written - min(read, copied_bytes(graph))
+    hbm_s = max(moved / hbm_rate(target, lnc), (read + written) / hbm_stack_bytes_per_s(core))
+    return Bound(flop, read + written, passes / (peak * lnc), hbm_s, links_s)
 
 
 def _passes(node: Node, core: arch.NeuronCore, *, is_cast: bool) -> float:
@@ -90,7 +114,7 @@ def _passes(node: Node, core: arch.NeuronCore, *, is_cast: bool) -> float:
 
 
 def hbm_rate(target: str, lnc: int = 1) -> float:
-    """HBM's bytes a second that a logical core cannot exceed.
+    """Bytes a second that a logical core cannot exceed between HBM and itself.
 
     That is its share of the stack while all cores are active, or what its own DMA engines sustain
     where that is more: a core whose neighbour is idle takes a little of its share (368 of 362.5
@@ -105,21 +129,46 @@ def hbm_rate(target: str, lnc: int = 1) -> float:
 
 def must_cross_bytes(
     graph: Graph, demand: Mapping[int, Box], cast_numbers: Collection[int] = ()
-) -> int:
-    """Bytes of outputs, and of the parts of inputs in `demand`, each counted once.
+) -> tuple[int, int]:
+    """Bytes of the parts of inputs in `demand`, and of outputs, each counted once.
 
     An output that is an input does not cross again. Matrices of float32 whose numbers are in
     `cast_numbers` cross as bfloat16.
     """
-    read = {value.number for node in graph.nodes for value in node.values}
-    inputs = {value.number for value in graph.inputs}
-    outputs = {value.number: value.type.nbytes for value in graph.outputs}
-    return sum(nbytes for number, nbytes in outputs.items() if number not in inputs) + sum(
+    operands = {value.number for node in graph.nodes for value in node.values}
+    read = sum(
         int(fraction_of(demand.get(value.number), value.shape) * value.type.nbytes)
         // (1 + _is_cast(value, cast_numbers))
         for value in graph.inputs
-        if value.number in read
+        if value.number in operands
     )
+    return read, sum(value.type.nbytes for value in _written_outputs(graph))
+
+
+def copied_bytes(graph: Graph) -> int:
+    """Bytes of outputs that one transfer each can bring from an input: an upper bound.
+
+    A result of layout operations, lookups and conversions, which DMA engines do on the way, may be
+    a copy as soon as its operand has copied elements; of a concatenation, its operands' share is.
+    """
+    copied_elements = {value.number: value.type.elements for value in graph.inputs}
+    for node in graph.nodes:
+        sources = [copied_elements.get(value.number, 0) for value in node.values]
+        if isinstance(node.operation, Concatenate):
+            copied_elements[node.result.number] = sum(sources)
+        elif isinstance(node.operation, _TRANSFERS) and any(sources[:2]):
+            copied_elements[node.result.number] = node.result.type.elements
+    return sum(
+        copied_elements.get(value.number, 0) * value.type.nbytes // (value.type.elements or 1)
+        for value in _written_outputs(graph)
+    )
+
+
+def _written_outputs(graph: Graph) -> list[Value]:
+    """The outputs that are no inputs, each once."""
+    inputs = {value.number for value in graph.inputs}
+    outputs = {value.number: value for value in graph.outputs}
+    return [value for number, value in outputs.items() if number not in inputs]
 
 
 def _is_cast(value: Value, cast_numbers: Collection[int]) -> bool:
