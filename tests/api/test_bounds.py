@@ -123,7 +123,7 @@ def test_a_process_that_left_the_group_ends_with_its_call_and_no_other_does(boun
         "print(child.pid)\n"
     )
     with (bounds.folder / "told").open("wb+") as told:
-        assert module._ended([sys.executable, "-c", start], bounds, told, told) == 0
+        assert module._exit_status([sys.executable, "-c", start], bounds, told, told) == 0
     stranger = int((bounds.folder / "told").read_text())
     try:
         files = [bounds.folder / name for name in ("inner", "stranger")]
@@ -152,7 +152,7 @@ def test_commands_are_ended_by_their_bounds_or_all_at_once(bounds):
 
     def wait(own):
         with (bounds.folder / "told").open("wb") as told:
-            states.append(module._ended(command, own, told, told))
+            states.append(module._exit_status(command, own, told, told))
 
     equals = [replace(bounds) for _ in range(3)]
     threads = [threading.Thread(target=wait, args=(own,)) for own in equals]

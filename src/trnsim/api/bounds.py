@@ -26,8 +26,8 @@ __all__ = ["Answer", "Bounds", "answer", "end"]
 _MIB: Final = 2**20
 _SHOWN_CHARS: Final = 8_000
 """Number of characters, from the end of a command's stderr, that an answer keeps."""
-_MARKS: Final = "TRNSIM_CALLS"
-"""The variable of the calls that a process belongs to: those within a call inherit its mark."""
+_MARKS_VARIABLE: Final = "TRNSIM_CALLS"
+"""Environment variable with a mark of each call that a process runs in, outermost first."""
 _TITLE: Final = re.compile(r"<h1>(.*?)</h1>")
 _running: Final[dict[subprocess.Popen[bytes], Bounds]] = {}
 
@@ -131,7 +131,7 @@ def _answered(words: Sequence[str], bounds: Bounds) -> Answer:
     """
     command = [sys.executable, "-m", "trnsim.api.child", str(bounds.memory_bytes), *words]
     with tempfile.TemporaryFile() as stdout_file, tempfile.TemporaryFile() as stderr_file:
-        status = _ended(command, bounds, stdout_file, stderr_file)
+        status = _exit_status(command, bounds, stdout_file, stderr_file)
         messages = _tail(stderr_file)
         size = stdout_file.seek(0, os.SEEK_END)
         stdout_file.seek(0)
@@ -155,12 +155,12 @@ def _answered(words: Sequence[str], bounds: Bounds) -> Answer:
             raise BadInput(reason.removeprefix("trnsim: error: ")) from error
 
 
-def _ended(
+def _exit_status(
     command: Sequence[str], bounds: Bounds, stdout_file: IO[bytes], stderr_file: IO[bytes]
 ) -> int | None:
-    """The exit status of a command; None if its time was over."""
+    """Run a command, and return its exit status; None if its time was over."""
     mark = uuid4().hex
-    marks = f"{os.environ.get(_MARKS, '')} {mark}"
+    marks = f"{os.environ.get(_MARKS_VARIABLE, '')} {mark}"
     process = subprocess.Popen(  # noqa: S603  this Python, with checked words
         command,
         cwd=bounds.folder,
@@ -168,7 +168,7 @@ def _ended(
         stdout=stdout_file,
         stderr=stderr_file,
         start_new_session=os.name == "posix",
-        env={**os.environ, "COLUMNS": "100", "NO_COLOR": "1", _MARKS: marks},
+        env={**os.environ, "COLUMNS": "100", "NO_COLOR": "1", _MARKS_VARIABLE: marks},
     )
     _running[process] = bounds
     try:
