@@ -1,12 +1,12 @@
 """The partially pooled model of measured over estimated times.
 
     measured = (fixed + sum over causes of (exp(effects of the cause) x seconds)) x exp(error)
-    effects of a cause = site + chip + family + chip in family + cause in family + cause on chip
+    effects of a cause = site + chip + family + group + cause in family + cause on chip
 
-Each effect is normal around 0; the variance of a level and that of the error are found by
-expectation maximisation, with a few rows' worth of prior, and the effects by Newton steps of
-normal shrinkage (`trnsim.calibrate.shrinkage`). So a group with many rows follows them, one with
-few is drawn towards its chip and its family, and one without rows has theirs.
+A group is a family on a chip. Each effect is normal around 0; the variance of a level and that of
+the error are found by expectation maximisation, with a few rows' worth of prior, and the effects by
+Newton steps of normal shrinkage (`trnsim.calibrate.shrinkage`). So a group with many rows follows
+them, one with few is drawn towards its chip and its family, and one without rows has theirs.
 
 Sources: Gelman and Hill, Data Analysis Using Regression and Multilevel/Hierarchical Models, 2007,
 chapter 12 (partial pooling); Lange, Little and Taylor, Robust Statistical Modeling Using the t
@@ -93,7 +93,7 @@ class Fit:
         )
 
     def predicted_s(self, row: Row) -> float:
-        """Corrected seconds of a row's question."""
+        """Corrected seconds of a row."""
         return row.fixed_s + sum(
             math.exp(self.log_factor(row.chip, part.family, part.cause)) * part.time_s
             for part in row.parts
@@ -139,8 +139,8 @@ class _Design:
     """Rows as arrays: the seconds of each cause, and the effects of each."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
-        self.logs = np.log([row.measured_s for row in rows])
-        self.errors = np.array([row.sigma for row in rows]) ** 2
+        self.measured_logs = np.log([row.measured_s for row in rows])
+        self.error_variances = np.array([row.sigma for row in rows]) ** 2
         self._fixed = np.array([row.fixed_s for row in rows])
         kinds: dict[tuple[str, str, str], int] = {}
         for row in rows:
@@ -179,15 +179,17 @@ def fit(rows: Sequence[Row], *, is_robust: bool = False) -> Fit:
     weights = np.ones(len(rows))
     posterior = Posterior(theta, np.zeros((len(theta), len(theta))))
     for _ in range(_MAX_NEWTON_STEPS):
-        logs, gradient = design.at(theta)
-        variances = (error**2 + design.errors) / weights
+        corrected_logs, gradient = design.at(theta)
+        variances = (error**2 + design.error_variances) / weights
         priors = np.array([sigmas[level] ** 2 for level in levels])
-        posterior = shrink(gradient, design.logs - logs + gradient @ theta, variances, priors)
+        posterior = shrink(
+            gradient, design.measured_logs - corrected_logs + gradient @ theta, variances, priors
+        )
         step = _step(design, theta, posterior.mean - theta, variances, priors)
         theta = theta + step
-        residuals = design.logs - design.at(theta)[0]
+        residuals = design.measured_logs - design.at(theta)[0]
         if is_robust:
-            distance = residuals**2 / (error**2 + design.errors)
+            distance = residuals**2 / (error**2 + design.error_variances)
             weights = (_FREEDOM + 1) / (_FREEDOM + distance)
         sigmas = _sigmas(levels, theta, posterior)
         error = _error(residuals, gradient, posterior, weights)
@@ -201,7 +203,7 @@ def _step(design: _Design, theta: Array, step: Array, variances: Array, priors: 
     """The Newton step, halved until it leads downhill; none if no part of it does."""
 
     def height(at: Array) -> float:
-        residuals = design.logs - design.at(at)[0]
+        residuals = design.measured_logs - design.at(at)[0]
         return float((residuals**2 / variances).sum() + (at**2 / priors).sum())
 
     before = height(theta)
@@ -231,7 +233,7 @@ def _error(residuals: Array, gradient: Array, posterior: Posterior, weights: Arr
 
 
 def causes(rows: Sequence[Row]) -> dict[str, tuple[str, ...]]:
-    """The causes of each family in rows, first those without a name."""
+    """The causes of each family in rows, after "", which is always the first."""
     by_family: dict[str, dict[str, None]] = {}
     for row in rows:
         for part in row.parts:
@@ -247,5 +249,7 @@ def mean_shares(rows: Sequence[Row], family: str) -> tuple[CauseTime, ...]:
         total_s = sum(part.time_s for part in own)
         for part in own:
             shares[part.cause] = shares.get(part.cause, 0.0) + part.time_s / total_s
-    count = sum(shares.values()) or 1.0
-    return tuple(CauseTime(family, cause, share / count) for cause, share in shares.items())
+    rows_of_family = sum(shares.values()) or 1.0  # the shares of each row add up to 1
+    return tuple(
+        CauseTime(family, cause, share / rows_of_family) for cause, share in shares.items()
+    )

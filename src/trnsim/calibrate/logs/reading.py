@@ -89,7 +89,7 @@ def json_content(path: Path) -> FileContent:
         try:
             return parse(stored, path, form="json lines")
         except BadInput as other:
-            # The one that reads further tells more of where the file ends.
+            # The error on the later line names the fault: the other form stops before it.
             raise max((error, other), key=lambda each: each.line.line if each.line else 0) from None
 
 
