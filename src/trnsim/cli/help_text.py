@@ -16,7 +16,7 @@ from typing import Any, Final
 from trnsim.cli.terminal import emphasis, width
 from trnsim.document.wrapping import wrapped
 
-__all__ = ["HIDDEN_NAMES", "call", "example_of", "help_text", "usage"]
+__all__ = ["HIDDEN_NAMES", "call_form", "example_of", "help_text", "usage"]
 
 HIDDEN_NAMES: Final = ("--out", "--instance")
 """Former names of options, accepted but not listed: now --output or --folder, and --on."""
@@ -67,13 +67,13 @@ def example_of(command: Any) -> str:
 
 def usage(command: Any, context: Any, columns: int | None = None) -> str:
     """The line that says how a command is called: NAME is required, [NAME] is not."""
-    line = f"Usage: {call(command, context)}"
+    line = f"Usage: {call_form(command, context)}"
     return "\n".join(
         wrapped(line, columns or min(width(), _MOST_HELP_CHARS), hanging=len("Usage: "))
     )
 
 
-def call(command: Any, context: Any) -> str:
+def call_form(command: Any, context: Any) -> str:
     """A command with its options and arguments, as the usage line has it."""
     pieces = ["[OPTIONS]"]
     for parameter in command.get_params(context):

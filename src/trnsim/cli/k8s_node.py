@@ -94,6 +94,7 @@ def device_plugin(
             plugins,
             state,
             device_files,
+            # only another resource or an extension takes a device that kubelet calls free
             read_holdings if len(names) > 1 or api else tuple,
             partial(reservations, api, _node_name(node)) if api else lambda _holdings: (),
             _say,
@@ -177,7 +178,7 @@ def _resources(options: Sequence[str] | None) -> tuple[str, ...]:
 def ended_by_signals(stop: Callable[[], None]) -> Generator[None]:
     """A context in which SIGTERM and Ctrl-C call `stop`."""
 
-    def end(*_of_signal: object) -> None:
+    def end(*_signal: object) -> None:
         stop()
 
     signals = (signal.SIGTERM, signal.SIGINT)

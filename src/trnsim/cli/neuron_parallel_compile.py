@@ -200,8 +200,8 @@ def _compile(settings: CacheSettings, processes: int) -> None:
     ):
         echo(log_line(_COMPONENT, text))
     for outcome in outcomes:
-        for words in outcome.figures.get("neuronx_cc", []):
-            echo(f"{outcome.graph.parent.name}: {words}", is_error=True)
+        for message in outcome.figures.get("neuronx_cc", []):
+            echo(f"{outcome.graph.parent.name}: {message}", is_error=True)
     for outcome in failed:
         complain(f"{PROGRAM}: {outcome.graph}: {outcome.reason}")
     if not outcomes:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from difflib import SequenceMatcher, get_close_matches
 from typing import Any, Final
 
-from trnsim.cli.help_text import HIDDEN_NAMES, call, example_of
+from trnsim.cli.help_text import HIDDEN_NAMES, call_form, example_of
 
 __all__ = ["refusal", "usage_text"]
 
@@ -112,7 +112,7 @@ def _perhaps(near: list[str]) -> str:
 
 def _extra(words: str, context: Any) -> Refusal:
     """The refusal for arguments behind the last one that the command takes."""
-    called = call(context.command, context)
+    called = call_form(context.command, context)
     return f"Got unexpected extra arguments: {words}", f"leave them out; usage: {called}"
 
 
