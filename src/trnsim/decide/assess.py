@@ -186,6 +186,7 @@ def decide(
         candidates=(staying, *sorted((move for _, move in pairs), key=_order)),
         tornado=() if place is None else comparison.tornado(place, neuron_move),
         findings=findings or (),
+        # the programs are split at operators that AWS's chips do not run
         split=tuple(finding.name for finding in findings or () if finding.kind == "operator"),
         assumptions=(
             *workload.assumptions,
@@ -201,10 +202,10 @@ def _predicted_pairs(
     places: WorkloadPlacements,
     comparison: WorkloadComparison,
 ) -> list[Pair]:
-    """The pairs of all instance types but today's: a full prediction of the best, brief others.
+    """A placement and its candidate for each instance type but today's.
 
-    A brief prediction of serving is from shorter runs. A full prediction may make another pair the
-    best: the loop ends when the best pair has a full prediction.
+    The best pair has a full prediction, others a brief one, which for serving is of shorter runs. A
+    full prediction may make another pair the best: the loop ends when the best pair has one.
     """
     pairs = [
         _pair(workload, name, places, comparison, is_brief=True)
@@ -307,7 +308,7 @@ def _evidence(
         best=None if best_pair is None else best_pair[1],
         chips=0 if best_pair is None else best_pair[0].chips,
         findings=findings,
-        is_promise_kept="met" in slo_states if slo_states else None,
+        is_limit_met="met" in slo_states if slo_states else None,
     )
 
 

@@ -31,7 +31,7 @@ def evidence(kind="train", **changes):
     return replace(made, **{name: one for name, one in changes.items() if name in _OWN})
 
 
-_OWN = ("best", "chips", "findings", "is_promise_kept", "migration")
+_OWN = ("best", "chips", "findings", "is_limit_met", "migration")
 
 
 def rule(name, kind="train", **changes):

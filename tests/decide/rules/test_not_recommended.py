@@ -19,8 +19,8 @@ KERNEL = ProgramFinding("scan.cu", 3, "cuda", "scan")
         ("CUDA-only", {"findings": ()}, {"findings": (KERNEL,)}, "scan.cu:3: a kernel of cuda"),
         (
             "maximum performance",
-            {"is_promise_kept": True},
-            {"is_promise_kept": False},
+            {"is_limit_met": True},
+            {"is_limit_met": False},
             "no instance with AWS's chips keeps what is promised",
         ),
         ("several clouds", {}, {"is_portability_needed": True}, "portability_needed is yes"),

@@ -124,7 +124,9 @@ class InventoryRow(FileRecord):
         "demand of the busiest hour over the mean", 1, _MOST_RATIO, None, example="2"
     )
     port_state: PortState = declared(
-        "tuned", help="state of the port, if the model has experts", example="tuned"
+        "tuned",
+        help="state of a mixture of experts' port to AWS's chips",
+        example="tuned",
     )
     sources: tuple[str, ...] = declared(
         (),

@@ -19,7 +19,7 @@ class WorkloadEvidence:
             kind, the cheapest at a public price; None without either.
         chips: chips in use by `best`; 0 without it.
         findings: findings in the programs; None if the inventory names no programs.
-        is_promise_kept: True if an instance with AWS's chips meets the latency SLO or the deadline;
+        is_limit_met: True if an instance with AWS's chips meets the latency SLO or the deadline;
             None without either, or if no such instance can run the workload.
     """
 
@@ -29,7 +29,7 @@ class WorkloadEvidence:
     best: Candidate | None = None
     chips: int = 0
     findings: tuple[ProgramFinding, ...] | None = None
-    is_promise_kept: bool | None = None
+    is_limit_met: bool | None = None
 
     @property
     def saving(self) -> float | None:

@@ -39,12 +39,12 @@ def _cuda(evidence: WorkloadEvidence) -> Ruling:
 
 def _performance(evidence: WorkloadEvidence) -> Ruling:
     name = "maximum performance"
-    if evidence.is_promise_kept is None:
+    if evidence.is_limit_met is None:
         text = "no latency and no deadline is promised"
         if evidence.workload.limits:
             text = "a limit is promised, and no instance with AWS's chips can run it"
         return Ruling(name, _GROUP, None, "none", text)
-    if evidence.is_promise_kept:
+    if evidence.is_limit_met:
         text = "an instance with AWS's chips keeps what is promised"
         return Ruling(name, _GROUP, False, "none", text)
     text = "no instance with AWS's chips keeps what is promised"
