@@ -43,13 +43,13 @@ class Port(StrEnum):
     """The state of a model's port to AWS's chips."""
 
     TUNED = "tuned"
-    """A maker's own: experts in one kernel, which reads those that the router chose."""
+    """One kernel, written for the chip, runs the experts, and reads those that the router chose."""
     AS_PORTED = "as-ported"
     """A general module runs the experts, and one bucket holds all lengths."""
 
 
 BLOCK_ROWS: Final = count(512, "moe-arch-deep-dive.rst, BlockwiseMatmulConfig: block_size")
-_ROWS: Final = "fitted to 9 rows of 3 mixtures of experts"
+_FITTED_ON: Final = "fitted to 9 rows of 3 mixtures of experts"
 _FIT: Final = "fitted to {} of ports (bench/serving_rows.py; docs/generated/accuracy-serving.md)"
 ROUTED_S: Final = derived(220e-6, _FIT.format("7 TPOT rows"), spread=0.2)
 """Fixed seconds of a layer with experts beside a tuned one: a router in float32, masks and sums,
@@ -119,7 +119,7 @@ class PortedTimes:
             tuned,
             time_s=sum(parts.values()),
             parts_s=parts,
-            source=f"{tuned.source}; as ported: {_ROWS}",
+            source=f"{tuned.source}; as ported: {_FITTED_ON}",
         )
 
     def backward(self, summary: PartSummary, model_pass: Pass) -> LayerTime:
@@ -142,8 +142,8 @@ class PortedTimes:
         if model_pass.phase is Phase.DECODE:
             is_gathered = rows < self.experts
             matrices = rows if is_gathered else self.experts
-            each = 1 if is_gathered else model_pass.rows
-            return _ExpertRun(matrices, each, gathered=matrices if is_gathered else 0.0)
+            product_rows = 1 if is_gathered else model_pass.rows
+            return _ExpertRun(matrices, product_rows, gathered=matrices if is_gathered else 0.0)
         if rows < BLOCK_ROWS:
             return _ExpertRun(self.experts, model_pass.rows)
         blocks = math.ceil(rows / BLOCK_ROWS) + self.experts - 1
@@ -155,7 +155,7 @@ class _ExpertRun:
     """The way in which a module runs the experts of a layer.
 
     Attributes:
-        matrices: experts' matrices that are multiplied, equal ones each time.
+        matrices: products with an expert's matrix; a matrix counts in each.
         rows: rows of each product.
         gathered: matrices that are gathered first.
         sums: times that the sum over all tokens is written anew.

@@ -109,6 +109,7 @@ def step_estimate(passes: Estimate, other_parts_s: Mapping[str, float], host_s: 
         host_s: seconds of the host.
     """
     estimate, proportional_s = passes, dict(other_parts_s)
+    # The error of an estimate by few constants covers collectives; that of a measured table not.
     if not any(source.startswith(FEW) for source in estimate.errors_s):
         data_s, spread = proportional_s.pop("data"), BANDWIDTHS.provenance.spread
         estimate = estimate.plus("data", data_s, source=EXCHANGES, spread=spread)
