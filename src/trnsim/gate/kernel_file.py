@@ -28,7 +28,7 @@ from trnsim.user_traceback import users_text
 
 INPUTS: Final = "_inputs"
 NOTHING_TO_CHECK: Final = "launches no kernel, and says for none on what it runs"
-"""Finding of a library of kernels, such as one that other files import."""
+"""Finding of a file without inputs that launches nothing, such as a library of kernels."""
 REFERENCE: Final = "_reference"
 TOLERANCE: Final = "_tolerance"
 PARAMETERS: Final = "_parameters"
@@ -75,7 +75,7 @@ def module_of(file: Path) -> ModuleType:
     """The module of a Python file, run anew.
 
     Raises:
-        BadInput: it is no Python file, it ended itself, or by an error of its own.
+        BadInput: it is no Python file, calls sys.exit, or raises an error.
     """
     name = _module_name(file)
     specification = importlib.util.spec_from_file_location(name, file)
@@ -158,8 +158,11 @@ def cases(file: Path, module: ModuleType, name: str | None = None) -> list[Kerne
             )
     kernels = kernels_of(module)
     _refuse_strays(file, module, kernels)
-    names = [own for own in kernels if hasattr(module, own + INPUTS) and name in (None, own)]
-    return [_case(file, module, own, kernels[own]) for own in names]
+    return [
+        _case(file, module, kernel_name, kernel)
+        for kernel_name, kernel in kernels.items()
+        if hasattr(module, kernel_name + INPUTS) and name in (None, kernel_name)
+    ]
 
 
 def _case(file: Path, module: ModuleType, name: str, kernel: Launchable) -> KernelCase:
@@ -206,7 +209,7 @@ def _called(file: Path, name: str, function: Callable[[], Any]) -> Any:
     """The result of a function of the user's file.
 
     Raises:
-        BadInput: it ended by an error of its own.
+        BadInput: it raises an error, or calls sys.exit.
     """
     try:
         return function()
@@ -239,16 +242,16 @@ def parameters_of(file: Path, module: ModuleType, name: str) -> dict[str, tuple[
                 f"{file}: {name}{PARAMETERS}[{keyword!r}] is {values!r}; {legal}",
                 fix=f"give {keyword} several values, or leave it out to keep its default",
             )
-        once: list[Any] = []
+        distinct: list[Any] = []
         try:
-            once += (value for value in values if value not in once)
+            distinct += (value for value in values if value not in distinct)
         except ValueError as error:
             raise BadInput(
                 f"{file}: {name}{PARAMETERS}[{keyword!r}] has arrays, of which none can be told "
                 f"from another; {legal}",
                 fix="give tuples, and make the arrays in the kernel",
             ) from error
-        parameters[str(keyword)] = tuple(once)
+        parameters[str(keyword)] = tuple(distinct)
     return parameters
 
 
@@ -258,13 +261,13 @@ def _refuse_strays(file: Path, module: ModuleType, kernels: Mapping[str, Launcha
     Raises:
         BadInput: there is such a declaration.
     """
-    for own in vars(module):
+    for attribute in vars(module):
         for ending in (REFERENCE, PARAMETERS):
-            name = own.removesuffix(ending)
-            has_both = hasattr(module, name + INPUTS) and name != own
+            name = attribute.removesuffix(ending)
+            has_both = hasattr(module, name + INPUTS) and name != attribute
             if has_both and name not in kernels:
                 raise BadInput(
-                    f"{file} has {own} and {name}{INPUTS}, and no kernel {name}; it has: "
+                    f"{file} has {attribute} and {name}{INPUTS}, and no kernel {name}; it has: "
                     f"{', '.join(kernels) or 'none'}",
                     fix=f"name them after a kernel, or decorate {name} with @nki.jit",
                     line=SourceLine(str(file), 1),
