@@ -36,9 +36,9 @@ def visible_cores(chip: Target, lnc: int) -> tuple[int, ...]:
 
     NEURON_RT_VISIBLE_CORES names them ("3", "0-3", "0,1"); else NEURON_RT_NUM_CORES counts them,
     with 0 for all of the instance; else they are this process's share of
-    NEURON_PJRT_PROCESSES_NUM_DEVICES, behind the others'; else a rank that torchrun started has
-    one, and any other process all. They are cores of TRNSIM_INSTANCE, else of the smallest instance
-    of the chip that has them.
+    NEURON_PJRT_PROCESSES_NUM_DEVICES, after the shares of processes with lower indices; else a rank
+    that torchrun started has one, and any other process all. They are cores of TRNSIM_INSTANCE,
+    else of the smallest instance of the chip that has them.
 
     Raises:
         BadInput: for any other value, or cores that the instance lacks.
@@ -50,8 +50,8 @@ def local_processes(chip: Target, lnc: int) -> int:
     """The number of processes of this program on its machine, each with a core of its own.
 
     torchrun sets it. Launchers inside a program, such as Lightning's, start one for each core of
-    the first process, and pass only the rank to the others: so a rank counts the first process's
-    cores, not its own.
+    the first process, and pass its rank to each. A rank has a core of its own, so what is counted
+    are the cores of a process without a rank.
 
     Raises:
         BadInput: as `visible_cores`.
@@ -190,10 +190,11 @@ def _check(setting: str, needed: int, chip: Target, lnc: int) -> None:
     Raises:
         BadInput: with the instance and its number of cores.
     """
-    has = process_instance(chip, lnc, needed)
-    if needed > has.cores:
+    instance = process_instance(chip, lnc, needed)
+    if needed > instance.cores:
         raise BadInput(
-            f"{setting} asks for {needed} cores; {has.name} has {has.cores}, 0 to {has.cores - 1}",
-            fix=f"name cores that it has, for example {VISIBLE}=0-{has.cores - 1}",
+            f"{setting} asks for {needed} cores; {instance.name} has {instance.cores}, 0 to "
+            f"{instance.cores - 1}",
+            fix=f"name cores that it has, for example {VISIBLE}=0-{instance.cores - 1}",
             source=SOURCE,
         )

@@ -31,7 +31,7 @@ def folder(tmp_path):
 
 def test_entries_of_a_folder_stay_and_files_are_added(folder):
     def covered():
-        added = Cover().reach(str(folder))
+        added = Cover().writable_folder(str(folder))
         Cover.write(added, {"new/deep/total": "0\n", "new/deep/present": "1\n"})
         assert added == str(folder)
         assert sorted(os.listdir(folder)) == ["below", "broken", "file", "link", "new"]
@@ -53,7 +53,7 @@ def test_folders_that_are_made_are_their_owners_to_write(folder):
 
     def covered():
         os.umask(0)
-        added = Cover().reach(str(folder), "opt/bin")
+        added = Cover().writable_folder(str(folder), "opt/bin")
         Cover.write(added, {"stats/total": "0\n"})
         made = [folder / "opt", folder / "opt" / "bin", Path(added) / "stats"]
         assert [stat.S_IMODE(one.stat().st_mode) for one in made] == [0o755] * 3
@@ -64,12 +64,12 @@ def test_folders_that_are_made_are_their_owners_to_write(folder):
 def test_folders_on_the_way_are_covered_or_made_once(folder):
     def covered():
         one = Cover()
-        deep = one.reach(str(folder), "below/aws/bin", without=["inner"])
+        deep = one.writable_folder(str(folder), "below/aws/bin", without=["inner"])
         Cover.write(deep, {"tool": "x"}, 0o755)
-        assert one.reach(str(folder), "below/aws/bin") == deep
+        assert one.writable_folder(str(folder), "below/aws/bin") == deep
         assert os.access(f"{deep}/tool", os.X_OK)
         assert (folder / "below" / "inner").read_text() == "inner"
-        one.reach(str(folder), "below/aws", without=["bin"])
+        one.writable_folder(str(folder), "below/aws", without=["bin"])
         assert (folder / "below" / "aws" / "bin" / "tool").exists()
 
     assert in_namespace(covered) == 0
@@ -78,7 +78,7 @@ def test_folders_on_the_way_are_covered_or_made_once(folder):
 
 def test_what_is_left_out_is_left_out_of_the_last_folder_alone(folder):
     def covered():
-        Cover().reach(str(folder), without=["file", "nothing"])
+        Cover().writable_folder(str(folder), without=["file", "nothing"])
         return 0 if not (folder / "file").exists() and (folder / "below").exists() else 3
 
     assert in_namespace(covered) == 0
@@ -87,7 +87,7 @@ def test_what_is_left_out_is_left_out_of_the_last_folder_alone(folder):
 def test_a_folder_that_does_not_exist_is_not_made(folder):
     def covered():
         with pytest.raises(FileNotFoundError):
-            Cover().reach(str(folder / "none"), "deeper")
+            Cover().writable_folder(str(folder / "none"), "deeper")
 
     assert in_namespace(covered) == 0
     assert not (folder / "none").exists()
@@ -107,7 +107,7 @@ def test_a_folder_that_cannot_be_carried_over_is_left_as_it_was(folder, monkeypa
 
     def covered():
         with pytest.raises(PermissionError):
-            Cover().reach(str(folder))
+            Cover().writable_folder(str(folder))
         assert str(folder / "file") in calls
         assert (folder / "below" / "inner").read_text() == "inner"
         assert not os.path.ismount(folder)

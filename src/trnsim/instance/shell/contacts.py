@@ -51,7 +51,7 @@ def _add_devices(cover: Cover, model: InstanceModel) -> None:
     below = os.open("/dev", os.O_RDONLY | os.O_DIRECTORY)
     try:
         real = [name for name in os.listdir(below) if re.fullmatch(r"neuron\d+", name)]
-        folder = cover.reach("/dev", without=[*real, "ptmx", "pts"])
+        folder = cover.writable_folder("/dev", without=[*real, "ptmx", "pts"])
         # A bound ptmx finds no pts beside it (ENOENT): terminals get a file system of their own.
         os.mkdir(f"{folder}/pts")
         linux_calls.mount(
@@ -105,8 +105,8 @@ def _add_driver(cover: Cover, model: InstanceModel) -> None:
 
 def _add_sysfs(cover: Cover, model: InstanceModel) -> None:
     """/sys/devices/virtual/neuron_device."""
-    cover.reach(_VIRTUAL_FOLDER, without=["neuron_device"])
-    folder = cover.reach(_VIRTUAL_FOLDER, "neuron_device")
+    cover.writable_folder(_VIRTUAL_FOLDER, without=["neuron_device"])
+    folder = cover.writable_folder(_VIRTUAL_FOLDER, "neuron_device")
     for device in model.devices:
         cover.write(folder, sysfs.device_files(model, device))
         top = f"{folder}/neuron{device.index}"
@@ -117,8 +117,8 @@ def _add_sysfs(cover: Cover, model: InstanceModel) -> None:
 
 def _add_class(cover: Cover, model: InstanceModel) -> None:
     """/sys/class/neuron_device."""
-    cover.reach("/sys/class", without=["neuron_device"])
-    folder = cover.reach("/sys/class", "neuron_device")
+    cover.writable_folder("/sys/class", without=["neuron_device"])
+    folder = cover.writable_folder("/sys/class", "neuron_device")
     for device in model.devices:
         name = f"neuron{device.index}"
         os.symlink(f"../../devices/virtual/neuron_device/{name}", f"{folder}/{name}")
@@ -126,22 +126,22 @@ def _add_class(cover: Cover, model: InstanceModel) -> None:
 
 def _add_product(cover: Cover, model: InstanceModel) -> None:
     """DMI's product and vendor of the machine."""
-    folder = cover.reach(_VIRTUAL_FOLDER, "dmi/id", without=_DMI_FILES)
+    folder = cover.writable_folder(_VIRTUAL_FOLDER, "dmi/id", without=_DMI_FILES)
     cover.write(
         folder, {name: f"{text or model.name}\n" for name, text in _DMI_FILES.items()}, 0o444
     )
     if not os.path.lexists("/sys/class/dmi"):
-        classes = cover.reach("/sys/class", "dmi")
+        classes = cover.writable_folder("/sys/class", "dmi")
         os.symlink("../../devices/virtual/dmi/id", f"{classes}/id")
 
 
 def _add_tools(cover: Cover, model: InstanceModel) -> None:
     """/opt/aws/neuron/bin, and the instance's own LNC beside it where it is not the chip's."""
     top, _, below = tools.FOLDER[1:].partition("/")
-    above = cover.reach(f"/{top}", below.rpartition("/")[0], without=[_LNC_FILE])
+    parent = cover.writable_folder(f"/{top}", below.rpartition("/")[0], without=[_LNC_FILE])
     if model.has_pairs and model.lnc == 1:
-        cover.write(above, {_LNC_FILE: f"NEURON_LOGICAL_NC_CONFIG={model.lnc}\n"})
-    folder = cover.reach(f"/{top}", below, without=tools.TOOLS)
+        cover.write(parent, {_LNC_FILE: f"NEURON_LOGICAL_NC_CONFIG={model.lnc}\n"})
+    folder = cover.writable_folder(f"/{top}", below, without=tools.TOOLS)
     cover.write(folder, tools.scripts(), 0o755)
 
 

@@ -31,7 +31,7 @@ class Cover:
     def __init__(self) -> None:
         self._open: set[str] = set()
 
-    def reach(self, top: str, below: str = "", without: Iterable[str] = ()) -> str:
+    def writable_folder(self, top: str, below: str = "", without: Iterable[str] = ()) -> str:
         """The folder `below` of `top`, to which files can be added from now on.
 
         `top` must exist; folders below it are made. Entries `without` are not carried over.
@@ -55,7 +55,9 @@ class Cover:
         for path, text in files.items():
             parents = [parent for parent in _parents(path) if parent not in folders_made]
             for parent in reversed(parents):
-                os.mkdir(f"{folder}/{parent}", _FOLDER_MODE)  # ten thousand: no objects
+                os.mkdir(
+                    f"{folder}/{parent}", _FOLDER_MODE
+                )  # not pathlib, whose objects are dear for ten thousand
                 folders_made.add(parent)
             _write(f"{folder}/{path}", text, mode)
 
