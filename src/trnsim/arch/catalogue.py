@@ -70,7 +70,10 @@ _UNIT_SPELLINGS: Final[Mapping[str, str]] = {
     "GiB/s/chip": "GiB/s",
 }
 _FROM_CLOCK: Final = "from_clock"
-"""End of the key of a peak that is array times clock; the whole key of bf16's."""
+"""Suffix of the key of a peak computed as array times clock: "mxfp8_from_clock".
+
+The suffix alone is a key of bf16.
+"""
 _BEST_FIRST: Final = (Evidence.MEASURED, Evidence.DOCUMENTED, Evidence.DERIVED, Evidence.ASSUMED)
 
 

@@ -62,8 +62,8 @@ def compile(  # noqa: A001  the name that compilers have
         flags: the flags of neuronx-cc; None for its defaults.
         weights: the inputs that do not change from call to call, by their values' numbers.
         tell: receives messages on the progress of the search for a schedule.
-        is_linked: whether exchanges between ranks take their time in the program, where the chip's
-            links are described (`trnsim.compiler.links`).
+        is_linked: whether the program's time includes exchanges between ranks; without effect for a
+            chip whose links are not described (`trnsim.compiler.links`).
 
     Raises:
         BadInput: for an `lnc` that the chip does not have, or that the flags contradict.
@@ -71,6 +71,7 @@ def compile(  # noqa: A001  the name that compilers have
     """
     settings = flags or Flags()
     cores = _logical_core_size(lnc, settings, target)
+    # both `cores` and `lnc`, as one core may run the program of two
     options = CompileOptions(target, cores, settings.optlevel, tell, cores, is_linked)
     entry = ProgramEntry(graph, frozenset(weights), options, settings)
     program = entry.read()

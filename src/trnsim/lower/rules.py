@@ -99,7 +99,8 @@ def legal(
 ) -> Callable[[Rule], Rule]:
     """Declare the legal form of operations; `unless` is true of their nodes that have a kernel.
 
-    The pattern is named `name`, or after the operation if that is empty.
+    Nodes that `legalize` was told to keep stay as they are. The pattern is named `name`, or after
+    the operation if that is empty.
     """
 
     def has_no_kernel(match: Match) -> bool:

@@ -85,7 +85,7 @@ class LocalGather(Instruction, engines=(Engine.gpsimd,)):
         self.dst.put(self._gathered(self.src_buffer.bits()))
 
     def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
-        """The gathered elements that are written; all indices in use must be written."""
+        """The gathered elements that are written; none if an index in use is unwritten."""
         if tile is self.index:
             written = np.full(self.dst.shape, self._used_indices(flags).all())
         else:
@@ -182,7 +182,7 @@ class NcNGather(Instruction, engines=(Engine.gpsimd,), opcode="nc_n_gather"):
         self.dst.put(self._gathered(self.data.bits()))
 
     def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
-        """The gathered elements that are written; all indices must be written."""
+        """The gathered elements that are written; None for indices, which must all be written."""
         if tile is self.indices:
             return None
         written = self._gathered(flags)

@@ -19,7 +19,7 @@ from trnsim.isa.language.support import check_support
 from trnsim.memory import Tile
 
 TABLE: Final = "nki.api.shared.rst, Supported Math Operators for NKI ISA"
-"""Source of the legal operators."""
+"""Citation of AWS's table of legal operators."""
 UNARY: Final = 1
 BINARY: Final = 2
 """Values of `AluOperator.arity`."""

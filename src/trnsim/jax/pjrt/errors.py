@@ -27,7 +27,7 @@ _CODE_NAMES: Final = (
 )
 _MESSAGE_WITH_CODE: Final = re.compile(rf"({'|'.join(_CODES)}): (.*)", re.DOTALL)
 _ERRORS_KEPT: Final = 4096
-"""The last errors that handles stand for; an earlier one is `_DROPPED_ERROR`."""
+"""Number of latest errors that are kept; the handle of an earlier one gives `_DROPPED_ERROR`."""
 
 
 class PjrtError(NamedTuple):
@@ -63,7 +63,7 @@ def new_coded_error(code: int, message: str) -> int:
     return _errors.add(PjrtError(code, Text(message)))
 
 
-error_makers.append(new_error)
+error_makers.append(new_error)  # a list, as `table` cannot import this module
 
 
 @slot("Error_Message", returns_error=False)

@@ -1,4 +1,4 @@
-"""The command of a statement that may be the job's, also within a condition, a loop or a group.
+"""The command that may be the job's in a statement, a condition, a loop or a group of a script.
 
 Nothing is run and no condition is evaluated: a command within a block is read with the words of
 the block around it, so that a finding can say what is assumed.
@@ -28,7 +28,7 @@ ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)(\+?)=")
 _BRACKETS: Final = {"{": "the braces", "(": "the brackets"}
 _LOOPS: Final = ("for", "while", "until", "select")
 Texts = Mapping[str, Sequence[str]]
-"""For each variable, all texts that the script sets it to; they tell options from programs."""
+"""For each variable, all texts that the script sets it to: options alone, or a program too."""
 
 
 @dataclass

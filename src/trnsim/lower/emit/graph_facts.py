@@ -26,7 +26,7 @@ class GraphFacts:
     Attributes:
         producers: the node that produces each value.
         order: the position of that node in the graph.
-        uses: the count of nodes that read each value; for a view its readers count.
+        uses: number of reads of each value, as `use_counts` gives it.
         is_narrow: True if no input and no output of the graph is float32 or float16.
     """
 
@@ -100,7 +100,7 @@ class GraphFacts:
         """
         nodes = self.graph.nodes
         products = {n.result.number for n in nodes if isinstance(n.operation, DotGeneral)}
-        standing = products & self.long_rows
+        standing = products & self.long_rows  # products with rows along the partitions
         waiting = [node.values[2] for node in nodes if isinstance(node.operation, Attention)]
         while waiting:
             value = waiting.pop()
@@ -117,7 +117,10 @@ class GraphFacts:
 
 
 def use_counts(graph: Graph) -> dict[int, int]:
-    """Number of a value -> how many nodes read it, where a view counts as its readers do."""
+    """Number of a value -> how many nodes read it; an output of the graph counts as one.
+
+    In place of a view or a widening its own readers count.
+    """
     counts: dict[int, int] = {}
     for value in graph.outputs:
         counts[value.number] = counts.get(value.number, 0) + 1
