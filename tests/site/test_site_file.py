@@ -23,10 +23,10 @@ def test_a_group_has_its_factors_and_others_have_those_of_others(tmp_path):
     site = read(write_site(tmp_path / "site.json"))
     own = site.correction("trainium1", "decode")
     assert (own.factor("weights"), own.factor("KV")) == (2.0, 1.5)
-    assert site.words(own) == "yours, 2026-11-20, 14 rows"
+    assert site.provenance(own) == "yours, 2026-11-20, 14 rows"
     other = site.correction("h100", "GPU decode")
     assert (other.chip, other.family) == (OTHER, OTHER)
-    assert site.words(other) == "yours, 2026-11-20, 14 rows of other chips or families"
+    assert site.provenance(other) == "yours, 2026-11-20, 14 rows of other chips or families"
 
 
 @pytest.mark.parametrize(

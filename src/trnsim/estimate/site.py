@@ -70,7 +70,7 @@ class SiteTimes:
             time_s=sum(parts.values()),
             parts_s=parts,
             spread=_spread(correction, layer_time.spread),
-            source=f"{layer_time.source}; {_words(self.site, correction)}",
+            source=f"{layer_time.source}; {_noted_provenance(self.site, correction)}",
         )
 
 
@@ -91,7 +91,7 @@ def exchange_factor(chip: Accelerator) -> float:
     if site is None:
         return 1.0
     correction = site.correction(chip.name, family_of(chip, EXCHANGES_FAMILY))
-    _words(site, correction)
+    _noted_provenance(site, correction)
     return correction.factor("")
 
 
@@ -109,7 +109,9 @@ def site_collective(chip: Accelerator, time_s: Interval, cause: str) -> tuple[In
     p90 = QUANTILES["p90"]
     width = math.exp(p90 * _spread(correction, math.log(time_s.p90 / time_s.p10) / (2 * p90)))
     median_s = correction.factor(cause) * time_s.p50
-    return Interval(median_s / width, median_s, median_s * width), _words(site, correction)
+    return Interval(median_s / width, median_s, median_s * width), _noted_provenance(
+        site, correction
+    )
 
 
 def site_program(estimate: Estimate, chip: str) -> Estimate:
@@ -119,10 +121,10 @@ def site_program(estimate: Estimate, chip: str) -> Estimate:
     if site is None:
         return estimate
     correction = site.correction(chip, PROGRAMS_FAMILY)
-    parts, words = _scaled(estimate.parts_s, correction), _words(site, correction)
+    parts, provenance = _scaled(estimate.parts_s, correction), _noted_provenance(site, correction)
     sigma = _spread(correction, estimate.sigma)
-    sources = {name: f"{source}; {words}" for name, source in estimate.sources.items()}
-    errors = {words: sigma * sum(parts.values())}
+    sources = {name: f"{source}; {provenance}" for name, source in estimate.sources.items()}
+    errors = {provenance: sigma * sum(parts.values())}
     return replace(estimate, parts_s=parts, errors_s=errors, sources=sources)
 
 
@@ -135,7 +137,7 @@ def _spread(correction: Correction, own: float) -> float:
     return correction.sigma if correction.rows else max(correction.sigma, own)
 
 
-def _words(site: SiteCorrections, correction: Correction) -> str:
-    words = site.words(correction)
-    note_used(words)
-    return words
+def _noted_provenance(site: SiteCorrections, correction: Correction) -> str:
+    text = site.provenance(correction)
+    note_used(text)
+    return text

@@ -49,9 +49,9 @@ class Correction(ForeignRecord):
     rows: int = declared(help="measured rows", least=0)
     check: str = declared(help="digest of the fields above")
 
-    def factor(self, part: str) -> float:
+    def factor(self, cause: str) -> float:
         """The factor on the seconds of a cause."""
-        return self.parts.get(part, self.parts[""])
+        return self.parts.get(cause, self.parts[""])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +86,7 @@ class SiteCorrections:
         key = (chip if chip in chips else OTHER, family if family in families else OTHER)
         return self.corrections[key]
 
-    def words(self, correction: Correction) -> str:
+    def provenance(self, correction: Correction) -> str:
         """The provenance of a correction: ``yours, 2026-11-20, 14 rows``."""
         if correction.rows:
             return f"yours, {self.written}, {_rows(correction.rows)}"

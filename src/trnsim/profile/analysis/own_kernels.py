@@ -31,7 +31,7 @@ def own_interval(
     if not correction.rows:
         sigma = max(sigma, math.log(interval.p90 / interval.p10) / (2 * P90_SIGMAS))
     width = math.exp(P90_SIGMAS * sigma)
-    words = site.words(correction)
+    words = site.provenance(correction)
     note_used(words)
     note = f"{words}: P50 {time_text(median_s)}; without them {expected}"
     return Interval(median_s / width, median_s, median_s * width), note
