@@ -52,12 +52,12 @@ def platform(name: str, hardware: Catalogue | None = None) -> Platform:
         BadInput: for an unknown name, with those like it; for a chip that no instance has.
     """
     hardware = hardware or catalogue()
-    key_name = name.strip().lower()
+    lower_name = name.strip().lower()
     for key, instance in hardware.instances.items():
-        if key.lower() == key_name:
+        if key.lower() == lower_name:
             return Platform(key, key, (key,), instance.accelerator)
-    chip = _chip_keys(hardware).get(key_name)
-    types = tuple(key for key in hardware.instances if family(key) == key_name) or tuple(
+    chip = _chip_keys(hardware).get(lower_name)
+    types = tuple(key for key in hardware.instances if family(key) == lower_name) or tuple(
         key for key, instance in hardware.instances.items() if instance.accelerator == chip
     )
     if not types:
@@ -66,7 +66,7 @@ def platform(name: str, hardware: Catalogue | None = None) -> Platform:
         if target.chip == chip:
             return Platform(target.name, target.instance, types, target.chip)
     largest = max(types, key=lambda key: (hardware.instances[key].count, types.index(key)))
-    return Platform(key_name, largest, types, hardware.instances[largest].accelerator)
+    return Platform(lower_name, largest, types, hardware.instances[largest].accelerator)
 
 
 def listed_names(on: Sequence[str] | None) -> list[str]:

@@ -42,14 +42,18 @@ def read(path: Path, tell: Callable[[str], None] = lambda _: None) -> Scenario:
         service_of(name, service_fields, setting)
         for name, service_fields in (fields.services or {}).items()
     )
-    block = math.lcm(
+    # The least block of UltraServers that holds whole replicas of every service.
+    block_ultraservers = math.lcm(
         *(-(-service.replica_chips // fleet.ultraserver_chips) for service in services)
     )
-    if all(count - fleet.spares[name] < block for name, count in fleet.ultraservers.items()):
+    if all(
+        count - fleet.spares[name] < block_ultraservers
+        for name, count in fleet.ultraservers.items()
+    ):
         raise fields.refused(
             "services",
-            f"whole replicas of all services take {block} UltraServers, which no building has "
-            "beside its spares",
+            f"whole replicas of all services take {block_ultraservers} UltraServers, which no "
+            "building has beside its spares",
             "reduce replica_chips",
         )
     planning = fields.planning or PlanningFields()
@@ -60,9 +64,9 @@ def read(path: Path, tell: Callable[[str], None] = lambda _: None) -> Scenario:
         days=fields.days,
         fleet=fleet,
         services=services,
-        jobs=_jobs(fields, setting, block * fleet.ultraserver_chips),
+        jobs=_jobs(fields, setting, block_ultraservers * fleet.ultraserver_chips),
         planning=planning,
-        block_ultraservers=block,
+        block_ultraservers=block_ultraservers,
     )
     _check_hour(fields, scenario)
     try:
@@ -81,6 +85,7 @@ def _check_hour(fields: ScenarioFields, scenario: Scenario) -> None:
     starts = [
         ("services", service.name, scenario.ready_s(service)) for service in scenario.services
     ]
+    # a job that receives blocks stops, and starts again at its new width
     starts += [("jobs", job.name, scenario.stop_s(job)) for job in scenario.jobs]
     for field, name, start_s in starts:
         if start_s > HOUR_S:

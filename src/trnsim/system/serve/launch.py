@@ -148,12 +148,15 @@ def _speculation(deployment: Deployment) -> dict[str, object]:
 def _neuron_config(deployment: Deployment) -> dict[str, object]:
     """Options of vLLM on Neuron, by name: the shapes for which it compiles programs."""
     engine, options = deployment.engine, deployment.options
-    most = _step_tokens(deployment)
+    step_tokens = _step_tokens(deployment)
     lengths = [
         size for size in engine.buckets if size < engine.max_model_len and size % _LENGTH_TILE == 0
     ]
     config: dict[str, object] = {
-        "num_batched_tokens_buckets": [*(size for size in engine.buckets if size < most), most],
+        "num_batched_tokens_buckets": [
+            *(size for size in engine.buckets if size < step_tokens),
+            step_tokens,
+        ],
         "num_seqs_buckets": list(engine.batches),
         "decode_context_length_buckets": lengths or None,
         "on_device_sampling_config": {"all_greedy": True},
