@@ -2,10 +2,11 @@
 
 Both need an allocator of the device, which only C++ can register; without these two patches a new
 storage is a null pointer inside PyTorch. `torch.load`, `copy.deepcopy` and FSDP create and resize
-storages. A third patch moves storages to every core.
+storages. Other patches move storages to every core, and report a resized storage's bytes.
 
 Pinned memory would need another such allocator. Here it is ordinary memory with a mark, so that
-`is_pinned` is true: programs that read False pin again, and go on with a copy that others lack.
+`is_pinned` is true: a program that reads False pins again, and goes on with a copy that other
+holders of the tensor do not see.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _record_stream: Final[Any] = torch.Tensor.record_stream
 
 
 class _Marks(dict[int, tuple["weakref.ref[UntypedStorage]", int]]):
-    """Numbers of storages by their identity, until they are freed."""
+    """A number of each marked storage, by its `id`, until the storage is freed."""
 
     def put(self, storage: UntypedStorage, number: int) -> None:
         """Mark a storage."""
@@ -43,7 +44,9 @@ class _Marks(dict[int, tuple["weakref.ref[UntypedStorage]", int]]):
 
 
 _pinned: Final = _Marks()
+"""Pinned storages; the number has no meaning."""
 _resized: Final = _Marks()
+"""Resized storages, with their sizes in bytes."""
 
 
 def register(library: Library) -> None:

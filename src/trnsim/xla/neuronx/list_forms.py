@@ -49,13 +49,13 @@ class Packer:
 
     @classmethod
     def of(cls, returned: NestedValue) -> Packer:
-        """The packer of a nesting."""
+        """The packer of a result of nested lists, tuples and dicts."""
         packer = cls(None, [], {})
         packer.layout = packer._numbered(returned)
         return packer
 
     def _numbered(self, value: NestedValue) -> Any:
-        """A nesting with numbers; negative ones are those of constants."""
+        """A result with numbers in place of tensors (0 or more) and of constants (below 0)."""
         if value.kind == "tensor":
             self.identifiers = [*self.identifiers, value.content]
             return value.content

@@ -17,7 +17,8 @@ def copy(b: Build, x: Value, *_: Any, **__: Any) -> Value:
     """A dense copy, in the dtype of the result."""
     result_type = b.result_types[0] if b.result_types else x.type
     value = b.broadcast(x, result_type.shape)
-    if value.dtype != result_type.dtype or value.number < len(b.graph.inputs):
+    is_input = value.number < len(b.graph.inputs)
+    if value.dtype != result_type.dtype or is_input:
         return b.ew("convert", value, dtype=result_type.dtype)
     return value
 
@@ -60,8 +61,8 @@ def arange(b: Build, *bounds: float, **_: Any) -> Value:
     numbers = [float(n) for n in bounds if not isinstance(n, Value)]
     start = numbers[0] if len(numbers) > 1 else 0.0
     step = (*numbers, 1.0)[2] if len(numbers) > 1 else 1.0
-    count = b.graph.iota(b.result_types[0].shape, 0)
-    scaled = b.ew("multiply", count, step, dtype=b.result_types[0].dtype)
+    index = b.graph.iota(b.result_types[0].shape, 0)
+    scaled = b.ew("multiply", index, step, dtype=b.result_types[0].dtype)
     return b.as_result(b.ew("add", scaled, start, dtype=b.result_types[0].dtype))
 
 
@@ -98,8 +99,8 @@ def unfold_backward(
         return b.as_reshaped_result(grad)
     terms: list[Value] = []
     for index in range(size):
-        taken_tap = b.graph.reshape(b.sliced(grad, -1, index, 1), grad.shape[:-1])
-        terms.append(slice_backward(b, taken_tap, shape, dim, index, None, step))
+        window_elements = b.graph.reshape(b.sliced(grad, -1, index, 1), grad.shape[:-1])
+        terms.append(slice_backward(b, window_elements, shape, dim, index, None, step))
     return b.as_result(b.total(terms))
 
 
@@ -261,8 +262,8 @@ def linspace(b: Build, start: Any, end: Any, steps: int, **_: Any) -> Value:
     if isinstance(start, Value) or isinstance(end, Value):
         raise Unlowered("ends that are computed")
     step = (end - start) / max(steps - 1, 1)
-    count = b.convert(b.graph.iota(b.result_types[0].shape, 0), "float32")
-    return b.as_result(b.ew("add", b.ew("multiply", count, float(step)), float(start)))
+    index = b.convert(b.graph.iota(b.result_types[0].shape, 0), "float32")
+    return b.as_result(b.ew("add", b.ew("multiply", index, float(step)), float(start)))
 
 
 def pixel_shuffle(b: Build, x: Value, factor: int) -> Value:

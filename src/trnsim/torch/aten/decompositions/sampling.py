@@ -35,9 +35,11 @@ class _Points:
     mode: int
 
     def neighbor(self, b: Build, corner: tuple[int, int]) -> tuple[Value, list[Value], list[Value]]:
-        """A neighbour's table row [points]; for each dimension, if it is inside, and its weight.
+        """The neighbour of each point at a corner of the square of pixels around it.
 
-        Both are [points, 1]; the first is 1 inside the image, else 0.
+        Returns:
+            The neighbour's table row [points]; for each dimension, 1 inside the image, else 0, and
+            for each dimension its weight, each [points, 1].
         """
         rows: list[Value] = [self.first_rows]
         inside: list[Value] = []
@@ -73,8 +75,8 @@ def _points(
         _pixel_positions(b, b.sliced(flat, 1, 1 - dim, 1), n, padding, is_aligned)
         for dim, n in enumerate(lengths)
     ]
-    sample = b.graph.iota((batch, points // batch), 0)
-    first = b.ew("multiply", b.graph.reshape(sample, (points, 1)), float(prod(lengths)))
+    image_index = b.graph.iota((batch, points // batch), 0)
+    first = b.ew("multiply", b.graph.reshape(image_index, (points, 1)), float(prod(lengths)))
     first = b.convert(first, "float32")
     return _Points(
         [position for position, _ in positions],
@@ -138,24 +140,24 @@ def grid_sampler_backward(
     points, table = _points(b, x, grid, mode, padding, is_aligned)
     grads = b.graph.transpose(b.convert(grad, "float32"), (0, 2, 3, 1))
     grads = b.graph.reshape(grads, (grid.type.elements // 2, x.shape[1]))
-    image: Value | TensorType = TensorType(table.shape, "float32")
+    image_gradient: Value | TensorType = TensorType(table.shape, "float32")
     coordinate_terms: list[list[Value]] = [[], []]
     for corner in _CORNERS[mode]:
         row, inside, nearness = points.neighbor(b, corner)
         weight = b.broadcast(_product(b, inside + nearness), grads.shape)
-        image = b.graph.scatter(image, row, b.ew("multiply", grads, weight))
+        image_gradient = b.graph.scatter(image_gradient, row, b.ew("multiply", grads, weight))
         if mode == _BILINEAR:
             read = b.ew("multiply", grads, b.convert(b.graph.gather(table, row), "float32"))
-            along = b.reduce("add", read, [1], keeps_dims=True)
+            channel_sum = b.reduce("add", read, [1], keeps_dims=True)
             for dim, step in enumerate(corner):
-                term = _product(b, [along, *inside, nearness[1 - dim], points.slope[dim]])
+                term = _product(b, [channel_sum, *inside, nearness[1 - dim], points.slope[dim]])
                 coordinate_terms[dim].append(term if step else b.ew("negate", term))
-    if not isinstance(image, Value):
+    if not isinstance(image_gradient, Value):
         raise Unlowered("sampling without points")
     grid_gradient = b.as_result(_grid_gradient(b, coordinate_terms, grid), int(output_mask[0]))
     if not output_mask[0]:
         return None, grid_gradient
-    channels_last = b.graph.reshape(image, (x.shape[0], *x.shape[2:], x.shape[1]))
+    channels_last = b.graph.reshape(image_gradient, (x.shape[0], *x.shape[2:], x.shape[1]))
     return b.as_result(b.graph.transpose(channels_last, (0, 3, 1, 2))), grid_gradient
 
 

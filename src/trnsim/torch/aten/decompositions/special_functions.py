@@ -41,8 +41,8 @@ def _polynomial(b: Build, x: Value, coefficients: Sequence[float]) -> Value:
     return total
 
 
-def _half_turns(b: Build, x: Value) -> Value:
-    """Pi times the distance of x from the nearest integer."""
+def _reduced_angle(b: Build, x: Value) -> Value:
+    """Pi times x, less the nearest multiple of pi: from -pi/2 to pi/2."""
     nearest = b.ew("round_nearest_even", x)
     return b.ew("multiply", b.ew("subtract", x, nearest), math.pi)
 
@@ -58,8 +58,8 @@ def erfinv(b: Build, x: Value) -> Value:
     w = b.ew("negate", b.ew("log", inside))
     near = _polynomial(b, b.ew("subtract", w, 2.5), _CENTRAL_COEFFICIENTS)
     far = _polynomial(b, b.ew("subtract", b.ew("sqrt", w), 3.0), _TAIL_COEFFICIENTS)
-    slope = b.ew("select", _is_below(b, w, _TAIL_FROM_W), near, far, dtype="float32")
-    return b.as_result(b.ew("multiply", slope, x))
+    ratio = b.ew("select", _is_below(b, w, _TAIL_FROM_W), near, far, dtype="float32")
+    return b.as_result(b.ew("multiply", ratio, x))
 
 
 def lgamma(b: Build, x: Value) -> Value:
@@ -76,10 +76,10 @@ def lgamma(b: Build, x: Value) -> Value:
     high = b.ew("add", upper, float(_RECURRENCE_STEPS))
     inverse = b.ew("reciprocal", high)
     series = b.ew("multiply", inverse, _polynomial(b, b.ew("square", inverse), _STIRLING_SERIES))
-    slope = b.ew("multiply", b.ew("subtract", high, 0.5), b.ew("log", high))
-    raised = b.ew("add", b.ew("subtract", slope, high), 0.5 * math.log(math.tau))
-    logarithm = b.ew("subtract", b.ew("add", raised, series), b.ew("log", product))
-    wave = b.ew("abs", b.ew("sine", _half_turns(b, x)))
+    log_power = b.ew("multiply", b.ew("subtract", high, 0.5), b.ew("log", high))
+    stirling = b.ew("add", b.ew("subtract", log_power, high), 0.5 * math.log(math.tau))
+    logarithm = b.ew("subtract", b.ew("add", stirling, series), b.ew("log", product))
+    wave = b.ew("abs", b.ew("sine", _reduced_angle(b, x)))
     is_whole = b.ew("compare", wave, 0.0, dtype="bool", direction="EQ")
     safe = b.ew("select", is_whole, 1.0, wave, dtype="float32")
     mirrored = b.ew("subtract", math.log(math.pi), b.ew("add", b.ew("log", safe), logarithm))
@@ -106,12 +106,12 @@ def digamma(b: Build, x: Value) -> Value:
     derivative = b.ew(
         "subtract", b.ew("add", b.ew("log", high), series), b.ew("add", half, recurrence_terms)
     )
-    turns = _half_turns(b, x)
-    is_whole = b.ew("compare", turns, 0.0, dtype="bool", direction="EQ")
-    slope = b.ew(
-        "divide", math.pi, b.ew("tan", b.ew("select", is_whole, 1.0, turns, dtype="float32"))
+    phase = _reduced_angle(b, x)
+    is_whole = b.ew("compare", phase, 0.0, dtype="bool", direction="EQ")
+    cotangent = b.ew(
+        "divide", math.pi, b.ew("tan", b.ew("select", is_whole, 1.0, phase, dtype="float32"))
     )
-    mirrored = b.ew("subtract", derivative, slope)
+    mirrored = b.ew("subtract", derivative, cotangent)
     pole = b.ew("select", _is_below(b, x, 0.0), math.nan, b.ew("divide", -1.0, x), dtype="float32")
     mirrored = b.ew("select", is_whole, pole, mirrored, dtype="float32")
     return b.as_result(b.ew("select", is_low, mirrored, derivative, dtype="float32"))
@@ -128,8 +128,8 @@ def entr(b: Build, x: Value) -> Value:
 
 def xlog1py(b: Build, x: Operand, y: Operand) -> Value:
     """``x * log(1 + y)``, 0 where x is 0."""
-    above = b.ew("add", y, 1.0, dtype="float32") if isinstance(y, Value) else 1.0 + y
-    return xlogy(b, x, above)
+    one_plus_y = b.ew("add", y, 1.0, dtype="float32") if isinstance(y, Value) else 1.0 + y
+    return xlogy(b, x, one_plus_y)
 
 
 def angle(b: Build, x: Value) -> Value:
@@ -141,13 +141,13 @@ def angle(b: Build, x: Value) -> Value:
 
 def logit_backward(b: Build, grad: Value, x: Value, eps: float | None = None) -> Value:
     """``grad / (x * (1 - x))``, 0 where logit kept x away from 0 and 1, NaN beyond these."""
-    slope = b.ew("multiply", x, b.ew("subtract", 1.0, x), dtype="float32")
-    slopes = b.ew("divide", grad, slope, dtype="float32")
+    denominator = b.ew("multiply", x, b.ew("subtract", 1.0, x), dtype="float32")
+    result = b.ew("divide", grad, denominator, dtype="float32")
     low, beyond = (0.0, math.nan) if eps is None else (float(eps), 0.0)
     for bound, direction in ((low, "LT"), (1.0 - low, "GT")):
         is_out = b.ew("compare", x, bound, dtype="bool", direction=direction)
-        slopes = b.ew("select", is_out, beyond, slopes, dtype="float32")
-    return b.as_result(slopes)
+        result = b.ew("select", is_out, beyond, result, dtype="float32")
+    return b.as_result(result)
 
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
