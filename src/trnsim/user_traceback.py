@@ -34,8 +34,8 @@ _OWN = "_trnsim_shows_users_frames"
 """The attribute of an error of another package that is shown as one of trnsim."""
 _OPERATORS = os.path.join(os.path.dirname(__file__), "torch", "dispatch", "")  # noqa: PTH118, PTH120
 """Files with the kernels of PyTorch's operators."""
-_texts: list[str] = []
-"""The last error of trnsim that went to a caller in C++, which raises another with its text."""
+_shown_texts: list[str] = []
+"""The text of the last error for `show_text_as_own`, or nothing."""
 
 
 def install() -> None:
@@ -72,15 +72,18 @@ def explain(error: BaseException, note: str) -> None:
 
 
 def show_text_as_own(error: BaseException) -> None:
-    """Let a framework's error that repeats the text of `error`, trnsim's, show that text alone."""
-    _texts[:] = [f"{type(error).__name__}: {error}"]
+    """Show a framework's error that has the text of trnsim's `error` as that text alone.
+
+    A caller in C++ that receives `error` raises one of its own with the same text.
+    """
+    _shown_texts[:] = [f"{type(error).__name__}: {error}"]
 
 
 def traceback_lines(error: BaseException) -> list[str] | None:
     """The lines of an error of trnsim; None for another error, or where all frames are to stay."""
     if keeps_all_frames():
         return None
-    shown = _own(error)
+    shown = _own_traceback(error)
     if shown is None:
         return None
     frame_count = len(shown.stack)
@@ -94,7 +97,7 @@ def traceback_lines(error: BaseException) -> list[str] | None:
     return lines
 
 
-def _own(error: BaseException) -> TracebackException | None:
+def _own_traceback(error: BaseException) -> TracebackException | None:
     """The traceback, with all frames, of an error of trnsim or one shown as such; else None."""
     from traceback import TracebackException  # noqa: PLC0415  for an error alone
 
@@ -105,8 +108,8 @@ def _own(error: BaseException) -> TracebackException | None:
         return TracebackException.from_exception(error) if is_own else None
     if getattr(error, _OWN, False) or _is_of_operator(error):
         return TracebackException.from_exception(error)
-    if isinstance(error, RuntimeError) and any(text in str(error) for text in _texts):
-        bare = RuntimeError(*_texts)
+    if isinstance(error, RuntimeError) and any(text in str(error) for text in _shown_texts):
+        bare = RuntimeError(*_shown_texts)
         return TracebackException(type(bare), bare, error.__traceback__)
     return None
 
