@@ -28,13 +28,16 @@ from trnsim.program import has_current_core, running_core
 MARKER: Final = re.compile(r"^[ \t]*#[ \t]*nki[ \t]*:[ \t]*(\S+)[ \t\r]*$", re.MULTILINE)
 ROW_OF_FORM: Final = {row.form: row for row in TABLE.values() if row.form}
 REMOVED: Final = {form: row for form, row in ROW_OF_FORM.items() if row.until is not None}
-"""The row of the table of behaviours of each form that a version removed."""
+"""For each form that a version removed, its row in the table of behaviours."""
 _HINTS: Final = re.compile(
     "|".join(
         sorted({re.findall(r"\w+", form)[-1] for form in REMOVED} | {"register_alloc", "rank_id"})
     )
 )
-"""Pattern of words: a file in which none occurs uses no form that a version removed."""
+"""Pattern of words: a file in which none occurs uses no form that a version removed.
+
+The calls that give a register are in it, as some removed forms are uses of a register.
+"""
 _NAME: Final = re.compile(r"(nl|nisa|ncc)[.]\w+")
 _MOST_FILES: Final = 400
 """Maximum number of imported files, direct or indirect, that are searched for forms."""
@@ -182,7 +185,8 @@ def refuse_contradiction(file: str, uses: Sequence[Use]) -> None:
 def versioned_uses(file: str, function: tuple[str, int] | None = None) -> list[Use]:
     """The forms that some version lacks, of a file or of one of its functions (`forms.uses_of`).
 
-    Empty for text that is not Python, and for a file without any form that a version removed.
+    Empty for text that is not Python, and for a file without any form that a version removed: its
+    newest version is the latest, whatever else it uses.
 
     Args:
         file: path of the file.

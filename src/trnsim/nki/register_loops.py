@@ -1,8 +1,8 @@
 """Loops `while register:` of Python, which are loops on the device before NKI 0.7.
 
-Python evaluates the condition before each turn, so that turns are known, and compared as those of
-other device loops are. A loop that its body leaves by break, return or an error evaluates no last
-condition: it ends when its statement no longer runs.
+Python evaluates the condition before each turn, which tells where a turn begins. Turns are compared
+with each other, as in other device loops. A loop that its body leaves by break, return or an error
+evaluates no last condition: it ends when its statement no longer runs.
 
 Source: nki-dynamic-loops.rst; nki-language-guide.rst, Dynamic Control Flow.
 """
@@ -64,7 +64,9 @@ def leave_ended_loops(core: CoreContext) -> None:
 def advance_loop(
     core: CoreContext, frame: FrameType, is_true: bool, end_turn: Callable[[], None]
 ) -> bool:
-    """Begin or end a turn of the `while` whose condition `frame` evaluates; False without one.
+    """Begin or end a turn of the loop whose condition `frame` evaluates.
+
+    False, with no effect, where the condition is not that of a `while` on the device.
 
     Args:
         core: the running core.
@@ -96,7 +98,10 @@ def advance_loop(
 
 @lru_cache(maxsize=256)
 def _while_statements(text: str) -> dict[int, int]:
-    """First line -> last line of each `while` over a plain name, with its body on further lines."""
+    """First line -> last line of each `while`, with its body on further lines.
+
+    Its condition is a name, an attribute or an element.
+    """
     try:
         tree = ast.parse(text)
     except SyntaxError:

@@ -1,4 +1,6 @@
-"""Names of a layer's matrices in checkpoints, as lists of modules that are not quantized have them.
+"""Names that a layer's matrices have in checkpoints.
+
+A quantized checkpoint lists the modules that are not quantized by these names.
 
 Source: modeling_*.py of transformers 5.23; of experts also those of the checkpoints, which it
 renames (conversion_mapping.py).
@@ -22,7 +24,10 @@ A matrix that graphs have as one, and checkpoints as several, has the paths of a
 
 
 def _attention(query: str, key: str, value: str, output: str, half: str = "attention") -> Paths:
-    """Paths of grouped-query attention; a fused module is the path of several."""
+    """Paths of grouped-query attention; a fused module is the path of several.
+
+    `half` is "attention" or "cross attention", as in `RankGraph.half`.
+    """
     return {
         f"{half}.query": (query,),
         f"{half}.gate": (query,),
@@ -39,7 +44,7 @@ def _fused(every: str, output: str) -> Paths:
 
 
 def _mlp(up: str, down: str, *gates: str, prefix: str = "") -> Paths:
-    """Paths of an MLP; gate and up are one matrix of plans."""
+    """Paths of an MLP; gate and up are one matrix in graphs."""
     names = (*gates, up)
     return {
         f"mlp.{prefix}gate": names,
@@ -84,7 +89,7 @@ _LATENT: Final = {
 
 
 def _mixer(path: str, module: str = "in_proj", steps: str = "in_proj") -> Paths:
-    """Paths of a mixer, a module of which is several matrices of plans."""
+    """Paths of a mixer, a module of which may be several matrices in graphs."""
     return {
         "mixer.gate": (f"{path}.{module}",),
         "mixer.mixed": (f"{path}.{module}",),
@@ -169,7 +174,12 @@ _BLOOM: Final = _joined(
 
 @dataclass(frozen=True)
 class _Style:
-    """The names of a family: prefixes before a layer's number, "{tower}" in them, and paths."""
+    """The names of a family.
+
+    Attributes:
+        layers: prefixes before a layer's number; "{tower}" in them stands for the tower's name.
+        paths: paths below a layer.
+    """
 
     layers: tuple[str, ...]
     paths: Paths
@@ -283,7 +293,7 @@ def matrix_names(
 
     Args:
         model_type: the family.
-        tower: the tower's name; those of images have names of their own beside texts.
+        tower: the tower's name; a tower of images beside one of texts has other names.
         layer: the layer.
         index: its index, from 0.
     """

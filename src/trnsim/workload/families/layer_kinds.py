@@ -35,6 +35,7 @@ def windows(keys: ConfigKeys, row: Decoder, layers: int) -> list[int]:
     is_used = keys.flag("use_sliding_window", default=True)
     if not window or row.window == NO_WINDOW or not is_used:
         return [0] * layers
+    # With a window after the first layers it begins there; a pattern of windows ends there.
     border = keys.whole("max_window_layers", default=layers, least=0)
     if row.window == AFTER_FIRST:
         return [window if place >= border else 0 for place in range(layers)]

@@ -72,7 +72,11 @@ def towers(images: ConfigKeys, texts: ConfigKeys) -> tuple[Tower, Tower]:
 
 
 def _encoder(keys: ConfigKeys) -> Tower:
-    """The encoder, whose last layers have gates."""
+    """The encoder, whose last layers have gates.
+
+    A LayerNorm has 2 * hidden parameters: there are two in a layer, one before and one behind the
+    layers. The embedding of the class token has `hidden`.
+    """
     hidden, side = keys.whole("hidden_size"), keys.whole("patch_size")
     size, tiles = keys.whole("image_size"), keys.whole("max_num_tiles")
     if size < side:
@@ -98,7 +102,10 @@ def _encoder(keys: ConfigKeys) -> Tower:
 
 
 def _tables(keys: ConfigKeys, hidden: int, tiles: int, tokens: int) -> int:
-    """Elements of the tables of positions, of positions in each tile, and of tiles; their gates."""
+    """Elements of the tables of positions (`of_tokens`), and of tiles before and behind the layers.
+
+    Each table has a gate.
+    """
     ratios = keys.items("supported_aspect_ratios", list, "pairs of numbers of tiles")
     rows = 1 + (len(ratios) if "supported_aspect_ratios" in keys.config else _ASPECT_RATIOS)
     of_tokens = tokens * hidden + rows * tiles * tokens * hidden + 1

@@ -56,7 +56,7 @@ def alloc_tiles(
         GridTypeError: for a shape that is no tuple of integers, and a buffer of another type.
         GridValueError: for a length below 1, and for tiles of one dimension or of more than
             `element_shape` has.
-        GridNotAllocated: for a tensor that the core does not have; an AssertionError as well.
+        GridNotAllocated: for a tensor that `nl.ndarray` refuses; an AssertionError as well.
         GridOutOfMemory: for one larger than its memory; an AssertionError as well.
     """
     _check("alloc_tiles", tile_shape, element_shape, buffer)
