@@ -45,13 +45,14 @@ def row(name):
     settings = space(name)
     tuning = tune(settings, CHIP, TuningEffort())
     best = tuning.timed[0]
-    shift = tuning.shift(best, tuning.own)
+    shift = tuning.shift(best, tuning.default_trial)
     longer = best.time_us / best_of_all_us(settings) - 1
     low, high = shift.interval_us.p10, shift.interval_us.p90
     gain = f"{signed_us(shift.change_us)} ({signed_us(low)} to {signed_us(high)})"
     return (
         f"{name:10} {len(settings):8} {len(tuning.trials):6} {best.time_us:9.2f} us {longer:6.1%} "
-        f"{tuning.own.time_us:9.2f} us  {gain if shift.is_significant else 'none that can be told'}"
+        f"{tuning.default_trial.time_us:9.2f} us  "
+        f"{gain if shift.is_significant else 'none that can be told'}"
     )
 
 

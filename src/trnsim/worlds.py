@@ -240,10 +240,10 @@ def _world(setup: _Setup, args_of: Sequence[_RankArgs], capacity: str, policy: P
     fits = _programs_with_spills(launches, capacity)
     timed = _timelines_by_rank([programs for programs, _ in fits], policy, setup.kernel.cores)
     runs: dict[_Launch, Run] = {}
-    for launch, own, (_, exceeded) in zip(launches, timed, fits, strict=True):
+    for launch, rank_timelines, (_, exceeded) in zip(launches, timed, fits, strict=True):
         if launch not in runs:
-            runs[launch] = launch.result(own, tuple(map(str, exceeded)))
-    return World(tuple(launch.own(runs[launch]) for launch in launches), setup.fabric)
+            runs[launch] = launch.result(rank_timelines, tuple(map(str, exceeded)))
+    return World(tuple(launch.for_rank(runs[launch]) for launch in launches), setup.fabric)
 
 
 @dataclass(frozen=True)
@@ -308,7 +308,7 @@ class _Launch:
             kernel.title, chip, self.outputs, timed, races, overfull, carried, doubtful, version
         )
 
-    def own(self, run: Run) -> Run:
+    def for_rank(self, run: Run) -> Run:
         """The result of a rank that shares this launch, with a copy of the outputs."""
         if self._setup.numerics or self.outputs is None:
             return run
@@ -381,11 +381,11 @@ def _timelines_by_rank(
     timed = timelines([p for rank in firsts for p in programs[rank]], policy, cores, firsts)
     timelines_of: dict[int, tuple[Timeline, ...]] = {}
     for index, ranks in enumerate(classes):
-        own = timed[index * cores : (index + 1) * cores]
+        class_timelines = timed[index * cores : (index + 1) * cores]
         for rank in ranks:
-            timelines_of[rank] = own
+            timelines_of[rank] = class_timelines
             if programs[rank] is not programs[ranks[0]]:
-                pairs = zip(own, programs[rank], strict=True)
+                pairs = zip(class_timelines, programs[rank], strict=True)
                 timelines_of[rank] = tuple(
                     timeline.for_program(program) for timeline, program in pairs
                 )

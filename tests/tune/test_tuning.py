@@ -128,7 +128,7 @@ def test_an_own_setting_that_is_not_legal_is_no_end(monkeypatch):
         return ("BadInput", "no") if parts == 4 else separable(parts, works_on, extra)
 
     tuning, _ = searched(monkeypatch, refusing)
-    assert not tuning.own.is_timed
+    assert not tuning.default_trial.is_timed
     assert tuning.timed[0].is_timed
 
 
@@ -196,7 +196,7 @@ def test_a_search_of_a_file_is_resumed_from_its_trials(of_file, monkeypatch):
     again = tune(of_file, TRN2, TuningEffort())
     assert again.trials == first.trials
     assert timed == []
-    assert first.timed[0].time_us <= first.own.time_us
+    assert first.timed[0].time_us <= first.default_trial.time_us
 
 
 @pytest.mark.parametrize(

@@ -185,8 +185,8 @@ def _exit_status(
 
 def end(bounds: Bounds | None = None) -> None:
     """End the commands that run within these bounds, or all, with the processes they started."""
-    for process, own in tuple(_running.items()):
-        if bounds is None or own is bounds:
+    for process, process_bounds in tuple(_running.items()):
+        if bounds is None or process_bounds is bounds:
             _kill(process)
 
 

@@ -136,9 +136,11 @@ def sigma_of(fitted: Fit, row: Row) -> float:
     The estimate's own sigma over the rows of the group is added in squares: a single row shows no
     scatter, a dozen do.
     """
-    own = math.log(row.estimated.p90_s / row.estimated.p10_s) / (2 * _Z)
+    estimate_sigma = math.log(row.estimated.p90_s / row.estimated.p10_s) / (2 * _Z)
     rows = fitted.group_rows.get(row.group, 0)
-    return math.hypot(_few_rows_factor(fitted) * fitted.sigma(row), own / rows if rows else 0.0)
+    return math.hypot(
+        _few_rows_factor(fitted) * fitted.sigma(row), estimate_sigma / rows if rows else 0.0
+    )
 
 
 def _few_rows_factor(fitted: Fit) -> float:
@@ -171,20 +173,22 @@ def _group(
     fitted: Fit,
     predictions: Mapping[int, tuple[float, float]],
 ) -> Group:
-    own = [row for row in rows if row.group == group]
-    after = [(row.measured_s, *predictions[id(row)]) for row in own if id(row) in predictions]
-    old = [row.estimated for row in own]
+    rows_of_group = [row for row in rows if row.group == group]
+    after = [
+        (row.measured_s, *predictions[id(row)]) for row in rows_of_group if id(row) in predictions
+    ]
+    old = [row.estimated for row in rows_of_group]
     return Group(
         chip=group[0],
         family=group[1],
-        rows=len(own),
-        ratio=median(row.measured_s / row.estimated.time_s for row in own),
-        old_error=median(abs(row.estimated.time_s / row.measured_s - 1) for row in own),
+        rows=len(rows_of_group),
+        ratio=median(row.measured_s / row.estimated.time_s for row in rows_of_group),
+        old_error=median(abs(row.estimated.time_s / row.measured_s - 1) for row in rows_of_group),
         new_error=median(abs(time_s / true_s - 1) for true_s, time_s, _ in after)
         if after
         else None,
         old_inside=fmean(
-            row.estimated.p10_s <= row.measured_s <= row.estimated.p90_s for row in own
+            row.estimated.p10_s <= row.measured_s <= row.estimated.p90_s for row in rows_of_group
         ),
         new_inside=fmean(
             abs(math.log(true_s / time_s)) <= _Z * sigma for true_s, time_s, sigma in after
@@ -193,7 +197,7 @@ def _group(
         else None,
         old_width=median((each.p90_s - each.p10_s) / each.time_s for each in old),
         new_width=median(
-            2 * math.sinh(_Z * sigma_of(fitted, row)) for row in own[:_MOST_SIGMA_ROWS]
+            2 * math.sinh(_Z * sigma_of(fitted, row)) for row in rows_of_group[:_MOST_SIGMA_ROWS]
         ),
     )
 
@@ -224,10 +228,10 @@ def corrections_of(fitted: Fit, rows: Sequence[Row]) -> list[dict[str, Any]]:
 def _correction(
     fitted: Fit, rows: Sequence[Row], chip: str, family: str, named: Sequence[str]
 ) -> dict[str, Any]:
-    own = [
+    family_rows = [
         row for row in rows if row.chip == chip and any(part.family == family for part in row.parts)
     ]
-    whole = [row for row in own if row.group == (chip, family)] or own
+    whole = [row for row in family_rows if row.group == (chip, family)] or family_rows
     sigma_rows = whole[:_MOST_SIGMA_ROWS] or [_typical_row(rows, chip, family)]
     sigma = math.sqrt(fmean(sigma_of(fitted, row) ** 2 for row in sigma_rows))
     return {
@@ -237,7 +241,7 @@ def _correction(
             cause: math.exp(fitted.log_factor(chip, family, cause)) for cause in named or ("",)
         },
         "sigma": sigma,
-        "rows": len(own),
+        "rows": len(family_rows),
     }
 
 

@@ -82,14 +82,14 @@ def _check_units(rows: Sequence[Row]) -> None:
     Raises:
         BadInput: naming the unit that would fit.
     """
-    for file, own in grouped(rows, lambda row: row.measurement.line.file).items():
-        ratio = math.exp(median(row.log_ratio for row in own))
+    for file, file_rows in grouped(rows, lambda row: row.measurement.line.file).items():
+        ratio = math.exp(median(row.log_ratio for row in file_rows))
         if not 1 / FAR <= ratio <= FAR:
             unit = _unit(math.log(ratio))
-            first = min(own, key=lambda row: row.measurement.line.line)
+            first = min(file_rows, key=lambda row: row.measurement.line.line)
             raise fault(
                 file,
-                f"{_count(own)} {_times(ratio)} the estimates"
+                f"{_count(file_rows)} {_times(ratio)} the estimates"
                 + (f", as if they were in {unit}" if unit else "")
                 + f": {time_text(first.measured_s)} for {first.measurement.question}; legal: "
                 f"seconds, up to {float(FAR):g} times more or less",
@@ -131,7 +131,9 @@ def _check_exchanged(rows: Sequence[Row]) -> None:
 def _possible(rows: Sequence[Row]) -> tuple[list[Row], list[LeftOut]]:
     """Rows that physics and their neighbours' units allow, and the others."""
     groups = grouped(rows, lambda row: row.group)
-    middles = {group: median(row.log_ratio for row in own) for group, own in groups.items()}
+    middles = {
+        group: median(row.log_ratio for row in group_rows) for group, group_rows in groups.items()
+    }
     possible: list[Row] = []
     left_out: list[LeftOut] = []
     for row in rows:

@@ -219,9 +219,11 @@ def _sigmas(levels: Sequence[Level], theta: Array, posterior: Posterior) -> dict
     squares = theta**2 + np.diag(posterior.covariance)
     sigmas: dict[Level, float] = {}
     for level, prior in PRIOR_SIGMAS.items():
-        own = [squares[at] for at, each in enumerate(levels) if each == level]
-        total = PRIOR_WEIGHT * float(prior) ** 2 + float(sum(own))
-        sigmas[level] = min(math.sqrt(total / (PRIOR_WEIGHT + len(own))), float(MOST_SIGMA))
+        level_squares = [squares[at] for at, each in enumerate(levels) if each == level]
+        total = PRIOR_WEIGHT * float(prior) ** 2 + float(sum(level_squares))
+        sigmas[level] = min(
+            math.sqrt(total / (PRIOR_WEIGHT + len(level_squares))), float(MOST_SIGMA)
+        )
     return sigmas
 
 
@@ -245,9 +247,9 @@ def mean_shares(rows: Sequence[Row], family: str) -> tuple[CauseTime, ...]:
     """The causes of a family with their mean shares of its time."""
     shares: dict[str, float] = {}
     for row in rows:
-        own = [part for part in row.parts if part.family == family]
-        total_s = sum(part.time_s for part in own)
-        for part in own:
+        family_parts = [part for part in row.parts if part.family == family]
+        total_s = sum(part.time_s for part in family_parts)
+        for part in family_parts:
             shares[part.cause] = shares.get(part.cause, 0.0) + part.time_s / total_s
     rows_of_family = sum(shares.values()) or 1.0  # the shares of each row add up to 1
     return tuple(

@@ -62,8 +62,8 @@ def check_machines(rows: Sequence[Row]) -> None:
     """
     by_log = grouped(rows, lambda row: (row.measurement.line.file, row.chip))
     robust = fit(rows, is_robust=True)
-    for (file, chip), own in by_log.items():
-        some = evenly_spaced(own, _MOST_ROWS)
+    for (file, chip), log_rows in by_log.items():
+        some = evenly_spaced(log_rows, _MOST_ROWS)
         scatter = _scatter([robust.residual(row) for row in some])
         if scatter < LEAST_SCATTER or len(some) < 2 * _LEAST_ROWS:
             continue
@@ -95,8 +95,12 @@ def check_machines(rows: Sequence[Row]) -> None:
 def _starts(rows: Sequence[Row], robust: Fit) -> list[list[bool]]:
     """First guesses of the second set: the slower rows, within each group or among all rows."""
     groups = grouped(rows, lambda row: row.group)
-    ratios = {group: [row.log_ratio for row in own] for group, own in groups.items()}
-    middles = {group: (max(own) + min(own)) / 2 for group, own in ratios.items()}
+    ratios = {
+        group: [row.log_ratio for row in group_ratios] for group, group_ratios in groups.items()
+    }
+    middles = {
+        group: (max(group_ratios) + min(group_ratios)) / 2 for group, group_ratios in ratios.items()
+    }
     residuals = [robust.residual(row) for row in rows]
     middle = (max(residuals) + min(residuals)) / 2
     return [
@@ -119,15 +123,15 @@ def _split(rows: Sequence[Row], start: Sequence[bool]) -> _Split:
             ]
         )
         both = [(fitted.residual(row), fitted.residual(_labelled(row))) for row in rows]
-        nearer_second = [abs(other) < abs(own) for own, other in both]
+        nearer_second = [abs(as_second) < abs(as_first) for as_first, as_second in both]
         residuals = [
-            other if is_second else own
-            for (own, other), is_second in zip(both, nearer_second, strict=True)
+            as_second if is_second else as_first
+            for (as_first, as_second), is_second in zip(both, nearer_second, strict=True)
         ]
         if nearer_second == second:
             break
         second = nearer_second
-    between = [own - other for own, other in both]
+    between = [as_first - as_second for as_first, as_second in both]
     return _Split(tuple(second), _scatter(residuals), float(np.mean(between)))
 
 

@@ -137,7 +137,7 @@ def _experiments(
     words: Sequence[str], subject: EstimatedFigure, sigma: float, ask: Ask
 ) -> Iterator[Experiment]:
     """The candidates that can be asked, with the width that each leaves."""
-    own = shlex.join(words)
+    own_question = shlex.join(words)
     instances = 1
 
     def ask_and_count(candidate: str) -> tuple[str, object]:
@@ -154,7 +154,7 @@ def _experiments(
         measured_figures = [
             figure for name, figure in figures.items() if name not in (RATE, INSTANCE_RATE)
         ]
-        after = _sigma_after(subject, sigma, measured_figures, is_same=candidate == own)
+        after = _sigma_after(subject, sigma, measured_figures, is_same=candidate == own_question)
         price = _price(instance)
         usd = None if price is None or price.usd_per_hour is None else price.usd_per_hour
         yield Experiment(
@@ -236,11 +236,11 @@ def _sigma_after(
     priors = np.array([float(PRIOR_SIGMAS[effect[0]]) ** 2 for effect in effects])
     priors = priors * sigma**2 / float(gradient**2 @ priors)
     design = np.array([_gradient(figure, effects) for figure in measured_figures])
-    own = float(PRIOR_ERROR)
-    error = own if is_same else math.hypot(own, float(_OTHER_SIGMA))
+    repetition_sigma = float(PRIOR_ERROR)
+    error = repetition_sigma if is_same else math.hypot(repetition_sigma, float(_OTHER_SIGMA))
     errors = np.full(len(measured_figures), error**2)
     covariance = shrink(design, np.zeros(len(measured_figures)), errors, priors).covariance
-    return min(math.sqrt(float(gradient @ covariance @ gradient) + own**2), sigma)
+    return min(math.sqrt(float(gradient @ covariance @ gradient) + repetition_sigma**2), sigma)
 
 
 def _gradient(figure: EstimatedFigure, effects: Mapping[Effect, int]) -> Array:

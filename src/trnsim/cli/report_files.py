@@ -111,13 +111,13 @@ def answering(function: Callable[..., Document | PrintedAnswer | None]) -> Calla
     run.__name__, run.__doc__ = function.__name__, function.__doc__
     declared = signature(function, eval_str=True)
     kind = Parameter.KEYWORD_ONLY
-    own = [parameter.replace(kind=kind) for parameter in declared.parameters.values()]
+    own_parameters = [parameter.replace(kind=kind) for parameter in declared.parameters.values()]
     shared = [
         Parameter("as_json", kind, default=False, annotation=AsJson),
         Parameter("output", kind, default=None, annotation=Output),
         Parameter("report", kind, default=None, annotation=Report),
     ]
-    full_signature = declared.replace(parameters=[*own, *shared], return_annotation=None)
+    full_signature = declared.replace(parameters=[*own_parameters, *shared], return_annotation=None)
     vars(run)["__signature__"] = full_signature  # of which typer makes options
     return run
 

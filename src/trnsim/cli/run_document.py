@@ -168,7 +168,7 @@ def step_part(report: StepReport, files: Files, *, is_verbose: bool) -> RunPart:
         groups = [[*section.blocks] for section in document.sections if section.place != "page"]
         groups.append([label_table(_file_rows(files), indent=2)])
     else:
-        head = f"step on {report.target}{_because(_brief(report.reason))}{name}"
+        head = f"step on {report.target}{_reason_in_brackets(_brief(report.reason))}{name}"
         groups = [[Note(head), label_table([*report.brief(), *_brief_file_rows(files)], indent=2)]]
     figures = [
         (
@@ -186,7 +186,7 @@ def step_part(report: StepReport, files: Files, *, is_verbose: bool) -> RunPart:
 def _heading(runs: Sequence[Run], reason: str) -> Note:
     chips = ", ".join(run.target.name for run in runs)
     count = f"{runs[0].summary.instructions} instructions"
-    return Note(f"{runs[0].title} on {chips}{_because(reason)}: {count}")
+    return Note(f"{runs[0].title} on {chips}{_reason_in_brackets(reason)}: {count}")
 
 
 def _brief(reason: str) -> str:
@@ -194,7 +194,7 @@ def _brief(reason: str) -> str:
     return reason.partition(";")[0]
 
 
-def _because(reason: str) -> str:
+def _reason_in_brackets(reason: str) -> str:
     """The reason for the chip in brackets; "" if the user named the chip."""
     return "" if reason == _ON_OPTION else f" ({reason})"
 

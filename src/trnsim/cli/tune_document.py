@@ -75,18 +75,18 @@ def _sections(tuned: TunedKernel) -> list[Section]:
 def _verdict(tuned: TunedKernel) -> str:
     """The comparison of the best setting with the kernel's own, in words."""
     tuning, best = tuned.tuning, tuned.best
-    own = tuning.own
-    if best.setting == own.setting:
-        others = [row for row in tuning.trials.values() if row.setting != own.setting]
+    default_trial = tuning.default_trial
+    if best.setting == default_trial.setting:
+        others = [row for row in tuning.trials.values() if row.setting != default_trial.setting]
         if others and all(row.error for row in others):
             return "no setting that was tried is legal but its own"
         return "no setting that was tried is faster than its own"
-    if not own.is_timed:
+    if not default_trial.is_timed:
         return "its own setting is not legal; another one is"
-    shift = tuning.shift(best, own)
+    shift = tuning.shift(best, default_trial)
     if not shift.is_significant:
         return "no setting that was tried can be told apart from its own as faster"
-    factor = own.time_us / best.time_us
+    factor = default_trial.time_us / best.time_us
     return f"{factor:.2f} times as fast, {_shift_words(shift)}"
 
 
@@ -96,10 +96,10 @@ def _shift_words(shift: TimeShift) -> str:
 
 
 def _own_words(tuned: TunedKernel) -> str:
-    own = tuned.tuning.own
-    if own.error:
-        return f"not legal: {own.error}"
-    return time_text(own.time_us * _US)
+    default_trial = tuned.tuning.default_trial
+    if default_trial.error:
+        return f"not legal: {default_trial.error}"
+    return time_text(default_trial.time_us * _US)
 
 
 def _tried_words(tuning: Tuning) -> str:
@@ -168,7 +168,7 @@ def _refusals(tuning: Tuning) -> list[str]:
 
 def _values(tuned: TunedKernel) -> dict[str, Any]:
     tuning, best = tuned.tuning, tuned.best
-    space, own = tuning.space, tuning.own
+    space, default_trial = tuning.space, tuning.default_trial
     return {
         "file": space.case.file.as_posix(),
         "kernel": space.case.name,
@@ -183,8 +183,10 @@ def _values(tuned: TunedKernel) -> dict[str, Any]:
         ],
         "settings": len(space),
         "best": _trial_values(tuning, best),
-        "own": _trial_values(tuning, own),
-        "gain": None if not own.is_timed else shift_values(tuning.shift(best, own)),
+        "own": _trial_values(tuning, default_trial),
+        "gain": None
+        if not default_trial.is_timed
+        else shift_values(tuning.shift(best, default_trial)),
         "ties": [space.text(row.setting) for row in tuning.ties(best)],
         "wrong": [{"setting": space.text(row.setting), "why": why} for row, why in tuned.wrong],
         "error": None

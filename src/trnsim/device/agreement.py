@@ -129,17 +129,17 @@ class Agreement:
         store.set(self._lock_key(rank), alive.held_lock())
         self._boards = Boards(store, rank, prefix)
 
-    def meet(self, group: str, ranks: Sequence[int], own: CallArguments) -> CallFailure | None:
+    def meet(self, group: str, ranks: Sequence[int], passed: CallArguments) -> CallFailure | None:
         """Wait until all `ranks` of `group` have called its next collective; return its failure.
 
         None where all agree, or where the store is gone: the transport then raises the error.
         """
-        call = self._next_call(group, ranks, own)
+        call = self._next_call(group, ranks, passed)
         return self._unless_store_gone(lambda: self._publish_and_wait(call))
 
-    def begin(self, group: str, sender: int, receiver: int, own: CallArguments) -> PendingCall:
+    def begin(self, group: str, sender: int, receiver: int, passed: CallArguments) -> PendingCall:
         """Publish a send to `receiver` or a receive from `sender` of this rank."""
-        call = self._next_call(f"{group}/{sender}>{receiver}", (sender, receiver), own)
+        call = self._next_call(f"{group}/{sender}>{receiver}", (sender, receiver), passed)
         if receiver not in self._any_source_ranks:
             self._unless_store_gone(lambda: self._publish(call))
         return call
@@ -148,8 +148,8 @@ class Agreement:
         """The failure of a message whose peer has begun with other arguments; does not wait."""
         if call.ranks[1] in self._any_source_ranks:
             return None
-        own = {self.rank: call.arguments}
-        return self._unless_store_gone(lambda: disagreement(self._arrived_arguments(call) | own))
+        passed = {self.rank: call.arguments}
+        return self._unless_store_gone(lambda: disagreement(self._arrived_arguments(call) | passed))
 
     def wait_for_peer(self, call: PendingCall, wait_s: float = math.inf) -> CallFailure | None:
         """Wait until the peer of a message has begun too; return the failure of the message.
@@ -289,7 +289,7 @@ class Agreement:
             return _ended_failure(call, ended, earlier_texts)
         return self._deadlock(call, missing) if len(self._calling_threads) == 1 else None
 
-    def _deadlock(self, own: PendingCall, missing: Sequence[int]) -> CallFailure | None:
+    def _deadlock(self, own_call: PendingCall, missing: Sequence[int]) -> CallFailure | None:
         """The failure of ranks that wait for each other in a circle; None if there is none.
 
         A rank is stuck if it waits for a stuck rank. This rank is assumed stuck; if a rank that it
@@ -297,7 +297,7 @@ class Agreement:
         it, so that it is reported once, even if a rank goes on after the error.
         """
         waiting = {rank: call for rank, call in self._waiting_calls().items() if rank != self.rank}
-        stuck = {self.rank: own}
+        stuck = {self.rank: own_call}
         is_growing = True
         while is_growing:
             is_growing = False

@@ -65,7 +65,11 @@ def _remove(pid: int, path: str) -> None:
 
 def has_ended(path: str) -> bool:
     """True if the process that holds the lock at `path` has ended; False where that is unknown."""
-    if not path or any(path == own for own, _ in _held.values()) or not _is_on_this_machine(path):
+    if (
+        not path
+        or any(path == held_path for held_path, _ in _held.values())
+        or not _is_on_this_machine(path)
+    ):
         return False
     try:
         handle = os.open(path, os.O_RDWR)

@@ -188,9 +188,10 @@ def device_memory(core: int) -> DeviceMemory:
 
         watch.begin()
     if not _memories:
-        own = device_core()
+        neuron_core = device_core()
         _memories.extend(
-            DeviceMemory(core, own.hbm_bytes, own.source) for core in range(len(visible_cores()))
+            DeviceMemory(core, neuron_core.hbm_bytes, neuron_core.source)
+            for core in range(len(visible_cores()))
         )
     if not 0 <= core < len(_memories):
         raise no_such_core(core)

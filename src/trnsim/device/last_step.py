@@ -122,4 +122,8 @@ def _runs_of(program: DeviceCall, events: Sequence[CallEvent]) -> dict[int, tupl
     for number, event in enumerate(events):
         if event.call.name == program.name:
             ends.setdefault(event.core, []).append(number + 1)
-    return {core: (own[-2], own[-1]) for core, own in ends.items() if len(own) >= _FEWEST_RUNS}
+    return {
+        core: (core_ends[-2], core_ends[-1])
+        for core, core_ends in ends.items()
+        if len(core_ends) >= _FEWEST_RUNS
+    }

@@ -137,9 +137,9 @@ def _parse_published(text: str) -> _Published:
     return _Published(total, digest, [CutOfProgram(*cut) for cut in cuts])
 
 
-def _first_difference(own: Sequence[str], others: Sequence[str]) -> int | None:
+def _first_difference(own_programs: Sequence[str], other_programs: Sequence[str]) -> int | None:
     """The first index at which two sequences differ or one has ended; None if they are equal."""
-    pairs = enumerate(zip_longest(own, others))
+    pairs = enumerate(zip_longest(own_programs, other_programs))
     return next((index for index, (mine, theirs) in pairs if mine != theirs), None)
 
 
@@ -148,14 +148,14 @@ def _cut_at(sequence: _Published, index: int | None) -> CutOfProgram | None:
 
 
 def _problem(pair: Mapping[int, CutOfProgram | None], name: str) -> str:
-    (rank, own), (peer, other) = pair.items()
-    if own is None and other is None:
+    (rank, own_cut), (peer, peer_cut) = pair.items()
+    if own_cut is None and peer_cut is None:
         return (
             f"ranks {rank} and {peer} cut other programs with collectives before {name}, from the "
             f"{_MOST_PROGRAMS + 1}th on: on the chip they wait for each other"
         )
-    if own is None or other is None:
-        more, fewer = (peer, rank) if own is None else (rank, peer)
+    if own_cut is None or peer_cut is None:
+        more, fewer = (peer, rank) if own_cut is None else (rank, peer)
         return (
             f"rank {more} cuts a program with a collective that rank {fewer} does not cut before "
             f"{name}: on the chip it waits in it for rank {fewer}"
@@ -179,17 +179,22 @@ def _table(pair: Mapping[int, CutOfProgram | None]) -> list[str]:
                 f"  rank {rank}: program {cut.number}, cut by {cut.kind} at {cut.line}, with "
                 f"{cut.collectives}"
             )
-    (first, own), (peer, other) = pair.items()
-    if own is not None and other is not None:
-        lines += _first_calls(first, peer, own, other)
+    (first, own_cut), (peer, peer_cut) = pair.items()
+    if own_cut is not None and peer_cut is not None:
+        lines += _first_calls(first, peer, own_cut, peer_cut)
     return lines
 
 
-def _first_calls(first: int, peer: int, own: CutOfProgram, other: CutOfProgram) -> list[str]:
+def _first_calls(first: int, peer: int, own_cut: CutOfProgram, peer_cut: CutOfProgram) -> list[str]:
     """The first line of each rank whose calls the other rank does not make alike."""
     lines = {
-        rank: next((line for line, calls in cut.calls.items() if beside.get(line) != calls), "")
-        for rank, cut, beside in ((first, own, other.calls), (peer, other, own.calls))
+        rank: next(
+            (line for line, calls in cut.calls.items() if other_calls.get(line) != calls), ""
+        )
+        for rank, cut, other_calls in (
+            (first, own_cut, peer_cut.calls),
+            (peer, peer_cut, own_cut.calls),
+        )
     }
     words = [f"rank {rank} at {line}" for rank, line in lines.items() if line]
     return [f"  the first calls that differ: {', '.join(words)}"] if words else []

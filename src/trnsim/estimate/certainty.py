@@ -45,19 +45,19 @@ class FamilyScale:
     """Relative errors of a family's estimates for questions as near as its published rows.
 
     Attributes:
-        own: one sigma of the time.
+        sigma: one sigma of the time.
         factor: conformal quantile of the family's errors in sigmas, by which one sigma is
             multiplied; it is large for a small family.
         scores: one sigma of the part of the time that scores of attention take.
     """
 
-    own: Rate
+    sigma: Rate
     factor: Rate
     scores: Rate = _NO_SCORES
 
 
-def _scale(own: float, factor: float, scores: float = 0.0) -> FamilyScale:
-    return FamilyScale(derived(own, _FIT), derived(factor, _FIT), derived(scores, _FIT))
+def _scale(sigma: float, factor: float, scores: float = 0.0) -> FamilyScale:
+    return FamilyScale(derived(sigma, _FIT), derived(factor, _FIT), derived(scores, _FIT))
 
 
 _NO_FACTOR: Final = assumed(1.0, "too few rows for a quantile of their own")
@@ -185,7 +185,7 @@ class Support:
 def support(question: QuestionCell) -> Support:
     """The rows behind an estimate."""
     family = tuple(cell for cell in CELLS if cell.family is question.family)
-    own = next(
+    own_cell = next(
         (
             cell
             for cell in family
@@ -194,19 +194,21 @@ def support(question: QuestionCell) -> Support:
         ),
         None,
     )
-    return Support(own, family, tuple(_differences(question, family, own)))
+    return Support(own_cell, family, tuple(_differences(question, family, own_cell)))
 
 
-def _differences(question: QuestionCell, family: tuple[Cell, ...], own: Cell | None) -> list[str]:
+def _differences(
+    question: QuestionCell, family: tuple[Cell, ...], own_cell: Cell | None
+) -> list[str]:
     """Differences of a question from the rows of its own cell, or of its family, in words."""
     differences: list[str] = []
     if not any(cell.chip == question.chip for cell in family):
         differences.append(f"no row on {question.chip}")
     if not any(cell.kind is question.kind for cell in family):
         differences.append(f"no row of {question.kind}")
-    if own is None and not differences:
+    if own_cell is None and not differences:
         differences.append(f"no row of {question.kind} on {question.chip}")
-    own_or_family = (own,) if own else family
+    own_or_family = (own_cell,) if own_cell else family
     of_chip_or_family = tuple(cell for cell in family if cell.chip == question.chip) or family
     for name in ("batch", "length", "ranks"):
         compared = of_chip_or_family if name == "ranks" else own_or_family
@@ -276,7 +278,7 @@ def sigma_of(
     """
     scale = SCALES[question.family]
     variance, of_chip = distance_variance(question)
-    variance += scale.own**2 + RELEASES**2 + (scale.scores * scores) ** 2
+    variance += scale.sigma**2 + RELEASES**2 + (scale.scores * scores) ** 2
     variance += of_chip * (1 - read) ** 2 + more**2
     return float(scale.factor) * math.sqrt(variance)
 
@@ -347,11 +349,13 @@ def judged_estimate(
     question = subject(model, model_pass, machine.chip, ranks, is_ported=is_ported)
     rows = support(question)
     is_modelled = any(name.startswith(FEW) for name in estimate.errors_s)
-    own = site_correction(
+    correction = site_correction(
         machine.chip, _SITE_FAMILY_NAMES.get(question.family, str(question.phase))
     )
-    if own is None or not own.rows:
-        estimate = with_errors(estimate, question, more, least=own.sigma if own else 0.0)
+    if correction is None or not correction.rows:
+        estimate = with_errors(
+            estimate, question, more, least=correction.sigma if correction else 0.0
+        )
     return replace(
         estimate,
         extrapolations=list_extrapolations(model, model_pass, machine.lnc),

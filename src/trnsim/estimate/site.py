@@ -132,9 +132,9 @@ def _scaled(parts_s: Mapping[str, float], correction: Correction) -> dict[str, f
     return {name: correction.factor(name) * time_s for name, time_s in parts_s.items()}
 
 
-def _spread(correction: Correction, own: float) -> float:
-    """The sigma of measured rows; without rows, the larger of the correction's and `own`."""
-    return correction.sigma if correction.rows else max(correction.sigma, own)
+def _spread(correction: Correction, estimate_sigma: float) -> float:
+    """The sigma of measured rows; without rows, the larger one of correction and estimate."""
+    return correction.sigma if correction.rows else max(correction.sigma, estimate_sigma)
 
 
 def _noted_provenance(site: SiteCorrections, correction: Correction) -> str:

@@ -268,8 +268,8 @@ def fabric_for(
     else:
         needed = first + ranks_per_node * stride if ranks_per_node else ranks
         instance = _smallest(chip, needed, per_chip, joins=0 < ranks_per_node < ranks)
-    has = ranks_per_node or instance.count * per_chip
-    nodes = -(-ranks // has)
+    node_ranks = ranks_per_node or instance.count * per_chip
+    nodes = -(-ranks // node_ranks)
     return Fabric(instance, nodes, lnc, ranks_per_node, first, stride, factors or {})
 
 

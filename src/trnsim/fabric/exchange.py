@@ -163,14 +163,14 @@ def _sent_by_group(plan: Plan, group: Sequence[int]) -> Plan:
     """The part of a plan that ranks of `group` send."""
     phases = []
     for phase in plan:
-        own = np.isin(phase.sources, np.array(group))
+        is_of_group = np.isin(phase.sources, np.array(group))
         phases.append(
             replace(
                 phase,
-                sources=phase.sources[own],
-                targets=phase.targets[own],
-                nbytes=phase.nbytes[own],
-                channels=phase.channels[own],
+                sources=phase.sources[is_of_group],
+                targets=phase.targets[is_of_group],
+                nbytes=phase.nbytes[is_of_group],
+                channels=phase.channels[is_of_group],
             )
         )
     return tuple(phases)

@@ -104,9 +104,9 @@ def _hierarchical(group: RankGroup, kind: str, nbytes: float) -> Order:
     inside, between = hierarchical.stages(group)
     chosen = best_of("reduce_scatter", inside, nbytes).algorithm
     part = nbytes / inside[0].size
-    over = best_of(kind, between, part).algorithm
+    between_algorithm = best_of(kind, between, part).algorithm
     of_node = {node.ranks[0]: _order(chosen, node, "reduce_scatter", nbytes) for node in inside}
-    return _with_leaves(_order(over, between[0], kind, part), of_node)
+    return _with_leaves(_order(between_algorithm, between[0], kind, part), of_node)
 
 
 def _with_leaves(order: Order, leaves: dict[int, Order]) -> Order:

@@ -322,8 +322,11 @@ class Racks:
         size = self.servers * self.per_server
         rack, at = divmod(target, size)
         if source // size != rack:
-            beside = source // size * size + at
-            return (*self.route(source, beside), self._links_between_racks[beside, target])
+            same_rack_chip = source // size * size + at
+            return (
+                *self.route(source, same_rack_chip),
+                self._links_between_racks[same_rack_chip, target],
+            )
         first = 0 if source // self.per_server == target // self.per_server else 2
         return (4 * source + first, 4 * target + first + 1)
 

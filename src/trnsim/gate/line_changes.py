@@ -118,7 +118,7 @@ def costly_lines(
 def _cost_us(timeline: Timeline, change: LineChange) -> float:
     """The time that the additional work of a line costs."""
     program, line = timeline.program, change.line
-    own = {
+    line_instructions = {
         number
         for number, place in enumerate(program.lines)
         if place.line == line.line and PurePath(place.file).name == line.file
@@ -140,6 +140,6 @@ def _cost_us(timeline: Timeline, change: LineChange) -> float:
     ]
     which, line_of = program.which, program.line_of
     without_s = timeline.device_time_after_s(
-        lambda index: (former if line_of[index] in own else placed)[which[index]]
+        lambda index: (former if line_of[index] in line_instructions else placed)[which[index]]
     )
     return _US_PER_S * (timeline.undisturbed_anew_s - without_s)

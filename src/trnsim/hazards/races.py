@@ -146,8 +146,8 @@ def _is_among(ticks: Array, candidates: Sequence[int]) -> Array:
 
 def _both_wrote_equal(shadow: _Shadow, core: int, peer: int, tile: Tile) -> Array:
     """One boolean per byte of `tile`: True if both cores wrote the same value to it."""
-    own = shadow.writes[core].view(tile.footprint, tile.dtype.itemsize)[tile.touched()] > 0
-    return np.asarray(own & ~shadow.differs(peer, tile)[..., None])
+    own_writes = shadow.writes[core].view(tile.footprint, tile.dtype.itemsize)[tile.touched()] > 0
+    return np.asarray(own_writes & ~shadow.differs(peer, tile)[..., None])
 
 
 class RaceDetector:
@@ -208,9 +208,9 @@ class RaceDetector:
         places = [(core, len(self._waits[core])) for core in group]
         self._group_at.update(dict.fromkeys(places, places))
         for first, second in permutations(places, 2):
-            own, met = self._met.setdefault((first[0], second[0]), ([], []))
-            own.append(first[1])
-            met.append(second[1])
+            own_numbers, peer_numbers = self._met.setdefault((first[0], second[0]), ([], []))
+            own_numbers.append(first[1])
+            peer_numbers.append(second[1])
         return places
 
     def _ordered_ticks(self, serial: int, core: int) -> list[int]:
@@ -295,11 +295,11 @@ class RaceDetector:
         if not unordered:
             return []
         least = min(unordered)
-        own, met = self._met.get((core, peer), ([], []))
-        since = bisect_left(met, least)
-        if since == len(met):  # they have not met since
+        own_numbers, peer_numbers = self._met.get((core, peer), ([], []))
+        since = bisect_left(peer_numbers, least)
+        if since == len(peer_numbers):  # they have not met since
             return [number + 1 for number in unordered]
-        floor = {core: own[since], peer: least}
+        floor = {core: own_numbers[since], peer: least}
         visited: set[tuple[int, int]] = set()
         start = (core, len(self._waits[core]) - 1)
         waiting = [start]

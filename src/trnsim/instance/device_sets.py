@@ -143,17 +143,17 @@ def legal_counts(instance: str) -> tuple[int, ...]:
 @cache
 def legal_sets(instance: str, count: int) -> tuple[DeviceSet, ...]:
     """All sets of `count` devices, by their first device; () if no set has that many."""
-    own = rule(instance)
-    if count not in own.counts:
+    set_rule = rule(instance)
+    if count not in set_rule.counts:
         return ()
-    if not own.groups:
-        return _runs(count, own.devices)
-    if count == own.devices:
+    if not set_rule.groups:
+        return _runs(count, set_rule.devices)
+    if count == set_rule.devices:
         return (tuple(range(count)),)
     return tuple(
         tuple(range(first, first + count))
-        for part in range(0, own.devices, own.within)
-        for first in range(part, part + own.within - count + 1, count)
+        for part in range(0, set_rule.devices, set_rule.within)
+        for first in range(part, part + set_rule.within - count + 1, count)
     )
 
 
@@ -193,26 +193,26 @@ def choose(instance: str, count: int, free: Iterable[int]) -> DeviceSet | None:
 
     Of sets that leave equally many the one with the lowest numbers.
     """
-    own, available = rule(instance), frozenset(free)
+    set_rule, available = rule(instance), frozenset(free)
     fitting = [devices for devices in legal_sets(instance, count) if available.issuperset(devices)]
     return max(
         fitting,
-        key=lambda devices: (_wholeness(own, available.difference(devices)), -devices[0]),
+        key=lambda devices: (_wholeness(set_rule, available.difference(devices)), -devices[0]),
         default=None,
     )
 
 
-def _wholeness(own: SetRule, free: frozenset[int]) -> tuple[int, ...]:
+def _wholeness(set_rule: SetRule, free: frozenset[int]) -> tuple[int, ...]:
     """A sort key of free devices, larger if larger sets are free.
 
     Where sets are groups, it has the number of free groups of each size, the largest size first.
     Where they are runs, it has the lengths of the free runs, the longest first.
     """
-    if not own.groups:
+    if not set_rule.groups:
         return _lengths(free)
     return tuple(
-        sum(free.issuperset(devices) for devices in legal_sets(own.instance, count))
-        for count in reversed(own.groups)
+        sum(free.issuperset(devices) for devices in legal_sets(set_rule.instance, count))
+        for count in reversed(set_rule.groups)
     )
 
 
@@ -237,25 +237,25 @@ def legal_core_counts(instance: str, cores_per_device: int) -> tuple[int, ...]:
         instance: an instance type.
         cores_per_device: logical cores of a device.
     """
-    own = rule(instance)
-    if not own.groups:
-        return tuple(range(1, own.devices * cores_per_device + 1))
-    whole = (count * cores_per_device for count in own.groups)
+    set_rule = rule(instance)
+    if not set_rule.groups:
+        return tuple(range(1, set_rule.devices * cores_per_device + 1))
+    whole = (count * cores_per_device for count in set_rule.groups)
     return tuple(sorted({*range(1, cores_per_device + 1), *whole}))
 
 
 @cache
 def legal_core_sets(instance: str, count: int, cores_per_device: int) -> tuple[CoreSet, ...]:
     """All sets of `count` cores, by their first core; () if no set has that many."""
-    own = rule(instance)
+    set_rule = rule(instance)
     if count not in legal_core_counts(instance, cores_per_device):
         return ()
-    if not own.groups:
-        return _runs(count, own.devices * cores_per_device)
+    if not set_rule.groups:
+        return _runs(count, set_rule.devices * cores_per_device)
     if count <= cores_per_device:
         return tuple(
             tuple(range(first, first + count))
-            for device in range(own.devices)
+            for device in range(set_rule.devices)
             for first in range(
                 device * cores_per_device, (device + 1) * cores_per_device - count + 1
             )
@@ -288,13 +288,13 @@ def choose_cores(
         free: free cores.
         cores_per_device: logical cores of a device.
     """
-    own, available = rule(instance), frozenset(free)
-    part = cores_per_device if own.groups else 0
+    set_rule, available = rule(instance), frozenset(free)
+    part = cores_per_device if set_rule.groups else 0
 
     def remainder_key(core_set: CoreSet) -> tuple[tuple[int, ...], tuple[int, ...], int]:
         remaining = available.difference(core_set)
-        devices = whole_devices(remaining, own.devices, cores_per_device)
-        return _wholeness(own, devices), _lengths(remaining, part), -core_set[0]
+        devices = whole_devices(remaining, set_rule.devices, cores_per_device)
+        return _wholeness(set_rule, devices), _lengths(remaining, part), -core_set[0]
 
     core_sets = legal_core_sets(instance, count, cores_per_device)
     fitting = (core_set for core_set in core_sets if available.issuperset(core_set))

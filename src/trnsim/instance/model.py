@@ -198,8 +198,8 @@ def logical_config(chip: str, lnc: int | None = None) -> int:
         BadInput: the chip lacks it.
     """
     emulated, has_pairs = target_of_chip(chip), _has_pairs(chip)
-    own = (CORES_VARIABLE, "2" if has_pairs else "1")
-    name, value = ("LNC", str(lnc)) if lnc is not None else configured_cores() or own
+    default = (CORES_VARIABLE, "2" if has_pairs else "1")
+    name, value = ("LNC", str(lnc)) if lnc is not None else configured_cores() or default
     if value == "1" or (value == "2" and has_pairs):
         return int(value)
     setting = f"lnc is {lnc}" if lnc is not None else f"{name}={value!r}"

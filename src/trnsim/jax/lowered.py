@@ -248,7 +248,8 @@ class LoweredProgram:
         if not reason:
             modules = [self.imported(number) for number in range(len(arguments))]
             arrays = [
-                arguments_of(module, own) for module, own in zip(modules, arguments, strict=True)
+                arguments_of(module, module_arguments)
+                for module, module_arguments in zip(modules, arguments, strict=True)
             ]
             reason = self._reason_of_values(modules, arrays)
             try:
@@ -271,10 +272,10 @@ class LoweredProgram:
 
     def _reason_of_values(self, modules: Sequence[ImportedModule], arrays: Sequence[Arrays]) -> str:
         """Why the host computes a call on these arrays; empty if the chip's programs do."""
-        for module, own in zip(modules, arrays, strict=True):
+        for module, module_arrays in zip(modules, arrays, strict=True):
             if id(module) not in self._large_integers:
                 self._large_integers[id(module)] = LargeIntegers(module.graph)
-            reason = self._large_integers[id(module)].reason(own)
+            reason = self._large_integers[id(module)].reason(module_arrays)
             if reason:
                 return reason
         return ""

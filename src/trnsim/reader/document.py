@@ -98,8 +98,10 @@ class SourcePlace(NamedTuple):
 
     def inner(self, key: str | int) -> SourcePlace:
         """The place under a name or an index; a missing name has the line of its mapping."""
-        has = isinstance(key, int) or (isinstance(self.value, dict) and key in self.value)
-        return SourcePlace(self.document, (*self.keys, key), self.value[key] if has else _MISSING)
+        is_present = isinstance(key, int) or (isinstance(self.value, dict) and key in self.value)
+        return SourcePlace(
+            self.document, (*self.keys, key), self.value[key] if is_present else _MISSING
+        )
 
     @property
     def line(self) -> SourceLine:

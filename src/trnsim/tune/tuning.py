@@ -120,12 +120,14 @@ class Tuning:
     @property
     def timed(self) -> list[TuningTrial]:
         """The trials with a time, fastest first; of equal ones the kernel's own setting first."""
-        own = self.space.default
+        default = self.space.default
         trials = [each for each in self.trials.values() if each.is_timed]
-        return sorted(trials, key=lambda each: (each.time_us, each.setting != own, each.setting))
+        return sorted(
+            trials, key=lambda each: (each.time_us, each.setting != default, each.setting)
+        )
 
     @property
-    def own(self) -> TuningTrial:
+    def default_trial(self) -> TuningTrial:
         """The trial of the kernel's own setting."""
         return self.trials[self.space.default]
 

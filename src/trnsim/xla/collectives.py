@@ -79,8 +79,8 @@ def subgroup(groups: Groups) -> Any:
 
 def _own_group(all_groups: list[list[int]]) -> list[int]:
     """The ranks of the group that this rank is in."""
-    own = ranks.ordinal()
-    return next(group for group in all_groups if own in group)
+    own_rank = ranks.ordinal()
+    return next(group for group in all_groups if own_rank in group)
 
 
 def _all_groups(groups: Groups) -> list[list[int]]:
@@ -364,16 +364,16 @@ def collective_permute(value: Tensor, pairs: Sequence[Sequence[int]]) -> Tensor:
     """
     require_tensor("collective_permute", value)
     _require_pairs(pairs)
-    own, dense = ranks.ordinal(), value.detach().contiguous()
+    own_rank, dense = ranks.ordinal(), value.detach().contiguous()
     result = torch.zeros_like(dense)
     waits: list[Any] = []
     with unrecorded():
         for source, target in pairs:
-            if source == target == own:
+            if source == target == own_rank:
                 result.copy_(dense)
-            elif source == own:
+            elif source == own_rank:
                 waits.append(dist.isend(dense, target, ranks.group()))
-            elif target == own:
+            elif target == own_rank:
                 waits.append(dist.irecv(result, source, ranks.group()))
     for work in waits:
         work.wait()

@@ -79,8 +79,8 @@ class SharedUnit:
 
     def gather(self) -> Tensor:
         """All ranks' shares, one after the other, without a graph."""
-        own = self.shard.detach().to(self.sharding.compute_dtype)
-        gathered: Tensor = all_gather(own, groups=self.sharding.groups)
+        own_share = self.shard.detach().to(self.sharding.compute_dtype)
+        gathered: Tensor = all_gather(own_share, groups=self.sharding.groups)
         return gathered
 
     def full(self) -> Tensor:

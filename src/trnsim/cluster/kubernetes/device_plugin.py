@@ -328,8 +328,8 @@ class _ResourceServer:
         numbers = devices.devices(self.resource, names) if self._settings.files else ()
         # The container's own state has the name of its first id, which no other container has.
         own_name = f"{self.resource.rpartition('/')[2]}-{min(names, key=int)}"
-        own = self._settings.state / CONTAINERS / own_name
-        _make_empty(own)
+        own_folder = self._settings.state / CONTAINERS / own_name
+        _make_empty(own_folder)
         return {
             "envs": {
                 **devices.variables(self.resource, names),
@@ -343,10 +343,10 @@ class _ResourceServer:
                 }
                 for number in numbers
             ],
-            "mounts": self._mounts(own),
+            "mounts": self._mounts(own_folder),
         }
 
-    def _mounts(self, own: Path) -> list[dict[str, Any]]:
+    def _mounts(self, own_folder: Path) -> list[dict[str, Any]]:
         """Mounts of a container: its own state, and read-only in it files of the instance's state.
 
         So the instance's faults strike programs in the container, and they see by the time of the
@@ -363,7 +363,7 @@ class _ResourceServer:
             }
             for name in (FAULTS, LISTENING)
         ]
-        return [{"container_path": STATE_IN_CONTAINER, "host_path": str(own)}, *shared]
+        return [{"container_path": STATE_IN_CONTAINER, "host_path": str(own_folder)}, *shared]
 
     def _pre_start(self, _: Any, __: Any) -> Any:
         return message(DEVICE_PLUGIN, "PreStartContainerResponse")()

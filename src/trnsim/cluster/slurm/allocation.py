@@ -106,8 +106,8 @@ def job_devices(step: SlurmStep, ask: Ask = scontrol) -> dict[str, tuple[int, ..
 def _record(text: str, job: int) -> str:
     """The job's own record: the last task of an array has the number of the whole array."""
     records = re.split(r"\n\s*\n(?=JobId=)", text)
-    own = (record for record in records if record.startswith(f"JobId={job} "))
-    return next(own, text)
+    job_records = (record for record in records if record.startswith(f"JobId={job} "))
+    return next(job_records, text)
 
 
 def step_count(step: SlurmStep, ask: Ask = scontrol) -> int | None:

@@ -38,7 +38,7 @@ def claimed_devices(
     instance: str,
     count: int,
     devices: tuple[int, ...],
-    above: Path | None = None,
+    lock_root: Path | None = None,
     wait_s: float = _MAX_WAIT_S,
 ) -> tuple[int, ...]:
     """A set of `count` of the job's devices for this step on its node.
@@ -48,13 +48,13 @@ def claimed_devices(
         instance: the node's instance type.
         count: devices that the step has.
         devices: devices that its job has on this node.
-        above: folder for locks; the machine's folder for temporary files.
+        lock_root: folder for locks; the machine's folder for temporary files.
         wait_s: seconds that other tasks wait for the first one of their node.
 
     Raises:
         BadInput: no such set is free, or the first task of the node took none.
     """
-    folder = _folder(step, above)
+    folder = _folder(step, lock_root)
     taken = folder / f"step-{step.step}"
     if step.local_task:
         return _read(taken, step, wait_s)
@@ -78,7 +78,7 @@ def claimed_devices(
     return chosen
 
 
-def _folder(step: SlurmStep, above: Path | None) -> Path:
+def _folder(step: SlurmStep, lock_root: Path | None) -> Path:
     """The folder of the job's locks on this node, which its user alone can use.
 
     Raises:
@@ -86,7 +86,7 @@ def _folder(step: SlurmStep, above: Path | None) -> Path:
     """
     user = os.getuid() if hasattr(os, "getuid") else 0
     name = f"trnsim-slurm-{user}-{step.job}.{step.restart}-{step.host}"
-    folder = (above or Path(tempfile.gettempdir())) / name
+    folder = (lock_root or Path(tempfile.gettempdir())) / name
     try:
         with suppress(FileExistsError):
             folder.mkdir(mode=_OWNER_FOLDER_MODE)

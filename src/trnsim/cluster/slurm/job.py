@@ -181,12 +181,12 @@ def interface(host: str) -> str:
         return ""
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect((host, _DISCARD_PORT))  # a datagram socket sends nothing when it connects
-        own = socket.inet_aton(probe.getsockname()[0])
+        address = socket.inet_aton(probe.getsockname()[0])
         fcntl: Any = import_module("fcntl")
         for _, name in socket.if_nameindex():
             with suppress(OSError):
                 request = struct.pack("256s", name.encode())
                 answer: bytes = fcntl.ioctl(probe.fileno(), _ADDRESS_OF_INTERFACE, request)
-                if answer[20:24] == own:
+                if answer[20:24] == address:
                     return name
     return ""

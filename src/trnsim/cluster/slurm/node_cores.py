@@ -49,7 +49,7 @@ def node_cores(
 
 
 def node_devices(
-    step: SlurmStep, model: InstanceModel, ask: Ask = scontrol, above: Path | None = None
+    step: SlurmStep, model: InstanceModel, ask: Ask = scontrol, lock_root: Path | None = None
 ) -> tuple[int, ...]:
     """The step's devices on the task's node, ascending; all where none are declared to Slurm.
 
@@ -70,7 +70,7 @@ def node_devices(
     if refusal is not None:
         raise BadInput(refusal.reason, fix=refusal.fix, source=refusal.source)
     if count is not None and count < len(devices):
-        return claimed_devices(step, model.name, count, devices, above)
+        return claimed_devices(step, model.name, count, devices, lock_root)
     if not device_sets.is_legal(model.name, devices):
         legal_sets = ", ".join(map(_text, device_sets.legal_sets(model.name, len(devices))))
         raise BadInput(

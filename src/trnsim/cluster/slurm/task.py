@@ -35,9 +35,9 @@ def follow(job: SlurmJob, say: Callable[[str], object]) -> int:
         BadInput: the first task has not announced itself.
     """
     launch = await_announcement(job.announcement, job.step, job.start_s)
-    own = replace(job, master_port=int(launch["master_port"]))
-    launch["first_core"] = own.cores.start
-    environment = own.variables() | {
+    launched_job = replace(job, master_port=int(launch["master_port"]))
+    launch["first_core"] = launched_job.cores.start
+    environment = launched_job.variables() | {
         RESTART_VARIABLE: str(launch["restart"]),
         "TRNSIM_LAUNCH": json.dumps(launch),
     }
@@ -46,12 +46,12 @@ def follow(job: SlurmJob, say: Callable[[str], object]) -> int:
             command, env=environment | more, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL, start_new_session=True,
         )
-        for _, command, more in own.agents()
+        for _, command, more in launched_job.agents()
     ]  # fmt: skip
     _pass_on_signals(processes)
     statuses = [process.wait() for process in processes]
     if any(statuses) and job.announcement.exists() and not _answers(launch):
-        ranks = ", ".join(map(str, own.local_ranks))
+        ranks = ", ".join(map(str, launched_job.local_ranks))
         say(
             f"the launcher of rank 0 on {job.hosts[0]} is lost; the ranks here on {job.step.host} "
             f"ended with it: {ranks}"

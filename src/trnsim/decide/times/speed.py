@@ -60,6 +60,6 @@ def phase_sigmas(
     """
     side = "AWS's chips" if chip.is_neuron else "GPUs"
     shared = min(shared_spread(chip, phase), sigma)
-    own = math.sqrt(sigma**2 - shared**2)
-    sigmas = {f"{phase} on {side}": share * shared, f"{phase} on {chip.name}": share * own}
+    chip_spread = math.sqrt(sigma**2 - shared**2)
+    sigmas = {f"{phase} on {side}": share * shared, f"{phase} on {chip.name}": share * chip_spread}
     return {name: value for name, value in sigmas.items() if value > 0}

@@ -117,12 +117,15 @@ class Counters:
         self, records: Iterable[ProcessRecord], faults: Iterable[StoredFault] = ()
     ) -> set[str]:
         """Update from the current state and all faults so far; the counters that changed."""
-        own = [record for record in records if record.instance == self._model.name]
-        counts = {(record.pid, record.start_time): counts_of(record, self._model) for record in own}
+        own_records = [record for record in records if record.instance == self._model.name]
+        counts = {
+            (record.pid, record.start_time): counts_of(record, self._model)
+            for record in own_records
+        }
         for process in self._counts.keys() - counts.keys():
             self._ended += self._counts[process]
         self._counts = counts
-        now = self._ended + levels_of(own, self._model) + errors_of(faults, self._model)
+        now = self._ended + levels_of(own_records, self._model) + errors_of(faults, self._model)
         for process_counts in counts.values():
             now += process_counts
         changed = {name for name in now | self._before if now[name] != self._before[name]}

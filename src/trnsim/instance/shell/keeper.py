@@ -140,11 +140,11 @@ def end_others() -> None:
 
 
 def _other_members() -> Iterator[int]:
-    own = os.readlink("/proc/self/ns/mnt")
+    own_namespace = os.readlink("/proc/self/ns/mnt")
     for name in os.listdir("/proc"):
         if name.isdecimal() and int(name) != os.getpid():
             with suppress(OSError):  # it has ended, or is another user's
-                if os.readlink(f"/proc/{name}/ns/mnt") == own:
+                if os.readlink(f"/proc/{name}/ns/mnt") == own_namespace:
                     yield int(name)
 
 

@@ -38,10 +38,10 @@ def _handle(number: int, frame: FrameType | None) -> None:
     JAX has such a callback, and Python ignores exceptions that it raises.
     """
     collecting = {getattr(callback, "__code__", None) for callback in gc.callbacks}
-    above = frame
-    while above is not None:
-        if above.f_code in slot_codes or above.f_code in collecting:
+    caller = frame
+    while caller is not None:
+        if caller.f_code in slot_codes or caller.f_code in collecting:
             interrupt_again()
             return
-        above = above.f_back
+        caller = caller.f_back
     signal.default_int_handler(number, frame)

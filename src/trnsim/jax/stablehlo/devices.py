@@ -68,7 +68,9 @@ def share_dimension(scope: Scope, op: Op, groups: Groups) -> int | None:
         return None
     length, start = window[short[0]], reader.operands[1 + short[0]]
     starts = {device: index * length for group in groups for index, device in enumerate(group)}
-    is_own = all(_value_on(scope, start, device) == own for device, own in starts.items())
+    is_own = all(
+        _value_on(scope, start, device) == own_start for device, own_start in starts.items()
+    )
     return dims[short[0]] if is_own else None
 
 

@@ -194,8 +194,10 @@ def in_total_order(scope: Scope, x: Value) -> Value:
     sign = apply_elementwise(
         scope, "shift_right_arithmetic", pattern, float(sign_bit), dtype=signed_dtype, bits=8 * size
     )
-    below = apply_elementwise(scope, "and", sign, float(2**sign_bit - 1), dtype=signed_dtype)
-    ordered: Value = apply_elementwise(scope, "xor", pattern, below, dtype=signed_dtype)
+    magnitude_mask = apply_elementwise(
+        scope, "and", sign, float(2**sign_bit - 1), dtype=signed_dtype
+    )
+    ordered: Value = apply_elementwise(scope, "xor", pattern, magnitude_mask, dtype=signed_dtype)
     return ordered
 
 

@@ -142,12 +142,12 @@ def _has_same_shardings(main: Op, manual: Op) -> bool:
         share_shardings = _SHARDING_TEXT.findall(str(manual.attributes[attribute]))
         attributes = list(main.attributes[side]) if side in main.attributes else []
         for notes, sharding in zip(attributes, share_shardings, strict=False):
-            own = (
+            shardings = (
                 _SHARDING_TEXT.findall(str(notes["sdy.sharding"]))
                 if "sdy.sharding" in notes
                 else []
             )
-            if own not in ([], [sharding]):
+            if shardings not in ([], [sharding]):
                 return False
     return True
 

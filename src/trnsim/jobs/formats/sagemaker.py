@@ -84,12 +84,12 @@ def check_whole(role: Role) -> None:
             fix="take out all but IPC_LOCK",
         )
     instance = catalogue().instances.get(role.instance)
-    has: dict[str, Any] = {"devices": None, "gpus": None, "efa": None}
+    instance_counts: dict[str, Any] = {"devices": None, "gpus": None, "efa": None}
     if instance is not None:
         is_neuron = instance.accelerator in catalogue().chips
-        has["devices" if is_neuron else "gpus"] = instance.count
-        has["efa"] = instance.efa_devices
-    for name, count in has.items():
+        instance_counts["devices" if is_neuron else "gpus"] = instance.count
+        instance_counts["efa"] = instance.efa_devices
+    for name, count in instance_counts.items():
         value = getattr(role, name)
         if value is not None and value != count:
             all_of_it = f"{count} of {role.instance}" if count is not None else "unknown"

@@ -92,10 +92,10 @@ def _accelerators(spec: JobSpec) -> Iterator[Violation]:
         }
         for field, (number, words, most) in legal.items():
             if number is not None and number > most:
-                has = f"has {most}" if most else "has none"
+                supply = f"has {most}" if most else "has none"
                 yield Violation(
                     f"{path}.{field}",
-                    f"a replica asks for {number:,} {words}; {name} {has}",
+                    f"a replica asks for {number:,} {words}; {name} {supply}",
                     f"ask for at most {most}" if most else _other_kind(machine),
                 )
 
@@ -274,10 +274,10 @@ def _all_interfaces(spec: JobSpec) -> Iterator[Violation]:
         if role.is_privileged or is_claimed or spec.is_template(f"{path}.efa"):
             continue
         if (role.efa or 0) < most:
-            has = "none" if not role.efa else str(role.efa)
+            efa_text = "none" if not role.efa else str(role.efa)
             yield Violation(
                 f"{path}.efa" if role.efa is not None else f"{path}.devices",
-                f"{role.replicas} replicas of {name} with {has} of its {most} EFA interfaces",
+                f"{role.replicas} replicas of {name} with {efa_text} of its {most} EFA interfaces",
                 f"set vpc.amazonaws.com/efa: {most} in limits and requests",
             )
 

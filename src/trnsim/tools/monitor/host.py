@@ -99,7 +99,7 @@ def process_percent(now: dict[str, float], before: dict[str, float], period_s: f
 
 
 def _seconds(times: Any) -> dict[str, float]:
-    return {name: getattr(times, own, 0.0) for name, own in _PSUTIL_FIELDS.items()}
+    return {name: getattr(times, field, 0.0) for name, field in _PSUTIL_FIELDS.items()}
 
 
 def _percent(now: dict[str, float], before: dict[str, float]) -> dict[str, float]:

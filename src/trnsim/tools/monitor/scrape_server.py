@@ -116,5 +116,7 @@ def is_own_host(host: str) -> bool:
     with suppress(ValueError):
         ipaddress.ip_address(name)
         return True
-    own = socket.gethostname().lower()
-    return name in ("", "localhost", own, own.partition(".")[0]) or name.endswith(".localhost")
+    own_name = socket.gethostname().lower()
+    return name in ("", "localhost", own_name, own_name.partition(".")[0]) or name.endswith(
+        ".localhost"
+    )

@@ -74,8 +74,10 @@ def agree(kind: str, arguments: dict[str, Any], group: Any) -> None:
     ranks = dist.get_process_group_ranks(unboxed)
     if len(ranks) == 1 or not dist.is_initialized():
         return
-    own = replace(passed_arguments(kind, arguments), programs=program_sequence.published(ranks))
-    failure = agreement().meet(str(unboxed.group_name), ranks, own)
+    own_arguments = replace(
+        passed_arguments(kind, arguments), programs=program_sequence.published(ranks)
+    )
+    failure = agreement().meet(str(unboxed.group_name), ranks, own_arguments)
     if failure is not None:
         raise error_of(failure)
 

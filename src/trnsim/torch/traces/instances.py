@@ -357,12 +357,12 @@ class LoadedProgram:
         """Refuse a program of another chip, or another number of cores, than this process has."""
         if self.program.target == HOST:
             return
-        has = target().name, device_core().physical_cores
-        if (self.program.target, self.program.cores) != has:
+        process_chip = target().name, device_core().physical_cores
+        if (self.program.target, self.program.cores) != process_chip:
             raise BadInput(
                 f"{self.program.origin}, was compiled for {self.program.target} with "
-                f"{self.program.cores} NeuronCores a device; this process has {has[0]} with "
-                f"{has[1]}",
+                f"{self.program.cores} NeuronCores a device; this process has {process_chip[0]} "
+                f"with {process_chip[1]}",
                 fix=f"NEURON_PLATFORM_TARGET_OVERRIDE={self.program.target} and "
                 f"NEURON_LOGICAL_NC_CONFIG={self.program.cores} before the program starts, or "
                 "trace it again",

@@ -51,8 +51,8 @@ def _members(node: RecordedCall) -> tuple[int, ...]:
     attributes = node.signature.arguments[-1]
     has_groups = node.signature.name != PERMUTATION or attributes[:1] == (PAIR,)
     groups = attributes[1] if has_groups else ()
-    own = ranks.ordinal()
-    members = next((group for group in groups if own in group), range(ranks.world_size()))
+    own_rank = ranks.ordinal()
+    members = next((group for group in groups if own_rank in group), range(ranks.world_size()))
     return tuple(sorted(members))
 
 

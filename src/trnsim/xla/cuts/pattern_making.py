@@ -82,9 +82,9 @@ class _Making:
         self.pattern, self.memory = pattern, memory
         self.calls = [(call.node, call.values) for call in calls if call.node is not None]
         helpers = () if pattern.name in VIEWS else (VIEW, SEED, SCATTER)
-        own = [call for call in self.calls if call[0].signature.name not in helpers]
-        self.is_call = bool(own)
-        self.main, self.results = (own or self.calls)[0]
+        own_calls = [call for call in self.calls if call[0].signature.name not in helpers]
+        self.is_call = bool(own_calls)
+        self.main, self.results = (own_calls or self.calls)[0]
         self.operands: list[RecordedValue] = []
         self.tensors: list[Tensor] = []
         self.storages: list[TensorStorage] = []

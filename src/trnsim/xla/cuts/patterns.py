@@ -164,8 +164,8 @@ _frame_lines: Final[WeakValueDictionary[tuple[Any, ...], FrameLine]] = WeakValue
 
 def frame_line(codes: Sequence[CodeType], instruction: int | None) -> FrameLine:
     """The line of a call by the frames from `Recorder.called` on; patterns of a line share it."""
-    own = [code.co_filename.startswith(_OWN_FILES) for code in codes]
-    depth = [*own, False].index(False) - 1
+    are_own = [code.co_filename.startswith(_OWN_FILES) for code in codes]
+    depth = [*are_own, False].index(False) - 1
     parts = (depth, tuple(codes[depth:]), instruction, get_ident())
     key = (depth, tuple(map(id, parts[1])), instruction, parts[3])
     line = _frame_lines.get(key)

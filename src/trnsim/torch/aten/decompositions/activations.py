@@ -88,8 +88,10 @@ def softplus(b: Build, x: Value, beta: float = 1, threshold: float = 20) -> Valu
 def elu(b: Build, x: Value, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Value:
     """``scale * x`` where positive, else ``scale * alpha * (exp(input_scale * x) - 1)``."""
     grown = b.ew("exponential_minus_one", b.ew("multiply", x, float(input_scale)))
-    below = b.ew("multiply", grown, float(alpha))
-    return b.as_result(b.ew("multiply", _where(b, x, "GT", 0.0, x, below, x.dtype), float(scale)))
+    negative_part = b.ew("multiply", grown, float(alpha))
+    return b.as_result(
+        b.ew("multiply", _where(b, x, "GT", 0.0, x, negative_part, x.dtype), float(scale))
+    )
 
 
 def leaky_relu_backward(
@@ -114,8 +116,8 @@ def elu_backward(
 
 def hardtanh_backward(b: Build, grad: Value, x: Value, smallest: float, largest: float) -> Value:
     """The gradient strictly between the bounds and where x is NaN, else 0."""
-    above = _where(b, x, "LE", smallest, 0.0, grad)
-    return b.as_result(_where(b, x, "GE", largest, 0.0, above))
+    lower_bounded = _where(b, x, "LE", smallest, 0.0, grad)
+    return b.as_result(_where(b, x, "GE", largest, 0.0, lower_bounded))
 
 
 def hardsigmoid(b: Build, x: Value) -> Value:
@@ -130,8 +132,8 @@ def _relu6_shifted(b: Build, x: Value) -> Value:
 
 def hardsigmoid_backward(b: Build, grad: Value, x: Value) -> Value:
     """``grad / 6`` strictly between -3 and 3; 0 elsewhere and where x is NaN."""
-    above = _where(b, x, "GT", -3.0, b.ew("multiply", grad, 1 / 6), 0.0)
-    return b.as_result(_where(b, x, "LT", 3.0, above, 0.0))
+    lower_bounded = _where(b, x, "GT", -3.0, b.ew("multiply", grad, 1 / 6), 0.0)
+    return b.as_result(_where(b, x, "LT", 3.0, lower_bounded, 0.0))
 
 
 def hardswish(b: Build, x: Value) -> Value:
@@ -164,9 +166,9 @@ def shrink_backward(b: Build, grad: Value, x: Value, bound: float) -> Value:
 
 def softshrink(b: Build, x: Value, bound: float = 0.5) -> Value:
     """``sign(x) * max(abs(x) - bound, 0)``."""
-    above = b.ew("maximum", b.ew("subtract", x, float(bound)), 0.0)
-    below = b.ew("minimum", b.ew("add", x, float(bound)), 0.0)
-    return b.as_result(b.ew("add", above, below))
+    positive_part = b.ew("maximum", b.ew("subtract", x, float(bound)), 0.0)
+    negative_part = b.ew("minimum", b.ew("add", x, float(bound)), 0.0)
+    return b.as_result(b.ew("add", positive_part, negative_part))
 
 
 def softplus_backward(b: Build, grad: Value, x: Value, beta: float, bound: float) -> Value:

@@ -46,12 +46,12 @@ def _with_infinities(b: Build, x: Operand, y: Operand, integer: Value, rounding_
     dividend it is infinite, or NaN if rounded down.
     """
     product = b.ew("multiply", x, y, dtype="float32")
-    less = -1.0 if rounding_mode == "floor" else 0.0
+    negative_quotient = -1.0 if rounding_mode == "floor" else 0.0
     is_less = b.ew("compare", product, 0.0, direction="LT")
     ratio = b.ew("divide", x, y, dtype="float32")
     nothing = b.ew("multiply", ratio, 0.0)  # NaN stays NaN
     integer = _where_infinite(
-        b, y, b.ew("select", is_less, less, nothing, dtype="float32"), integer
+        b, y, b.ew("select", is_less, negative_quotient, nothing, dtype="float32"), integer
     )
     if rounding_mode == "floor":
         ratio = b.ew("subtract", ratio, ratio)

@@ -322,9 +322,9 @@ def hypot(b: Build, x: Value, y: Value) -> Value:
 
 def heaviside(b: Build, x: Value, y: Value) -> Value:
     """0 below zero, 1 above it, and y at zero."""
-    above = b.ew("compare", x, 0.0, dtype="float32", direction="GT")
+    is_positive = b.ew("compare", x, 0.0, dtype="float32", direction="GT")
     is_zero = b.ew("compare", x, 0.0, dtype="bool", direction="EQ")
-    return b.as_result(b.ew("select", is_zero, y, above, dtype=x.dtype))
+    return b.as_result(b.ew("select", is_zero, y, is_positive, dtype=x.dtype))
 
 
 def xlogy(b: Build, x: Operand, y: Operand) -> Value:

@@ -22,8 +22,10 @@ Indices = Sequence[Value | None]
 
 def _wrap_negative(b: Build, positions: Value, length: int) -> Value:
     """Indices with `length` added where they are negative."""
-    below = b.ew("compare", positions, 0.0, dtype="bool", direction="LT")
-    return b.ew("select", below, b.ew("add", positions, float(length)), positions, dtype="int32")
+    is_negative = b.ew("compare", positions, 0.0, dtype="bool", direction="LT")
+    return b.ew(
+        "select", is_negative, b.ew("add", positions, float(length)), positions, dtype="int32"
+    )
 
 
 def gather(b: Build, x: Value, dim: int, index: Value, **_: Any) -> Value:

@@ -441,9 +441,9 @@ def weight_norm_backward(
     rows, shape = _rows_along(b, b.ew("multiply", grads, weights), dim)
     dot = b.graph.reshape(b.graph.reduce("add", rows, (1,)), shape)
     norm = b.convert(norm, "float32")
-    along = b.ew("multiply", weights, b.ew("divide", dot, b.ew("square", norm)))
+    projection = b.ew("multiply", weights, b.ew("divide", dot, b.ew("square", norm)))
     scale = b.ew("divide", b.convert(g, "float32"), norm)
-    grad_v = b.ew("multiply", scale, b.ew("subtract", grads, along))
+    grad_v = b.ew("multiply", scale, b.ew("subtract", grads, projection))
     return b.as_result(grad_v, 0), b.as_result(b.ew("divide", dot, norm), 1)
 
 

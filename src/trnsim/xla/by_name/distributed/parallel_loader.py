@@ -107,16 +107,20 @@ class ParallelLoader:
                 fix="pl.MpDeviceLoader(torch.utils.data.DataLoader(dataset), device)",
                 line=program_line(),
             )
-        own = _with_index(device)
-        if own not in self._devices:
+        indexed_device = _with_index(device)
+        if indexed_device not in self._devices:
             raise LoaderMisused(
                 f"per_device_loader({str(device)!r}); legal: "
                 f"{', '.join(map(str, self._devices)) or 'none, as the loader has no devices'}",
                 fix="pl.ParallelLoader(loader, [device]).per_device_loader(device)",
                 line=program_line(),
             )
-        batches = islice(iter(self._loader), self._devices.index(own), None, len(self._devices))
-        return PerDeviceLoader(batches, own, self.per_device_samples, self.batches_per_execution)
+        batches = islice(
+            iter(self._loader), self._devices.index(indexed_device), None, len(self._devices)
+        )
+        return PerDeviceLoader(
+            batches, indexed_device, self.per_device_samples, self.batches_per_execution
+        )
 
     def per_device_samples(self) -> int:
         """The number of batches of each device."""

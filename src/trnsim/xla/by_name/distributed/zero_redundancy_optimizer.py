@@ -170,8 +170,8 @@ class ZeroRedundancyOptimizer(Optimizer):
     def _share(self, parameter: Tensor) -> nn.Parameter:
         """This rank's share of a parameter."""
         parts = padded_rows(parameter.detach(), self.local_world_size).chunk(self.local_world_size)
-        own = parts[self.local_rank].to(self.optimizer_dtype, copy=True)
-        return nn.Parameter(own, requires_grad=parameter.requires_grad)
+        share = parts[self.local_rank].to(self.optimizer_dtype, copy=True)
+        return nn.Parameter(share, requires_grad=parameter.requires_grad)
 
     @staticmethod
     def _copy_settings(to: list[dict[str, Any]], source: list[dict[str, Any]]) -> None:
@@ -267,18 +267,18 @@ class ZeroRedundancyOptimizer(Optimizer):
         Raises:
             CollectiveMisused: for the state of another optimizer.
         """
-        own = dict(state_dict)
-        if "base_state" not in own:
+        state = dict(state_dict)
+        if "base_state" not in state:
             raise CollectiveMisused(
-                f"a state with {', '.join(map(str, own)) or 'nothing'}, and no base_state; legal: "
-                "what state_dict() of a ZeroRedundancyOptimizer gave",
+                f"a state with {', '.join(map(str, state)) or 'nothing'}, and no base_state; "
+                "legal: what state_dict() of a ZeroRedundancyOptimizer gave",
                 fix="give the state that the same rank saved",
                 line=program_line(),
             )
-        base_state = own.pop("base_state")
-        own.pop("shape_info", None)
-        weights = own.pop("sharded_master_weights", None)
-        super().load_state_dict(own)
+        base_state = state.pop("base_state")
+        state.pop("shape_info", None)
+        weights = state.pop("sharded_master_weights", None)
+        super().load_state_dict(state)
         base = self._base()
         groups = base.state_dict()["param_groups"]
         base.load_state_dict({"state": base_state, "param_groups": groups})

@@ -182,9 +182,9 @@ class XlaFullyShardedDataParallel(nn.Module):
     def _shared_unit(self, uses: Sequence[Any], name: str, by_rows: bool) -> SharedUnit:
         """The unit of some parameters, each with its uses in modules, under a name."""
         parameters = [parameter for parameter, _ in uses]
-        own = share_of(parameters, self._sharding, by_rows=by_rows)
+        share = share_of(parameters, self._sharding, by_rows=by_rows)
         shard = nn.Parameter(
-            own if is_neuron(own.device) else own.to(SPELLING),
+            share if is_neuron(share.device) else share.to(SPELLING),
             requires_grad=any(parameter.requires_grad for parameter in parameters),
         )
         described: Any = shard
@@ -311,8 +311,8 @@ class XlaFullyShardedDataParallel(nn.Module):
             )
         max_norm, norm_type = float(max_norm), float(norm_type)  # "inf", as PyTorch's clipping
         gradients = [p.grad.detach() for p in self.params_with_grad if p.grad is not None]
-        own = [torch.linalg.vector_norm(gradient, norm_type) for gradient in gradients]
-        norms = torch.stack(own) if own else torch.zeros(1, device=SPELLING)
+        gradient_norms = [torch.linalg.vector_norm(gradient, norm_type) for gradient in gradients]
+        norms = torch.stack(gradient_norms) if gradient_norms else torch.zeros(1, device=SPELLING)
         if norm_type == inf:
             total: Tensor = all_reduce("max", norms.max(), groups=groups)
         else:
@@ -388,8 +388,8 @@ def _gathering_again(gathered: Sequence[tuple[SharedUnit, Tensor]]) -> Generator
         if isinstance(packed, Tensor):
             return packed
         unit, *geometry = packed
-        again: Tensor = unit.full_again().as_strided(*geometry)
-        return again
+        unpacked: Tensor = unit.full_again().as_strided(*geometry)
+        return unpacked
 
     with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
         yield
