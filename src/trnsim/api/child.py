@@ -18,8 +18,8 @@ def limit_memory(limit_bytes: int) -> None:
         return
     import resource  # noqa: PLC0415  no other system needs it
 
-    _, most = resource.getrlimit(resource.RLIMIT_DATA)
-    limit = limit_bytes if most == resource.RLIM_INFINITY else min(limit_bytes, most)
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_DATA)
+    limit = limit_bytes if hard_limit == resource.RLIM_INFINITY else min(limit_bytes, hard_limit)
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 

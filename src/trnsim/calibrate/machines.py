@@ -73,9 +73,9 @@ def check_machines(rows: Sequence[Row]) -> None:
             (_split(some, start) for start in _starts(some, robust)), key=lambda each: each.scatter
         )
         count = sum(split.second)
-        least = max(_LEAST_ROWS, math.ceil(_LEAST_SHARE * len(some)))
+        least_rows = max(_LEAST_ROWS, math.ceil(_LEAST_SHARE * len(some)))
         is_apart = split.scatter < MOST_SHARE * alone and abs(split.log_factor) > _LEAST_FACTOR
-        if not is_apart or not least <= count <= len(some) - least:
+        if not is_apart or not least_rows <= count <= len(some) - least_rows:
             continue
         is_fewer = count <= len(some) / 2
         fewer = [row for row, second in zip(some, split.second, strict=True) if second == is_fewer]

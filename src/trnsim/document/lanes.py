@@ -150,13 +150,13 @@ def _spans(spans: Sequence[LaneSpan], total_s: float, top: int, height: int) -> 
 
 def _curve(row: CurveLane, total_s: float) -> str:
     scale, points, last = _WIDTH / total_s, [f"0,{_CURVE_PX}"], -1.0
-    most = max((value for _, value in row.points), default=0.0) or 1.0
+    highest = max((value for _, value in row.points), default=0.0) or 1.0
     y = f"{_CURVE_PX}"
     for at_s, value in row.points:
         x = at_s * scale
-        if x - last >= 1 or value == most:
+        if x - last >= 1 or value == highest:
             points.append(f"{x:.1f},{y}")
-            y = f"{_CURVE_PX - value / most * (_CURVE_PX - 2):.1f}"
+            y = f"{_CURVE_PX - value / highest * (_CURVE_PX - 2):.1f}"
             points.append(f"{x:.1f},{y}")
             last = x
     points.append(f"{_WIDTH},{y} {_WIDTH},{_CURVE_PX}")

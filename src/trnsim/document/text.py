@@ -158,27 +158,29 @@ def _widths(
         max(columns_of(word) for part in column for word in part.split(" ")) for column in cells
     ]
     kept = [width if column.is_number else 0 for width, column in zip(widths, columns, strict=True)]
-    for least in (
+    for least_widths in (
         map(max, word_widths, kept),
         (max(_LONG_WORD_WIDTH, width) for width in kept),
         word_widths,
     ):
-        narrowed = _narrowed(widths, list(least), room)
+        narrowed = _narrowed(widths, list(least_widths), room)
         if narrowed is not None:
             return narrowed
     return _narrowed(widths, [_LONG_WORD_WIDTH] * len(widths), room)
 
 
-def _narrowed(widths: Sequence[int], least: Sequence[int], room: int) -> list[int] | None:
+def _narrowed(widths: Sequence[int], least_widths: Sequence[int], room: int) -> list[int] | None:
     """`widths` reduced to fit into `room`, the widest first; None if `least` is too wide."""
     narrowed = list(widths)
-    least = [
+    least_widths = [
         min(width, max(_LEAST_CELL_WIDTH, limit))
-        for width, limit in zip(widths, least, strict=True)
+        for width, limit in zip(widths, least_widths, strict=True)
     ]
     for _ in range(sum(widths) + _GAP * (len(widths) - 1) - room):
-        at = max(range(len(narrowed)), key=lambda at: (narrowed[at] > least[at], narrowed[at]))
-        if narrowed[at] == least[at]:
+        at = max(
+            range(len(narrowed)), key=lambda at: (narrowed[at] > least_widths[at], narrowed[at])
+        )
+        if narrowed[at] == least_widths[at]:
             return None
         narrowed[at] -= 1
     return narrowed

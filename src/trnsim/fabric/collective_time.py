@@ -108,10 +108,12 @@ def collective_time(
     ranks = tuple(tuple(group) for group in groups)
     target = arch.target(chip)
     _check_message(nbytes, ranks)
-    most = int(target.core.logical_core_max)
-    if not 0 <= lnc <= most:
-        raise BadInput(f"lnc={lnc} on {target.name}; legal: 1 to {most}, and 0 for {most}")
-    cores = lnc or most
+    largest_lnc = int(target.core.logical_core_max)
+    if not 0 <= lnc <= largest_lnc:
+        raise BadInput(
+            f"lnc={lnc} on {target.name}; legal: 1 to {largest_lnc}, and 0 for {largest_lnc}"
+        )
+    cores = lnc or largest_lnc
     named = os.environ.get(INSTANCE_VARIABLE, "") or instance
     return _time(kind, float(nbytes), ranks, target.chip, cores, named, floor)
 

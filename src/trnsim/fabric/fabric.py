@@ -74,8 +74,8 @@ class Fabric:
     factors: Mapping[str, float] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        least = {"nodes": 1, "lnc": 1, "ranks_per_node": 0, "first": 0, "stride": 1}
-        for name, number in least.items():
+        least_counts = {"nodes": 1, "lnc": 1, "ranks_per_node": 0, "first": 0, "stride": 1}
+        for name, number in least_counts.items():
             count: object = getattr(self, name)
             if not isinstance(count, int | np.integer) or not number <= count <= MOST_COUNT:
                 raise BadInput(
@@ -83,10 +83,10 @@ class Fabric:
                     f"legal: a whole number from {number} to {MOST_COUNT:,}",
                 )
         cores = self.chip.cores // self.lnc * self.instance.count
-        most = (cores - self.first) // self.stride
-        count = self.ranks_per_node or most
+        most_ranks = (cores - self.first) // self.stride
+        count = self.ranks_per_node or most_ranks
         object.__setattr__(self, "ranks_per_node", count)
-        if not 0 < count <= most:
+        if not 0 < count <= most_ranks:
             each = "" if self.stride == 1 else f" of {self.stride} cores each"
             raise BadInput(
                 f"{count} ranks{each} on {self.instance.name} from logical core {self.first} on; "

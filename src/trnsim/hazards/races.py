@@ -294,12 +294,12 @@ class RaceDetector:
         unordered = {tick - 1 for tick in _distinct_ticks(ticks, after)}
         if not unordered:
             return []
-        least = min(unordered)
+        first_number = min(unordered)
         own_numbers, peer_numbers = self._met.get((core, peer), ([], []))
-        since = bisect_left(peer_numbers, least)
+        since = bisect_left(peer_numbers, first_number)
         if since == len(peer_numbers):  # they have not met since
             return [number + 1 for number in unordered]
-        floor = {core: own_numbers[since], peer: least}
+        floor = {core: own_numbers[since], peer: first_number}
         visited: set[tuple[int, int]] = set()
         start = (core, len(self._waits[core]) - 1)
         waiting = [start]

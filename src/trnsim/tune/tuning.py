@@ -96,7 +96,7 @@ class TuningEffort:
     processes: int = 0
     tell: Callable[[str], None] = lambda _: None
 
-    def most(self, settings: int) -> int:
+    def most_trials(self, settings: int) -> int:
         """The largest number of trials in a space of `settings` settings."""
         if self.runs is not None:
             return min(self.runs, settings)
@@ -181,7 +181,7 @@ class _Search:
         self._tuning = tuning
         self._space = tuning.space
         self._effort = effort
-        self._most = effort.most(len(tuning.space))
+        self._most = effort.most_trials(len(tuning.space))
         self._trial_s = 0.0
         case = tuning.space.case
         self._function = partial(

@@ -83,14 +83,14 @@ def _larger_group(workload: Workload, choice: BestLayout, name: str, count: int)
     Raises:
         BadInput: the type has no EFA between instances.
     """
-    least = choice.machine.count
-    multiple = max(count // least, 1)
+    instances = choice.machine.count
+    multiple = max(count // instances, 1)
     if not choice.machine.instance.efa_bytes_per_s:
         raise BadInput(f"{count} x {name} are needed, and without EFA they cannot train together")
     for factor in dict.fromkeys((multiple, 1 << (multiple.bit_length() - 1))):
         try:
-            job = _job(workload, machine(name, factor * least))
-            return best_on(workload.model, name, factor * least, job)
+            job = _job(workload, machine(name, factor * instances))
+            return best_on(workload.model, name, factor * instances, job)
         except EmulatorError:
             continue
     return choice

@@ -237,10 +237,10 @@ def broadcast_scalar(scope: Scope, value: Value, ssas: Any) -> Value:
 @rule("stablehlo.clamp")
 def clamp(scope: Scope, op: Op) -> Entry:
     """Elements clamped to bounds, which are tensors or scalars."""
-    least, x, most = op.operands
+    lower, x, upper = op.operands
     bounds = [
         broadcast_scalar(scope, bound, [x]) if isinstance(bound, Value) else bound
-        for bound in map(scope.operand, (least, most))
+        for bound in map(scope.operand, (lower, upper))
     ]
     value = scope.value(x)
     return apply_elementwise(scope, "clamp", bounds[0], value, bounds[1], dtype=value.dtype)

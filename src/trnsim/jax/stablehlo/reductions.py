@@ -128,8 +128,8 @@ def _extreme_and_number(
     if value.type.is_floating:  # of several NaN, the first
         is_nan = graph.elementwise("compare", value, value, direction="NE")
         is_extreme = graph.elementwise("or", is_extreme, is_nan)
-    most = float(neutral("minimum", number.type.numpy_dtype()))
-    numbers = graph.elementwise("select", is_extreme, number, most, dtype=number.dtype)
+    largest_number = float(neutral("minimum", number.type.numpy_dtype()))
+    numbers = graph.elementwise("select", is_extreme, number, largest_number, dtype=number.dtype)
     return extreme, graph.reduce("minimum", numbers, dims)
 
 

@@ -76,8 +76,8 @@ def _read(place: SourcePlace) -> JobSpec:
         raise reader.refused(_ROLES, "legal: a list of one replica spec or more", fix)
     roles = [_role(reader, index) for index in range(number)]
     if number == 1 and reader.value(*_ELASTIC) is not None:
-        least = count(reader, *_ELASTIC, "minReplicas", field="roles.0.least_replicas")
-        roles = [replace(roles[0], least_replicas=least)]
+        least_replicas = count(reader, *_ELASTIC, "minReplicas", field="roles.0.least_replicas")
+        roles = [replace(roles[0], least_replicas=least_replicas)]
     job = Job(
         name=reader.text("metadata", "name", field="name"),
         roles=tuple(roles),

@@ -241,8 +241,8 @@ def _elastic(job: Job, kept: KeptFields) -> dict[str, Any]:
     workers = job.roles[-1]
     if workers.least_replicas is None:
         return {}
-    most = kept.value(*_ELASTIC, "maxReplicas", default=workers.replicas)
-    return without_empty({"minReplicas": workers.least_replicas, "maxReplicas": most})
+    most_replicas = kept.value(*_ELASTIC, "maxReplicas", default=workers.replicas)
+    return without_empty({"minReplicas": workers.least_replicas, "maxReplicas": most_replicas})
 
 
 def _stated_processes(kind: KubeflowKind, job: Job) -> int | str | None:

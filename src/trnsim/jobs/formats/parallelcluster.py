@@ -110,15 +110,15 @@ def _role(reader: SpecReader, keys: tuple[str | int, ...], queue: int, path: str
     reader.lines[path] = reader.start if place is None else place.line
     queue_name = reader.text(*_QUEUES, queue, "Name", field=f"{path}.queue")
     name = reader.text(*keys, "Name", field=f"{path}.name")
-    most = reader.whole(*keys, "MaxCount", field=f"{path}.replicas", least=1)
+    most_nodes = reader.whole(*keys, "MaxCount", field=f"{path}.replicas", least=1)
     is_stated = reader.value(*keys, "MaxCount") is not None
-    least = reader.whole(*keys, "MinCount", field=f"{path}.least_replicas")
+    least_nodes = reader.whole(*keys, "MinCount", field=f"{path}.least_replicas")
     instance = _instance(reader, keys, path)
     memory_mib = reader.whole(*keys, "SchedulableMemory", field=f"{path}.memory_bytes", least=1)
     return Role(
         name=name if name == queue_name else f"{queue_name}/{name}",
-        replicas=most if is_stated else _MOST_NODES,
-        least_replicas=least,
+        replicas=most_nodes if is_stated else _MOST_NODES,
+        least_replicas=least_nodes,
         instance=instance,
         is_exclusive=True,
         efa=_efa(reader, keys, path, instance),
@@ -275,8 +275,8 @@ def _check_role(role: Role, job: Job, number: int) -> None:
             raise _refused(f"role's name {role.name!r}", why, "rename the role")
     if role.replicas == 0 or (role.replicas or _MOST_NODES) < (role.least_replicas or 0):
         subject = f"role {role.name}: {role.replicas} replicas"
-        least = max(role.least_replicas or 0, 1)
-        raise _refused(subject, "MaxCount is the most", f"state {least} or more")
+        least_nodes = max(role.least_replicas or 0, 1)
+        raise _refused(subject, "MaxCount is the most", f"state {least_nodes} or more")
     if role.efa is not None and role.efa not in (0, _interfaces(role.instance)):
         why = f"EFA is enabled on all interfaces of {role.instance or 'an instance'}, or on none"
         fix = f"state {_interfaces(role.instance) or 'no number'}, or 0"

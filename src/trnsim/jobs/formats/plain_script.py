@@ -157,8 +157,8 @@ def _ranks(launcher: str, command: Sequence[str], step: Sequence[str]) -> _Ranks
     match = _RANGE.fullmatch(options.get("nnodes", ""))
     if match is None:
         return _Ranks(_stated_nodes(command, options, "nnodes"), per_node)
-    least, most = int(match[1]), int(match[2] or match[1])
-    return _Ranks(most, per_node, least if least != most else None)
+    least_nodes, most_nodes = int(match[1]), int(match[2] or match[1])
+    return _Ranks(most_nodes, per_node, least_nodes if least_nodes != most_nodes else None)
 
 
 def _stated_nodes(command: Sequence[str], options: dict[str, str], name: str) -> int | None:

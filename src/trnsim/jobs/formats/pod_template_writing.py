@@ -46,9 +46,9 @@ def check_job(
         BadInput: with the field, its value, and why.
     """
     if len(job.roles) not in roles:
-        most = "one role" if roles[-1] == 1 else f"{roles[0]} to {roles[-1]} roles"
+        legal_count = "one role" if roles[-1] == 1 else f"{roles[0]} to {roles[-1]} roles"
         raise BadInput(
-            f"the job has {len(job.roles)} roles; {title} has {most}",
+            f"the job has {len(job.roles)} roles; {title} has {legal_count}",
             fix="--as jobset writes several roles",
         )
     if job.copies != 1 and "copies" not in beyond:

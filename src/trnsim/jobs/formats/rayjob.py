@@ -98,15 +98,15 @@ def _group(reader: SpecReader, keys: Keys, path: str) -> Role:
         # Source: KubeRay ray-operator/controllers/ray/utils/util.go, GetWorkerGroupDesiredReplicas
         least_field = f"{path}.least_replicas"
         replicas = stated_count(reader, *keys, "minReplicas", field=least_field) or 0
-    least = None
+    least_replicas = None
     if reader.value(*keys, "minReplicas") == replicas:
         reader.take(*keys, "minReplicas")
     else:
-        least = count(reader, *keys, "minReplicas", field=f"{path}.least_replicas")
+        least_replicas = count(reader, *keys, "minReplicas", field=f"{path}.least_replicas")
     if reader.value(*keys, "maxReplicas") == replicas:
         reader.take(*keys, "maxReplicas")
     job_role = role(reader, (*keys, *_POD), path, name=name, is_program=False)
-    return replace(job_role, replicas=replicas, least_replicas=least)
+    return replace(job_role, replicas=replicas, least_replicas=least_replicas)
 
 
 def _entrypoint(reader: SpecReader) -> tuple[str, ...]:
@@ -198,10 +198,12 @@ def _cluster(job: Job, kept: KeptFields) -> dict[str, Any]:
     for index, job_role in enumerate(job.roles[1:]):
         inner = kept.below("workerGroupSpecs", index)
         replicas = stated_replicas(job, index + 1, inner, ("replicas",), ("minReplicas",))
-        least = replicas if job_role.least_replicas is None else job_role.least_replicas
+        least_replicas = replicas if job_role.least_replicas is None else job_role.least_replicas
         counts = {
             "replicas": replicas,
-            "minReplicas": inner.value("minReplicas", default=0 if least is None else least),
+            "minReplicas": inner.value(
+                "minReplicas", default=0 if least_replicas is None else least_replicas
+            ),
             "maxReplicas": inner.value(
                 "maxReplicas", default=MOST_COUNT if replicas is None else replicas
             ),

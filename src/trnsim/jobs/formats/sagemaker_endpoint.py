@@ -80,18 +80,26 @@ def _role(reader: SpecReader, index: int) -> Role:
     instance = instance_in(reader, *keys, "InstanceType", field=f"{field}.instance")
     take_examples(reader, {(*keys, "ModelName"): _MODEL})
     is_scaled = reader.value(*keys, _SCALING, "Status") == "ENABLED"
-    least = None
+    least_instances = None
     if is_scaled:
-        least = reader.whole(*keys, _SCALING, "MinInstanceCount", field=f"{field}.least_replicas")
-    if least is None:
+        least_instances = reader.whole(
+            *keys, _SCALING, "MinInstanceCount", field=f"{field}.least_replicas"
+        )
+    if least_instances is None:
         replicas = reader.whole(*keys, "InitialInstanceCount", field=f"{field}.replicas", least=1)
         return Role(name=name, instance=instance, is_exclusive=True, replicas=replicas)
     reader.take(*keys, _SCALING, "Status")
-    most = reader.whole(*keys, _SCALING, "MaxInstanceCount", field=f"{field}.replicas", least=1)
-    if reader.value(*keys, "InitialInstanceCount") == (least or 1):
+    most_instances = reader.whole(
+        *keys, _SCALING, "MaxInstanceCount", field=f"{field}.replicas", least=1
+    )
+    if reader.value(*keys, "InitialInstanceCount") == (least_instances or 1):
         reader.take(*keys, "InitialInstanceCount")
     return Role(
-        name=name, instance=instance, is_exclusive=True, replicas=most, least_replicas=least
+        name=name,
+        instance=instance,
+        is_exclusive=True,
+        replicas=most_instances,
+        least_replicas=least_instances,
     )
 
 

@@ -136,7 +136,7 @@ def _role(reader: SpecReader, index: int) -> Role:
         reader.take(key)
     component = reader.place(key)
     reader.lines.setdefault(path, reader.start if component is None else component.line)
-    least, most = _replicas(reader, key, path)
+    least_nodes, most_nodes = _replicas(reader, key, path)
     command = command_words(reader, ("command", index), f"{path}.command")
     if reader.value("srun", index) == []:
         reader.take("srun", index)
@@ -150,8 +150,8 @@ def _role(reader: SpecReader, index: int) -> Role:
         reader.take(key, "exclusive", field=f"{path}.is_exclusive")
     return Role(
         name="main" if index == 0 else f"hetjob {index}",
-        replicas=most,
-        least_replicas=least,
+        replicas=most_nodes,
+        least_replicas=least_nodes,
         instance=_instance(reader, key, path),
         is_exclusive=is_exclusive,
         processes=processes,

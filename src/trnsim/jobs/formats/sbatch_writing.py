@@ -148,8 +148,8 @@ def _options(job: Job, kept: dict[tuple[str | int, ...], Any]) -> Iterator[str]:
 
 def _role_options(role: Role, key: str, kept: dict[tuple[str | int, ...], Any]) -> Iterator[str]:
     if role.replicas is not None:
-        least = "" if role.least_replicas is None else f"{role.least_replicas}-"
-        yield f"nodes={least}{role.replicas}"
+        least_nodes = "" if role.least_replicas is None else f"{role.least_replicas}-"
+        yield f"nodes={least_nodes}{role.replicas}"
     tasks = _tasks(role)
     if tasks is not None:
         yield f"ntasks-per-node={tasks}"

@@ -252,13 +252,13 @@ def _shared_cores(spec: JobSpec) -> Iterator[Violation]:
 
 def _interfaces(spec: JobSpec) -> Iterator[Violation]:
     for path, role, machine in _machines(spec):
-        most = machine.instance.efa_devices
-        if most and role.efa is not None and role.efa > most:
+        interfaces = machine.instance.efa_devices
+        if interfaces and role.efa is not None and role.efa > interfaces:
             yield Violation(
                 f"{path}.efa",
                 f"a replica asks for {role.efa:,} EFA interfaces; {machine.instance.name} has "
-                f"{most}",
-                f"ask for {most}",
+                f"{interfaces}",
+                f"ask for {interfaces}",
             )
 
 

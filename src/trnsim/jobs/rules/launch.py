@@ -234,12 +234,16 @@ def _nodes_of_launcher(spec: JobSpec) -> Iterator[Violation]:
 
 def _growth(spec: JobSpec) -> Iterator[Violation]:
     for index, role in enumerate(spec.job.roles):
-        least, most = role.least_replicas, role.replicas
-        if least is not None and most is not None and least > most:
+        least_replicas, most_replicas = role.least_replicas, role.replicas
+        if (
+            least_replicas is not None
+            and most_replicas is not None
+            and least_replicas > most_replicas
+        ):
             yield Violation(
                 f"roles.{index}.least_replicas",
-                f"{least} replicas at least, and {most} at most",
-                f"set {most} or fewer, or {least} as the most",
+                f"{least_replicas} replicas at least, and {most_replicas} at most",
+                f"set {most_replicas} or fewer, or {least_replicas} as the most",
             )
 
 

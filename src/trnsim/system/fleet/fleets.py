@@ -59,9 +59,9 @@ def _spares(fields: FleetFields, buildings: dict[str, int], repair_share: float)
     """
     if fields.spares is None:
         return {name: spares_for(count, repair_share) for name, count in buildings.items()}
-    least = min(buildings.values())
-    if fields.spares >= least:
-        raise fields.refused("spares", f"legal: from 0 to {least - 1}")
+    smallest_building = min(buildings.values())
+    if fields.spares >= smallest_building:
+        raise fields.refused("spares", f"legal: from 0 to {smallest_building - 1}")
     return dict.fromkeys(buildings, fields.spares)
 
 

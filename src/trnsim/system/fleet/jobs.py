@@ -56,7 +56,7 @@ def job_of(name: str, fields: JobFields, setting: Setting, block_chips: int) -> 
     )
 
 
-def _widths(fields: JobFields, block: int, most: int) -> list[int]:
+def _widths(fields: JobFields, block: int, fleet_chips: int) -> list[int]:
     """Chips of each width, from the smallest to the largest.
 
     Raises:
@@ -64,10 +64,12 @@ def _widths(fields: JobFields, block: int, most: int) -> list[int]:
     """
     smallest, largest = fields.smallest_chips, fields.largest_chips
     step = fields.step_chips or block
-    if smallest > most:
-        raise fields.refused("smallest_chips", f"legal: up to {most:,}, the chips of the fleet")
-    if not smallest <= largest <= most:
-        raise fields.refused("largest_chips", f"legal: from {smallest} to {most:,}")
+    if smallest > fleet_chips:
+        raise fields.refused(
+            "smallest_chips", f"legal: up to {fleet_chips:,}, the chips of the fleet"
+        )
+    if not smallest <= largest <= fleet_chips:
+        raise fields.refused("largest_chips", f"legal: from {smallest} to {fleet_chips:,}")
     for name, chips in (
         ("smallest_chips", smallest),
         ("largest_chips", largest),
@@ -77,11 +79,11 @@ def _widths(fields: JobFields, block: int, most: int) -> list[int]:
             raise fields.refused(name, f"legal: a multiple of {block}, the chips of a block")
     widths = [*range(smallest, largest, step), largest]
     if len(widths) > _MOST_LEVELS:
-        least = math.ceil((largest - smallest) / (_MOST_LEVELS - 1) / block) * block
+        least_step = math.ceil((largest - smallest) / (_MOST_LEVELS - 1) / block) * block
         raise fields.refused(
             "step_chips",
             f"{len(widths)} widths of {step} chips more; legal: at most {_MOST_LEVELS} widths",
-            f"give step_chips from {least} on",
+            f"give step_chips from {least_step} on",
         )
     return widths
 

@@ -115,7 +115,7 @@ class PlanWindow:
         Raises:
             InternalError: there is no plan.
         """
-        most = self._most_jobs(size)
+        most_jobs = self._most_jobs(size)
         columns = self._relaxation()
         while columns is not None:
             fractions = columns[:size] - np.floor(columns[:size] + _WHOLE_TOLERANCE)
@@ -123,7 +123,7 @@ class PlanWindow:
                 return columns[:size]
             column = np.array([np.argmax(fractions)])
             rounded_up = np.ceil(columns[column])
-            self._set_bounds(column, rounded_up, most[column])
+            self._set_bounds(column, rounded_up, most_jobs[column])
             next_columns = self._relaxation()
             if next_columns is None:
                 self._set_bounds(column, np.zeros(1), rounded_up - 1.0)

@@ -272,22 +272,22 @@ class LoadTest:
 
         Runs are doubled, and the rate searched again, while the sampling error is too large.
         """
-        limits, most, first = self.limits(slo), most_per_s, count
-        if not most:
+        limits, rate_per_s, first = self.limits(slo), most_per_s, count
+        if not rate_per_s:
             return Capacity(0.0, limits, limits.worst(self.alone())[0], 0.0, count)
-        binding = limits.worst(self.run((1 + _PROBE) * most, first)[2])[0]
-        slope = self._slope(limits, binding, most, first)
-        error = self._sampling_error(limits, binding, most, first, slope)
+        binding = limits.worst(self.run((1 + _PROBE) * rate_per_s, first)[2])[0]
+        slope = self._slope(limits, binding, rate_per_s, first)
+        error = self._sampling_error(limits, binding, rate_per_s, first, slope)
         last = BRIEF_RUN if self.is_brief else LONGEST_RUN
         while error * math.sqrt(first / count) > SAMPLING_ERROR and count < last:
             count *= 2
         if count > first:
-            share = float(self._are_beyond(limits, binding, most, count).mean())
+            share = float(self._are_beyond(limits, binding, rate_per_s, count).mean())
             log_change = (1 - limits.percentile / 100 - share) / slope if slope else 0.0
-            guess_per_s = most * math.exp(min(max(log_change, -_PROBE), _PROBE))
-            most = self.highest_rate(limits, guess_per_s, count, step=1 + TOLERANCE)
-            error = self._sampling_error(limits, binding, most, count, slope)
-        return Capacity(most, limits, binding, error, count)
+            guess_per_s = rate_per_s * math.exp(min(max(log_change, -_PROBE), _PROBE))
+            rate_per_s = self.highest_rate(limits, guess_per_s, count, step=1 + TOLERANCE)
+            error = self._sampling_error(limits, binding, rate_per_s, count, slope)
+        return Capacity(rate_per_s, limits, binding, error, count)
 
     def _runs_within(self, limits: Slo, rate_per_s: float, count: int, quantile: str) -> bool:
         """Run at a rate until a limit is broken for certain; True if that does not happen."""

@@ -174,10 +174,11 @@ class Engine:
         """
         if self.is_compiled:
             return list(self.segments(1, tokens - cached, cached))
-        most = self.max_num_batched_tokens
-        starts = range(cached, tokens, most)
+        most_tokens = self.max_num_batched_tokens
+        starts = range(cached, tokens, most_tokens)
         return [
-            (1, rounded_count(min(most, tokens - past)), rounded_count(past)) for past in starts
+            (1, rounded_count(min(most_tokens, tokens - past)), rounded_count(past))
+            for past in starts
         ]
 
     def steps(self, tokens: int, generator: np.random.Generator | None) -> int:

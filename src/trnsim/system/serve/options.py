@@ -98,11 +98,11 @@ class ServerOptions:
             value = getattr(self, field.name)
             if isinstance(value, bool) or not isinstance(value, int):
                 continue
-            least = 0 if field.name in ("prefill_replicas", "draft_tokens") else 1
-            if value < least:
+            least_count = 0 if field.name in ("prefill_replicas", "draft_tokens") else 1
+            if value < least_count:
                 raise BadInput(
                     f"{FLAGS.get(field.name, field.name)} is {value}; legal: whole numbers from "
-                    f"{least} on"
+                    f"{least_count} on"
                 )
         self._check_parts()
 
@@ -118,10 +118,10 @@ class ServerOptions:
             "host_s": (self.host_s, 0.0, math.inf),
             "imbalance": (self.imbalance, 1.0, math.inf),
         }
-        for name, (value, least, most) in ranges.items():
-            if value is not None and not (least <= value <= most and math.isfinite(value)):
-                upper = f" to {most:g}" if math.isfinite(most) else " on"
-                raise BadInput(f"{FLAGS[name]} is {value}; legal: from {least:g}{upper}")
+        for name, (value, lower, upper) in ranges.items():
+            if value is not None and not (lower <= value <= upper and math.isfinite(value)):
+                upper_text = f" to {upper:g}" if math.isfinite(upper) else " on"
+                raise BadInput(f"{FLAGS[name]} is {value}; legal: from {lower:g}{upper_text}")
         if self.port not in tuple(Port):
             raise BadInput(
                 f"{FLAGS['port']} is {self.port!r}; legal: {enumerated(tuple(Port), 'or')}",

@@ -146,39 +146,41 @@ class Ranking:
     def _short_runs(self) -> list[RankedUnit]:
         """The units whose capacity per instance is near the best, by short runs."""
         ranked: list[RankedUnit] = []
-        most = 0.0
+        best_per_s = 0.0
         for index, test in enumerate(self.tests):
             bound = self._bounds[id(test)]
-            if BOUND_SLACK * bound < most:
+            if BOUND_SLACK * bound < best_per_s:
                 break
             self._tell(f"layout {index + 1} of {len(self.tests)}: {layout(test.deployment)}")
             limits, instances = test.limits(self.slo), test.deployment.instances
             if not limits.is_met(test.alone()):
                 continue
-            guess = (1 - _SHORT_ERROR) * most * instances
+            guess = (1 - _SHORT_ERROR) * best_per_s * instances
             if guess and not test.is_within(limits, guess, SHORT_RUN):
                 continue
             per_s = test.highest_rate(limits, guess or _FIRST_PART * bound * instances, SHORT_RUN)
             if per_s:
                 ranked.append(RankedUnit(test, per_s, per_s))
-                most = max(most, per_s / instances)
+                best_per_s = max(best_per_s, per_s / instances)
         return ranked
 
     def _fastest(self, ranked: Sequence[RankedUnit]) -> RankedUnit:
         """The unit of the lowest unloaded latency among those of about the highest capacity."""
-        most = max(unit.instance_rate_per_s for unit in ranked)
-        equal = [unit for unit in ranked if unit.instance_rate_per_s >= _EQUAL_RATIO * most]
+        highest_per_s = max(unit.instance_rate_per_s for unit in ranked)
+        equal = [
+            unit for unit in ranked if unit.instance_rate_per_s >= _EQUAL_RATIO * highest_per_s
+        ]
         return min(equal, key=lambda unit: unit.test.alone().values["e2e_p50_s"])
 
     def _near_best(
         self, ranked: Sequence[RankedUnit], best: RankedUnit, rate_per_s: float | None
     ) -> list[RankedUnit]:
         """The units that may cost less than the best in long runs, by the error of short runs."""
-        least, factor = self._cost(best, rate_per_s), 1 + _SHORT_ERROR
+        best_cost, factor = self._cost(best, rate_per_s), 1 + _SHORT_ERROR
         near = [
             unit
             for unit in ranked
-            if unit.test is not best.test and self._cost(unit, rate_per_s, factor) < least
+            if unit.test is not best.test and self._cost(unit, rate_per_s, factor) < best_cost
         ]
         return sorted(near, key=lambda unit: -unit.instance_rate_per_s)[:_MOST_LONG]
 

@@ -224,8 +224,8 @@ class Search:
             replicas, _ = fleet(self.machine, options)
         except BadInput:
             replicas = 1  # `deploy` raises the error again, to its caller
-        most = _most_sequences(self.requests, max(replicas - options.prefill_replicas, 1))
-        for sequences in sequence_candidates(self.machine, most):
+        most_sequences = _most_sequences(self.requests, max(replicas - options.prefill_replicas, 1))
+        for sequences in sequence_candidates(self.machine, most_sequences):
             yield replace(options, max_num_seqs=sequences)
 
     def _run_trial(self, deployment: Deployment) -> Trial:

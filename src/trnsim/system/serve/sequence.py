@@ -57,8 +57,8 @@ class PrefixCache:
 
     def _prefix_tokens(self, sequence: Sequence) -> int:
         """Tokens of a prefix that can be cached: full blocks, and not the whole prompt."""
-        most = min(sequence.request.prefix_tokens, sequence.prompt_tokens - 1)
-        return most // self._block_size * self._block_size
+        most_tokens = min(sequence.request.prefix_tokens, sequence.prompt_tokens - 1)
+        return most_tokens // self._block_size * self._block_size
 
     def take(self, sequence: Sequence) -> int:
         """Attach the cached prefix of a sequence to it; return its tokens, 0 if none is cached."""

@@ -296,8 +296,10 @@ def _check_experts(model: Architecture, machine: Machine, options: ServerOptions
     """
     tensor, expert = options.tensor or 1, options.expert
     count = model.experts.count if model.experts else 0
-    most = machine.ranks // tensor
-    sizes = [size for size in range(1, min(count, most) + 1) if count % size == 0] or [1]
+    most_expert_ranks = machine.ranks // tensor
+    sizes = [size for size in range(1, min(count, most_expert_ranks) + 1) if count % size == 0] or [
+        1
+    ]
     if expert in sizes:
         return
     why = f"; {model.name} has {count or 'no'} experts"
@@ -419,7 +421,7 @@ def _prefill_limits(
         return _PrefillLimits(tokens or longest * prompts, prompts)
     if tokens is None:
         memory = float(machine.chip.memory_bytes)
-        tokens = next(most for least, most in _GPU_TOKENS if memory >= least)
+        tokens = next(step_tokens for least, step_tokens in _GPU_TOKENS if memory >= least)
         tokens = tokens if options.is_chunked else max(tokens, longest)
     least = sequences * (1 + options.draft_tokens) if options.is_chunked else longest
     if tokens < least:

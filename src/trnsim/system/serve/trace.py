@@ -117,8 +117,8 @@ def _with_shared(requests: Sequence[Request]) -> Load:
     shortest: dict[str, int] = {}
     for request in requests:
         if request.prefix_tokens < 0:
-            least = shortest.get(request.prefix, request.input_tokens)
-            shortest[request.prefix] = min(least, request.input_tokens)
+            shortest_tokens = shortest.get(request.prefix, request.input_tokens)
+            shortest[request.prefix] = min(shortest_tokens, request.input_tokens)
     return tuple(
         Request(
             request.arrival_s,

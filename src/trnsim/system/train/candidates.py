@@ -162,9 +162,9 @@ def _context_sizes(model: Architecture, sequence: int) -> list[int]:
 
 def _micro_batches(request: LayoutRequest, data: int) -> list[int]:
     sequences = request.global_batch // data
-    most = max(_MOST_TOKENS // request.sequence, 1)
+    most_sequences = max(_MOST_TOKENS // request.sequence, 1)
     powers = (1 << power for power in range(sequences.bit_length()))
-    return [size for size in powers if sequences % size == 0 and size <= most]
+    return [size for size in powers if sequences % size == 0 and size <= most_sequences]
 
 
 Array = npt.NDArray[np.float64]

@@ -96,18 +96,20 @@ def _inputs(planned: PlannedOperation, nbytes: int, group: Sequence[int], seed: 
         count = min(-(-elements // ranks) * ranks, max(MOST_ELEMENTS // ranks, 1) * ranks)
     else:
         count = _extent(planned, group)
-    most = 1 if dtype.is_float else min(_largest(dtype), _EXACT) // ranks
+    largest_value = 1 if dtype.is_float else min(_largest(dtype), _EXACT) // ranks
     if planned.operation.passes > 1 or planned.operation.name == "reduce_scatter":
         _check_sum(options.datatype, dtype, ranks)
     else:
-        most = max(most, 1)
+        largest_value = max(largest_value, 1)
     if options.check != RANDOM:
         return [round_to(np.ones(count, np.float32), dtype) for _ in group]
     inputs = []
     for rank in group:
         random = np.random.default_rng([seed, rank])
         drawn: Any = (
-            random.uniform(-1, 1, count) if dtype.is_float else random.integers(0, most + 1, count)
+            random.uniform(-1, 1, count)
+            if dtype.is_float
+            else random.integers(0, largest_value + 1, count)
         )
         inputs.append(round_to(drawn.astype(np.float32), dtype))
     return inputs

@@ -144,10 +144,10 @@ def memory(figures: TabFigures, width: int, *, is_whole: bool = True) -> list[Te
     device = {"Total": figures.device_total_bytes} | {
         label: figures.device_bytes(name) for name, label in DEVICE_NAMES.items()
     }
-    most = None if is_whole else 1
+    line_count = None if is_whole else 1
     return [
-        *_fields("Host Used Memory", host, width)[:most],
-        *_fields("Device Used Memory", device, width)[:most],
+        *_fields("Host Used Memory", host, width)[:line_count],
+        *_fields("Device Used Memory", device, width)[:line_count],
     ]
 
 

@@ -132,12 +132,12 @@ class Top(App[None]):
         end = [drawing.tab_bar(tabs(self.last), self.chosen, width), drawing.keys(width)]
         top = [drawing.title(self.version, host, width), *space]
         free_lines = max(height - len(top) - len(below) - len(end), 0)
-        most = max(free_lines - _CORE_HEAD_LINES - _LEAST_TREE, 1)
-        cores = drawing.cores(tab_figures, host, width, most, in_flops=self.in_flops)
-        tree_lines = max(free_lines - min(len(cores), most + _CORE_HEAD_LINES), 0)
+        most_cores = max(free_lines - _CORE_HEAD_LINES - _LEAST_TREE, 1)
+        cores = drawing.cores(tab_figures, host, width, most_cores, in_flops=self.in_flops)
+        tree_lines = max(free_lines - min(len(cores), most_cores + _CORE_HEAD_LINES), 0)
         return [
             *top,
-            *_first_lines(cores, most + _CORE_HEAD_LINES, width),
+            *_first_lines(cores, most_cores + _CORE_HEAD_LINES, width),
             *below,
             *self._details(width, tree_lines),
             *end,

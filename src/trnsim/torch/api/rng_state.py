@@ -120,9 +120,9 @@ def words_between(start: Tensor, end: Tensor, follower: Generator) -> int:
 
 def advance(generator: Generator, words: int) -> None:
     """Draw `words` words from a host generator."""
-    most = _MOST_BLOCKS * _BLOCK_WORDS
-    for done in range(0, words, most):
-        _draw(min(most, words - done), generator)
+    most_words = _MOST_BLOCKS * _BLOCK_WORDS
+    for done in range(0, words, most_words):
+        _draw(min(most_words, words - done), generator)
 
 
 def _draw(words: int, generator: Generator) -> Tensor:

@@ -181,12 +181,12 @@ def _check_share(
 ) -> None:
     calls = [node for node in function.module.graph.nodes if _is_operator(node)]
     share = 1 - len(failures) / max(len(calls), 1)
-    least = config.model_support_percentage_threshold
-    if share < least:
+    least_share = config.model_support_percentage_threshold
+    if share < least_share:
         reasons = list(dict.fromkeys(failure.reason for failure in failures.values()))[:3]
         raise PartitionRefused(
             f"the chip computes {share:.0%} of the {len(calls)} operators of {function.title}; "
-            f"model_support_percentage_threshold={least:g} asks for {least:.0%}: "
+            f"model_support_percentage_threshold={least_share:g} asks for {least_share:.0%}: "
             f"{'; '.join(reasons)}",
             fix="replace these operators, or lower the threshold",
             source=_SOURCE,
@@ -212,18 +212,18 @@ def _levels(module: fx.GraphModule, failures: Mapping[fx.Node, Failure]) -> list
 
 
 def _check_levels(levels: Sequence[_Level], config: PartitionerConfig) -> None:
-    least, most = config.min_subgraph_size, config.max_subgraph_count
-    if most != -1 and len(levels) > most:
+    least_operators, most_subgraphs = config.min_subgraph_size, config.max_subgraph_count
+    if most_subgraphs != -1 and len(levels) > most_subgraphs:
         raise PartitionRefused(
-            f"the model is cut into {len(levels)} subgraphs; max_subgraph_count={most}",
+            f"the model is cut into {len(levels)} subgraphs; max_subgraph_count={most_subgraphs}",
             fix="allow more, or replace operators that the chip lacks",
             source=_SOURCE,
             line=program_line(),
         )
     fewest = min((sum(map(_is_operator, level.nodes)) for level in levels), default=0)
-    if least != -1 and fewest < least:
+    if least_operators != -1 and fewest < least_operators:
         raise PartitionRefused(
-            f"a subgraph has {fewest} operators; min_subgraph_size={least}",
+            f"a subgraph has {fewest} operators; min_subgraph_size={least_operators}",
             fix="allow fewer, or name more operators in ops_to_partition",
             source=_SOURCE,
             line=program_line(),

@@ -149,8 +149,11 @@ def hardswish_backward(b: Build, grad: Value, x: Value) -> Value:
 
 def threshold(b: Build, x: Value, bound: float, number: float) -> Value:
     """A number where ``x <= bound``, else x; NaN stays NaN."""
-    least, replacement = converted_number(bound, x.dtype), converted_number(number, x.dtype)
-    is_least = b.ew("compare", x, least, direction="LE")
+    converted_bound, replacement = (
+        converted_number(bound, x.dtype),
+        converted_number(number, x.dtype),
+    )
+    is_least = b.ew("compare", x, converted_bound, direction="LE")
     return b.as_result(b.ew("select", is_least, replacement, x, dtype=x.dtype))
 
 

@@ -419,8 +419,8 @@ def embedding_bag(
     ones = b.filled(1.0, TensorType((count,), "float32"))
     sizes = b.graph.scatter(TensorType((bags,), "float32"), positions, ones)
     if mode == _MEAN:
-        least = b.ew("maximum", sizes, 1.0)
-        sums = b.ew("divide", sums, b.graph.broadcast_in_dim(least, sums.shape, (0,)))
+        divisor = b.ew("maximum", sizes, 1.0)
+        sums = b.ew("divide", sums, b.graph.broadcast_in_dim(divisor, sums.shape, (0,)))
     return (b.as_result(sums), *_bag_outputs(b, positions, sizes))
 
 

@@ -115,8 +115,8 @@ def get_xla_supported_devices(
 
     Older releases have a kind of device before the number, later ones the number alone.
     """
-    most = devkind if isinstance(devkind, int) else max_devices
-    return [f"{SPELLING}:{core}" for core in range(device_module.device_count())][:most]
+    most_devices = devkind if isinstance(devkind, int) else max_devices
+    return [f"{SPELLING}:{core}" for core in range(device_module.device_count())][:most_devices]
 
 
 def xla_real_devices(devices: Sequence[DeviceLike] | None = None) -> list[str]:
