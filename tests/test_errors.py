@@ -4,13 +4,20 @@ import linecache
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from trnsim import errors
-from trnsim.errors import EmulatorError, IllegalInstruction, SourceLine, user_line
+from trnsim.errors import (
+    EmulatorError,
+    IllegalInstruction,
+    SourceLine,
+    user_line,
+    without_user_code,
+)
 
 CLASSES = [
     "IllegalInstruction",
@@ -81,6 +88,18 @@ def test_what_called_a_command_is_no_line_of_the_user():
     exec(compile("def command(program):\n    return program()", file, "exec"), namespace)  # noqa: S102
     assert namespace["command"](user_line) is None
     assert namespace["command"](_line_here).file == __file__
+
+
+def test_without_user_code_the_line_is_that_of_its_entry():
+    with without_user_code():
+        entry = user_line()
+        with without_user_code():
+            assert _line_here() == entry
+        assert _line_here() == entry
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(_line_here).result() != entry  # another thread's stack
+    assert "with without_user_code()" in _source(entry)
+    assert "return user_line()" in _source(_line_here())
 
 
 def _line_here():

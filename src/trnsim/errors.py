@@ -66,12 +66,15 @@ def user_line(above: int = 1) -> SourceLine | None:
     """The innermost line of the user's program (`is_program_file`) on the call stack.
 
     Where the stack has no such line within the innermost command of trnsim, it is the line for
-    which the thread works (`working_for`), or None.
+    which the thread works (`working_for`), or None. Within `without_user_code` the stack is not
+    searched.
 
     Args:
         above: number of innermost frames, the caller's included, that are known to be trnsim's and
             are skipped.
     """
+    if _requester.is_alone:
+        return _requester.line
     frame: FrameType | None = sys._getframe(above)  # noqa: SLF001  documented, to walk a stack
     while frame is not None:
         file = frame.f_code.co_filename
@@ -100,6 +103,20 @@ def working_for(line: SourceLine | None) -> Generator[None]:
         yield
     finally:
         _requester.line = before
+
+
+@contextmanager
+def without_user_code() -> Generator[None]:
+    """Context in which this thread calls no function of the user: `user_line` is as at its entry.
+
+    A graph's instructions are issued from some thirty frames of trnsim below the user's line.
+    """
+    before = _requester.line, _requester.is_alone
+    _requester.line, _requester.is_alone = user_line(), True
+    try:
+        yield
+    finally:
+        _requester.line, _requester.is_alone = before
 
 
 def exclude_folder(folder: str) -> None:
@@ -138,9 +155,15 @@ def is_of_trnsim(file: str) -> bool:
 
 
 class _Requester(threading.local):
-    """The line of another thread's program for which a thread works, or None."""
+    """For what line of a program a thread works.
+
+    Attributes:
+        line: the line of another thread's program, or the one at the entry of `without_user_code`.
+        is_alone: True if the stack below that entry has no function of the user.
+    """
 
     line: SourceLine | None = None
+    is_alone: bool = False
 
 
 _requester = _Requester()

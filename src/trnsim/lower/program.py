@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from trnsim import arch
+from trnsim.errors import without_user_code
 from trnsim.graph import Graph
 from trnsim.lower.emit.attending import attention, attention_gradient
 from trnsim.lower.emit.computing import product, reduction, rotation
@@ -177,7 +178,8 @@ def trace(
         tracers.append(tracer)
         loaded = ProgramInputs(weights, tracer.prepare, schedule.ring_bytes)
         emissions.append(Emission(graph, loaded, _resident_bytes(chip, schedule), links))
-        outputs = emissions[-1].run(tensors)
+        with without_user_code():
+            outputs = emissions[-1].run(tensors)
         numbers = zip(tensors, (value.number for value in graph.inputs), strict=True)
         inputs = {tensor.storage.serial: number for tensor, number in numbers}
         inputs |= {tensor.storage.serial: key.number for key, tensor in tracer.copies.items()}
