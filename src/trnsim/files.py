@@ -230,7 +230,7 @@ def append(path: Path | str, line: str) -> None:
 class Draft:
     """A temporary file beside `path` that replaces it on success and is removed on an error.
 
-    Its name is new, so no file of the user's is touched. A link is followed, permissions of an
+    Its name is new, so no existing file is touched. A link is followed, permissions of an
     existing file are kept, and what is no regular file (a device, a pipe) is written directly.
 
     Raises:

@@ -64,7 +64,7 @@ def users_traceback(error: BaseException, script: Path) -> str:
 
 
 def _users_frames(frames: list[FrameSummary], script: Path) -> list[FrameSummary]:
-    """The frames from the script on; of trnsim's, only those after the last of the user's."""
+    """The frames from the script on; of trnsim's frames, only those after the last user's frame."""
     starts = [i for i, frame in enumerate(frames) if Path(frame.filename) == script]
     starts += [i for i, frame in enumerate(frames) if not _is_machinery(frame.filename)]
     shown = frames[starts[0] :] if starts else frames

@@ -111,7 +111,7 @@ def parse_program(content: bytes, path: str) -> StandIn:
     """The program in a file in place of a NEFF; every part is checked.
 
     Raises:
-        BadInput: it is a NEFF of AWS's, of another version, was cut off or changed, or is no
+        BadInput: it is a NEFF by AWS, of another version, was cut off or changed, or is no
             program.
     """
     refuse_neff(content, path)

@@ -68,7 +68,7 @@ class WorkloadPlacement:
     Attributes:
         chip: name of its chip in the catalogue.
         is_neuron: True if its chips are AWS's.
-        is_open: True if a move to it may be recommended: its chip is one of AWS's that still get
+        is_open: True if a move to it may be recommended: its chip is an AWS chip that still gets
             new software, and trains if the workload is training.
         speed: speed of a group of instances; None if the workload is refused.
         hours: instance-hours a month, all inputs at their medians; of whole groups if
@@ -295,7 +295,7 @@ def _too_many(instances: int) -> str:
 
 
 def _chip_notes(workload: Workload, chip: Accelerator, *, is_open: bool) -> tuple[str, ...]:
-    """Note that a move to this chip of AWS's is not recommended, although it could be made."""
+    """Note that a move to this AWS chip is not recommended, although it could be made."""
     if not chip.is_neuron or is_open:
         return ()
     has_software = target_of_chip(chip.name) is not None

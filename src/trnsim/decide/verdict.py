@@ -212,7 +212,7 @@ def _quote_reason(pair: Pair) -> str:
 def _closed_reason(pairs: Sequence[Pair]) -> str:
     """Reason against all of AWS's chips, where no pair to which a move may be recommended is sold.
 
-    It names the instance of other chips of AWS's that saves most, and why none moves there.
+    It names the instance of other AWS chips that saves most, and why none moves there.
     """
     reason = "no instance with AWS's chips can run it at a price of the same kind"
     closed = [

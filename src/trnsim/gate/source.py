@@ -42,7 +42,7 @@ _INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
 
 
 def source_digest(kernel: object, arguments: Arguments) -> str:
-    """The digest of a kernel's source, of what it uses of the user's, and of its inputs' shapes.
+    """The digest of a kernel's source, of the user's code that it uses, and of its inputs' shapes.
 
     A version of NKI that someone chose, or that spellings in the file imply, is a part of it. The
     latest version does not count if nobody chose it, as it moves with trnsim.

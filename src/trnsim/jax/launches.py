@@ -2,7 +2,7 @@
 
 A kernel is compiled for the shapes of its arguments when a program is traced: what the chip refuses
 is refused there, at the kernel's line. In a program the kernel is AWS's custom call
-(`trnsim.jax.kernel_calls`). Arrays of the CPU take the way of numpy's.
+(`trnsim.jax.kernel_calls`). Arrays of the CPU take the way of numpy arrays.
 
 Source: nki/guides/framework_custom_op.rst, JAX; nki.jit.
 """
@@ -73,7 +73,7 @@ def _is_on_device(leaf: Any) -> bool:
 
 
 def _is_array(leaf: Any) -> bool:
-    """True for an array of JAX, of numpy, or one of numpy's that JAX has wrapped."""
+    """True for an array of JAX, of numpy, or a numpy array that JAX has wrapped."""
     is_wrapped = type(leaf).__module__.startswith("jax.") and hasattr(leaf, "__array__")
     return isinstance(leaf, jax.Array) or type(leaf) is np.ndarray or is_wrapped
 

@@ -19,7 +19,7 @@ from trnsim.errors import BadInput
 
 HLO, STABLEHLO = "hlo", "stablehlo"
 _TRACED: Final = b"trnsim traced program"
-"""The beginning of a traced program of PyTorch's, which `trnsim.torch.traces.stored` reads."""
+"""The beginning of a traced PyTorch program, which `trnsim.torch.traces.stored` reads."""
 _TARGET_CHIPS: Final = {"trn1n": "trn1"}
 """Families of instances whose chip has another name."""
 
@@ -33,7 +33,7 @@ def program_in(content: bytes, path: str) -> tuple[bytes, str]:
     """The bytes of the graph in a file, and their format; those of a program's own graph.
 
     Raises:
-        BadInput: for a NEFF of AWS's, and a damaged program.
+        BadInput: for a NEFF by AWS, and a damaged program.
     """
     refuse_neff(content, path)
     if is_program(content):

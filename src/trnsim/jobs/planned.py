@@ -1,6 +1,6 @@
 """The job of a plan: its instances, a rank for each logical core, and the layout as options.
 
-The options have the names of NeMo's and Megatron's, which the user's training script reads. Ranks
+The options are named as in NeMo and Megatron, and the user's training script reads them. Ranks
 meet at the address in MASTER_ADDR, which every format defines in its own way.
 """
 

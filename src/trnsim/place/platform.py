@@ -27,7 +27,7 @@ class Platform:
     """A named platform.
 
     Attributes:
-        name: its name in the catalogue's spelling; of a chip of AWS's the short one, "trn2".
+        name: its name in the catalogue's spelling; for an AWS chip the short one, "trn2".
         instance: the instance type that stands for it where a single one is needed.
         instances: its instance types, in the catalogue's order.
         chip: the key of its chip or GPU in the catalogue.
@@ -89,7 +89,7 @@ def short_names(hardware: Catalogue | None = None) -> tuple[str, ...]:
 
 
 def platform_names(hardware: Catalogue | None = None) -> tuple[str, ...]:
-    """Names that `platform` knows: chips of AWS's, families, instance types, other chips."""
+    """Names that `platform` knows: AWS chips, families, instance types, other chips."""
     hardware = hardware or catalogue()
     return tuple(
         dict.fromkeys([*short_names(hardware), *hardware.instances, *_chip_keys(hardware)])

@@ -7,7 +7,7 @@ are never both lent.
 Sources: aws-neuron-sdk@81ce03ae deploy/infrastructure/scheduler-flow.rst, steps 7 and 10 (the
 annotation NEURON_CORES, which the device plugin reads), src/k8/my-scheduler.yml (names of the
 resources). AWS_NEURON_IDS, NEURON_RESOURCE_TYPE, NEURON_ALLOC_TIME and NEURON_ALLOCATED are named
-by no document of AWS's; schedulers of others write them for AWS's device plugin
+by no AWS document; schedulers of others write them for AWS's device plugin
 (Project-HAMi/HAMi@0b9cf5d9 pkg/device/awsneuron/device.go).
 """
 

@@ -42,7 +42,7 @@ def hosts(text: str, variable: str) -> tuple[str, ...]:
     if scontrol is None or not text or text.startswith("-"):
         return expanded(text, variable)
     try:
-        answer = subprocess.run(  # noqa: S603  Slurm's own program, on a variable of Slurm's
+        answer = subprocess.run(  # noqa: S603  Slurm's own program, on a Slurm variable
             [scontrol, "show", "hostnames", text],
             capture_output=True, encoding="utf-8", errors="replace",
             timeout=_SCONTROL_TIMEOUT_S, check=False,

@@ -1,4 +1,4 @@
-"""The persistent cache of compiled programs, with the layout of AWS's.
+"""The persistent cache of compiled programs, with the layout of AWS's cache.
 
     FOLDER/neuronxcc-VERSION/MODULE_GRAPH+FLAGS/model.hlo_module.pb  the graph
                                                 compile_flags.json   flags, a list of texts

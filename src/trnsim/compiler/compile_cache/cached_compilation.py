@@ -24,7 +24,7 @@ from trnsim.errors import BadInput, EmulatorError
 from trnsim.foreign_text import terminal_text
 
 Tell = Callable[[str, str], None]
-"""Logs a message: called with the component of AWS's that logs it (NEURON_CACHE) and the text."""
+"""Logs a message: called with the AWS component that logs it (NEURON_CACHE) and the text."""
 
 
 @dataclass(frozen=True)

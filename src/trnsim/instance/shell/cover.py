@@ -80,7 +80,7 @@ def _parents(path: str) -> Iterable[str]:
 
 
 def _write(path: str, text: str, mode: int) -> None:
-    # Direct, unlike trnsim.files: nobody reads the folder yet, and it is no file of the user's.
+    # Direct, unlike trnsim.files: nobody reads the folder yet, and no user's file is touched.
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
     try:
         os.write(descriptor, text.encode())

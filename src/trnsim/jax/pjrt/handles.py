@@ -20,7 +20,7 @@ T = TypeVar("T")
 _Memory: Final = ctypes.c_char * 64
 
 words: Final[Any] = (ctypes.c_size_t * (1 << 57)).from_address(0)
-"""The memory of this process: `words[address >> 3]` is the word of 8 bytes at an address of C's.
+"""The memory of this process: `words[address >> 3]` is the word of 8 bytes at a C address.
 
 One subscript costs a sixth of a struct's `from_address` and field.
 """

@@ -76,7 +76,7 @@ _KEYS: Final = TrainingConfigKeys(
 
 
 def _places(root: SourcePlace) -> Iterator[SourcePlace]:
-    """The document itself, if it has a trainer, and a model with one of two fields of NeMo's."""
+    """The document itself, if it has a trainer, and a model with one of two NeMo fields."""
     value = root.value
     if not isinstance(value, dict) or not isinstance(value.get("trainer"), dict):
         return

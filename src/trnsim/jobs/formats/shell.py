@@ -304,7 +304,7 @@ class _Tokens:
         return None
 
     def _redirection(self, offset: int, match: re.Match[str]) -> Word:
-        """A redirection with its target, as one word that is none of the program's."""
+        """A redirection with its target, as one word, which is no argument of the program."""
         if self._text.startswith("(", match.end()):  # a substituted process is a word
             self._offset = self._after_bracket(match.end(), "(", ")")
             return Word([Piece(self._text[offset : self._offset], "")], offset, self._offset)

@@ -370,7 +370,7 @@ class LoadedProgram:
 
 
 def with_strides(tensor: Tensor, form: StoredTensor) -> Tensor:
-    """A copy of a tensor on the host, with the strides of a program's."""
+    """A copy of a tensor on the host, with the strides of a program's tensor."""
     copy = torch.empty_strided(form.shape, form.stride, dtype=tensor.dtype, device="cpu")
     return copy.copy_(tensor.detach())
 

@@ -456,7 +456,7 @@ def _copy(tensor: Tensor) -> Tensor:
         return _eager_copy(tensor.detach())
     try:
         return tensor.detach()._lazy_clone()  # noqa: SLF001  PyTorch's copy on the first write
-    except RuntimeError:  # memory of numpy's, of a file or of other processes
+    except RuntimeError:  # memory of numpy, of a file or of other processes
         return _eager_copy(tensor.detach())
 
 

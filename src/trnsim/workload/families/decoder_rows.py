@@ -162,7 +162,7 @@ _DEEPSEEK: Final = ExpertsRow(
 )
 _DEEPSEEK_V3: Final = Decoder(biases=_BIAS, is_latent=True, experts=_DEEPSEEK)
 _WIDE_EXPERTS: Final = ExpertsRow(intermediate=("intermediate_size",))
-"""Experts whose size has the key of an MLP's."""
+"""Experts whose size has the key of an MLP's size."""
 
 ROWS: Final[dict[str, Decoder]] = {
     "llama": _Llama(),

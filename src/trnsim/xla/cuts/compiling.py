@@ -100,7 +100,7 @@ def _compiled_graph(imported: Imported, name: str, flags: Flags) -> CompiledGrap
 
 
 def fx_graph(program: CutProgram) -> fx.Graph | str:
-    """A program as a graph of PyTorch's; the reason if one of its calls cannot be in a graph."""
+    """A program as a PyTorch graph; the reason if one of its calls cannot be in a graph."""
     build = _FxBuilder(program)
     for node, references in zip(program.nodes, program.operands, strict=True):
         reason = build.add(node, references)
@@ -110,7 +110,7 @@ def fx_graph(program: CutProgram) -> fx.Graph | str:
 
 
 class _FxBuilder:
-    """A graph of PyTorch's in construction."""
+    """A PyTorch graph under construction."""
 
     def __init__(self, program: CutProgram) -> None:
         self.program = program

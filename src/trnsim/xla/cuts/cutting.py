@@ -175,7 +175,7 @@ class Cuts:
     def record(
         self, name: str, args: Sequence[Any], results: Sequence[Tensor], constants: Any = ()
     ) -> None:
-        """Record a call that is no operator of PyTorch's."""
+        """Record a call that is no PyTorch operator."""
         self.recorder.record(name, args, results, constants)
 
 

@@ -39,7 +39,7 @@ _KINDS: Final = {
     "collective_broadcast": ("broadcast",),
 }
 _NAMES: Final = {kind: f"{EXCHANGE}{name}" for name, kinds in _KINDS.items() for kind in kinds}
-"""Collectives of torch_xla by the plain names of PyTorch's."""
+"""Collectives of torch_xla, by the plain names of the same ones in PyTorch."""
 PERMUTATION: Final = f"{EXCHANGE}collective_permute"
 PAIR: Final = "pair"
 """The mark of a permutation that is a message: only its two ranks have it."""
@@ -75,7 +75,7 @@ class ProgramRecorder(CutRecorder):
         self._add(signature, args, results)
 
     def exchanged(self, exchange: RecordedExchange) -> None:
-        """Record a collective of PyTorch's, which has run."""
+        """Record a PyTorch collective, which has run."""
         if len(exchange.ranks) == 1 or _silence.is_on:
             return
         if exchange.kind in _NAMES:

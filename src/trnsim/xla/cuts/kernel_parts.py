@@ -1,7 +1,7 @@
 """A call of an NKI kernel as a recording has it: the kernel, its constants, its tensors.
 
 Two kernels of one name and line are equal if their code, the numbers and words that it closes over
-or reads from modules of the user's, and their options are: a kernel that each step decorates anew
+or reads from the user's modules, and their options are: a kernel that each step decorates anew
 is that of the step before, and one whose tile size was set anew is another.
 """
 

@@ -1,6 +1,6 @@
 """Views as operators: a recording has the geometry of a view, a graph needs the calls that make it.
 
-A view's dimension is one of its base's, of the same stride or a multiple of it, or is repeated.
+A view's dimension is one of the base, of the same stride or a multiple of it, or is repeated.
 Where that does not fit, the base is laid out flat and cut along the view's own strides.
 """
 
@@ -85,7 +85,7 @@ def _sources(
     view_strides: tuple[int, ...],
     starts: dict[int, int],
 ) -> list[int | None] | None:
-    """The base's dimension of each of the view's; None for one of length 1 or repeated."""
+    """For each dimension of the view, that of the base; None for one of length 1 or repeated."""
     free = [dim for dim in range(len(shape)) if shape[dim] > 1]
     source: list[int | None] = []
     for length, step in zip(view_shape, view_strides, strict=True):

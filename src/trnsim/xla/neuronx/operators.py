@@ -1,4 +1,4 @@
-"""`torch_neuronx.xla_impl.ops`: operators that AWS's compiler knows by name, made of PyTorch's.
+"""`torch_neuronx.xla_impl.ops`: operators that AWS's compiler knows by name, from PyTorch ones.
 
 The compiler here finds such forms by itself (`trnsim.compiler.patterns`), so each operator here is
 its plain definition.

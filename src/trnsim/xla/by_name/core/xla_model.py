@@ -126,7 +126,7 @@ def xla_real_devices(devices: Sequence[DeviceLike] | None = None) -> list[str]:
 
 
 def xla_device_hw(device: DeviceLike) -> str:
-    """The kind of hardware of a device: "NEURON", or "CPU" of the host's."""
+    """The kind of hardware of a device: "NEURON", or "CPU" for the host."""
     return "NEURON" if is_neuron(torch.device(device or SPELLING)) else "CPU"
 
 
