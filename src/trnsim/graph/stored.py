@@ -155,7 +155,11 @@ def _parse_attribute(value: Any, kind: str, origins: Sequence[Origin], depth: in
     """An attribute from its plain value; `kind` is the annotation of the operation's field."""
     if value is None and kind.endswith("| None"):
         return None
-    kind = kind.removesuffix("| None").strip()
+    return _parse_stated(value, kind.removesuffix("| None").strip(), origins, depth)
+
+
+def _parse_stated(value: Any, kind: str, origins: Sequence[Origin], depth: int) -> Any:
+    """An attribute that is not None, as `_parse_attribute`."""
     if kind in ("int", "bool", "str"):
         if type(value).__name__ != kind:
             raise TypeError(f"{value!r} for {kind}")
