@@ -22,7 +22,7 @@ from trnsim.nki.kernel import Kernel, emulate, jit
 class Simulated:
     """A kernel that runs as on AWS's simulator; `simulated[2](...)` launches it on two cores."""
 
-    def __init__(self, kernel: Kernel, *variables: str) -> None:
+    def __init__(self, kernel: object, *variables: str) -> None:
         """A simulated kernel; `variables` are environment variables that may name the chip.
 
         Raises:

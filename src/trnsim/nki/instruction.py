@@ -14,13 +14,14 @@ from trnsim.behaviours.scheduling import DEPENDENCY_KIND, DEPENDS_ON
 from trnsim.enumerations import Enumeration
 from trnsim.errors import IllegalInstruction, SourceLine, user_line
 from trnsim.nki.dialect import follows, require
+from trnsim.program import CoreContext
 from trnsim.program.edges import Edge, Turns, loops_of
 from trnsim.user_warnings import warn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trnsim.program import CoreContext, Program
+    from trnsim.program import Program
 
 _SOURCE: Final = "nki.isa.NkiInstruction, depends_on"
 
@@ -54,7 +55,7 @@ class NkiInstruction:
 
     def __init__(
         self,
-        core: CoreContext = None,  # type: ignore[assignment]  # in a call of a program
+        core: CoreContext | None = None,
         name: str | None = None,
     ) -> None:
         """The instruction that `core` issued last.
@@ -62,10 +63,9 @@ class NkiInstruction:
         Raises:
             IllegalInstruction: for a call in a program, where functions of nki.isa return it.
         """
-        try:
-            self.index = core.last
-        except AttributeError:
+        if not isinstance(core, CoreContext):  # a call of a program
             _refuse_call()
+        self.index = core.last
         self.core = core
         self.turns = core.nesting.turns
         self.name = name

@@ -125,7 +125,8 @@ def _check_sum(matmul: NcMatmul | NcMatmulMx) -> None:
     core, dst = current_core(), matmul.dst
     if matmul.accumulate is not None or not core.has_values:
         return
-    is_psum = isinstance(dst, Tile) and dst.memory is Memory.PSUM and dst.index is None
+    is_tile = isinstance(dst, Tile)  # pyright: ignore[reportUnnecessaryIsInstance]  of a user
+    is_psum = is_tile and dst.memory is Memory.PSUM and dst.index is None
     if not is_psum or getattr(matmul, "is_transpose", False):
         return
     state = is_fresh(dst), is_started(dst)

@@ -29,10 +29,7 @@ def split_lengths(
     Raises:
         IllegalInstruction: if the pattern does not fit the shape.
     """
-    if not isinstance(sizes, Mapping) or any(
-        not is_whole(length) or length < 1 for length in sizes.values()
-    ):
-        _refuse(f"fixed_sizes={sizes!r}")
+    _check_sizes(sizes)
     _check_pattern(pattern)
     if len(pattern) != len(shape):
         _refuse(f"the pattern {tuple(pattern)} for a tensor of shape {tuple(shape)}")
@@ -49,9 +46,20 @@ def names(group: Group) -> tuple[str, ...]:
     """
     if isinstance(group, str):
         return (group,)
+    _check_group(group)
+    return tuple(group)
+
+
+def _check_sizes(sizes: object) -> None:
+    if not isinstance(sizes, Mapping) or any(
+        not is_whole(length) or length < 1 for length in sizes.values()
+    ):
+        _refuse(f"fixed_sizes={sizes!r}")
+
+
+def _check_group(group: object) -> None:
     if not isinstance(group, Sequence) or not all(isinstance(name, str) for name in group):
         _refuse(f"the group {group!r}")
-    return tuple(group)
 
 
 def _check_pattern(pattern: object) -> None:

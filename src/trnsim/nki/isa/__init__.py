@@ -356,7 +356,7 @@ class _Spelled(str):
         return str(self)
 
 
-_FUNCTIONS = {
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
     opcode: _issue_function(kind)
     for opcode, kind in Instruction.registry.items()
     if kind.is_in_nki_isa

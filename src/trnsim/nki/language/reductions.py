@@ -71,10 +71,10 @@ def rms_norm(
 
     The sum is along `axis`; `n` is the number of its elements.
     """
-    n = plain_number(n)
-    if not isinstance(n, int | float) or not n > 0:
+    count = plain_number(n)
+    if not isinstance(count, int | float) or not count > 0:
         raise IllegalInstruction(
-            f"nl.rms_norm(n={n!r}); legal: the number of elements along axis, at least 1",
+            f"nl.rms_norm(n={count!r}); legal: the number of elements along axis, at least 1",
             fix="pass the length of the axis: n=x.shape[1]",
             source="nki.language.rms_norm",
         )
@@ -83,7 +83,7 @@ def rms_norm(
     squares = _elementwise("multiply", tile, tile, kind)
     total = _reduce("add", "nl.rms_norm", squares, axis, FLOAT32, keepdims=True)
     root = new_tile(total.shape, FLOAT32)
-    issue("tensor_scalar", root, total, "multiply", 1.0 / n, False, "add", epsilon)
+    issue("tensor_scalar", root, total, "multiply", 1.0 / count, False, "add", epsilon)
     scaled = _elementwise("multiply", tile, OPERATORS["rsqrt"](root), kind)
     scaled, weight = match_shapes("nl.rms_norm", scaled, as_tile("nl.rms_norm", w))
     return _elementwise("multiply", scaled, weight, tile.dtype if dtype is None else dtype)
