@@ -167,7 +167,11 @@ def record_whole_program() -> None:
 
         rank_figures.write_at_end()
     if are_watched():
-        optimizers.register_optimizer_step_pre_hook(lambda *_: steps.note_optimizer_step())
+        optimizers.register_optimizer_step_pre_hook(_note_optimizer_step)
+
+
+def _note_optimizer_step(*_: object) -> None:
+    steps.note_optimizer_step()
 
 
 @contextmanager

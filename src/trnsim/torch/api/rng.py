@@ -6,8 +6,8 @@ sixteen bytes, as PyTorch requires of a device: see `rng_state`.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections import OrderedDict, abc
+from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -169,11 +169,15 @@ def register() -> None:
 
     Generators of PyTorch's own class are instances of it too.
     """
+
+    def call(_: Any, device: Device = "cpu") -> Generator:
+        return make_generator(device)
+
+    def instancecheck(_: Any, instance: object) -> bool:
+        return isinstance(instance, _HostGenerator)
+
     kind: Any = type(_HostGenerator)
-    methods = {
-        "__call__": lambda _, device="cpu": make_generator(device),
-        "__instancecheck__": lambda _, instance: isinstance(instance, _HostGenerator),
-    }
+    methods = {"__call__": call, "__instancecheck__": instancecheck}
     stand_in: Any = type(kind)("GeneratorType", (kind,), methods)
     patched: Any = torch
     # pickle finds a class by its module and name.
@@ -191,7 +195,7 @@ def _patch_tracker(module: Any) -> None:
     original = tracker._distribute_region  # noqa: SLF001  PyTorch's name
 
     @contextmanager
-    def region(self: Any, spec: Any, generator: Generator | None = None) -> Iterator[None]:
+    def region(self: Any, spec: Any, generator: Generator | None = None) -> abc.Generator[None]:
         stand_in = None
         if generator is not None and spec.mesh.device_type == DEVICE_TYPE:
             stand_in = DeviceGenerator("cpu")
@@ -205,7 +209,7 @@ def _patch_tracker(module: Any) -> None:
 
 
 @contextmanager
-def drawing_from(core: int) -> Iterator[None]:
+def drawing_from(core: int) -> abc.Generator[None]:
     """Context in which operators without a generator draw from neuron:`core`'s, not the CPU's."""
     core_generator = generator_to_draw_from(core)
     cpu_state = torch.default_generator.get_state()

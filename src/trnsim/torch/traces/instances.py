@@ -375,7 +375,7 @@ def with_strides(tensor: Tensor, form: StoredTensor) -> Tensor:
     return copy.copy_(tensor.detach())
 
 
-def _input_fix(name: str, form: StoredTensor, tensor: Tensor) -> str:
+def _input_fix(name: str, form: StoredTensor, tensor: object) -> str:
     """The fix for an input that is no tensor, has no elements in memory, or has another form."""
     if not isinstance(tensor, Tensor):
         return f"pass a tensor for {name}"
@@ -396,7 +396,7 @@ def _has_elements(value: object) -> bool:
     return isinstance(value, Tensor) and not value.is_meta and value.layout is torch.strided
 
 
-def _tensor_text(tensor: Tensor) -> str:
+def _tensor_text(tensor: object) -> str:
     if not isinstance(tensor, Tensor):
         return repr(tensor)
     layout = "" if tensor.layout is torch.strided else f" of {tensor.layout}"

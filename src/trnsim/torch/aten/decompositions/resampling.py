@@ -127,9 +127,9 @@ def _average_pool(rank: int, *, is_backward: bool = False) -> Decomposition:
         if divisor:
             x = b.ew("multiply", b.convert(x, "float32"), 1.0 / divisor)
         if is_backward:
-            equal = _equal_windows(source.shape[-rank:], x.shape[-rank:])
-            if equal == windows:
-                return _copy_to_windows(b, x, windows, 1.0 if divisor else 1.0 / prod(equal.kernel))
+            if _equal_windows(source.shape[-rank:], x.shape[-rank:]) == windows:
+                factor = 1.0 if divisor else 1.0 / prod(windows.kernel)
+                return _copy_to_windows(b, x, windows, factor)
             return _resample_back(b, x, source.shape[-rank:], matrix)
         if _is_uniform(
             windows, x.shape, b.result_types[0].shape, is_padding_counted=is_padding_counted

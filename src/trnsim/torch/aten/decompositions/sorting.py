@@ -99,7 +99,8 @@ def searchsorted(
         if not (rows.type.is_floating or isinstance(x, int)):
             rows = b.convert(rows, "float32")
         x = b.filled(x, TensorType((), rows.dtype))
-    shape, rank = (*x.shape, rows.shape[-1]), len(x.shape)
+    length, rank = rows.shape[-1], len(x.shape)
+    shape = (*x.shape, length)
     leading = range(rank - 1) if len(rows.shape) > 1 else ()
     spread_rows = b.graph.broadcast_in_dim(rows, shape, (*leading, rank))
     spread_x = b.graph.broadcast_in_dim(x, shape, range(rank))
@@ -108,7 +109,7 @@ def searchsorted(
     count = b.reduce("add", before, [rank])
     if x.type.is_floating:  # NaN sorts as the largest
         is_number = b.ew("compare", x, x, dtype="bool", direction="EQ")
-        count = b.ew("select", is_number, count, float(rows.shape[-1]), dtype="float32")
+        count = b.ew("select", is_number, count, float(length), dtype="float32")
     return b.as_result(count)
 
 

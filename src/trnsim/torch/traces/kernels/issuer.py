@@ -246,6 +246,6 @@ def _caller(title: str, line: SourceLine | None) -> Callable[..., Any]:
     """
     if line is None:
         return _call
-    code = (lambda function, *operands: _call(function, *operands)).__code__  # noqa: PLW0108  a frame
+    code = (lambda function, *operands: _call(function, *operands)).__code__  # noqa: PLW0108  # pyright: ignore[reportUnknownLambdaType]  a frame
     placed = code.replace(co_filename=line.file, co_firstlineno=line.line, co_name=title)
     return FunctionType(placed, globals())
