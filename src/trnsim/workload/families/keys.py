@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 from trnsim.errors import BadInput, SourceLine
 from trnsim.formatting import clipped
@@ -13,6 +13,7 @@ from trnsim.reader import line_in
 Rule = bool | tuple[str, bool]
 """Presence of a feature: always, never, or by a boolean key with its default."""
 
+_T = TypeVar("_T")
 _LARGEST_INTEGER: Final = 2**40
 """The largest whole number that a configuration may state."""
 _SHOWN_CHARS: Final = 60
@@ -94,7 +95,7 @@ class ConfigKeys:
             raise self.refuse(name, value, "text", "it is a name")
         return value
 
-    def items(self, name: str, kind: type, legal: str) -> list[Any]:
+    def items(self, name: str, kind: type[_T], legal: str) -> list[_T]:
         """The list under `name`, all of one type; empty if absent.
 
         Raises:
