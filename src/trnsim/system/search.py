@@ -23,7 +23,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from multiprocessing import active_children, get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from trnsim import disk_cache
 from trnsim.errors import BadInput
@@ -141,10 +141,10 @@ def _stored_result(count: int, stored: dict[str, Any]) -> ChunkResult:
         TypeError: it has other fields.
     """
     result = ChunkResult(**stored)
-    lists: tuple[Any, Any] = result
-    if not all(isinstance(items, list) for items in lists) or len(result.values) != count:
+    is_of_lists = all(isinstance(items, list) for items in stored.values())
+    if not is_of_lists or len(result.values) != count:
         raise ValueError(count)
-    if not all(isinstance(words, str) for words in cast("list[Any]", result.corrections)):
+    if not all(isinstance(words, str) for words in stored["corrections"]):
         raise ValueError(result.corrections)
     return result
 
