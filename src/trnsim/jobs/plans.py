@@ -222,13 +222,14 @@ def serving_plan(job: Job, roles: Sequence[RolePrice], assumption: SpecAssumptio
     instances, platform = _platform(roles)
     model = _model(job, assumption)
     parallelism = parallelism_of(job)
+    stated: dict[str, Any] = {"max_model_len": job.parallelism.sequence, **_server_options(job)}
     options = ServerOptions(
         tensor=parallelism.tensor,
         pipeline=parallelism.pipeline,
         replicas=parallelism.data,
         instances=instances,
         max_num_seqs=parallelism.server_sequences,
-        **({"max_model_len": job.parallelism.sequence} | _server_options(job)),
+        **stated,
     )
     demand = open_rate_demand(USUAL_INPUT, USUAL_OUTPUT)
     try:

@@ -113,7 +113,8 @@ def node_replicas(reader: SpecReader) -> list[int | None]:
     if any(end is None for _, end in bounds):
         return [None] * count
     ranges = [(first, end) for first, end in bounds if end is not None]
-    cuts = sorted({0, *chain.from_iterable(ranges), *([nodes] if nodes else [])})
+    boundaries: set[int] = {0, *chain.from_iterable(ranges), *([nodes] if nodes else [])}
+    cuts = sorted(boundaries)
     replicas = [0] * count
     for start, end in pairwise(cuts):
         if nodes is not None and start >= nodes:
