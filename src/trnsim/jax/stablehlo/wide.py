@@ -105,9 +105,10 @@ def _low_words(entry: Any) -> tuple[Any, int]:
     """The low words of integers below 2**32, as a tensor or a number, and their upper bound."""
     if isinstance(entry, Wide) and entry.high is None:
         return entry.low, entry.below
-    is_splat = isinstance(entry, np.ndarray) and not any(entry.strides)
-    if is_splat and int(entry.flat[0]) < _WORD_VALUES:
-        return float(entry.flat[0]), int(entry.flat[0]) + 1
+    if isinstance(entry, np.ndarray) and not any(entry.strides):
+        number = int(entry.flat[0])
+        if number < _WORD_VALUES:
+            return float(number), number + 1
     raise NotModelled("integers of 64 bits that may reach 2**32", source=_SOURCE)
 
 
