@@ -88,5 +88,9 @@ def _install_modules() -> None:
 
 def _install_seeds() -> None:
     """Let `torch.manual_seed` seed all devices but this one."""
+
+    def keep_state(_: object) -> None:
+        """Nothing; `xm.set_rng_state` seeds the device."""
+
     patched: Any = torch.random
-    patched._seed_custom_device = lambda _: None  # `xm.set_rng_state` seeds the device
+    patched._seed_custom_device = keep_state

@@ -247,7 +247,7 @@ class CallPattern:
         self.place: Place | None = None
         if node is not None and line.instruction is not None:
             self.place = node.place
-        self.counts = (0, 0)
+        self.counts: tuple[int, int] = (0, 0)
         self.args = picker(())
         self.result: Callable[[Any], Any] | None = None
         self.has_result = False
