@@ -378,4 +378,5 @@ def _differ_only_in(parameter: int, setting: Setting, other: Setting) -> bool:
 
 def _trial_of(setting: Setting, result: dict[str, Any]) -> TuningTrial:
     """A trial from its result (`tune.trial`)."""
-    return TuningTrial(setting, **{**result, "draws_us": tuple(result.get("draws_us", ()))})
+    fields: dict[str, Any] = {**result, "draws_us": tuple(result.get("draws_us", ()))}
+    return TuningTrial(setting, **fields)
