@@ -288,7 +288,7 @@ def plan_collective(
 
 def _plan(
     kind: str,
-    model: str,
+    model: object,
     bounds: Bounds | None,
     on: Sequence[str],
     stated: Mapping[str, Any],
@@ -296,18 +296,23 @@ def _plan(
 ) -> Answer:
     bounds = bounds or Bounds()
     options = _options(on=on, price=price, **stated)
-    is_path = isinstance(model, str | Path) and bool(model)
-    is_file = is_path and (os.path.lexists(bounds.folder / model) or _is_file(model))
-    words = [bounds.path(model)] if is_file else _name(model)
+    if isinstance(model, str | Path) and _is_file(model, bounds):
+        words = [bounds.path(model)]
+    else:
+        words = _name(model)
     return answer(["plan", kind, "--json", *options, *words], bounds, has_page=True)
 
 
-def _is_file(model: str) -> bool:
+def _is_file(model: str | Path, bounds: Bounds) -> bool:
     """True for a path of a configuration; a name of Hugging Face may have a slash, too."""
-    return Path(model).suffix in _CONFIGS or Path(model).is_absolute() or ".." in Path(model).parts
+    if not model:
+        return False
+    path = Path(model)
+    is_path = path.suffix in _CONFIGS or path.is_absolute() or ".." in path.parts
+    return is_path or os.path.lexists(bounds.folder / path)
 
 
-def _name(word: str) -> list[str]:
+def _name(word: object) -> list[str]:
     """A word that is no option; none for an empty one.
 
     Raises:

@@ -63,7 +63,7 @@ class Bounds:
             BadInput: it leads out of the folder, or is no path.
         """
         root = self.folder.resolve()
-        if not isinstance(file, str | Path):
+        if not isinstance(file, str | Path):  # pyright: ignore[reportUnnecessaryIsInstance]  of a user
             raise BadInput(f"{file!r}; legal: a path of a file", fix=f"name a file below {root}")
         if "\0" in str(file):
             raise BadInput(f"{file!r} has a NUL character, which no path has")
