@@ -239,7 +239,8 @@ class NccomOptions:
     def node_options(self) -> NodeOptions:
         """The options of nodes."""
         values = {field.name: self.values()[field.name] for field in fields(NodeOptions)}
-        return NodeOptions(**values | {"hosts": tuple(self.hosts or ())})
+        values["hosts"] = tuple(self.hosts or ())
+        return NodeOptions(**values)
 
     def columns(self) -> report.ReportColumns:
         """The columns of the table."""
