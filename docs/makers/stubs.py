@@ -100,7 +100,7 @@ def _declaration(name: str, value: Any, target: str, imports: set[str]) -> Itera
         yield f"{name}: _{kind.__name__}"
     elif callable(value) and _is_own(value) and not isinstance(value, ModuleType | Dtype):
         yield from _function(name, value)
-    elif _is_own(type(value)) and type(value).__name__.startswith("_"):
+    elif _is_own(type(value)) and _is_of_private_class(value):
         yield f"{name} = Any"  # an annotation of parameters, which is a type to a checker
     elif _is_own(type(value)):
         kind = type(value)
@@ -112,6 +112,10 @@ def _is_own(value: Any) -> bool:
     """True for what trnsim's front end defines for programs."""
     module = getattr(value, "__module__", "") or type(value).__module__
     return module.startswith(("trnsim.nki", "trnsim.dtypes"))
+
+
+def _is_of_private_class(value: Any) -> bool:
+    return type(value).__name__.startswith("_")
 
 
 def _function(name: str, value: Any) -> Iterator[str]:
