@@ -79,6 +79,17 @@ def test_indexes_are_those_of_layers(config, key, indexes, named):
     refused(config, f"{key} is {named}; legal: {legal}", depth=2, **{key: indexes})
 
 
+@pytest.mark.parametrize(
+    ("config", "key"),
+    [(FIRST, "hidden_size"), (WINDOWED, "out_hidden_size"), (STACKED, "out_hidden_size")],
+)
+def test_tokens_of_a_picture_have_the_width_of_the_texts(config, key):
+    width = of(config)[1].hidden
+    for wrong in (width - 1, 1):
+        message = f"{key} is {wrong}; legal: {width}, the hidden_size of the text: tokens"
+        refused(config, message, **{key: wrong})
+
+
 def test_a_window_holds_a_token():
     message = "window_size is 27, it must be a whole number from 28 on"
     refused(WINDOWED, message, window_size=27)

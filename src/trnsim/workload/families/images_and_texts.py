@@ -185,7 +185,9 @@ def _projection(
     keys: ConfigKeys, model_type: str, tower: Tower, hidden: int
 ) -> tuple[Projection, ...]:
     """Projections from tokens of an image to tokens of a text."""
-    if _IMAGE_ENCODERS[model_type] in qwen_images.ROWS:
+    encoder = _IMAGE_ENCODERS[model_type]
+    if encoder in qwen_images.ROWS:
+        qwen_images.check_outputs(keys.nested("vision_config"), encoder, tower, hidden)
         return ()  # the image encoder ends in them
     if model_type == "gemma3":
         tokens = keys.whole("mm_tokens_per_image", default=_IMAGE_TOKENS)

@@ -128,6 +128,21 @@ def image(keys: ConfigKeys, model_type: str) -> Tower:
     )
 
 
+def check_outputs(keys: ConfigKeys, model_type: str, tower: Tower, hidden: int) -> None:
+    """Check that the tokens of a picture have the width of those of the text.
+
+    Raises:
+        BadInput: they have not; transformers' model then fails at the first picture.
+    """
+    outputs = tower.behind[-1].outputs
+    if outputs != hidden:
+        legal, why = (
+            f"{hidden}, the hidden_size of the text",
+            "tokens of a picture are among its own",
+        )
+        raise keys.refuse(ROWS[model_type].outputs, outputs, legal, why)
+
+
 def _picture(keys: ConfigKeys, cell: int) -> int:
     """Pixels of a picture along a side, whose tokens are squares of `cell` pixels a side."""
     size = keys.whole("image_size", default=math.isqrt(_RECOMMENDED_TOKENS) * cell)
