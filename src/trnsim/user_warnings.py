@@ -33,8 +33,8 @@ def warn(message: str, category: type[Warning], line: SourceLine | None = None) 
 def warn_of_all(texts: Sequence[str], category: type[Warning]) -> None:
     """Warn with the first of `texts` and the number of further ones; without texts, do nothing."""
     if texts:
-        more = f"\n  and {len(texts) - 1} more" if len(texts) > 1 else ""
-        warn(texts[0] + more, category)
+        others_text = f"\n  and {len(texts) - 1} more" if len(texts) > 1 else ""
+        warn(texts[0] + others_text, category)
 
 
 def warn_of_spills(overfull: Sequence[str]) -> None:

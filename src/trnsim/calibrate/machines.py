@@ -63,32 +63,38 @@ def check_machines(rows: Sequence[Row]) -> None:
     by_log = grouped(rows, lambda row: (row.measurement.line.file, row.chip))
     robust = fit(rows, is_robust=True)
     for (file, chip), log_rows in by_log.items():
-        some = evenly_spaced(log_rows, _MOST_ROWS)
-        scatter = _scatter([robust.residual(row) for row in some])
-        if scatter < LEAST_SCATTER or len(some) < 2 * _LEAST_ROWS:
+        tested_rows = evenly_spaced(log_rows, _MOST_ROWS)
+        scatter = _scatter([robust.residual(row) for row in tested_rows])
+        if scatter < LEAST_SCATTER or len(tested_rows) < 2 * _LEAST_ROWS:
             continue
-        single = fit(some)
-        alone = _scatter([single.residual(row) for row in some])
+        single = fit(tested_rows)
+        alone = _scatter([single.residual(row) for row in tested_rows])
         split = min(
-            (_split(some, start) for start in _starts(some, robust)), key=lambda each: each.scatter
+            (_split(tested_rows, start) for start in _starts(tested_rows, robust)),
+            key=lambda each: each.scatter,
         )
         count = sum(split.second)
-        least_rows = max(_LEAST_ROWS, math.ceil(_LEAST_SHARE * len(some)))
+        least_rows = max(_LEAST_ROWS, math.ceil(_LEAST_SHARE * len(tested_rows)))
         is_apart = split.scatter < MOST_SHARE * alone and abs(split.log_factor) > _LEAST_FACTOR
-        if not is_apart or not least_rows <= count <= len(some) - least_rows:
+        if not is_apart or not least_rows <= count <= len(tested_rows) - least_rows:
             continue
-        is_fewer = count <= len(some) / 2
-        fewer = [row for row, second in zip(some, split.second, strict=True) if second == is_fewer]
-        few = sorted(row.measurement.line.line for row in fewer)
+        is_fewer = count <= len(tested_rows) / 2
+        fewer = [
+            row for row, second in zip(tested_rows, split.second, strict=True) if second == is_fewer
+        ]
+        line_numbers = sorted(row.measurement.line.line for row in fewer)
         is_slower = (split.log_factor > 0) == is_fewer
-        shown = ", ".join(map(str, few[:_MOST_NAMED])) + (", ..." if len(few) > _MOST_NAMED else "")
+        shown = ", ".join(map(str, line_numbers[:_MOST_NAMED])) + (
+            ", ..." if len(line_numbers) > _MOST_NAMED else ""
+        )
         raise fault(
             file,
-            f"rows of {chip} fall into two sets: {len(few)} of {len(some)} (lines {shown}) are "
+            f"rows of {chip} fall into two sets: {len(line_numbers)} of {len(tested_rows)} "
+            f"(lines {shown}) are "
             f"{math.exp(abs(split.log_factor)):.2g} times "
             f"{'slower' if is_slower else 'faster'} than the others, as if two chips were mixed",
             fix="state the chip of each row in its question (--on), or leave one set out",
-            line=few[0],
+            line=line_numbers[0],
         )
 
 

@@ -137,10 +137,11 @@ def _document(calibration: Calibration) -> Document:
             f"{row.row.measurement.line}: {row.reason}: {row.row.measurement.question}"
             for row in calibration.left_out[:_MOST_SHOWN]
         ]
-        more = len(calibration.left_out) - len(shown)
+        hidden_count = len(calibration.left_out) - len(shown)
         sections.append(
             Section(
-                f"{len(calibration.left_out)} rows left out" + (f", {more} not shown" * bool(more)),
+                f"{len(calibration.left_out)} rows left out"
+                + (f", {hidden_count} not shown" * bool(hidden_count)),
                 [Items(shown, indent=2)],
             )
         )

@@ -123,8 +123,10 @@ def _kept_sentence(fields: Sequence[KeptField]) -> str:
     """Fields without a meaning; the items of a list count as one name."""
     counts = Counter(_LIST_INDEX.sub("", kept.name) for kept in fields)
     names = [name if count == 1 else f"{name} ({count} items)" for name, count in counts.items()]
-    more = len(names) - _SHOWN_FIELDS
-    shown = ", ".join(names[:_SHOWN_FIELDS]) + (f" and {more} more" if more > 0 else "")
+    hidden_count = len(names) - _SHOWN_FIELDS
+    shown = ", ".join(names[:_SHOWN_FIELDS]) + (
+        f" and {hidden_count} more" if hidden_count > 0 else ""
+    )
     return f"not understood, and kept: {shown}"
 
 

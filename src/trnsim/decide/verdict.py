@@ -228,7 +228,7 @@ def _closed_reason(pairs: Sequence[Pair]) -> str:
 
 def _reason_against(move: Candidate, share: float, limit_months: float) -> str:
     if move.saving is None or move.saving.p50 <= 0:
-        more = 0.0 if move.saving is None else -move.saving.p50
-        return f"{move.instance}, the cheapest, costs {more:.0%} more than today at P50"
+        extra_cost = 0.0 if move.saving is None else -move.saving.p50
+        return f"{move.instance}, the cheapest, costs {extra_cost:.0%} more than today at P50"
     gain = _gain_text(move)
     return f"{gain}, and pays back within {limit_months:.0f} months in {share:.0%} of draws"

@@ -155,10 +155,10 @@ def _problem(pair: Mapping[int, CutOfProgram | None], name: str) -> str:
             f"{_MOST_PROGRAMS + 1}th on: on the chip they wait for each other"
         )
     if own_cut is None or peer_cut is None:
-        more, fewer = (peer, rank) if own_cut is None else (rank, peer)
+        cutting_rank, lacking_rank = (peer, rank) if own_cut is None else (rank, peer)
         return (
-            f"rank {more} cuts a program with a collective that rank {fewer} does not cut before "
-            f"{name}: on the chip it waits in it for rank {fewer}"
+            f"rank {cutting_rank} cuts a program with a collective that rank {lacking_rank} does "
+            f"not cut before {name}: on the chip it waits in it for rank {lacking_rank}"
         )
     return (
         f"ranks {rank} and {peer} cut programs with other collectives before {name}: on the chip "

@@ -100,8 +100,10 @@ def layer_times(
         modelled: LayerTimes = gpu.gpu_times(machine.chip, dtype)
         return MeasuredFirst(site_times(modelled, machine.chip), measured)
     phases = (Phase(family),) if family else tuple(Phase)
-    few = {phase: _neuron(machine, _constants(machine, phase), dtype, phase) for phase in phases}
-    return MeasuredFirst(site_times(ByPhase(few), machine.chip), measured)
+    phase_times = {
+        phase: _neuron(machine, _constants(machine, phase), dtype, phase) for phase in phases
+    }
+    return MeasuredFirst(site_times(ByPhase(phase_times), machine.chip), measured)
 
 
 @dataclass(frozen=True)
@@ -143,8 +145,8 @@ def pair_times(machine: Hardware, dtype: str, measured: MeasuredTimes | None = N
     fit = replace(
         constants.NEURON[Phase.ENCODE], spread=constants.PAIRS.spread, rows=constants.PAIRS.rows
     )
-    few = _neuron(machine, fit, dtype, "pairs")
-    scaled = ScaledTimes(few, float(constants.PAIRS.factor), few.source)
+    general_times = _neuron(machine, fit, dtype, "pairs")
+    scaled = ScaledTimes(general_times, float(constants.PAIRS.factor), general_times.source)
     return MeasuredFirst(site_times(scaled, machine.chip, "pairs"), measured)
 
 
@@ -157,8 +159,10 @@ def graph_times(machine: Hardware, dtype: str, *, is_denoiser: bool) -> tuple[La
     if not machine.lnc:
         return layer_times(machine, Phase.ENCODE, dtype), 0.0
     name = DENOISER if is_denoiser else NETWORK
-    few = _neuron(machine, _GRAPH_CONSTANTS[name], dtype, name)
-    times = site_times(replace(few, overlaps_elements=True, repeats_keys=False), machine.chip, name)
+    graph_part_times = _neuron(machine, _GRAPH_CONSTANTS[name], dtype, name)
+    times = site_times(
+        replace(graph_part_times, overlaps_elements=True, repeats_keys=False), machine.chip, name
+    )
     return times, float(_GRAPH_CONSTANTS[name].call_s)
 
 

@@ -329,8 +329,8 @@ def upgrade_words(shift: KernelTimeDifference) -> str:
             f"{row.name} {_number(row.before)} -> {_number(row.after)}"
             for row in shift.constants[:_MOST_LINES]
         )
-        more = len(shift.constants) - _MOST_LINES
-        text += f"; constants: {named}{f' and {more} more' if more > 0 else ''}"
+        hidden_count = len(shift.constants) - _MOST_LINES
+        text += f"; constants: {named}{f' and {hidden_count} more' if hidden_count > 0 else ''}"
     return text
 
 

@@ -134,8 +134,10 @@ class FieldTable:
         names = [
             legal_name for legal_name in sorted(legal) if legal_name not in siblings
         ] or sorted(legal)
-        more = len(names) - _SHOWN_NAMES
-        listed = ", ".join(names[:_SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
+        hidden_count = len(names) - _SHOWN_NAMES
+        listed = ", ".join(names[:_SHOWN_NAMES]) + (
+            f" and {hidden_count} more" if hidden_count > 0 else ""
+        )
         reason = f"{name} is no field of {around}"
         if near:
             duplicate = ", which is stated too" if near[0] in siblings else ""

@@ -201,10 +201,10 @@ class _Attempt:
             RESTART_VARIABLE: str(self._restart),
             "TRNSIM_LAUNCH": json.dumps(launch),
         }
-        for name, command, more in job.agents():
+        for name, command, agent_variables in job.agents():
             log = stack.enter_context(self._agent_log(name))
             self._agents[name] = subprocess.Popen(  # noqa: S603  what was asked for
-                command, env=environment | more, stdin=subprocess.DEVNULL, stdout=log,
+                command, env=environment | agent_variables, stdin=subprocess.DEVNULL, stdout=log,
                 stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
 

@@ -70,9 +70,9 @@ def world_document(world: WorldFigures) -> Document:
         sections.append(Section("collectives of the whole program", [table]))
     if world.links:
         hidden = len(world.links) - _MOST_SHOWN_LINKS
-        more = [Note(f"and {hidden} more, in world.json")] if hidden > 0 else []
+        hidden_notes = [Note(f"and {hidden} more, in world.json")] if hidden > 0 else []
         table = Table(_TRAFFIC_COLUMNS, _link_rows(world))
-        sections.append(Section("what they passed through", [table, *more]))
+        sections.append(Section("what they passed through", [table, *hidden_notes]))
     sections.append(Section("", _notes(world)))
     return Document(name, as_dict(world), sections, schema="launch/1")
 

@@ -72,8 +72,8 @@ def title(overviews: Sequence[Overview]) -> str:
 
 def _first_names(names: Sequence[str]) -> str:
     """The first `_MOST_NAMES` names in words, and the number of the others."""
-    more = len(names) - _MOST_NAMES
-    words = [*names[:_MOST_NAMES], f"{more} more"] if more > 0 else names
+    hidden_count = len(names) - _MOST_NAMES
+    words = [*names[:_MOST_NAMES], f"{hidden_count} more"] if hidden_count > 0 else names
     return enumerated(words, "and")
 
 

@@ -53,8 +53,10 @@ def _by_device(devices: NodeDevices, used: Mapping[int, PodUse]) -> dict[str, Po
         (device,) = devices.devices(NEURONCORE, [str(core)])
         holder = by_device.setdefault(device, use)
         if (holder.pod_name, holder.namespace) == (use.pod_name, use.namespace):
-            more = [name for name in use.container_name if name not in holder.container_name]
+            further_containers = [
+                name for name in use.container_name if name not in holder.container_name
+            ]
             by_device[device] = PodUse(
-                holder.pod_name, holder.namespace, (*holder.container_name, *more)
+                holder.pod_name, holder.namespace, (*holder.container_name, *further_containers)
             )
     return {str(device): use for device, use in by_device.items()}

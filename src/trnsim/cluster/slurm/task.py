@@ -43,10 +43,10 @@ def follow(job: SlurmJob, say: Callable[[str], object]) -> int:
     }
     processes = [
         subprocess.Popen(  # noqa: S603  what was asked for
-            command, env=environment | more, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL, start_new_session=True,
+            command, env=environment | rank_variables, stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )
-        for _, command, more in launched_job.agents()
+        for _, command, rank_variables in launched_job.agents()
     ]  # fmt: skip
     _pass_on_signals(processes)
     statuses = [process.wait() for process in processes]

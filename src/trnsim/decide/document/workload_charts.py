@@ -189,9 +189,9 @@ def _months(workload: WorkloadDecision, index: int, limit_months: float) -> str:
         return _empty_chart(caption, "No move with a price is ever paid back.")
     rows.sort(key=lambda row: (row.mid is None, row.mid or row.low))
     hidden = len(rows) - _MOST_MONTH_ROWS
-    more = f'<p class="soft">{hidden} more in the table.</p>' if hidden > 0 else ""
+    hidden_note = f'<p class="soft">{hidden} more in the table.</p>' if hidden > 0 else ""
     return chart(
         caption,
         spans(rows[:_MOST_MONTH_ROWS], amount, limit_months, _AXIS_PAYBACK_LIMITS * limit_months),
-        more,
+        hidden_note,
     )

@@ -181,7 +181,7 @@ def _candidates(
     best = {row: "best" for row, option in enumerate(ordered) if option.instance == workload.best}
     refused = [option for option in workload.candidates if option.refused is not None]
     hidden = len(workload.candidates) - min(len(ordered), MOST_TEXT_CANDIDATES)
-    more = f"{hidden} more, refused or dearer: --json"
+    hidden_note = f"{hidden} more, refused or dearer: --json"
     refusals = Table(
         columns(" | ", numbers_from=2),
         [(option.instance, option.refused or "") for option in refused],
@@ -190,7 +190,7 @@ def _candidates(
         Table(_CANDIDATE_COLUMNS, rows, indent=2, marked=best, most=MOST_TEXT_CANDIDATES)
         if ordered
         else Note("No instance can run it.", indent=2),
-        *([Note(more, indent=2, place="text")] if hidden else []),
+        *([Note(hidden_note, indent=2, place="text")] if hidden else []),
         *(
             [FoldedBlocks(f"{len(refused)} instances cannot run it", [refusals], "page")]
             if refused

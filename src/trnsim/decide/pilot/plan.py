@@ -145,8 +145,8 @@ def digests(paths: Iterable[Path], folder: Path) -> dict[str, str]:
 
 def decision_files(workload: Workload, inventory: Path, prices: Path | None) -> list[Path]:
     """Files on which the decision about a workload rests."""
-    more = [] if prices is None else [prices]
-    return [inventory, Path(workload.line.file), workload.model_path, *more]
+    price_files = [] if prices is None else [prices]
+    return [inventory, Path(workload.line.file), workload.model_path, *price_files]
 
 
 def check_unchanged(pilot: Pilot, folder: Path, version: str) -> None:

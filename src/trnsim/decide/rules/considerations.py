@@ -22,8 +22,8 @@ def _operators(evidence: WorkloadEvidence) -> Ruling:
     places = [f"{finding.path}:{finding.line} {finding.name}" for finding in evidence.findings]
     if not places:
         return Ruling(name, _GROUP, False, "none", "nothing was found in the sources")
-    more = f" and {len(places) - 1} more" if len(places) > 1 else ""
-    return Ruling(name, _GROUP, True, "to be rewritten, or kept on GPUs", places[0] + more)
+    others_text = f" and {len(places) - 1} more" if len(places) > 1 else ""
+    return Ruling(name, _GROUP, True, "to be rewritten, or kept on GPUs", places[0] + others_text)
 
 
 def _time(evidence: WorkloadEvidence) -> Ruling:

@@ -363,14 +363,14 @@ def _blocks(head: str, changes: Iterable[Change]) -> list[Block]:
     rows = [_row(change) for change in changes if not change.is_same]
     if not rows:
         return []
-    more = len(rows) - _MOST_SHOWN_ROWS
+    hidden_count = len(rows) - _MOST_SHOWN_ROWS
     value_columns = columns(f"{head} | before | after | change")
     below = {}
     if head == LINES:  # a source line is longer than a cell
         below = {index: [row[-1]] for index, row in enumerate(rows[:_MOST_SHOWN_ROWS])}
     note = Column("", place="page" if below else "everywhere")
     table = Table((*value_columns, note), rows[:_MOST_SHOWN_ROWS], below=below)
-    return [table, *([Note(f"and {more} smaller changes")] if more > 0 else [])]
+    return [table, *([Note(f"and {hidden_count} smaller changes")] if hidden_count > 0 else [])]
 
 
 def _row(change: Change) -> list[str]:

@@ -91,9 +91,12 @@ class DynamicReplica(Replica):
 
     def _used_blocks(self, steps: int) -> int:
         """Exact number of KV blocks in use after `steps` more decode steps."""
-        block, more = self.engine.block_tokens, self._tokens_per_step * (self._steps + steps)
+        block, generated_tokens = (
+            self.engine.block_tokens,
+            self._tokens_per_step * (self._steps + steps),
+        )
         running = sum(
-            math.ceil((sequence.base_tokens + more - sequence.shared_tokens) / block)
+            math.ceil((sequence.base_tokens + generated_tokens - sequence.shared_tokens) / block)
             for sequence in self._running.values()
         )
         prompts = [sequence.prompt_tokens - sequence.shared_tokens for sequence in self._filling]

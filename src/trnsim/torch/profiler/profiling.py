@@ -123,12 +123,12 @@ def _warn_of(window: ProfiledWindow) -> None:
     if not window.missing:
         return
     reasons = [why for why, _ in window.missing.most_common(_LISTED_REASONS)]
-    more = len(window.missing) - len(reasons)
+    hidden_count = len(window.missing) - len(reasons)
     line = program_line() or SourceLine("torch.profiler", 0)
     warnings.warn_explicit(
         f"no device time, or not all of it, for {window.missing.total()} calls; the profile's "
         f"totals are short by what they take: {'; '.join(reasons)}"
-        + (f"; and {more} other reasons" if more else ""),
+        + (f"; and {hidden_count} other reasons" if hidden_count else ""),
         NotTimed,
         line.file,
         line.line,

@@ -74,8 +74,8 @@ def _digest(nodes: list[RecordedCall], size: int) -> str:
 def _words(nodes: list[RecordedCall]) -> str:
     """The first collectives in words: "all_reduce float32[4] at train.py:7"."""
     words = [_collective(node) for node in nodes[:_MOST_NAMED]]
-    more = len(nodes) - len(words)
-    return ", ".join(words) + (f" and {more} more" if more else "")
+    hidden_count = len(nodes) - len(words)
+    return ", ".join(words) + (f" and {hidden_count} more" if hidden_count else "")
 
 
 def _collective(node: RecordedCall) -> str:

@@ -41,9 +41,9 @@ class CutReport:
         rows = [("cuts", f"{executions} executions of {len(programs)} compiled programs")]
         causes = [record for record in programs if record.cause is not None]
         if causes:
-            more = f"; {len(causes) - 1} more" if len(causes) > 1 else ""
+            others_text = f"; {len(causes) - 1} more" if len(causes) > 1 else ""
             _, change, line = _cause_row(causes[-1])
-            rows.append(("compiled again", f"{change} ({line}){more}"))
+            rows.append(("compiled again", f"{change} ({line}){others_text}"))
         return rows
 
     def blocks(self, target: str) -> Sequence[Block]:
