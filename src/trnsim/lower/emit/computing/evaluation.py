@@ -163,7 +163,7 @@ class Evaluation(FusedComputation):
         results = {number: in_hbm(tensor, self.value.shape) for number, tensor in tensors.items()}
         are_few_tensors = len(self.leaves) + len(values) <= _MOST_FULL_TILES
         piece = PIECE_ELEMENTS if are_few_tensors else PIECE_ELEMENTS // 2
-        parts_ = matrix_parts({**self.leaves, **results}, piece)
+        parts_ = matrix_parts({**self._ordered_places(), **results}, piece)
         if not all(is_near(part, self.leaves) for part in parts_):
             return None
         self._is_in_parts = True

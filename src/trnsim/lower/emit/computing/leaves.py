@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
+from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.graph import Value
 from trnsim.isa import FREE_DIMENSIONS
 from trnsim.lower.emit.places.framing import has_no_repeats
+from trnsim.lower.emit.places.interleaving import is_interleaved
 from trnsim.lower.emit.places.paths import Path, follow, invert_view
 from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
 from trnsim.lower.emit.places.transposing import is_straight
@@ -39,6 +41,8 @@ _STRIDED_LOAD_BYTES: Final = 16 * 1024
 """Maximum bytes of a partition of a load with a stride up to `NEAR_STRIDE`."""
 _MANY_ON_CHIP: Final = 32
 """Transfers within SBUF beyond which a copy to HBM and back is faster: each waits for its issue."""
+_MANY_ELEMENTS: Final = 1 << 15
+"""Elements of a tensor from which a copy in row-major order is faster than short runs."""
 _CHUNKS_BYTES: Final = 32 * 1024
 """Maximum bytes of a partition for chunks of all blocks."""
 
@@ -78,6 +82,18 @@ class Leaves:
             place = in_hbm(self.emission.dense(last), last.shape)
         return place
 
+    def _ordered_places(self) -> dict[Any, TensorPlace]:
+        """The place of each leaf, in row-major order where its runs in HBM are short."""
+        return {key: self._ordered_place(key, place) for key, place in self.leaves.items()}
+
+    def _ordered_place(self, key: tuple[int, Path], place: TensorPlace) -> TensorPlace:
+        """The place of a leaf, or of its copy in row-major order if its runs in HBM are short."""
+        if prod(place.shape) < _MANY_ELEMENTS or not is_interleaved(place):
+            return place
+        number, path = key
+        last = self.emission.facts.follow_path(self._values[number], path)
+        return in_hbm(self.emission.dense(last), last.shape)
+
     def leaf_tile(self, key: tuple[int, Path], span: TileSpan) -> Tensor:
         """The tile of a leaf in a span."""
         place = self.leaves[key]
@@ -113,6 +129,8 @@ class Leaves:
 
     def _loadable_place(self, key: tuple[int, Path], place: TensorPlace) -> TensorPlace:
         """The place of a leaf from which transfers can load the frame: dense, or transposed."""
+        if not is_straight(place, self.frame):
+            place = self._ordered_place(key, place)
         is_transposable = has_no_repeats(place) and is_aligned(place, self.frame.flipped())
         is_reachable = has_loadable_columns(place, self.frame) or is_transposable
         most = _MANY_ON_CHIP if place.is_on_chip and not is_transposable else MANY_TRANSFERS

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.graph import Value
 from trnsim.graph.types import dense
+from trnsim.lower.emit.places.interleaving import try_copy_interleaved
 from trnsim.lower.emit.places.tensor_place import SbufMatrix, Step, TensorPlace, in_hbm, merge_axes
 from trnsim.lower.emit.places.walk import (
     MANY_TRANSFERS,
@@ -255,6 +256,8 @@ def _copy_in_hbm(place: TensorPlace, target: TensorPlace) -> None:
     """Copy from HBM to HBM by one transfer; transposed if that makes both sides contiguous."""
     strides = [(*src, *dst) for src, dst in zip(place.steps, target.steps, strict=True)]
     axes = merge_axes(place.shape, strides) or [(1, (1, 1))]
+    if try_copy_interleaved(place, target, axes):
+        return
     # The axis along which the source is contiguous, if that is not the last one.
     src_axis = next((at for at, (_, (step, _)) in enumerate(axes[:-1]) if step == 1), None)
     if src_axis is None or place.storage.dtype.itemsize == 1:

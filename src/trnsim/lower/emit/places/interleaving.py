@@ -1,0 +1,150 @@
+"""Transposes of short dimensions on their way from HBM to HBM, within each partition.
+
+Runs of few elements are bound by descriptors. Long runs are loaded instead, the engines put their
+elements in order within each partition, and long runs are stored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from math import prod
+from typing import Final
+
+from trnsim.graph.types import dense
+from trnsim.isa import FREE_DIMENSIONS
+from trnsim.lower.emit.places.tensor_place import Step, TensorPlace, merge_axes
+from trnsim.lower.kernels import tiles
+from trnsim.lower.kernels.instructions import copied
+from trnsim.lower.kernels.tiles import P, Tensor, new
+from trnsim.nki import isa as nisa
+
+Axis = tuple[int, Step]
+"""A length, and the strides in elements (source, target)."""
+
+_SHORT_RUN_BYTES: Final = 512
+"""Bytes of a run below which descriptors bound a transfer (nki-dma-overview.rst)."""
+_PIPELINED_ELEMENTS: Final = 4096
+"""Elements of a partition of a tile, while which is put in order the next one is loaded."""
+_TILE_BYTES: Final = 32 * 1024
+"""Maximum bytes of a partition that are put in order at once."""
+
+
+def is_interleaved(place: TensorPlace) -> bool:
+    """True if a copy in row-major order of a tensor in HBM is made by `try_copy_interleaved`."""
+    if place.is_on_chip or place.is_generated or place.is_pending:
+        return False
+    strides = [(step, own) for (step,), own in zip(place.steps, dense(place.shape), strict=True)]
+    return _cut(merge_axes(place.shape, strides), place.storage.dtype.itemsize) is not None
+
+
+def try_copy_interleaved(place: TensorPlace, target: TensorPlace, axes: list[Axis]) -> bool:
+    """Copy from HBM to HBM by long runs that engines put in order; False if that is no faster.
+
+    Args:
+        place: the source.
+        target: the place of the copy.
+        axes: the axes of both, in the target's order, evenly spaced neighbours joined.
+    """
+    cut = _cut(axes, place.storage.dtype.itemsize)
+    if cut is None:
+        return False
+    outer, inner, at, piece = cut
+    length, steps = inner[at]
+    count, rest = divmod(length, piece)
+    source_step, target_step = (step * piece for step in steps)
+    pieces = (count, (source_step, target_step))
+    _copy_rows(place, target, [*outer, pieces], _with_length(inner, at, piece))
+    if rest:
+        source, end = place.offset[0] + count * source_step, target.offset[0] + count * target_step
+        last = replace(place, offset=(source,)), replace(target, offset=(end,))
+        _copy_rows(*last, outer, _with_length(inner, at, rest))
+    return True
+
+
+def _cut(axes: list[Axis], itemsize: int) -> tuple[list[Axis], list[Axis], int, int] | None:
+    """How a copy is cut into rows, each of which lies on a partition; None for long runs.
+
+    The axes of rows, those within a row, the number of the axis within a row of which each row has
+    a piece, and the length of a piece.
+    """
+    first = next((at for at, (_, (step, _)) in enumerate(axes) if step == 1), len(axes))
+    outer, inner = axes[:first], axes[first:]
+    if not 1 < len(inner) <= FREE_DIMENSIONS or inner[-1][1][1] != 1:
+        return None
+    run, longest_run = min(inner[0][0], inner[-1][0]), _SHORT_RUN_BYTES // itemsize
+    at = max(range(len(inner)), key=lambda number: inner[number][0])
+    length = inner[at][0]
+    others = prod(n for n, _ in inner) // length
+    evenly = min(prod(n for n, _ in axes) // P, _PIPELINED_ELEMENTS) // others
+    fitting = _TILE_BYTES // (itemsize * others)
+    piece = _piece_length(length, min(max(evenly, longest_run), fitting))
+    is_longer = piece > 0 and _shortest_run(_with_length(inner, at, piece)) > run
+    return (outer, inner, at, piece) if run < longest_run and is_longer else None
+
+
+def _with_length(axes: list[Axis], at: int, length: int) -> list[Axis]:
+    """The axes, with another length of axis number `at`."""
+    return [*axes[:at], (length, axes[at][1]), *axes[at + 1 :]]
+
+
+def _piece_length(length: int, most: int) -> int:
+    """The elements of a piece of an axis: at most `most`, and a divisor of its length if near."""
+    divisors = (n for n in range(min(most, length), most // 2, -1) if length % n == 0)
+    return next(divisors, min(most, length))
+
+
+def _shortest_run(axes: list[Axis]) -> int:
+    """Elements of a contiguous run, the shorter of those of the source and the target."""
+    return min((_run(axes, side) for side in (0, 1)), default=1)
+
+
+def _run(axes: list[Axis], side: int) -> int:
+    """Elements of a contiguous run of the source (side 0) or the target (side 1)."""
+    run = 1
+    for length, steps in sorted(axes, key=lambda axis: axis[1][side]):
+        if steps[side] != run:
+            break
+        run *= length
+    return run
+
+
+def _copy_rows(
+    place: TensorPlace, target: TensorPlace, rows: list[Axis], inner: list[Axis]
+) -> None:
+    """Copy rows of the axes `inner`; the longest axis of `rows` lies along the partitions."""
+    *others, (count, steps) = sorted(rows, key=lambda axis: axis[0]) or [(1, (0, 0))]
+    starts: list[Step] = [
+        tuple(
+            first + sum(i * step[side] for i, (_, step) in zip(index, others, strict=True))
+            for side, first in enumerate((*place.offset, *target.offset))
+        )
+        for index in product(*(range(length) for length, _ in others))
+    ]
+    together = max(P // count, 1)
+    for at, number in tiles.pieces(len(starts), together):
+        for begin, partitions in tiles.pieces(count, P):
+            parts = [
+                tuple(start[side] + begin * steps[side] for side in (0, 1))
+                for start in starts[at : at + number]
+            ]
+            _copy_parts((place.storage, target.storage), parts, (partitions, steps), inner)
+
+
+def _copy_parts(
+    storages: tuple[Tensor, Tensor], parts: list[Step], rows: Axis, inner: list[Axis]
+) -> None:
+    """Copy parts, each rows that begin at (source, target), in one tile after the other."""
+    order = sorted(range(len(inner)), key=lambda at: -inner[at][1][0])
+    (source, target), (count, steps) = storages, rows
+    loaded = new((len(parts) * count, *(inner[at][0] for at in order)), source.dtype)
+    for number, part in enumerate(parts):
+        pattern = [(steps[0], count), *((inner[at][1][0], inner[at][0]) for at in order)]
+        lines = loaded[number * count : (number + 1) * count]
+        nisa.dma_copy(dst=lines, src=tiles.strided(source, pattern, part[0]))
+    dims = (order.index(at) + 1 for at in range(len(inner)))
+    ordered = copied(loaded.permute((0, *dims)), source.dtype)
+    for number, part in enumerate(parts):
+        pattern = [(steps[1], count), *((step[1], length) for length, step in inner)]
+        lines = ordered[number * count : (number + 1) * count]
+        nisa.dma_copy(dst=tiles.strided(target, pattern, part[1]), src=lines)
