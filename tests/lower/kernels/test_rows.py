@@ -3,7 +3,7 @@ import pytest
 
 from trnsim.errors import NotModelled
 from trnsim.graph import Graph
-from trnsim.lower import evaluate
+from trnsim.lower import costs, evaluate
 
 RUNNING = {
     "add": np.cumsum,
@@ -24,7 +24,19 @@ def test_running_results_go_along_each_row(random, op, shape):
     )
 
 
-@pytest.mark.parametrize(("shape", "k"), [((130, 40), 40), ((3, 5), 2), ((2, 40_000), 10)])
+@pytest.mark.parametrize(
+    ("shape", "k"),
+    [
+        ((130, 40), 40),
+        ((3, 5), 2),
+        ((2, 40_000), 10),
+        ((1, 4099), 9),
+        ((1, 4096), 1),
+        ((7, 1009), 8),
+        ((64, 1024), 17),
+        ((131, 640), 3),
+    ],
+)
 def test_the_places_of_the_largest_come_in_order_and_of_equal_ones_the_first(shape, k):
     x = np.random.default_rng(0).integers(-40, 40, shape).astype(np.float32)
     x[0, :3] = -np.inf
@@ -43,6 +55,16 @@ def test_indices_that_float32_would_round_are_exact():
     g = Graph()
     g.outputs = [g.top_k(g.input(shape, "float32"), 4)]
     np.testing.assert_array_equal(evaluate(g, [x])[0], [places])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_few_rows_are_searched_in_parts_on_all_partitions(dtype):
+    g = Graph()
+    g.outputs = [g.top_k(g.input((8, 32_000), dtype), 50)]
+    few = sum(cost.device_time_s for cost in costs(g))
+    g = Graph()
+    g.outputs = [g.top_k(g.input((128, 32_000), dtype), 50)]
+    assert 5 * few < sum(cost.device_time_s for cost in costs(g))
 
 
 def test_more_than_a_search_can_read_together_is_refused():

@@ -5,6 +5,7 @@ Rows are independent, 128 of them on the partitions at a time.
 
 from __future__ import annotations
 
+from math import ceil, isqrt
 from typing import Final
 
 import numpy as np
@@ -69,36 +70,106 @@ def _scan_tile(op: str, tile: Tensor, carry: Tensor) -> Tensor:
 def top_k(op: TopK, node: Node, source: Tensor) -> Tensor:
     """Indices of the k largest elements of each row, eight at a time.
 
-    A row that is longer than one search is searched in parts, then their largest together.
+    A row that is longer than one search is searched in parts, then their largest together. The
+    parts of few rows lie on partitions of their own.
     """
     length, k = node.values[0].shape[-1], op.k
-    parts = list(tiles.pieces(length, _MAX8_ELEMENTS))
     width = -(-min(k, _MAX8_ELEMENTS) // _MAX8_RESULTS) * _MAX8_RESULTS
-    if len(parts) * width > _MAX8_ELEMENTS and len(parts) > 1:
+    if ceil(length / _MAX8_ELEMENTS) * width > _MAX8_ELEMENTS < length:
         raise NotModelled(
             f"the {k} largest of {length} elements; a search reads {_MAX8_ELEMENTS} elements",
             fix="ask for fewer, or sort on the CPU",
         )
     out = tiles.output(node.result.shape, node.result.dtype)
     for start, rows in tiles.pieces(node.values[0].type.elements // length, P):
-        shape = (rows, len(parts) * width)
-        values, indices = new(shape), new(shape, nl.uint32)
-        for number, (column, columns) in enumerate(parts):
-            view = [(length, rows), (1, columns)]
-            tile = _load_row(source, view, start * length + column)
-            best, best_indices = _find_largest(tile, width)
-            part_columns = slice(number * width, number * width + width)
-            nisa.tensor_copy(dst=values[:, part_columns], src=best)
-            _offset_indices(indices[:, part_columns], best_indices, column, columns)
-        if len(parts) > 1:
-            _, best_indices = _find_largest(values, width)
-            chosen = new((rows, width), nl.uint32)
-            nisa.nc_n_gather(dst=chosen, data=indices, indices=best_indices)
-            indices = chosen
+        shape = (rows, length)
+        parts = _parts_on_partitions(shape, width)
+        if parts > 1:
+            indices = _search_partitions(source, start, shape, parts, width)
+        else:
+            indices = _search_parts(source, start, shape, width)
         result = new((rows, k), nl.int32)
         nisa.tensor_copy(dst=result, src=indices.view(nl.int32)[:, :k])  # the same bits
         nisa.dma_copy(dst=tiles.strided(out, [(k, rows), (1, k)], start * k), src=result)
     return out
+
+
+def _search_parts(source: Tensor, start: int, shape: tuple[int, int], width: int) -> Tensor:
+    """Indices of the `width` largest of rows from `start` on, whose parts are searched in turn."""
+    rows, length = shape
+    parts = list(tiles.pieces(length, _MAX8_ELEMENTS))
+    values = new((rows, len(parts) * width))
+    indices = new(values.shape, nl.uint32)
+    for number, (column, columns) in enumerate(parts):
+        view = [(length, rows), (1, columns)]
+        tile = _load_row(source, view, start * length + column)
+        best, best_indices = _find_largest(tile, width)
+        part_columns = slice(number * width, number * width + width)
+        nisa.tensor_copy(dst=values[:, part_columns], src=best)
+        _offset_indices(indices[:, part_columns], best_indices, column, columns)
+    return _largest_of(values, indices, width) if len(parts) > 1 else indices
+
+
+def _parts_on_partitions(shape: tuple[int, int], width: int) -> int:
+    """The number of parts of each row on partitions of their own; 1 if rows are not divided.
+
+    The `width` largest of all parts are searched together, which takes as long as one part.
+    """
+    rows, length = shape
+    most = min(P // rows, isqrt(length // width), _MAX8_ELEMENTS // width - 1)
+    divisors = (parts for parts in range(most, most // 2, -1) if length % parts == 0)
+    parts = next(divisors, most)
+    return parts if parts > 1 and length // parts <= _MAX8_ELEMENTS else 1
+
+
+def _search_partitions(
+    source: Tensor, start: int, shape: tuple[int, int], parts: int, width: int
+) -> Tensor:
+    """Indices of the `width` largest of rows from `start` on, of which each has some partitions.
+
+    The elements that equal parts leave over are compared with the largest of the parts.
+    """
+    rows, length = shape
+    columns, rest = divmod(length, parts)
+    tile = new((rows * parts, columns))
+    for first, many in [(0, rows)] if rest == 0 else tiles.pieces(rows, 1):
+        view = [(columns, many * parts), (1, columns)]
+        place = (start + first) * length
+        nisa.dma_copy(
+            dst=tile[first * parts : (first + many) * parts],
+            src=tiles.strided(source, view, place),
+        )
+    nisa.tensor_scalar(dst=tile, data=tile, op0=nl.maximum, operand0=_LOWEST_FLOAT32)
+    values = new((rows, parts * width + rest))
+    indices = new(values.shape, nl.uint32)
+    for joined, found in zip((values, indices), _find_largest(tile, width), strict=True):
+        lines = nl.ndarray((rows * parts, width), dtype=found.dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(dst=lines, src=found)
+        nisa.dma_copy(dst=joined[:, : parts * width], src=tiles.flat(lines, rows, parts * width))
+    offsets = new((rows, parts, width), nl.int32)
+    nisa.iota(dst=offsets, pattern=[[columns, parts], [0, width]])
+    within = indices[:, : parts * width]
+    flat_offsets = offsets.reshape((rows, parts * width)).view(nl.uint32)
+    nisa.tensor_tensor(dst=within, data1=within, data2=flat_offsets, op=nl.add)
+    if rest:
+        view = [(length, rows), (1, rest)]
+        loaded = tiles.load(
+            tiles.strided(source, view, start * length + columns * parts), nl.float32
+        )
+        last = slice(parts * width, parts * width + rest)
+        nisa.tensor_scalar(
+            dst=values[:, last], data=loaded, op0=nl.maximum, operand0=_LOWEST_FLOAT32
+        )
+        nisa.iota(dst=indices[:, last].view(nl.int32), pattern=[[1, rest]], offset=columns * parts)
+    return _largest_of(values, indices, width)
+
+
+def _largest_of(values: Tensor, indices: Tensor, width: int) -> Tensor:
+    """The indices of the `width` largest of some values, whose indices are `indices`."""
+    _, positions = _find_largest(values, width)
+    chosen = new((values.shape[0], width), nl.uint32)
+    nisa.nc_n_gather(dst=chosen, data=indices, indices=positions)
+    return chosen
 
 
 def _offset_indices(dst: Tensor, indices: Tensor, first: int, count: int) -> None:
@@ -122,12 +193,15 @@ def _load_row(source: Tensor, view: list[tuple[int, int]], place: int) -> Tensor
 
 
 def _find_largest(tile: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The `count` largest elements of each row and their indices; they become -inf in the tile."""
+    """The `count` largest elements of each row and their indices; overwrites the tile."""
     rows = tile.shape[0]
     values, indices = new((rows, count)), new((rows, count), nl.uint32)
     for first in range(0, count, _MAX8_RESULTS):
         next_columns = slice(first, first + _MAX8_RESULTS)
         nisa.max8(dst=values[:, next_columns], src=tile)
         nisa.nc_find_index8(dst=indices[:, next_columns], data=tile, vals=values[:, next_columns])
-        nisa.nc_match_replace8(dst=tile, data=tile, vals=values[:, next_columns], imm=float("-inf"))
+        if first + _MAX8_RESULTS < count:
+            nisa.nc_match_replace8(
+                dst=tile, data=tile, vals=values[:, next_columns], imm=float("-inf")
+            )
     return values, indices
