@@ -47,6 +47,29 @@ def test_any_number_of_tokens(tokens):
     made.check(made.linear(made.of("silu", made.linear(x, 96)), 33), chip=CHIPS[tokens % 4])
 
 
+@pytest.mark.slow_but_every(3)
+@pytest.mark.parametrize("is_weight", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("sizes", [(7, 5, 3), (129, 31, 67), (67, 130, 33), (1, 49, 32)])
+def test_panels_hold_several_matrices_of_a_batch(monkeypatch, sizes, dtype, is_weight):
+    monkeypatch.setattr(product, "_STATIONARY_PANEL_BYTES", 1024)
+    monkeypatch.setattr(product, "_WEIGHT_PANEL_BYTES", 1024)
+    monkeypatch.setattr(product, "PANEL_BYTES", 1024)
+    rows, inner, columns = sizes
+    made = Made(dtype)
+    x = made.given(11, rows, inner)
+    y = (made.weight if is_weight else made.given)(11, inner, columns)
+    summed = made.graph.dot_general(x, y, (2, 1))
+    made.check(summed, made.of("exponential", made.of("multiply", summed, 0.1)))
+
+
+def test_small_matrices_take_few_transfers():
+    g = Graph()
+    g.outputs = [g.dot_general(*(g.input((512, 32, 32), "bfloat16") for _ in range(2)), (2, 1))]
+    (cost,) = costs(g)
+    assert cost.device_time_s < 150e-6
+
+
 @pytest.mark.parametrize("batch", [(5,), (2, 3), (1, 2, 2)])
 def test_batches_of_matrices(batch):
     made = Made()

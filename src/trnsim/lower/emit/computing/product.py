@@ -379,12 +379,27 @@ class _ProductOperand:
                 return columns, 0
         column_bytes = dtype_of(self.value.dtype).itemsize * self.blocks
         width = max(self._panel_bytes() // column_bytes // P, 1) * P
+        together = width // self.length
+        if together > 1:  # several matrices
+            begin = number // together * together
+            panel = self._cached_panel(
+                begin, 0, min(together * self.length, self._columns_from(begin))
+            )
+            at = (number - begin) * self.length
+            return panel[:, :, at : at + self.length], 0
         start = first // width * width
-        count = min(width, self.length - start)
+        return self._cached_panel(number, start, min(width, self.length - start)), start
+
+    def _columns_from(self, number: int) -> int:
+        """Columns of the matrices of the batch from number `number` on."""
+        return self.frame.columns - number * self.length
+
+    def _cached_panel(self, number: int, start: int, columns: int) -> Tensor:
+        """The latest panel if it begins at that column of that matrix; else it is loaded."""
         key = (number, start)
         if self._panel is None or self._panel[0] != key:
-            self._panel = key, self._load_panel(number, start, count)
-        return self._panel[1], start
+            self._panel = key, self._load_panel(number, start, columns)
+        return self._panel[1]
 
     def _panel_bytes(self) -> int:
         """Bytes of a partition for a panel: more if rows in HBM would be short."""
