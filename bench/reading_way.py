@@ -56,38 +56,54 @@ class Follower:
         self.package = package
         self.functions: dict[Any, tuple[str, str]] = {}
         self.calls_back: set[tuple[Any, Any]] = set()
-        self._asked: set[tuple[Any, Any]] = set()
+        self._noted: set[int] = set()
+        self._asked: set[tuple[int, int]] = set()
         self._importing: list[Any] = []
+        # By identity: the hash of a code is that of its constants and instructions, each time.
+        self._folders: dict[int, tuple[Any, str | None]] = {}
 
     def __call__(self, frame: Any, event: str, _: object) -> None:
         """Note a call or a return."""
+        if event == "return":
+            if self._importing and self._importing[-1] is frame:
+                self._importing.pop()
+        elif event == "call":
+            if frame.f_code.co_name == "<module>":
+                self._importing.append(frame)
+            elif not self._importing:
+                self._note(frame)
+
+    def _note(self, frame: Any) -> None:
+        """Note the call of a function that is followed."""
         code = frame.f_code
-        if event == "call" and code.co_name == "<module>":
-            self._importing.append(frame)
-        elif event == "return" and self._importing and self._importing[-1] is frame:
-            self._importing.pop()
-        elif event == "call" and not self._importing and self._is_followed(code):
-            folder = self._folder(code)
-            self.functions.setdefault(code, (folder, code.co_qualname))
-            callers = self._callers(frame)
-            caller = next(callers, None)
-            if caller is None or (caller, code) in self._asked:
-                return
-            self._asked.add((caller, code))
-            if self._folder(caller) != folder and folder in map(self._folder, callers):
-                self.calls_back.add((caller, code))
+        folder = self._folder(code)
+        if folder is None:
+            return
+        if id(code) not in self._noted:
+            self._noted.add(id(code))
+            self.functions[code] = folder, code.co_qualname
+        callers = self._callers(frame)
+        caller = next(callers, None)
+        if caller is None or (id(caller), id(code)) in self._asked:
+            return
+        self._asked.add((id(caller), id(code)))
+        if self._folder(caller) != folder and folder in map(self._folder, callers):
+            self.calls_back.add((caller, code))
 
-    def _is_followed(self, code: Any) -> bool:
-        return code.co_filename.startswith(self.package) and not code.co_name.startswith("<")
-
-    def _folder(self, code: Any) -> str:
-        return os.path.relpath(Path(code.co_filename).parent, self.package)
+    def _folder(self, code: Any) -> str | None:
+        """The folder of a function of the package; None for other code."""
+        if id(code) not in self._folders:
+            is_followed = code.co_filename.startswith(self.package)
+            is_followed = is_followed and not code.co_name.startswith("<")
+            folder = os.path.relpath(Path(code.co_filename).parent, self.package)
+            self._folders[id(code)] = code, folder if is_followed else None
+        return self._folders[id(code)][1]
 
     def _callers(self, frame: Any) -> Iterator[Any]:
         """Codes of the package that wait for a frame, the nearest first."""
         waiting = frame.f_back
         while waiting is not None:
-            if self._is_followed(waiting.f_code):
+            if self._folder(waiting.f_code) is not None:
                 yield waiting.f_code
             waiting = waiting.f_back
 
