@@ -10,9 +10,14 @@ from trnsim.xla.cuts.values import Place
 
 
 class Lines:
-    """The lines whose calls were recorded, each with autograd's sequence number at its start."""
+    """The lines whose calls were recorded, each with autograd's sequence number at its start.
+
+    Attributes:
+        latest: the latest of them; None before the first.
+    """
 
     def __init__(self) -> None:
+        self.latest: Place | None = None
         self._starts: list[int] = []
         self._places: list[Place] = []
 
@@ -30,9 +35,10 @@ class Lines:
 
     def begin(self, place: Place) -> None:
         """Note that the operators of a line begin, for the backward pass."""
-        if not self._places or self._places[-1] != place:
+        if self.latest != place:
             self._starts.append(pytorch.next_sequence_number() - 1)
             self._places.append(place)
+        self.latest = place
 
     def settle(self) -> None:
         """Forget all lines but the latest."""

@@ -59,7 +59,9 @@ def pattern_of(
     by position, its arguments by name, and its result.
     """
     kind = ViewPattern if name in VIEWS else CallPattern
-    making = _Making(kind(name, frame_line(*program_frame(3)), calls[-1]), calls, memory)
+    node = calls[-1].node
+    line = frame_line(*program_frame(3), None if node is None else node.place)
+    making = _Making(kind(name, line, calls[-1]), calls, memory)
     return making.pattern if making.takes(*parts) else None
 
 
@@ -97,13 +99,13 @@ class _Making:
             return False
         if any(isinstance(value, Tensor) for value in kwargs.values()):
             return False
-        pattern.counts = (len(args), len(kwargs))
+        pattern.arguments, pattern.keywords = len(args), len(kwargs)
         read, new = self._take_arguments(args, kwargs), self._new_tensors(result)
         written = _WRITTEN.get(name, [] if name in _READ else [at for at, _ in rule.written])
         if read is None or new is None or any(at >= len(args) for at in written):
             return False
         positions = [*read, *[at for at in written if at not in read]]
-        pattern.args = picker(positions)
+        pattern.args = picker(tuple(positions))
         self.tensors = [*[args[at] for at in positions], *new]
         targets = [*range(len(positions), len(self.tensors)), *map(positions.index, written)]
         self._take_data()
@@ -161,7 +163,7 @@ class _Making:
             return None
         tensors = [at for at, part in enumerate(result) if isinstance(part, Tensor)]
         new = [at for at in tensors if result[at].get_device() >= 0]
-        pattern.result = picker(new)
+        pattern.result = picker(tuple(new))
         return [result[at] for at in new]
 
     def _take_data(self) -> None:

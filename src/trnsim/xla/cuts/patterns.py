@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import cache
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
-from operator import attrgetter, is_, itemgetter, sub
+from operator import itemgetter
 from os import sep
 from pathlib import Path
 from threading import get_ident
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 _base: Final[Any] = torch._C.TensorBase  # noqa: SLF001  its methods, which programs may replace
 _address: Final = _base.data_ptr
-_value_of: Final = attrgetter("value")
 _NUMBERS: Final = frozenset({int, float, complex})
 _frame_at: Final = sys._getframe  # noqa: SLF001  the documented way to a stack
 
@@ -55,7 +55,20 @@ class PatternMemory(Protocol):
 
 
 def geometry_guard(tensors: Sequence[Tensor]) -> Callable[..., bool]:
-    """PyTorch's comparison of tensors' types, dtypes, shapes and strides with those of these."""
+    """PyTorch's comparison of tensors' types, dtypes, shapes and strides with those of these.
+
+    Patterns of equal tensors share it: what was read a moment ago is in the processor's cache.
+    """
+    key = tuple([(each.dtype, each.shape, each.stride(), each.requires_grad) for each in tensors])
+    check = _guards.get(key)
+    if check is None or not check(*tensors):
+        if len(_guards) >= _MOST_GUARDS:
+            _guards.clear()
+        check = _guards[key] = _new_guard(tensors)
+    return check
+
+
+def _new_guard(tensors: Sequence[Tensor]) -> Callable[..., bool]:
     # PyTorch has no other for all at once.
     guards: Any = torch._C._dynamo.guards  # noqa: SLF001  # pyright: ignore[reportAttributeAccessIssue]
     tensor_guards = guards.TensorGuards(
@@ -65,6 +78,11 @@ def geometry_guard(tensors: Sequence[Tensor]) -> Callable[..., bool]:
     )
     check: Callable[..., bool] = tensor_guards.check
     return check
+
+
+_MOST_GUARDS: Final = 10_000
+_guards: Final[dict[Any, Callable[..., bool]]] = {}
+"""The latest comparison for the dtypes, shapes and strides of tensors."""
 
 
 def same_tensors(tensors: Sequence[Tensor]) -> Callable[..., bool]:
@@ -86,10 +104,11 @@ def same_tensors(tensors: Sequence[Tensor]) -> Callable[..., bool]:
     return check_same
 
 
-def picker(positions: Sequence[int]) -> Callable[[Any], Any]:
-    """A function that takes the parts of a tuple at some positions."""
+@cache
+def picker(positions: tuple[int, ...]) -> Callable[[Any], Any]:
+    """A function that takes the parts of a tuple at some positions, as a tuple."""
     first = positions[0] if positions else 0
-    if list(positions) == [*range(first, first + len(positions))]:
+    if positions == (*range(first, first + len(positions)),):
         return itemgetter(slice(first, first + len(positions)))
     return itemgetter(*positions)
 
@@ -111,16 +130,23 @@ class FrameLine:
         depth: the distance from `Recorder.called` to the last of the frames of trnsim above it.
         codes: the code of each frame from there to the line's, or to the first one of the thread.
         instruction: the instruction in that frame; None for a call in a backward pass.
+        place: file and line of the program; None in a backward pass.
         thread: the thread.
         is_marking: True if the frame above the only one of trnsim is a framework's function.
     """
 
-    __slots__ = ("__weakref__", "codes", "depth", "instruction", "is_marking", "thread")
+    __slots__ = ("__weakref__", "codes", "depth", "instruction", "is_marking", "place", "thread")
 
     def __init__(
-        self, depth: int, codes: tuple[CodeType, ...], instruction: int | None, thread: int
+        self,
+        depth: int,
+        codes: tuple[CodeType, ...],
+        instruction: int | None,
+        place: Place | None,
+        thread: int,
     ) -> None:
         self.depth, self.codes, self.instruction, self.thread = depth, codes, instruction, thread
+        self.place = None if instruction is None else place
         functions = codes[1:] if instruction is None else codes[1:-1]
         self.is_marking = depth == 1 and bool(functions) and not functions[0].co_flags & _SUSPENDED
 
@@ -162,15 +188,18 @@ _frame_lines: Final[WeakValueDictionary[tuple[Any, ...], FrameLine]] = WeakValue
 """The lines of patterns, by the identity of their code, their instruction and thread."""
 
 
-def frame_line(codes: Sequence[CodeType], instruction: int | None) -> FrameLine:
+def frame_line(
+    codes: Sequence[CodeType], instruction: int | None, place: Place | None
+) -> FrameLine:
     """The line of a call by the frames from `Recorder.called` on; patterns of a line share it."""
     are_own = [code.co_filename.startswith(_OWN_FILES) for code in codes]
     depth = [*are_own, False].index(False) - 1
-    parts = (depth, tuple(codes[depth:]), instruction, get_ident())
-    key = (depth, tuple(map(id, parts[1])), instruction, parts[3])
+    thread = get_ident()
+    key = (depth, tuple(map(id, codes[depth:])), instruction, thread)
     line = _frame_lines.get(key)
     if line is None:
-        line = _frame_lines[key] = FrameLine(*parts)
+        line = FrameLine(depth, tuple(codes[depth:]), instruction, place, thread)
+        _frame_lines[key] = line
     return line
 
 
@@ -205,9 +234,9 @@ class CallPattern:
 
     Attributes:
         name: the operator's full name.
-        place: file and line of the program; None in a backward pass.
         last: the last call of the tree that was recorded for the operator.
-        counts: the count of its arguments by position, and of those by name.
+        arguments: the count of its arguments by position.
+        keywords: the count of its arguments by name.
         args: picks its tensors from its arguments by position.
         result: picks its tensors from its result; None for a result with none, or that is a tensor.
         has_result: True if its result is a tensor.
@@ -225,29 +254,14 @@ class CallPattern:
     """
 
     __slots__ = (
-        *("args", "check", "constants", "counts", "data", "has_result", "last", "line"),
-        *(
-            "name",
-            "new_views",
-            "numbers",
-            "offsets",
-            "place",
-            "replaced",
-            "result",
-            "roots",
-            "seeds",
-            "views",
-        ),
-        "writes",
+        *("name", "arguments", "keywords", "line", "args", "has_result", "result", "check"),
+        *("offsets", "constants", "numbers", "replaced", "roots", "data", "views", "new_views"),
+        *("seeds", "writes", "last"),
     )
 
     def __init__(self, name: str, line: FrameLine, last: RepeatedCall) -> None:
         self.name, self.line, self.last = name, line, last
-        node = last.node
-        self.place: Place | None = None
-        if node is not None and line.instruction is not None:
-            self.place = node.place
-        self.counts: tuple[int, int] = (0, 0)
+        self.arguments = self.keywords = 0
         self.args = picker(())
         self.result: Callable[[Any], Any] | None = None
         self.has_result = False
@@ -265,10 +279,17 @@ class CallPattern:
 
     def fits(self, memory: PatternMemory, args: Any, kwargs: Any, result: Any) -> bool:
         """True if a call repeats this one; what it has changed is noted then."""
-        if (len(args), len(kwargs)) != self.counts or not self.line.is_here():
+        if len(args) != self.arguments or len(kwargs) != self.keywords or not self.line.is_here():
             return False
-        storages = self._storages(memory.storages, args, result)
-        if not all(storages):
+        tensors = self.args(args)
+        if self.has_result:
+            tensors += (result,)
+        elif self.result is not None:
+            tensors += self.result(result)
+        if not self.check(*tensors):
+            return False
+        storages = self._storages(memory.storages, tensors)
+        if storages is None:
             return False
         if self.constants and not self._has_constants(args, kwargs):
             return False
@@ -287,19 +308,17 @@ class CallPattern:
             pending[storage.address] = storage
         return True
 
-    def _storages(self, storages: dict[int, TensorStorage], args: Any, result: Any) -> list[Any]:
-        """The storages of a call's tensors; a None among them if a geometry differs."""
-        tensors = self.args(args)
-        if self.has_result:
-            tensors = (*tensors, result)
-        elif self.result is not None:
-            tensors += self.result(result)
-        if not self.check(*tensors):
-            return [None]
-        addresses = map(_address, tensors)
-        if self.offsets:
-            addresses = map(sub, addresses, self.offsets)
-        return [*map(storages.get, addresses)]
+    def _storages(self, storages: dict[int, TensorStorage], tensors: Any) -> list[Any] | None:
+        """The storages of a call's tensors; None if there is none for one of them."""
+        selected: list[Any] = []
+        offsets = self.offsets
+        for at, tensor in enumerate(tensors):
+            address = _address(tensor)
+            storage = storages.get(address - offsets[at] if offsets else address)
+            if storage is None:
+                return None
+            selected.append(storage)
+        return selected
 
     def _has_constants(self, args: Any, kwargs: Any) -> bool:
         """True if constants are equal."""
@@ -319,24 +338,28 @@ class CallPattern:
                 value = _number(value)
             if type(value) not in _NUMBERS or is_special(value):
                 return False
+            if number.step == repeats.step and number.value == value:
+                continue
             if not repeats.is_number(number, value, number.dtype):
                 return False
         return True
 
     def _reads(self, memory: PatternMemory, storages: list[Any]) -> bool:
         """True if a call reads what this one read, or what takes its place."""
-        values = [*map(_value_of, storages)]
         for tensor, geometry in self.replaced:
-            if values[tensor].geometry != geometry:
+            if storages[tensor].value.geometry != geometry:
                 return False
         repeats = memory.repeats
-        if not all(map(is_, self.roots, values)):
-            for value, root in zip(values, self.roots, strict=False):
-                if value.geometry != root.geometry or not repeats.is_same(value, root):
-                    return False
-        step = repeats.step
-        for data in self.data:
-            data.step = step
+        for at, root in enumerate(self.roots):
+            value = storages[at].value
+            if value is not root and (
+                value.geometry != root.geometry or not repeats.is_same(value, root)
+            ):
+                return False
+        if self.data:
+            step = repeats.step
+            for data in self.data:
+                data.step = step
         if self.views or self.new_views or self.seeds:
             return self._has_views(memory, storages)
         return True
@@ -380,10 +403,11 @@ class ViewPattern(CallPattern):
         if storage is None:
             return False
         ((_, geometry, value),), (root,) = self.new_views, self.roots
+        whole = storage.value
         view = storage.views.get(geometry)
-        if (view is not None and view.node is not None) or root.geometry != storage.value.geometry:
+        if (view is not None and view.node is not None) or root.geometry != whole.geometry:
             return False
-        if not memory.repeats.is_same(storage.value, root):
+        if not memory.repeats.is_same(whole, root):
             return False
         storage.views[geometry] = value
         memory.pending.setdefault(storage.address, storage)

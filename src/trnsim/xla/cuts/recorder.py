@@ -132,8 +132,9 @@ class CutRecorder:
             ):
                 repeats.latest = pattern.last
                 self._calls_since_settled += 1
-                if pattern.place is not None:
-                    self.lines.begin(pattern.place)
+                place = pattern.line.place
+                if place is not None and place is not self.lines.latest:
+                    self.lines.begin(place)
                 return
         self._record_anew(name, args, kwargs, result)
 
