@@ -90,7 +90,7 @@ def same_tensors(tensors: Sequence[Tensor]) -> Callable[..., bool]:
     first = {id(tensor): at for at, tensor in reversed([*enumerate(tensors)])}
     firsts = [first[id(tensor)] for tensor in tensors]
     distinct = sorted({*firsts})
-    check = geometry_guard([tensors[at] for at in distinct])
+    check, pick = geometry_guard([tensors[at] for at in distinct]), picker(tuple(distinct))
     if len(distinct) == len(tensors):
         return check
     equal = [(at, earliest) for at, earliest in enumerate(firsts) if at != earliest]
@@ -99,7 +99,7 @@ def same_tensors(tensors: Sequence[Tensor]) -> Callable[..., bool]:
         for at, earliest in equal:
             if others[at] is not others[earliest]:
                 return False
-        return check(*[others[at] for at in distinct])
+        return check(*pick(others))
 
     return check_same
 
@@ -300,12 +300,14 @@ class CallPattern:
         pending = memory.pending
         for tensor, value, part in self.writes:
             storage = storages[tensor]
-            if storage.origin is None and storage.value.node is None:
-                storage.origin = storage.value
+            earlier = storage.value
+            if earlier.node is None:  # else it is among the pending ones
+                if storage.origin is None:
+                    storage.origin = earlier
+                pending[storage.address] = storage
             storage.value = value
             if part or storage.views:
                 storage.views = dict(part)
-            pending[storage.address] = storage
         return True
 
     def _storages(self, storages: dict[int, TensorStorage], tensors: Any) -> list[Any] | None:
@@ -370,6 +372,8 @@ class CallPattern:
         for tensor, geometry, view in self.views:
             storage = storages[tensor]
             value = storage.views.get(geometry)
+            if value is view and value.node is not None:
+                continue
             if value is None or (value.node is None and not storage.is_held(geometry)):
                 return False
             if not repeats.is_same(value, view):
@@ -403,13 +407,15 @@ class ViewPattern(CallPattern):
         if storage is None:
             return False
         ((_, geometry, value),), (root,) = self.new_views, self.roots
-        whole = storage.value
-        view = storage.views.get(geometry)
-        if (view is not None and view.node is not None) or root.geometry != whole.geometry:
-            return False
-        if not memory.repeats.is_same(whole, root):
-            return False
-        storage.views[geometry] = value
-        memory.pending.setdefault(storage.address, storage)
+        whole, views = storage.value, storage.views
+        if views:
+            view = views.get(geometry)
+            if view is not None and view.node is not None:
+                return False
+        if whole is not root or whole.node is None:
+            if whole.geometry != root.geometry or not memory.repeats.is_same(whole, root):
+                return False
+            memory.pending.setdefault(storage.address, storage)
+        views[geometry] = value
         storage.hold(geometry, result)
         return True

@@ -218,12 +218,12 @@ class TensorStorage:
 
     def hold(self, geometry: Geometry, tensor: Any) -> None:
         """Note a tensor of a view."""
-        holders = self.holders.get(geometry)
-        if holders is None:
-            self.holders[geometry] = [weakref.ref(tensor)]
-        else:
-            alive = [holder for holder in holders if holder() is not None]
-            self.holders[geometry] = [*alive, weakref.ref(tensor)]
+        holder, holders = weakref.ref(tensor), self.holders
+        if not holders:
+            holders[geometry] = [holder]
+            return
+        earlier = [other for other in holders.get(geometry, ()) if other() is not None]
+        holders[geometry] = [*earlier, holder]
 
     def settle(self) -> None:
         """Take its values for computed; the next step reads the data that was overwritten."""
