@@ -1,6 +1,7 @@
 """Repeated calls: programs, causes and lines are those of a recording that repeats nothing."""
 
 import random
+import threading
 
 import pytest
 
@@ -140,6 +141,38 @@ class State:
     def select_a_gradient(self, _):
         weight = self.x.detach().requires_grad_()
         (weight[1] * self.batch[2] + weight[3]).sum().backward()
+        self.x = weight.grad
+
+    def branch_on_data(self, number):
+        self.x = self.x + number if self.x.sum().item() > 16 else self.x * self.batch
+
+    def shrink(self, _):
+        self.y = (self.x[:3] + self.batch[1:]).neg()
+
+    def free_and_allocate(self, number):
+        first = self.x + number
+        second = first * self.batch
+        del first
+        third = self.batch.neg()
+        del second
+        self.y = third + self.x.exp()
+
+    def fail(self, number):
+        with pytest.raises(RuntimeError):
+            (self.x * number) @ self.batch[:2]
+
+    def transpose_in_place(self, _):
+        self.y = self.x.clone().t_() + self.batch
+
+    def add_in_a_thread(self, number):
+        thread = threading.Thread(target=lambda: self.x.add_(self.batch, alpha=number))
+        thread.start()
+        thread.join()
+
+    def hook_a_gradient(self, number):
+        weight = self.x.detach().requires_grad_()
+        weight.register_hook(lambda gradient: gradient * number)
+        (weight * self.batch).sum().backward()
         self.x = weight.grad
 
     def end_operation(self, name):

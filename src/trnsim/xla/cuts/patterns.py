@@ -281,14 +281,7 @@ class CallPattern:
         """True if a call repeats this one; what it has changed is noted then."""
         if len(args) != self.arguments or len(kwargs) != self.keywords or not self.line.is_here():
             return False
-        tensors = self.args(args)
-        if self.has_result:
-            tensors += (result,)
-        elif self.result is not None:
-            tensors += self.result(result)
-        if not self.check(*tensors):
-            return False
-        storages = self._storages(memory.storages, tensors)
+        storages = self._storages(memory.storages, args, result)
         if storages is None:
             return False
         if self.constants and not self._has_constants(args, kwargs):
@@ -310,17 +303,26 @@ class CallPattern:
                 storage.views = dict(part)
         return True
 
-    def _storages(self, storages: dict[int, TensorStorage], tensors: Any) -> list[Any] | None:
-        """The storages of a call's tensors; None if there is none for one of them."""
-        selected: list[Any] = []
+    def _storages(
+        self, known: dict[int, TensorStorage], args: Any, result: Any
+    ) -> list[TensorStorage] | None:
+        """The storages of a call's tensors; None if a geometry differs, or if one has no value."""
+        tensors = self.args(args)
+        if self.has_result:
+            tensors = (*tensors, result)
+        elif self.result is not None:
+            tensors += self.result(result)
+        if not self.check(*tensors):
+            return None
+        storages: list[TensorStorage] = []
         offsets = self.offsets
         for at, tensor in enumerate(tensors):
             address = _address(tensor)
-            storage = storages.get(address - offsets[at] if offsets else address)
+            storage = known.get(address - offsets[at] if offsets else address)
             if storage is None:
                 return None
-            selected.append(storage)
-        return selected
+            storages.append(storage)
+        return storages
 
     def _has_constants(self, args: Any, kwargs: Any) -> bool:
         """True if constants are equal."""
