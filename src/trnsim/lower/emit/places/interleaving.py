@@ -24,6 +24,8 @@ Axis = tuple[int, Step]
 
 _SHORT_RUN_BYTES: Final = 512
 """Bytes of a run below which descriptors bound a transfer (nki-dma-overview.rst)."""
+_ROWS_FOR_RUNS: Final = 4
+"""Elements of a run for each row: an element of a row takes a nanosecond, a run some nine."""
 _PIPELINED_ELEMENTS: Final = 4096
 """Elements of a partition of a tile, while which is put in order the next one is loaded."""
 _TILE_BYTES: Final = 32 * 1024
@@ -63,7 +65,9 @@ def try_copy_interleaved(place: TensorPlace, target: TensorPlace, axes: list[Axi
 
 
 def _cut(axes: list[Axis], itemsize: int) -> tuple[list[Axis], list[Axis], int, int] | None:
-    """How a copy is cut into rows, each of which lies on a partition; None for long runs.
+    """How a copy is cut into rows, each of which lies on a partition; None where that is no faster.
+
+    Long runs need no order, and few rows leave most partitions idle: the Tensor Engine is faster.
 
     The axes of rows, those within a row, the number of the axis within a row of which each row has
     a piece, and the length of a piece.
@@ -79,7 +83,12 @@ def _cut(axes: list[Axis], itemsize: int) -> tuple[list[Axis], list[Axis], int, 
     evenly = min(prod(n for n, _ in axes) // P, _PIPELINED_ELEMENTS) // others
     fitting = _TILE_BYTES // (itemsize * others)
     piece = _piece_length(length, min(max(evenly, longest_run), fitting))
-    is_longer = piece > 0 and _shortest_run(_with_length(inner, at, piece)) > run
+    rows = prod(n for n, _ in axes) // max(piece * others, 1)
+    is_longer = (
+        rows * _ROWS_FOR_RUNS >= run
+        and piece > 0
+        and _shortest_run(_with_length(inner, at, piece)) > run
+    )
     return (outer, inner, at, piece) if run < longest_run and is_longer else None
 
 
