@@ -157,6 +157,7 @@ def on_ranks(count, body, folder):
         torch.set_num_threads(1)
         dist.init_process_group("xla")
         (folder / str(index)).write_bytes(pickle.dumps(body(dist.get_rank())))
+        dist.barrier()  # rank 0 holds the store, which the others may still read
 
     torch_xla.launch(run, start_method="fork")
     return [pickle.loads((folder / str(rank)).read_bytes()) for rank in range(count)]  # noqa: S301
