@@ -219,7 +219,7 @@ def weights(found):
     for family, scale in certainty.SCALES.items():
         if family in found["factors"]:
             own = found["own"][SHARED.get(family, family)]
-            yield f"own, {family}", own, float(scale.own)
+            yield f"sigma, {family}", own, float(scale.sigma)
             yield f"factor, {family}", found["factors"][family], float(scale.factor)
     yield "scores", found["scores"], float(certainty.SCALES[Family.PREFILL].scores)
     package = {

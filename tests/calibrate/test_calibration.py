@@ -26,7 +26,7 @@ def test_its_json_is_the_file_of_a_site(tmp_path):
     (tmp_path / "site.json").write_text(json_text(told))
     site = read(tmp_path / "site.json")
     own = site.correction("trainium1", "decode")
-    assert site.words(own) == f"yours, 2026-11-20, {own.rows} rows"
+    assert site.provenance(own) == f"yours, 2026-11-20, {own.rows} rows"
     assert own.rows == sum(one.group == ("trainium1", "decode") for one in rows)
     assert told["check"] == digest(told)
 
