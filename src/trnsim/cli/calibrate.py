@@ -133,18 +133,7 @@ def _document(calibration: Calibration) -> Document:
         )
     sections = [Section("", blocks)]
     if calibration.left_out:
-        shown = [
-            f"{row.row.measurement.line}: {row.reason}: {row.row.measurement.question}"
-            for row in calibration.left_out[:_MOST_SHOWN]
-        ]
-        hidden_count = len(calibration.left_out) - len(shown)
-        sections.append(
-            Section(
-                f"{len(calibration.left_out)} rows left out"
-                + (f", {hidden_count} not shown" * bool(hidden_count)),
-                [Items(shown, indent=2)],
-            )
-        )
+        sections.append(_left_out(calibration))
     if calibration.unasked:
         note = f"{calibration.unasked:,} rows of further questions were not used"
         sections.append(Section("", [Note(note)]))
@@ -168,6 +157,19 @@ def _document(calibration: Calibration) -> Document:
         rows=records(rows, tuple(rows[0])),
         schema="calibrate/1",
     )
+
+
+def _left_out(calibration: Calibration) -> Section:
+    """The rows that are left out of the fit, each with its reason."""
+    shown = [
+        f"{row.row.measurement.line}: {row.reason}: {row.row.measurement.question}"
+        for row in calibration.left_out[:_MOST_SHOWN]
+    ]
+    title = f"{len(calibration.left_out)} rows left out"
+    hidden_count = len(calibration.left_out) - len(shown)
+    if hidden_count:
+        title += f", {hidden_count} not shown"
+    return Section(title, [Items(shown, indent=2)])
 
 
 def _row(group: Group) -> tuple[str, ...]:

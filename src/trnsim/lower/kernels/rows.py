@@ -165,7 +165,7 @@ def _search_partitions(
 
 
 def _largest_of(values: Tensor, indices: Tensor, width: int) -> Tensor:
-    """The indices of the `width` largest of some values, whose indices are `indices`."""
+    """The entries of `indices` at the places of the `width` largest `values` of each row."""
     _, positions = _find_largest(values, width)
     chosen = new((values.shape[0], width), nl.uint32)
     nisa.nc_n_gather(dst=chosen, data=indices, indices=positions)

@@ -27,7 +27,7 @@ _SHORT_RUN_BYTES: Final = 512
 _ROWS_FOR_RUNS: Final = 4
 """Elements of a run for each row: an element of a row takes a nanosecond, a run some nine."""
 _PIPELINED_ELEMENTS: Final = 4096
-"""Elements of a partition of a tile, while which is put in order the next one is loaded."""
+"""Elements of a partition in each tile: one tile is put in order while the next is loaded."""
 _TILE_BYTES: Final = 32 * 1024
 """Maximum bytes of a partition that are put in order at once."""
 
@@ -65,12 +65,11 @@ def try_copy_interleaved(place: TensorPlace, target: TensorPlace, axes: list[Axi
 
 
 def _cut(axes: list[Axis], itemsize: int) -> tuple[list[Axis], list[Axis], int, int] | None:
-    """How a copy is cut into rows, each of which lies on a partition; None where that is no faster.
+    """A cut of a copy into rows, each of which lies on a partition; None where that is no faster.
 
-    Long runs need no order, and few rows leave most partitions idle: the Tensor Engine is faster.
-
-    The axes of rows, those within a row, the number of the axis within a row of which each row has
-    a piece, and the length of a piece.
+    It is (axes of the rows, axes within a row, the number of that axis within a row which is
+    divided among rows, elements of each of its pieces). None for long runs, which need no new
+    order, and for few rows, which leave most partitions idle.
     """
     first = next((at for at, (_, (step, _)) in enumerate(axes) if step == 1), len(axes))
     outer, inner = axes[:first], axes[first:]
