@@ -12,6 +12,7 @@ from trnsim.compiler import operators
 from trnsim.compiler.operators import operator_costs
 from trnsim.errors import NotModelled, OutOfMemory
 from trnsim.graph import Graph
+from trnsim.graph.ops.control_flow import Case
 from trnsim.graph.ops.reductions import TopK
 from trnsim.lower import costs
 
@@ -85,6 +86,35 @@ def test_halves_without_a_kernel_are_one_cores(monkeypatch, error):
     monkeypatch.setattr(operators, "costs", alone)
     graph = square(1026, 2048)
     assert device_s(operator_costs(graph, "trn2", 2)) == device_s(costs(graph, "trn2"))
+
+
+@pytest.mark.parametrize(
+    "graph", [product(1000, 2048, 4096), product(4098, 3000, 1026), square(4096, 4098)]
+)
+def test_one_core_is_not_costed_where_its_bound_is_slower_than_two(monkeypatch, graph):
+    with monkeypatch.context() as without:
+        without.setattr(operators, "_unsplit_bound_s", lambda *_: 0.0)
+        operator_costs.cache_clear()
+        compared = operator_costs(graph, "trn2", 2)
+    costed = []
+
+    def noted(graph, target, *, is_mirrored=False):
+        costed.append(is_mirrored)
+        return costs(graph, target, is_mirrored=is_mirrored)
+
+    monkeypatch.setattr(operators, "costs", noted)
+    operator_costs.cache_clear()
+    assert operator_costs(graph, "trn2", 2) == compared
+    assert costed == [True]
+
+
+def test_a_branch_has_no_bound_of_one_core():
+    then = square(4096, 4096)
+    graph = Graph()
+    index, x = graph.input((), "int32"), graph.input((4096, 4096), "float32")
+    graph.outputs = [graph.apply(Case((then, then)), index, x)]
+    assert operators._unsplit_bound_s(then, "trn2") > 0
+    assert operators._unsplit_bound_s(graph, "trn2") == 0
 
 
 @pytest.mark.slow

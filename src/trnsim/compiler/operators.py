@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
+from math import inf
 
 from trnsim import arch
 from trnsim.compiler.sharding import halve_graph
 from trnsim.compiler.sharding.splits import CORES
 from trnsim.errors import NotModelled, OutOfMemory
-from trnsim.graph import Graph
-from trnsim.lower import Cost, costs
+from trnsim.graph import Graph, Kind
+from trnsim.lower import Cost, bound, costs
+from trnsim.lower.legalize import legalize
 
 _MOST_CACHED_GRAPHS = 1 << 14
 """Maximum number of graphs whose costs are kept."""
@@ -30,31 +32,52 @@ def operator_costs(graph: Graph, target: str, cores: int = 1) -> tuple[Cost, ...
     Raises:
         NotModelled: for an operation without a kernel.
     """
-    unsplit = costs(graph, target)
     if cores == 1:
-        return unsplit
+        return costs(graph, target)
     core = arch.paired(arch.target(target))
+    split = _split_costs(graph, target, core)
+    # Instructions are costed one by one: the unsplit ones are left out where they cannot win.
+    if _device_s(split) < _unsplit_bound_s(graph, target):
+        whole_flop = sum(node.operation.flop(*node.operand_types) for node in legalize(graph).nodes)
+        return _of_both_cores(split, whole_flop)
+    unsplit = costs(graph, target)
+    if _device_s(split) < _device_s(unsplit):
+        return _of_both_cores(split, sum(cost.flop for cost in unsplit))
     # A launch starts both cores of the logical core, even if one of them does all the work.
-    one_working = tuple(replace(cost, launch_s=core.paired_launch_s) for cost in unsplit)
+    return tuple(replace(cost, launch_s=core.paired_launch_s) for cost in unsplit)
+
+
+def _split_costs(graph: Graph, target: str, core: arch.NeuronCore) -> tuple[Cost, ...]:
+    """The kernels of one of two cores that share the work; none where the work has no halves."""
     half = halve_graph(graph, (), core, may_exchange=False)
     if not half.is_split:
-        return one_working
+        return ()
     try:
-        split = costs(half.graph, target, is_mirrored=True)
+        return costs(half.graph, target, is_mirrored=True)
     except (NotModelled, OutOfMemory):  # no kernel computes halves of these shapes
-        return one_working
-    if _device_s(split) >= _device_s(unsplit):
-        return one_working
-    split_flop, unsplit_flop = (sum(cost.flop for cost in kernels) for kernels in (split, unsplit))
+        return ()
+
+
+def _unsplit_bound_s(graph: Graph, target: str) -> float:
+    """A lower bound of the time on one core; 0 if a node runs other graphs or a user's kernel."""
+    if any(node.kind in (Kind.CONTROL, Kind.CALL) for node in graph.nodes):
+        return 0.0
+    return bound(graph, target).seconds
+
+
+def _of_both_cores(kernels: tuple[Cost, ...], whole_flop: float) -> tuple[Cost, ...]:
+    """The kernels of one core as those of both, with the flop of the whole operator."""
+    flop = sum(cost.flop for cost in kernels)
     return tuple(
         replace(
             cost,
-            flop=cost.flop * unsplit_flop / (split_flop or 1.0),
+            flop=cost.flop * whole_flop / (flop or 1.0),
             hbm_bytes=CORES * cost.hbm_bytes,
         )
-        for cost in split
+        for cost in kernels
     )
 
 
 def _device_s(kernels: tuple[Cost, ...]) -> float:
-    return sum(cost.device_time_s for cost in kernels)
+    """The time of kernels one after the other; infinite where there are none."""
+    return sum(cost.device_time_s for cost in kernels) if kernels else inf
