@@ -94,9 +94,9 @@ def bound(
         graph, [None if v.number in inputs else whole_box(v.shape) for v in graph.outputs]
     )
     for node in graph.nodes:
-        own = needed_flop(node, demand)
-        flop += own
-        passes += own * _passes(node, core, is_cast=is_cast) if own else 0.0
+        node_flop = needed_flop(node, demand)
+        flop += node_flop
+        passes += node_flop * _passes(node, core, is_cast=is_cast) if node_flop else 0.0
     read, written = must_cross_bytes(graph, demand, frozenset(weights) if is_cast else frozenset())
     moved = read + written - min(read, copied_bytes(graph))
     hbm_s = max(moved / hbm_rate(target, lnc), (read + written) / hbm_stack_bytes_per_s(core))

@@ -464,7 +464,9 @@ def _regrouped(masks: Box, shape: Sequence[int]) -> Box:
 def _inner_box(needed: Any) -> Box:
     """A box in a mask: the mask itself if it is a box, else its full rows, else part of a row."""
     others = range(needed.ndim)
-    masks = tuple(needed.any(axis=tuple(dim for dim in others if dim != own)) for own in others)
+    masks = tuple(
+        needed.any(axis=tuple(dim for dim in others if dim != kept_dim)) for kept_dim in others
+    )
     if count_elements(masks) == int(needed.sum()):
         return masks
     rows = needed.reshape(len(needed), -1)

@@ -42,14 +42,14 @@ def known_indices(graph: Graph) -> dict[int, Array]:
         if isinstance(node.operation, DynamicSlice | Gather)
         for value in node.values[1:]
     }
-    above = _nodes_above(graph, wanted)
-    compared = _compared_numbers(above)
+    ancestors = _nodes_above(graph, wanted)
+    compared = _compared_numbers(ancestors)
     arrays = {
         value.number: _tokens(value.type, compared.get(value.number))
         for value in graph.inputs
         if value.dtype in (*INTEGERS, BOOL) and value.type.elements <= _MOST_ELEMENTS
     }
-    for node in above:
+    for node in ancestors:
         if _is_simple(node) and all(value.number in arrays for value in node.values):
             operands = [arrays[o.number] if isinstance(o, Value) else o for o in node.operands]
             results = reference_of(node, operands)

@@ -94,7 +94,10 @@ def checked_inputs(graph: Graph, inputs: Sequence[npt.ArrayLike]) -> list[Array]
     wanted = [value.type for value in graph.inputs]
     types = [TensorType(array.shape, array.dtype.name) for array in arrays]
     # The chip stores a truth value as a byte, and the caller may give one so.
-    fits = [{own, replace(own, dtype="uint8")} if own.dtype == BOOL else {own} for own in wanted]
+    fits = [
+        {expected, replace(expected, dtype="uint8")} if expected.dtype == BOOL else {expected}
+        for expected in wanted
+    ]
     if len(types) != len(wanted) or any(a not in b for a, b in zip(types, fits, strict=True)):
         wanted_text, given_text = (", ".join(map(str, side)) for side in (wanted, types))
         raise BadInput(

@@ -56,8 +56,8 @@ def _of_attention_backward(node: Node, boxes: list[Box | None]) -> float:
         for box, pairs in zip(boxes, (keys_seen, queries_seeing, queries_seeing), strict=True)
     ]
     widths = [int(box[-1].sum()) if box is not None else 0 for box in boxes]
-    own = sum(count * width for count, width in zip(counts, widths, strict=True))
-    return 2.0 * (max(counts) * key[-1] + max(counts[:2]) * value[-1] + own)
+    result_pairs = sum(count * width for count, width in zip(counts, widths, strict=True))
+    return 2.0 * (max(counts) * key[-1] + max(counts[:2]) * value[-1] + result_pairs)
 
 
 def _pairs(operation: AttentionBase, queries: int, keys: int) -> tuple[Array, Array]:
@@ -107,10 +107,10 @@ def _of_loop(node: Node, boxes: list[Box | None]) -> float:
     trips: int = operation.trips or 0
     flop, wanted = 0.0, boxes
     for trip in range(trips):
-        own, before = _of_graph(operation.body, wanted)
+        trip_flop, before = _of_graph(operation.body, wanted)
         if all(map(_is_same, before, wanted)):
-            return flop + own * (trips - trip)
-        flop, wanted = flop + own, before
+            return flop + trip_flop * (trips - trip)
+        flop, wanted = flop + trip_flop, before
     return flop
 
 

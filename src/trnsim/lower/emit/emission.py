@@ -229,17 +229,22 @@ class Emission:
         """A broadcast whose last dimensions are copies, which are made on the chip; else None."""
         (operand,), operation = node.values, node.operation
         shape, dims = node.result.shape, getattr(operation, "dims", ())
-        own = [dim for dim, n in zip(dims, operand.shape, strict=True) if n == shape[dim] > 1]
-        first = own[-1] + 1 if own else 0
+        kept_dims = [dim for dim, n in zip(dims, operand.shape, strict=True) if n == shape[dim] > 1]
+        first = kept_dims[-1] + 1 if kept_dims else 0
         copies = prod(shape[first:])
-        if own != sorted(own) or not own or copies == 1 or not is_short(copies, node.result.type):
+        if (
+            kept_dims != sorted(kept_dims)
+            or not kept_dims
+            or copies == 1
+            or not is_short(copies, node.result.type)
+        ):
             return None
         tensor = repeat_elements(
             self.dense(operand), operand.type.elements, copies, node.result.dtype
         )
         last = range(first, len(shape))
-        lengths = (*(shape[dim] for dim in own), *shape[first:])
-        return in_hbm(tensor, lengths).repeated(shape, (*own, *last))
+        lengths = (*(shape[dim] for dim in kept_dims), *shape[first:])
+        return in_hbm(tensor, lengths).repeated(shape, (*kept_dims, *last))
 
     def run_kernel(self, kernel: Callable[..., Any], node: Node) -> None:
         """Emit a node by a kernel from HBM to HBM."""

@@ -302,8 +302,8 @@ def _shift_left(operation: Operation, tile: Tensor, places: Tensor) -> Tensor:
 
 def _shift_right_logical(operation: Operation, tile: Tensor, places: Tensor) -> Tensor:
     """A shift of the type's own bits: a shorter integer was extended to 32 bits by its sign."""
-    own = _bits(nl.bitwise_and, tile, _in_dtype_of(2 ** _size(operation) - 1, tile))
-    return _shift(operation, nl.right_shift, own, places)
+    type_bits = _bits(nl.bitwise_and, tile, _in_dtype_of(2 ** _size(operation) - 1, tile))
+    return _shift(operation, nl.right_shift, type_bits, places)
 
 
 def _shift_right_arithmetic(operation: Operation, tile: Tensor, places: Tensor) -> Tensor:

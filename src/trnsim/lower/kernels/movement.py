@@ -123,7 +123,7 @@ def pad(op: Pad, node: Node, operand: Tensor) -> Tensor:
     out = tiles.output(node.result.shape, node.result.dtype)
     is_truth = node.result.dtype == BOOL
     tiles.fill(out, node.result.type.elements, float(op.number != 0) if is_truth else op.number)
-    source, own = dense(node.values[0].shape), dense(node.result.shape)
+    source, target = dense(node.values[0].shape), dense(node.result.shape)
     source_pattern: list[tuple[int, int]] = []
     target_pattern: list[tuple[int, int]] = []
     source_offset = target_offset = 0
@@ -134,9 +134,9 @@ def pad(op: Pad, node: Node, operand: Tensor) -> Tensor:
         if end <= first:
             return out
         source_pattern.append((source[dim], end - first))
-        target_pattern.append((own[dim] * step, end - first))
+        target_pattern.append((target[dim] * step, end - first))
         source_offset += first * source[dim]
-        target_offset += (low + first * step) * own[dim]
+        target_offset += (low + first * step) * target[dim]
     nisa.dma_copy(
         dst=tiles.strided(out, target_pattern or _ONE_ELEMENT, target_offset),
         src=tiles.strided(operand, source_pattern or _ONE_ELEMENT, source_offset),

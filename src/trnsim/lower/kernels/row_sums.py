@@ -98,8 +98,8 @@ class RowSums:
         chunks = list(tiles.spread(self.count, max(_CHUNK_BYTES // row_bytes, 1)))
         are_held = sum(elements for *_, elements in chunks) * row_bytes <= _HELD_BYTES
         held = [self._load(part, chunk) for chunk in chunks] if are_held else []
-        most = min(_BANKS * max(BANK // part.columns, 1), _MOST_BLOCKS)
-        for start, partitions, blocks in tiles.spread(self.rows, most):
+        max_blocks = min(_BANKS * max(BANK // part.columns, 1), _MOST_BLOCKS)
+        for start, partitions, blocks in tiles.spread(self.rows, max_blocks):
             table_rows = _table_rows(start, partitions, blocks)
             banks = _new_banks(partitions, blocks, part.columns)
             for number, chunk in enumerate(chunks):

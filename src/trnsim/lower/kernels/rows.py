@@ -116,9 +116,9 @@ def _parts_on_partitions(shape: tuple[int, int], width: int) -> int:
     The `width` largest of all parts are searched together, which takes as long as one part.
     """
     rows, length = shape
-    most = min(P // rows, isqrt(length // width), _MAX8_ELEMENTS // width - 1)
-    divisors = (parts for parts in range(most, most // 2, -1) if length % parts == 0)
-    parts = next(divisors, most)
+    max_parts = min(P // rows, isqrt(length // width), _MAX8_ELEMENTS // width - 1)
+    divisors = (parts for parts in range(max_parts, max_parts // 2, -1) if length % parts == 0)
+    parts = next(divisors, max_parts)
     return parts if parts > 1 and length // parts <= _MAX8_ELEMENTS else 1
 
 

@@ -102,10 +102,10 @@ def _scale(b: Build, value: Value, step: int) -> Value:
 
 def _clamp(b: Build, index: Value, largest: int) -> Value:
     """An index clamped to 0 and `largest`, int32; compared in its own type, which has both."""
-    own = np.iinfo(index.type.numpy_dtype())
+    limits = np.iinfo(index.type.numpy_dtype())
     if largest == 0:
         return b.filled(0, TensorType(index.shape, "int32"))
-    inside = b.ew("clamp", 0.0, index, float(min(largest, own.max)), dtype=index.dtype)
+    inside = b.ew("clamp", 0.0, index, float(min(largest, limits.max)), dtype=index.dtype)
     return b.convert(inside, "int32")
 
 
@@ -129,8 +129,8 @@ def _starts(b: Build, op: Gather | Scatter, indices: Value, rank: int) -> list[V
     for place, dim in enumerate(op.start_index_map):
         starts[dim] = _flat(b, b.graph.slice(vectors, (0, place), (prod(batch), 1)))
     pairs = zip(op.operand_batching_dims, op.start_indices_batching_dims, strict=True)
-    for dim, own in pairs:
-        count = b.graph.iota(batch, own - (own > op.index_vector_dim))
+    for dim, indices_dim in pairs:
+        count = b.graph.iota(batch, indices_dim - (indices_dim > op.index_vector_dim))
         starts[dim] = _flat(b, count)
     return starts
 

@@ -36,10 +36,10 @@ def _repeated(b: Build, word: Value, blocks: int) -> Value:
     return b.graph.broadcast_in_dim(word, (blocks,), (0,))
 
 
-def _advance(b: Build, count: list[Value], more: Value) -> list[Value]:
-    """A 64-bit counter, low word first, advanced by `more`."""
-    low = b.ew("add", count[0], more)
-    carry = b.convert(b.ew("compare", low, more, direction="LT", dtype="bool"), _WORD_DTYPE)
+def _advance(b: Build, count: list[Value], step: Value) -> list[Value]:
+    """A 64-bit counter, low word first, advanced by `step`."""
+    low = b.ew("add", count[0], step)
+    carry = b.convert(b.ew("compare", low, step, direction="LT", dtype="bool"), _WORD_DTYPE)
     return [low, b.ew("add", count[1], carry)]
 
 
@@ -47,7 +47,7 @@ def _threefry(b: Build, key: list[Value], block: list[Value]) -> list[Value]:
     """Two words of each block: `Threefry.words` as graph operations."""
     parity = b.ew("xor", b.ew("xor", *key), float(Threefry.PARITY))
     keys = [*key, parity]
-    left, right = (b.ew("add", word, own) for word, own in zip(block, key, strict=True))
+    left, right = (b.ew("add", word, subkey) for word, subkey in zip(block, key, strict=True))
     for number, turn in enumerate(Threefry.turns()):
         left = b.ew("add", left, right)
         right = b.ew("xor", _rotate(b, right, turn), left)

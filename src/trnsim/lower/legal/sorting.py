@@ -65,10 +65,10 @@ def _sort_by_count(b: Build, digits: Sequence[Value], *, is_descending: bool) ->
     )
     for digit in digits:
         flat = b.graph.reshape(digit, (rows, length))
-        own, neighbour = (b.graph.broadcast_in_dim(flat, shape, (0, dim)) for dim in (1, 2))
+        element, neighbour = (b.graph.broadcast_in_dim(flat, shape, (0, dim)) for dim in (1, 2))
         direction = "GT" if is_descending else "LT"
-        is_more = b.ew("compare", neighbour, own, dtype=BOOL, direction=direction)
-        is_equal = b.ew("compare", neighbour, own, dtype=BOOL, direction="EQ")
+        is_more = b.ew("compare", neighbour, element, dtype=BOOL, direction=direction)
+        is_equal = b.ew("compare", neighbour, element, dtype=BOOL, direction="EQ")
         is_before = b.ew("or", is_more, b.ew("and", is_equal, is_before))
     ranks = b.graph.reduce("add", b.convert(is_before, "float32"), (2,))
     row_starts = b.ew("multiply", b.graph.iota((rows, length), 0), float(length))

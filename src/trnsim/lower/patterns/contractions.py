@@ -28,9 +28,9 @@ _SUM_DTYPE: Final = "float32"
 def panel_bytes(node: Node) -> int:
     """Bytes of a partition of a product's moving operand, for a bank of columns."""
     operation: Any = node.operation
-    lhs, (own, _) = node.values[0], operation.contracting
-    columns: int = lhs.shape[2 * len(lhs.shape) - 3 - own]
-    blocks = -(-lhs.shape[own] // P)
+    lhs, (contracted_dim, _) = node.values[0], operation.contracting
+    columns: int = lhs.shape[2 * len(lhs.shape) - 3 - contracted_dim]
+    blocks = -(-lhs.shape[contracted_dim] // P)
     return int(blocks * min(columns, BANK) * ITEM_BYTES[lhs.dtype])
 
 

@@ -124,13 +124,13 @@ def _blocks_per_transfer(matrix: TensorPlace) -> int:
     return int(max(1, _TRANSFER_BYTES // (matrix.shape[1] * matrix.storage.dtype.itemsize)))
 
 
-def _group_evenly(starts: list[int], most: int) -> list[list[int]]:
-    """Ascending offsets in groups of at most `most`, evenly spaced in each group."""
+def _group_evenly(starts: list[int], max_starts: int) -> list[list[int]]:
+    """Ascending offsets in groups of at most `max_starts`, evenly spaced in each group."""
     groups: list[list[int]] = []
     for start in starts:
         last = groups[-1] if groups else []
         is_even = len(last) < 2 or start - last[-1] == last[1] - last[0]  # noqa: PLR2004
-        if last and len(last) < most and is_even:
+        if last and len(last) < max_starts and is_even:
             last.append(start)
         else:
             groups.append([start])

@@ -272,10 +272,10 @@ class Evaluation(FusedComputation):
         """Groups of spans that one transfer loads or stores."""
         pending = self.pending_leaves()
         longest = 1 if pending else PIECE_ELEMENTS
-        most = min((product.span_columns() for product in pending), default=PIECE_ELEMENTS)
+        width = min((product.span_columns() for product in pending), default=PIECE_ELEMENTS)
         if self._rows:
-            most = self.frame.columns
-            longest = most if most >= _BLOCKWISE_ROW_ELEMENTS else PIECE_ELEMENTS
+            width = self.frame.columns
+            longest = width if width >= _BLOCKWISE_ROW_ELEMENTS else PIECE_ELEMENTS
         if self._is_in_parts or self._rows:
             longest = span_elements(self.frame, longest)
         together = _STRIP_BYTES // ITEM_BYTES[self.value.dtype]
@@ -283,7 +283,7 @@ class Evaluation(FusedComputation):
             for product in pending:
                 product.banks = _BANKS_OF_SUMS // len(pending)
                 product.load_columns(first, count)
-            yield from group_spans(tile_spans(self.frame, first, count, longest, most), together)
+            yield from group_spans(tile_spans(self.frame, first, count, longest, width), together)
 
     def tile(self, span: TileSpan, dst: Tensor | None = None) -> Tensor:
         """The value's tile of a span, [partitions, blocks, columns]."""

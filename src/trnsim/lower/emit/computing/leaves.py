@@ -133,8 +133,10 @@ class Leaves:
             place = self._ordered_place(key, place)
         is_transposable = has_no_repeats(place) and is_aligned(place, self.frame.flipped())
         is_reachable = has_loadable_columns(place, self.frame) or is_transposable
-        most = _MANY_ON_CHIP if place.is_on_chip and not is_transposable else MANY_TRANSFERS
-        if not is_reachable or count_transfers(place, self.frame) > most:
+        max_transfers = (
+            _MANY_ON_CHIP if place.is_on_chip and not is_transposable else MANY_TRANSFERS
+        )
+        if not is_reachable or count_transfers(place, self.frame) > max_transfers:
             return self._dense_leaf(*key)
         if (
             not has_no_repeats(place)

@@ -66,8 +66,8 @@ class GradientGroups:
             return
         by_group = sums.reshape((rows, groups, columns))
         keep_groups(by_group, self.kernels)
-        own = target.reshape((rows, columns))
-        nisa.tensor_reduce(dst=own, op=nl.add, data=by_group.permute((0, 2, 1)), axis=2)
+        matrix = target.reshape((rows, columns))
+        nisa.tensor_reduce(dst=matrix, op=nl.add, data=by_group.permute((0, 2, 1)), axis=2)
 
 
 def without_groups(facts: GraphFacts, value: Value, groups: int) -> Value:

@@ -66,7 +66,7 @@ def taps_together(
         columns: columns that pass for one box.
         moved_bytes: bytes of one copy of the image.
     """
-    best, least = TapBoxes(kernel), float("inf")
+    best, best_cost = TapBoxes(kernel), float("inf")
     for box in product(range(1, kernel[0] + 1), range(1, kernel[1] + 1)):
         high, wide = box
         if high * wide * channels > P or (high > 1 and kernel[1] % wide):
@@ -74,8 +74,8 @@ def taps_together(
         taps = TapBoxes(kernel, box)
         copied = (high * wide - 1) * moved_bytes / _DMA_BYTES_PER_COLUMN
         cost = max(len(taps.boxes) * columns, copied) + copied / P
-        if cost < least:
-            best, least = taps, cost
+        if cost < best_cost:
+            best, best_cost = taps, cost
     return best
 
 

@@ -73,7 +73,7 @@ class _Kept:
     start: int
     step: int
 
-    def own(self) -> slice:
+    def operand_indices(self) -> slice:
         """The indices of these elements in the operand."""
         return slice(self.first, self.first + self.count)
 
@@ -112,17 +112,17 @@ def _pad_on_chip(emission: Emission, node: Node) -> bool:
     (operand,), result = node.values, node.result
     if not _is_of_windows(emission, node):
         return False
-    frame, own = _frame(result, (1,)), _frame(operand, (1,))
-    aligned = (place for place in emission.materialize(operand) if is_aligned(place, own))
+    frame, source_frame = _frame(result, (1,)), _frame(operand, (1,))
+    aligned = (place for place in emission.materialize(operand) if is_aligned(place, source_frame))
     place = next(aligned, None)
     nbytes = frame.blocks * frame.columns * ITEM_BYTES[result.dtype]
     if place is None or nbytes > emission.residents.free_bytes():
         return False
     blocks = [
-        TileSpan(block, 1, min(P, own.rows - block * P), 0, own.columns)
-        for block in range(own.blocks)
+        TileSpan(block, 1, min(P, source_frame.rows - block * P), 0, source_frame.columns)
+        for block in range(source_frame.blocks)
     ]
-    columns = [_columns_of(place, own, span) for span in blocks]
+    columns = [_columns_of(place, source_frame, span) for span in blocks]
     sources = [tile for tile in columns if tile is not None]
     if len(sources) < len(blocks):
         return False
@@ -171,7 +171,7 @@ def _pad_block(node: Node, source: Tensor, target: Tensor) -> None:
     fill_padding(target, sides[0], sides[1], operation.number)
     if not rows.count or not columns.count:
         return
-    kept = source[:, :, rows.own(), columns.own()]
+    kept = source[:, :, rows.operand_indices(), columns.operand_indices()]
     places = target[:, :, rows.places(rows.first, rows.count)]
     places = places[:, :, :, columns.places(columns.first, columns.count)]
     together = max(_SPAN_ELEMENTS // (rows.count * columns.count), 1)
@@ -258,7 +258,7 @@ def _add_part(node: Node, evaluation: Evaluation, images: Tensor, box: _ImageBox
                 tile = copied(tile, tile.dtype, new((box.partitions, 1, elements), tile.dtype))
             tile = tile[:, 0].reshape((box.partitions, count, read, wide))
             first = rows.first + at - row
-            tile = tile[:, :, first : first + many, columns.own()]
+            tile = tile[:, :, first : first + many, columns.operand_indices()]
             target = images[:, image : image + count, rows.places(rows.first + at, many)]
             target = target[:, :, :, columns.places(columns.first, columns.count)]
             binary(target, nl.add, target, tile)

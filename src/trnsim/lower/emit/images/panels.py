@@ -109,8 +109,8 @@ class KernelPanels:
     def _transposed(self, place: TensorPlace, rows: Frame, first: int, count: int) -> _Panel:
         """A panel of kernels that lie in HBM as rows: the rows are loaded, and then transposed."""
         tile, taps, channels = self._new(count), self._taps, self._shape[1]
-        most = max(_LINES_BYTES // (P * taps * self._item_bytes), 1) * P
-        for start, length in tiles.pieces(channels, most):
+        max_channels = max(_LINES_BYTES // (P * taps * self._item_bytes), 1) * P
+        for start, length in tiles.pieces(channels, max_channels):
             span = TileSpan(0, 1, count, start * taps, length * taps)
             lines = load_tile(place, rows, span, place.storage.dtype, first)
             for at, width in tiles.pieces(length, P):

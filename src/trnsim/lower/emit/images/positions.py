@@ -39,14 +39,16 @@ def position_blocks(part: WindowBox) -> list[WindowBox]:
     ]
 
 
-def position_chunks(grid: WindowGrid, blocks: int, row_bytes: int, most: int) -> list[WindowBox]:
+def position_chunks(
+    grid: WindowGrid, blocks: int, row_bytes: int, max_bytes: int
+) -> list[WindowBox]:
     """The boxes of windows that are transposed at once: several images, or rows of an image.
 
     Args:
         grid: the windows.
         blocks: maximum number of blocks of positions in a box.
         row_bytes: bytes of a partition for a row of the images.
-        most: maximum bytes of a partition for the images under a box.
+        max_bytes: maximum bytes of a partition for the images under a box.
     """
     rows, columns = grid.window_counts
     image = WindowBox(0, 0, 0, 1, rows, columns)
@@ -54,13 +56,13 @@ def position_chunks(grid: WindowGrid, blocks: int, row_bytes: int, most: int) ->
     together = blocks // of_image
     if of_image == 1:
         together = blocks * (P // (rows * columns))
-    together = min(together, most // (grid.reach(0, rows) * row_bytes))
+    together = min(together, max_bytes // (grid.reach(0, rows) * row_bytes))
     if together:
         return [
             replace(image, image=at, images=count)
             for at, count in tiles.pieces(grid.images, together)
         ]
-    held = max((most // row_bytes - grid.reach(0, 1)) // grid.strides[0] + 1, 1)
+    held = max((max_bytes // row_bytes - grid.reach(0, 1)) // grid.strides[0] + 1, 1)
     of_block = max(P // columns, 1)
     held = min(held, max(blocks // ceil(columns / P), 1) * of_block)
     held = max(held // of_block, 1) * of_block
@@ -152,8 +154,8 @@ class Positions:
         (high, wide), taps = self.taps.kernel, self.taps
         columns = tile[:, at * high * wide : (at + rows) * high * wide]
         width = rows * len(taps.copies)
-        most = max(BANK_BYTES // tiles.psum_bytes(tile.dtype) // width, 1)
-        for first, count in tiles.pieces(len(taps.boxes), most):
+        max_boxes = max(BANK_BYTES // tiles.psum_bytes(tile.dtype) // width, 1)
+        for first, count in tiles.pieces(len(taps.boxes), max_boxes):
             flipped = new((block.count, count, width), tile.dtype, nl.psum)
             firsts = taps.boxes[first : first + count]
             for place, tap in enumerate(firsts):
@@ -172,16 +174,16 @@ class Positions:
                 copied(source.reshape((block.count, *size, rows)), tile.dtype, target)
 
 
-def _alike(blocks: Sequence[WindowBox], most: int) -> Iterator[tuple[int, int]]:
+def _alike(blocks: Sequence[WindowBox], max_blocks: int) -> Iterator[tuple[int, int]]:
     """(first, count) of each run of neighbouring blocks with equal counts of windows.
 
-    At most `most` in a run.
+    At most `max_blocks` in a run.
     """
     first = 0
     while first < len(blocks):
         count = 1
         while (
-            count < most
+            count < max_blocks
             and first + count < len(blocks)
             and blocks[first + count].count == blocks[first].count
         ):

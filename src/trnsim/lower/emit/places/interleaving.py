@@ -36,7 +36,10 @@ def is_interleaved(place: TensorPlace) -> bool:
     """True if a copy in row-major order of a tensor in HBM is made by `try_copy_interleaved`."""
     if place.is_on_chip or place.is_generated or place.is_pending:
         return False
-    strides = [(step, own) for (step,), own in zip(place.steps, dense(place.shape), strict=True)]
+    strides = [
+        (step, dense_step)
+        for (step,), dense_step in zip(place.steps, dense(place.shape), strict=True)
+    ]
     return _cut(merge_axes(place.shape, strides), place.storage.dtype.itemsize) is not None
 
 
@@ -96,10 +99,12 @@ def _with_length(axes: list[Axis], at: int, length: int) -> list[Axis]:
     return [*axes[:at], (length, axes[at][1]), *axes[at + 1 :]]
 
 
-def _piece_length(length: int, most: int) -> int:
-    """The elements of a piece of an axis: at most `most`, and a divisor of its length if near."""
-    divisors = (n for n in range(min(most, length), most // 2, -1) if length % n == 0)
-    return next(divisors, min(most, length))
+def _piece_length(length: int, max_elements: int) -> int:
+    """Elements of a piece of an axis: at most `max_elements`, a divisor of its length if near."""
+    divisors = (
+        n for n in range(min(max_elements, length), max_elements // 2, -1) if length % n == 0
+    )
+    return next(divisors, min(max_elements, length))
 
 
 def _shortest_run(axes: list[Axis]) -> int:

@@ -136,9 +136,9 @@ def row_major_frame(shape: Shape, columns: int = 1) -> Frame:
 
 
 def tile_spans(
-    frame: Frame, start: int, columns: int, longest: int, most: int
+    frame: Frame, start: int, columns: int, longest: int, max_columns: int
 ) -> Iterator[TileSpan]:
-    """The spans that cover `columns` columns from `start` on, each of at most `most` columns.
+    """The spans of `columns` columns from `start` on, each of at most `max_columns` columns.
 
     A span with all columns of the frame may have several blocks, of at most `longest` elements per
     partition in all.
@@ -146,7 +146,7 @@ def tile_spans(
     full_blocks, last_rows = divmod(frame.rows, frame.block)
     groups = [(0, full_blocks, frame.block)] if full_blocks else []
     groups += [(full_blocks, 1, last_rows)] if last_rows else []
-    width = min(columns, most)
+    width = min(columns, max_columns)
     for first, count, partitions in groups:
         blocks_at_once = max(1, longest // width) if width == frame.columns else 1
         for block, blocks in tiles.pieces(count, blocks_at_once):
@@ -163,13 +163,13 @@ def span_elements(frame: Frame, longest: int) -> int:
     return min(longest, max(frame.blocks // _FEWEST_HBM_SPANS, 1) * frame.columns)
 
 
-def group_spans(pieces: Iterable[TileSpan], most: int) -> Iterator[list[TileSpan]]:
-    """Successive spans that are neighbours in one block, in groups of at most `most` columns."""
+def group_spans(pieces: Iterable[TileSpan], max_columns: int) -> Iterator[list[TileSpan]]:
+    """Neighbouring spans of one block in groups of at most `max_columns` columns."""
     strip: list[TileSpan] = []
     for span in pieces:
         last = strip[-1] if strip else span
         is_next = span.block == last.block and span.start == last.start + last.columns
-        if strip and not (is_next and span.start + span.columns - strip[0].start <= most):
+        if strip and not (is_next and span.start + span.columns - strip[0].start <= max_columns):
             yield strip
             strip = []
         strip.append(span)
@@ -388,9 +388,9 @@ def _fill_blocks(
     # Elements with a stride are transferred one by one, and their readers wait for the whole
     # transfer, so a transfer is short.
     is_spread = length > 1 and inner[0] != 1
-    most = 1 if is_spread else max(_LOADED_BYTES // (length * tile.dtype.itemsize), 1)
-    for run, count in tiles.pieces(many, most):
-        for at, blocks in tiles.pieces(span.blocks, max(most // count, 1)):
+    max_runs = 1 if is_spread else max(_LOADED_BYTES // (length * tile.dtype.itemsize), 1)
+    for run, count in tiles.pieces(many, max_runs):
+        for at, blocks in tiles.pieces(span.blocks, max(max_runs // count, 1)):
             pattern = [(step, span.partitions), (block * step, blocks), (space, count)]
             pattern.append((inner[0] if length > 1 else 1, length))
             begin_at = first + run * space + at * block * step
@@ -408,9 +408,9 @@ def repeat_partitions(tile: Tensor, partitions: int) -> Tensor:
     result = new((partitions, blocks, columns), tile.dtype)
     nisa.dma_copy(dst=result[:rows], src=tile)
     while rows < partitions:
-        more = min(rows, partitions - rows)
-        nisa.dma_copy(dst=result[rows : rows + more], src=result[:more])
-        rows += more
+        added_rows = min(rows, partitions - rows)
+        nisa.dma_copy(dst=result[rows : rows + added_rows], src=result[:added_rows])
+        rows += added_rows
     return result
 
 
