@@ -33,7 +33,7 @@ def wrong_field(instruction: Instruction) -> tuple[str, str, str] | None:
     """(name, value, legal type) of a field whose value has the wrong type; None if all fit."""
     for name, hint, plain in _hints(type(instruction)):
         value = getattr(instruction, name)
-        if plain.has(value):
+        if plain.contains(value):
             continue
         # None for an operator passes here: `check` knows which instructions accept it.
         if not _fits(value, hint) and not (hint is str and value is None):
@@ -52,7 +52,7 @@ def converted_fields(instruction: Instruction) -> dict[str, Any]:
     conversions: dict[str, Any] = {}
     for name, hint, plain in _hints(type(instruction)):
         value = getattr(instruction, name)
-        if not plain.has(value) and _fits(value, hint):
+        if not plain.contains(value) and _fits(value, hint):
             converted = _as_its_type(value, hint)
             if converted is not value:
                 conversions[name] = converted
@@ -108,7 +108,7 @@ class _Plain(NamedTuple):
     classes: frozenset[type]
     items: frozenset[type]
 
-    def has(self, value: object) -> bool:
+    def contains(self, value: object) -> bool:
         """True if `value` is one of them; False may only mean that a slower check is needed."""
         if value.__class__ in self.classes:
             return True

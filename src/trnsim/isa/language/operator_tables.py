@@ -253,12 +253,12 @@ class ActivationFunction:
             return True
         inputs = np.abs(values) if self.uses_magnitude else values
         # The least and the greatest of values with a NaN are NaN, which is in no range.
-        if inputs.size and self._has(np.minimum.reduce(inputs, axis=None)):
-            return self._has(np.maximum.reduce(inputs, axis=None))
+        if inputs.size and self._is_in_range(np.minimum.reduce(inputs, axis=None)):
+            return self._is_in_range(np.maximum.reduce(inputs, axis=None))
         valid = (inputs >= self.low) & (inputs <= self.high)
         return bool((valid | (inputs == 0)).all() if self.allows_zero else valid.all())
 
-    def _has(self, value: Any) -> bool:
+    def _is_in_range(self, value: Any) -> bool:
         """True if a value lies between the smallest and the largest valid input."""
         return bool(self.low <= value <= self.high)
 

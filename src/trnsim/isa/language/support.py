@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def check_support(
     instruction: Instruction,
     core: NeuronCore,
-    has: Has,
+    predicate: Has,
     fix: str,
     *,
     request: str = "",
@@ -24,12 +24,12 @@ def check_support(
     Args:
         instruction: the instruction that needs the feature.
         core: the core that would run it.
-        has: predicate: whether a core has the feature.
+        predicate: whether a core has the feature.
         fix: the advice; ``{target}`` stands for the first target that has the feature.
         request: the feature and the core, if it is not the instruction as a whole.
         source: the document, if not the instruction's own.
     """
-    if has(core):
+    if predicate(core):
         return
-    reason = f"{request or f'on {core.name}'}; legal {where(has)}"
-    instruction.refuse(reason, advised(fix, has), source)
+    reason = f"{request or f'on {core.name}'}; legal {where(predicate)}"
+    instruction.refuse(reason, advised(fix, predicate), source)

@@ -132,13 +132,13 @@ class Memset(Instruction, engines=(Engine.vector, Engine.gpsimd)):
         if dtype.dtype.kind not in "iu" or dtype.is_packed or not math.isfinite(value):
             return
         held = np.iinfo(dtype.dtype)
-        least, most, whole = int(held.min), int(held.max), int(value)
-        if not least <= value <= most:
+        low, high, whole = int(held.min), int(held.max), int(value)
+        if not low <= value <= high:
             raise Unspecified(
-                f"{self.opcode}: value {value} for {self.dst}; legal: {least} to {most}, as AWS "
+                f"{self.opcode}: value {value} for {self.dst}; legal: {low} to {high}, as AWS "
                 "does not say which bits another number sets",
                 fix=f"write the bits that you mean as a number of {dtype}: {whole} modulo "
-                f"2**{held.bits} is {(whole - least) % 2**held.bits + least}",
+                f"2**{held.bits} is {(whole - low) % 2**held.bits + low}",
                 source=self.source,
             )
 

@@ -314,11 +314,11 @@ class TensorScalar(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gp
     def _check_bits(self, operator: AluOperator, name: str) -> None:
         """Refuse a number in field `name` with more bits than an element of data, if bitvec."""
         operand, bits = getattr(self, name), 8 * self.data.dtype.itemsize
-        least, greatest = -(1 << (bits - 1)), (1 << bits) - 1
-        if operator.is_bitvec and is_number(operand) and not least <= operand <= greatest:
+        low, high = -(1 << (bits - 1)), (1 << bits) - 1
+        if operator.is_bitvec and is_number(operand) and not low <= operand <= high:
             self.refuse(
                 f"`{name}` is {operand} with the bitvec operator {operator.name} on data of "
-                f"{self.data.dtype}; legal: {bits} bits, {least} to {greatest}",
+                f"{self.data.dtype}; legal: {bits} bits, {low} to {high}",
                 "pass the bits that an element has, or a shift of less than its width",
             )
 

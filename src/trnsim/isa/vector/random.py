@@ -45,19 +45,19 @@ _FRACTION: Final = np.float32(2.0**-24)
 _WORD_FRACTION: Final = 2.0**-32
 
 
-def _check_engine(instruction: Instruction, core: NeuronCore, has: Has) -> None:
-    """Refuse a core for which `has` is false, and PSUM on GpSimd.
+def _check_engine(instruction: Instruction, core: NeuronCore, predicate: Has) -> None:
+    """Refuse a core for which `predicate` is false, and PSUM on GpSimd.
 
     Args:
         instruction: the instruction.
         core: the core that runs it.
-        has: predicate: whether a core's engine has the instruction.
+        predicate: whether a core's engine has the instruction.
     """
     engine = instruction.chosen_engine(core)
     check_support(
         instruction,
         core,
-        has,
+        predicate,
         "name another engine, or another target",
         request=f"on the {engine.label} of {core.name}",
     )

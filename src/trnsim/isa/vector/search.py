@@ -202,12 +202,12 @@ def _find(data: Float32Array, values: Float32Array, order: Iterable[int]) -> Arr
 
 
 def _check_length(
-    instruction: Instruction, name: str, core: NeuronCore, F: int, least: int, source: str = ""
+    instruction: Instruction, name: str, core: NeuronCore, F: int, min_length: int, source: str = ""
 ) -> None:
-    if not least <= F <= core.search_free_max:
+    if not min_length <= F <= core.search_free_max:
         instruction.refuse(
             f"{name} is {getattr(instruction, name)}, {F} elements a partition; legal on "
-            f"{core.name}: {least} to {core.search_free_max}",
+            f"{core.name}: {min_length} to {core.search_free_max}",
             "split the tile, or pad it",
             source,
         )
