@@ -232,10 +232,10 @@ class AffineSteps:
         while start < len(members):
             end, steps = start + 1, None
             while end < len(members):
-                own = _steps_between(places[end - 1], places[end])
-                if own is None or (steps is not None and own != steps):
+                step = _steps_between(places[end - 1], places[end])
+                if step is None or (steps is not None and step != steps):
                     break
-                end, steps = end + 1, own
+                end, steps = end + 1, step
             yield members[start:end]
             start = end
 
@@ -384,9 +384,9 @@ def _steps_by_level(
     touches: dict[int, list[tuple[Box, int, bool]]] = {}
     groups: dict[tuple[int, int], list[int]] = {}
     for place, instruction in enumerate(instructions):
-        own = list(touched(instruction))
-        level = _level_above_conflicts(own, touches)
-        for tile, _, is_written in own:
+        accesses = list(touched(instruction))
+        level = _level_above_conflicts(accesses, touches)
+        for tile, _, is_written in accesses:
             entry = (tile.layout.box, level, is_written)
             touches.setdefault(tile.storage.serial, []).append(entry)
         groups.setdefault((level, place % turn), []).append(first + place)
@@ -398,11 +398,11 @@ def _steps_by_level(
 
 
 def _level_above_conflicts(
-    own: Sequence[Touch], touches: Mapping[int, Sequence[tuple[Box, int, bool]]]
+    accesses: Sequence[Touch], touches: Mapping[int, Sequence[tuple[Box, int, bool]]]
 ) -> int:
-    """The lowest level above those of all earlier accesses with which `own` conflicts."""
+    """The lowest level above those of all earlier accesses with which `accesses` conflict."""
     level = 0
-    for tile, _, is_written in own:
+    for tile, _, is_written in accesses:
         box = tile.layout.box
         for other, other_level, was_written in touches.get(tile.storage.serial, ()):
             if other_level >= level and (is_written or was_written) and box.overlaps(other):

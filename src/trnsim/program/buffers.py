@@ -85,25 +85,25 @@ def live_ranges(
 def merge_cores(of_cores: Sequence[Mapping[int, LiveRange]]) -> dict[int, LiveRange]:
     """Serial -> the use of each storage by all cores."""
     lives: dict[int, LiveRange] = {}
-    for own in of_cores:
-        for serial, life in own.items():
+    for core_lives in of_cores:
+        for serial, life in core_lives.items():
             lives[serial] = lives[serial].merged(life) if serial in lives else life
     return lives
 
 
 def internal_lives(
-    own: Mapping[int, LiveRange], lives: Mapping[int, LiveRange], bound: Collection[int]
+    core_lives: Mapping[int, LiveRange], lives: Mapping[int, LiveRange], bound: Collection[int]
 ) -> dict[int, LiveRange]:
     """The live ranges of a core's own tensors: no other core uses them, and none is in `bound`.
 
     Args:
-        own: the live ranges on that core.
+        core_lives: the live ranges on that core.
         lives: the live ranges on all cores.
         bound: serials of inputs, results and constants, which have bytes already.
     """
     return {
         serial: life
-        for serial, life in own.items()
+        for serial, life in core_lives.items()
         if serial not in bound and lives[serial] is life
     }
 

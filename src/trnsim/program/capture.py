@@ -108,8 +108,8 @@ class Capture:
         for name, access in instruction.registers.items():
             register = getattr(instruction, name)
             if isinstance(register, VirtualRegister):
-                own = register.copied() if access == "read" else VirtualRegister()
-                setattr(instruction, name, own)
+                new_register = register.copied() if access == "read" else VirtualRegister()
+                setattr(instruction, name, new_register)
             elif access == "write":
                 setattr(instruction, name, copy(register))
         return instruction

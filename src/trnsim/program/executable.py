@@ -148,14 +148,16 @@ class Executable:
         for serial in constants:
             storages[serial].data = initial_bytes[serial]
         bound = constants.union(serials, results)
-        for own, steps in zip(of_cores, affine_steps, strict=True):
-            internal = internal_lives(own, lives, bound)
+        for core_lives, steps in zip(of_cores, affine_steps, strict=True):
+            internal = internal_lives(core_lives, lives, bound)
             for family in steps.make_families(internal.keys()):
                 members = [internal.pop(storage.serial) for storage in family.members]
                 internal[family.storage.serial] = FamilyRange.of(family, members)
             allocate(list(internal.values()), len(steps.positions))
         for serial, life in lives.items():
-            if serial not in bound and not any(own.get(serial) is life for own in of_cores):
+            if serial not in bound and not any(
+                core_lives.get(serial) is life for core_lives in of_cores
+            ):
                 set_bytes(life, np.empty(life.storage.nbytes, np.uint8))
         inputs = [lives.get(serial) for serial in serials]
         return cls(programs, captures, inputs, [lives[serial] for serial in results], affine_steps)

@@ -142,8 +142,8 @@ class JointCall:
         record = self._followed = self._records.find(self._key)
         if record is not None:
             self._agreeing = AgreeingCores(record, contexts, self._watcher)
-            for context, own in zip(contexts, (record, *record.others), strict=True):
-                context.follow(own, inputs, self._agreeing)
+            for context, core_record in zip(contexts, (record, *record.others), strict=True):
+                context.follow(core_record, inputs, self._agreeing)
         elif self._records.wants(self._key):
             common: dict[int, int] = {}
             self._new_records = [context.record(inputs, common) for context in contexts]

@@ -149,8 +149,8 @@ def _overfull_text(program: Program, memory: Memory, capacity: int, fullest: Pea
         f"\n    {row_bytes:>8} bytes {name} from {line}{f', {number} times' * (number > 1)}"
         for (row_bytes, name, line), number in shown
     )
-    more = len(fullest.live) - sum(number for _, number in shown)
-    rest = f"\n    and {more} more" if more > 0 else ""
+    hidden_count = len(fullest.live) - sum(number for _, number in shown)
+    rest = f"\n    and {hidden_count} more" if hidden_count > 0 else ""
     return (
         f"{memory.value} of {program.core.name} holds {capacity} bytes a partition; "
         f"{fullest.bytes_per_partition} are live at {program.line(fullest.index)}:{rows}{rest}"

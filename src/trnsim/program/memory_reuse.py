@@ -65,8 +65,10 @@ class _LiveTensor:
             waits_for = program.waits_for(index)
             self._transfers.difference_update(waits_for)
             is_first = self._accesses.isdisjoint(waits_for)
-            own = (i for i in program.follows(index) if program.instruction(i).engine is engine)
-            is_first = is_first and self._accesses.isdisjoint(own)
+            on_engine = (
+                i for i in program.follows(index) if program.instruction(i).engine is engine
+            )
+            is_first = is_first and self._accesses.isdisjoint(on_engine)
         self._accesses.add(index)
         if engine is _DMA:
             self._transfers.add(index)
