@@ -138,12 +138,12 @@ class Op(Form):
         """`captures` with those of the operation that makes the operand."""
         if not isinstance(operand, Value):
             return None
-        value, most = operand, readers or self.readers
-        while not most or makers.uses.get(value.number, 0) <= most:
+        value, max_readers = operand, readers or self.readers
+        while not max_readers or makers.uses.get(value.number, 0) <= max_readers:
             node = makers.nodes.get(value.number)
             if node is None or not self.past(node):
                 return None if node is None else self.captures_of(node, makers, captures, operand)
-            value, most = node.values[0], 1
+            value, max_readers = node.values[0], 1
         return None
 
     def captures_of(

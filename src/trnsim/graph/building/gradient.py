@@ -216,9 +216,9 @@ def _multiply(graph: Graph, node: Node, grad: Value) -> Gradients:
 
 
 def _divide(graph: Graph, node: Node, grad: Value) -> Gradients:
-    _, below = node.operands
-    first = graph.elementwise("divide", grad, below)
-    if not isinstance(below, Value):
+    _, divisor = node.operands
+    first = graph.elementwise("divide", grad, divisor)
+    if not isinstance(divisor, Value):
         return (first,)
     product = graph.elementwise("multiply", first, node.result)
     return first, graph.elementwise("negate", product)
@@ -316,8 +316,10 @@ def _broadcast(graph: Graph, node: Node, grad: Value) -> Gradients:
     """The sum over repeated dimensions."""
     operation: Any = node.operation
     (x,) = node.values
-    own = {dim for place, dim in enumerate(operation.dims) if x.shape[place] == grad.shape[dim]}
-    gone = [dim for dim in range(len(grad.shape)) if dim not in own]
+    kept_dims = {
+        dim for place, dim in enumerate(operation.dims) if x.shape[place] == grad.shape[dim]
+    }
+    gone = [dim for dim in range(len(grad.shape)) if dim not in kept_dims]
     total = _sum_over(graph, grad, gone)
     return (graph.reshape(total, x.shape),)
 

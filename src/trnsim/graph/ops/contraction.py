@@ -243,12 +243,12 @@ class AttentionBase(Operation, abstract=True):
 
         For a window without a causal mask, as if all queries had keys on both sides.
         """
-        most = min(keys, self.window or keys)
+        max_keys = min(keys, self.window or keys)
         if not self.is_causal:
-            return queries * most
-        rising = min(max((most - self.first - 1) // self.apart + 1, 0), queries)
-        below = rising * (self.first + 1) + self.apart * rising * (rising - 1) // 2
-        return below + (queries - rising) * most
+            return queries * max_keys
+        rising = min(max((max_keys - self.first - 1) // self.apart + 1, 0), queries)
+        rising_pairs = rising * (self.first + 1) + self.apart * rising * (rising - 1) // 2
+        return rising_pairs + (queries - rising) * max_keys
 
     def products(self, query: TensorType, value: TensorType) -> float:
         """Multiplications and additions of the forward pass for visible scores."""

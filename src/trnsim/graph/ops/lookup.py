@@ -184,10 +184,12 @@ class Scatter(Operation, kind=Kind.KERNEL):
         if batch != list(_without(indices.shape, self.index_vector_dim)):
             self.refuse(f"of {updates} by {indices}; legal: an update for each vector of indices")
         gone = {*self.inserted_window_dims, *self.operand_batching_dims}
-        own = [n for dim, n in enumerate(table.shape) if dim not in gone]
+        limits = [n for dim, n in enumerate(table.shape) if dim not in gone]
         window = [updates.shape[dim] for dim in self.update_window_dims]
-        if len(window) != len(own) or any(n > most for n, most in zip(window, own, strict=True)):
-            self.refuse(f"of {updates} into {table}; legal: windows of up to {own}")
+        if len(window) != len(limits) or any(
+            n > limit for n, limit in zip(window, limits, strict=True)
+        ):
+            self.refuse(f"of {updates} into {table}; legal: windows of up to {limits}")
         return (table,)
 
     def reference(self, updates: Array, scatter_indices: Array, *operand: Array) -> Array:
@@ -284,8 +286,8 @@ def _start(where: Gather | Scatter, vector: Array, place: tuple[int, ...], rank:
     start = [0] * rank
     for dim, index in zip(where.start_index_map, vector, strict=True):
         start[dim] = int(index)
-    for dim, own in zip(
+    for dim, indices_dim in zip(
         where.operand_batching_dims, where.start_indices_batching_dims, strict=True
     ):
-        start[dim] = place[own - (own > where.index_vector_dim)]
+        start[dim] = place[indices_dim - (indices_dim > where.index_vector_dim)]
     return start
