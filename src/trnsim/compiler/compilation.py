@@ -191,8 +191,8 @@ def time_on_cores(graph: Graph, weights: frozenset[int], options: CompileOptions
     if two_cores is not None and limit_s < one_core.figures.device_time_s:
         return two_cores
     names = ", ".join(dict.fromkeys(node.name for node in graph.nodes[:_NAMED_OPERATIONS]))
-    more = " ..." if len(graph.nodes) > _NAMED_OPERATIONS else ""
-    note = f"one of the two cores does all of: {names}{more}"
+    ellipsis = " ..." if len(graph.nodes) > _NAMED_OPERATIONS else ""
+    note = f"one of the two cores does all of: {names}{ellipsis}"
     # Both cores of a logical one are started, whether both work or not.
     launch_s = core.paired_launch_s if one_core.figures.launch_s else 0.0
     notes = (*one_core.figures.notes, note)

@@ -124,7 +124,7 @@ class ProgramEntry:
             own_steps = module.split(".")
             if len(own_steps) == len(steps):
                 pairs = enumerate(zip(steps, own_steps, strict=True))
-                differing = [place for place, (step, own) in pairs if step != own]
+                differing = [place for place, (step, module_step) in pairs if step != module_step]
                 if all(steps[place] == _STAR for place in differing):
                     return number, differing
         return None

@@ -51,8 +51,8 @@ def all_reduce(emission: Emission, node: Node) -> None:
         return
     frame = frame_in_hbm(place)
     result = emission.residents.allocate_in_hbm(frame, place.storage.dtype)
-    most = _LOADED_BYTES // place.storage.dtype.itemsize
-    for span in tile_spans(frame, 0, frame.columns, most, most):
+    max_elements = _LOADED_BYTES // place.storage.dtype.itemsize
+    for span in tile_spans(frame, 0, frame.columns, max_elements, max_elements):
         chunk = load_tile(place, frame, span, place.storage.dtype)
         write_span(result, frame, span, _sum_with_peer(chunk))
     emission.places[node.result.number] = [result]
@@ -70,11 +70,11 @@ def _sum_with_peer(tile: Tensor) -> Tensor:
 def _transfer_slices(tile: Tensor) -> Iterator[tuple[slice, slice, slice]]:
     """Slices of a tile for one transfer each: neighbouring blocks, or some columns of a block."""
     rows, blocks, columns = tile.shape
-    most = (
+    max_columns = (
         _MOST_SENDRECV_ELEMENTS if _fits_gpsimd_dma(tile) else _PIECE_BYTES // tile.dtype.itemsize
     )
-    for block, count in tiles.pieces(blocks, max(1, most // columns)):
-        for at, width in tiles.pieces(columns, most):
+    for block, count in tiles.pieces(blocks, max(1, max_columns // columns)):
+        for at, width in tiles.pieces(columns, max_columns):
             yield slice(0, rows), slice(block, block + count), slice(at, at + width)
 
 
@@ -137,13 +137,13 @@ def _split_axis(place: TensorPlace, value: Value, dim: int) -> int:
 def _gather_on_chip(half: Tensor, whole: Tensor, axis: int) -> None:
     """Both halves in a matrix of SBUF: this core's half is copied, the other core's received."""
     rank, length = nl.program_id(0), half.shape[axis]
-    own, peer_half = (
+    core_half, peer_half = (
         whole[(slice(None),) * axis + (slice(at * length, (at + 1) * length),)]
         for at in (rank, 1 - rank)
     )
     for part in _transfer_slices(half):
         _swap_with_peer(half, peer_half, part)
-        nisa.tensor_copy(dst=own[part], src=half[part])
+        nisa.tensor_copy(dst=core_half[part], src=half[part])
 
 
 def _gather_in_hbm(place: TensorPlace, value: Value, whole: TensorPlace, dim: int) -> None:

@@ -87,10 +87,10 @@ def _match_counts(
 ) -> dict[str, int]:
     """The number of matches of each pattern in a graph, by name."""
     with observe_patterns() as times:
-        for piece, own in split_programs(prepare_graph(graph, weights, program.flags)):
+        for piece, piece_weights in split_programs(prepare_graph(graph, weights, program.flags)):
             if is_separate(piece):
                 continue
-            whole, _ = legalize_graph(piece, own)
+            whole, _ = legalize_graph(piece, piece_weights)
             makers = Makers.of_graph(whole)
             for pattern in _IN_PLACE_PATTERNS:
                 matches = (match_node(pattern, node, makers) for node in whole.nodes)

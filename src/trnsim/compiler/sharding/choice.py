@@ -62,8 +62,8 @@ class SplitChoice:
     def _reader_cost(self, value: Value, need: Split) -> float:
         """A reader's part of the cost of a value in a split."""
         ways = self._costs[value.number].items()
-        least = min(cost + self._work.move_s(value.type, split, need) for split, cost in ways)
-        return least / self._uses[value.number]
+        min_cost = min(cost + self._work.move_s(value.type, split, need) for split, cost in ways)
+        return min_cost / self._uses[value.number]
 
     def _choose_rule(self, node: Node, rules: dict[SplitRule, float]) -> SplitRule:
         """The rule that costs least with the exchanges that the readers need."""
