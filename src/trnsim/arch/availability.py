@@ -28,18 +28,18 @@ def configured_cores() -> tuple[str, str] | None:
     return next(((name, os.environ[name]) for name in names if os.environ.get(name)), None)
 
 
-def having(has: Has) -> tuple[Target, ...]:
-    """The targets whose cores satisfy `has`."""
-    return tuple(chip for chip in TARGETS.values() if has(chip.core))
+def having(predicate: Has) -> tuple[Target, ...]:
+    """The targets whose cores satisfy `predicate`."""
+    return tuple(chip for chip in TARGETS.values() if predicate(chip.core))
 
 
-def where(has: Has) -> str:
-    """The NeuronCores that satisfy `has`, worded to follow "legal" in an error.
+def where(predicate: Has) -> str:
+    """The NeuronCores that satisfy `predicate`, worded to follow "legal" in an error.
 
     "from NeuronCore-v3 on" if that one and all later ones do, else a list of names.
     """
     generations = cores()
-    supporting = [core for core in generations if has(core)]
+    supporting = [core for core in generations if predicate(core)]
     if not supporting:
         return "on no NeuronCore"
     if supporting == list(generations[-len(supporting) :]):
@@ -47,9 +47,9 @@ def where(has: Has) -> str:
     return f"on {enumerated([core.name for core in supporting], 'and')}"
 
 
-def advised(fix: str, has: Has) -> str:
-    """`fix` with ``{target}`` and ``{core}`` filled in: the first target that satisfies `has`."""
-    targets = having(has)
+def advised(fix: str, predicate: Has) -> str:
+    """`fix` with ``{target}`` and ``{core}`` of the first target that satisfies `predicate`."""
+    targets = having(predicate)
     if not targets:
         return "no target has it" if "{" in fix else fix
     return fix.replace("{target}", targets[0].name).replace("{core}", targets[0].core.name)

@@ -17,9 +17,9 @@ MOST_CORES: Final = 16
 class KeptByCore(Generic[_K, _V]):
     """A dictionary for each core, found by identity: the hash of a core takes long."""
 
-    def __init__(self, most: int) -> None:
-        """Of each core at most about `most` results are kept."""
-        self._most = most
+    def __init__(self, max_results: int) -> None:
+        """Of each core at most about `max_results` results are kept."""
+        self._max_results = max_results
         self._by_id: dict[int, tuple[NeuronCore, dict[_K, _V]]] = {}
 
     def on(self, core: NeuronCore) -> dict[_K, _V]:
@@ -29,6 +29,6 @@ class KeptByCore(Generic[_K, _V]):
             if len(self._by_id) >= MOST_CORES:
                 self._by_id.clear()
             entry = self._by_id[id(core)] = core, {}
-        if len(entry[1]) > self._most:
+        if len(entry[1]) > self._max_results:
             entry[1].clear()
         return entry[1]
