@@ -286,11 +286,11 @@ class CoreMemory:
                 "does it",
                 source=core.partitions.provenance.source,
             )
-        has = has_dtype(dtype.name)
-        if not has(core):
+        supports_dtype = has_dtype(dtype.name)
+        if not supports_dtype(core):
             raise IllegalInstruction(
-                f"{dtype} on {core.name}; legal {where(has)}",
-                fix=advised("choose another dtype, or run with target='{target}'", has),
+                f"{dtype} on {core.name}; legal {where(supports_dtype)}",
+                fix=advised("choose another dtype, or run with target='{target}'", supports_dtype),
                 source="nki.isa.nc_matmul, Data types",
             )
         row_bytes = prod(shape[1:]) if memory.is_on_chip else prod(shape)

@@ -79,7 +79,7 @@ class Box(NamedTuple):
         parts: list[Box] = []
         boxes_here: list[Box] = []
         open_at: dict[tuple[int, int], int] = {}
-        for top, below in pairwise(edges):
+        for top, next_top in pairwise(edges):
             boxes_here = [box for box in boxes_here if box.last_row >= top]
             while waiting and waiting[-1].first_row == top:
                 boxes_here.append(waiting.pop())
@@ -88,8 +88,8 @@ class Box(NamedTuple):
                 Box(start, top - 1, *gap) for gap, start in open_at.items() if gap not in gaps
             ]
             open_at = {gap: open_at.get(gap, top) for gap in gaps}
-            if below > self.last_row:
-                parts += [Box(start, below - 1, *gap) for gap, start in open_at.items()]
+            if next_top > self.last_row:
+                parts += [Box(start, next_top - 1, *gap) for gap, start in open_at.items()]
         return parts
 
     def _gaps(self, others: list[Box]) -> list[tuple[int, int]]:
