@@ -365,11 +365,11 @@ def _blocks(head: str, changes: Iterable[Change]) -> list[Block]:
         return []
     hidden_count = len(rows) - _MOST_SHOWN_ROWS
     value_columns = columns(f"{head} | before | after | change")
-    below = {}
+    row_notes = {}
     if head == LINES:  # a source line is longer than a cell
-        below = {index: [row[-1]] for index, row in enumerate(rows[:_MOST_SHOWN_ROWS])}
-    note = Column("", place="page" if below else "everywhere")
-    table = Table((*value_columns, note), rows[:_MOST_SHOWN_ROWS], below=below)
+        row_notes = {index: [row[-1]] for index, row in enumerate(rows[:_MOST_SHOWN_ROWS])}
+    note = Column("", place="page" if row_notes else "everywhere")
+    table = Table((*value_columns, note), rows[:_MOST_SHOWN_ROWS], below=row_notes)
     return [table, *([Note(f"and {hidden_count} smaller changes")] if hidden_count > 0 else [])]
 
 

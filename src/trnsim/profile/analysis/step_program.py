@@ -214,10 +214,12 @@ def _kernel(row: Mapping[str, Any]) -> StepKernel:
     return StepKernel(*(row[name] for name in (*_NAMES, *_TIMES)))
 
 
-def _whole_numbers(name: str, values: Any, most: int) -> list[int]:
-    """Whole numbers from 0 to `most`."""
+def _whole_numbers(name: str, values: Any, limit: int) -> list[int]:
+    """Whole numbers from 0 to `limit`."""
     for value in values:
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
-            legal = f"whole numbers from 0 to {most}" if most >= 0 else "none, as it has no kernels"
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= limit:
+            legal = (
+                f"whole numbers from 0 to {limit}" if limit >= 0 else "none, as it has no kernels"
+            )
             raise ValueError(f"{name} of program has {value!r}; legal: {legal}")
     return list(values)
