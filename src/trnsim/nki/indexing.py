@@ -332,8 +332,8 @@ def limit_index(
     """
     if not isinstance(index, _LIMITED) or index.stride_bytes < 1:
         return index
-    own = 1 if isinstance(index, VectorIndex) else 0
-    lengths, strides = access.shape[own:], access.strides_bytes[own:]
+    leading_dims = 1 if isinstance(index, VectorIndex) else 0
+    lengths, strides = access.shape[leading_dims:], access.strides_bytes[leading_dims:]
     row = itemsize + sum([(n - 1) * step for n, step in zip(lengths, strides, strict=True)])
     fitting = (nbytes - access.offset_bytes - row) // index.stride_bytes + 1
     return replace(index, limit=fitting) if 1 <= fitting < index.limit else index

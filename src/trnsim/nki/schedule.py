@@ -64,8 +64,8 @@ class Schedule:
         missing = sorted(absent)
         known = list(dict.fromkeys(name for core in cores for name in core.labels))
         near = [match for name in missing for match in get_close_matches(name, known, 1)]
-        more = f" and {len(known) - _MOST_LISTED} more" if len(known) > _MOST_LISTED else ""
-        names = ", ".join(map(repr, known[:_MOST_LISTED])) + more if known else "none"
+        rest = f" and {len(known) - _MOST_LISTED} more" if len(known) > _MOST_LISTED else ""
+        names = ", ".join(map(repr, known[:_MOST_LISTED])) + rest if known else "none"
         raise IllegalInstruction(
             f"with_schedule names {', '.join(map(repr, missing))}, which no instruction of the run "
             f"has; names of this run: {names}",

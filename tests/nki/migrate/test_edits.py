@@ -49,7 +49,7 @@ def test_lines_stand_above_and_below_a_statement_with_its_indentation():
     text = "if x:\n    @d\n    def f():  # said\n        pass  # end\n"
     file = SourceFile(text)
     places, function = Places(file), file.functions[0]
-    edits = [places.above(function, ["# one"]), places.below(function, ["", "f()"])]
+    edits = [places.insert_above(function, ["# one"]), places.insert_below(function, ["", "f()"])]
     assert apply_edits(text, edits) == (
         "if x:\n    # one\n    @d\n    def f():  # said\n        pass  # end\n\n    f()\n"
     )

@@ -60,11 +60,11 @@ class ReplicaGroup:
         if not isinstance(op, rg_partition_op):
             legal = ", ".join(f"rg_partition_op.{operation.name}" for operation in rg_partition_op)
             raise BadInput(f"from_partition_op({op!r}); legal: {legal}", fix="name the operation")
-        least = 0 if op is rg_partition_op.bitwise_and else 1
-        if not (_is_at_least(world_size, 1) and _is_at_least(operand, least)):
+        min_operand = 0 if op is rg_partition_op.bitwise_and else 1
+        if not (_is_at_least(world_size, 1) and _is_at_least(operand, min_operand)):
             raise BadInput(
                 f"from_partition_op(world_size={world_size!r}, {op.name}, operand={operand!r}); "
-                f"legal: one rank or more, and an operand of {least} or more",
+                f"legal: one rank or more, and an operand of {min_operand} or more",
                 fix="give the number of ranks, and by what they are divided",
                 source="nki.collectives.ReplicaGroup",
             )
@@ -74,8 +74,8 @@ class ReplicaGroup:
         return cls([groups[key] for key in sorted(groups)])
 
 
-def _is_at_least(value: Any, least: int) -> bool:
-    return isinstance(value, SupportsIndex) and int(value) >= least
+def _is_at_least(value: Any, minimum: int) -> bool:
+    return isinstance(value, SupportsIndex) and int(value) >= minimum
 
 
 def groups_of(call: str, replica_group: Any) -> tuple[tuple[int, ...], ...]:

@@ -272,7 +272,7 @@ def _under_running_version(opcode: str, issue: Callable[..., Any]) -> Callable[.
         if form.startswith(prefix)
     }
     older, versioned_keywords = OLDER.get(opcode), frozenset(rows)
-    most, old_names = CURRENT_CALLS.get(opcode, (-1, versioned_keywords))
+    max_args, old_names = CURRENT_CALLS.get(opcode, (-1, versioned_keywords))
     if not rows and older is None:
         return issue
 
@@ -281,7 +281,7 @@ def _under_running_version(opcode: str, issue: Callable[..., Any]) -> Callable[.
             for key in kwargs:
                 if key in rows:
                     require(rows[key], f"{prefix}{key}=)")
-        if older is None or (len(args) <= most and old_names.isdisjoint(kwargs)):
+        if older is None or (len(args) <= max_args and old_names.isdisjoint(kwargs)):
             return issue(*args, **kwargs)
         call = older(args, kwargs)
         if call.opcode == opcode:

@@ -35,7 +35,7 @@ def _from_psum(places: Places, trace: Trace) -> list[Edit]:
         f"{name} = {spelled(file, 'nl.ndarray')}({arguments})",
         f"{spelled(file, 'nisa.tensor_copy')}(dst={name}{index}, src={file.code(source)})",
     ]
-    return [places.above(statement, lines), places.replaced(base, name)]
+    return [places.insert_above(statement, lines), places.replaced(base, name)]
 
 
 @rewrite("nisa.dma_copy(dst_rmw_op=)")

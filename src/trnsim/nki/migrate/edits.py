@@ -79,7 +79,7 @@ class Places:
         """The edit that replaces a node by `text`."""
         return Edit(self.start(node), self.end(node), text)
 
-    def above(self, statement: ast.stmt, lines: Sequence[str]) -> Edit:
+    def insert_above(self, statement: ast.stmt, lines: Sequence[str]) -> Edit:
         """The edit that adds lines above a statement, indented as it is."""
         decorators = getattr(statement, "decorator_list", [])
         first = min([statement, *decorators], key=self.start)
@@ -87,7 +87,7 @@ class Places:
         indent = self.indent(first)
         return Edit(at, at, "".join(f"{indent}{line}\n" for line in lines))
 
-    def below(self, statement: ast.stmt, lines: Sequence[str]) -> Edit:
+    def insert_below(self, statement: ast.stmt, lines: Sequence[str]) -> Edit:
         """The edit that adds lines below a statement, indented as it is."""
         at = self.line_end(self.end(statement))
         indent = self.indent(statement)

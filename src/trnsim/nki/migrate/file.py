@@ -129,10 +129,10 @@ class SourceFile:
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """The nodes around `node`, the innermost first."""
-        above = self.parent(node)
-        while above is not None:
-            yield above
-            above = self.parent(above)
+        parent = self.parent(node)
+        while parent is not None:
+            yield parent
+            parent = self.parent(parent)
 
     def statement(self, node: ast.AST) -> ast.stmt | None:
         """The innermost statement that contains `node`; `node` itself if it is a statement."""

@@ -51,7 +51,7 @@ def _counted(places: Places, loop: ast.For, call: ast.Call) -> list[Edit]:
     called = f"{spelled(file, 'nl.fori_loop')}({lower}, {upper}, {name}{step})"
     return [
         _header(places, loop, call, f"def {name}({loop.target.id})"),
-        places.below(loop, ["", called]),
+        places.insert_below(loop, ["", called]),
     ]
 
 
@@ -129,10 +129,10 @@ def _check(file: SourceFile, loop: ast.For | ast.While) -> None:
     names = outer_names(file, loop)
     if names:
         raise ByHand(f"its body binds {', '.join(names)} for the code around it")
-    for above in file.ancestors(loop):
-        if isinstance(above, Function):
+    for ancestor in file.ancestors(loop):
+        if isinstance(ancestor, Function):
             return
-        contexts = above.items if isinstance(above, ast.With) else []
+        contexts = ancestor.items if isinstance(ancestor, ast.With) else []
         for item in contexts:
             call = item.context_expr
             if isinstance(call, ast.Call) and file.short(call.func) == "nl.no_reorder":

@@ -169,7 +169,7 @@ def _immediate(places: Places, trace: Trace) -> list[Edit]:
     name = free_name(file, node, "src", "source")
     allocation = spelled(file, "nisa.register_alloc")
     line = f"{name} = {allocation}({file.code(node.value)})"
-    return [places.above(statement, [line]), places.replaced(node, name)]
+    return [places.insert_above(statement, [line]), places.replaced(node, name)]
 
 
 @rewrite("nisa.sendrecv(use_gpsimd_dma=)")

@@ -148,6 +148,6 @@ def _uses_of(node: ast.AST, is_sure: bool) -> Iterator[NameUse]:
 def _free_names(node: ast.AST) -> Iterator[NameUse]:
     """The names that a function, a class or a comprehension reads from the scope around it."""
     names = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
-    own = {each.id for each in names if isinstance(each.ctx, ast.Store)}
-    own |= {each.arg for each in ast.walk(node) if isinstance(each, ast.arg)}
-    yield from (NameUse(each.id, is_bound=False) for each in names if each.id not in own)
+    bound_names = {each.id for each in names if isinstance(each.ctx, ast.Store)}
+    bound_names |= {each.arg for each in ast.walk(node) if isinstance(each, ast.arg)}
+    yield from (NameUse(each.id, is_bound=False) for each in names if each.id not in bound_names)

@@ -139,7 +139,7 @@ def _list_arguments(file: SourceFile) -> Iterator[Trace]:
 
 
 def _is_in_kernel(file: SourceFile, node: ast.AST) -> bool:
-    return any(above in file.kernels for above in file.ancestors(node))
+    return any(ancestor in file.kernels for ancestor in file.ancestors(node))
 
 
 @_finder

@@ -139,17 +139,17 @@ def _comments(places: Places, statements: Sequence[Statement], target: Version) 
             continue
         perhaps = "" if statement.trace.is_certain else "perhaps, here and below: "
         words = f"nki {target.name}: {perhaps}{statement.says}; {statement.row.instead}"
-        start = places.above(node, []).start
+        start = places.insert_above(node, []).start
         comment = [f"# {line}" for line in wrap(words, _WIDTH - len(places.indent(node)))]
         number = places.text.count("\n", 0, start)
-        above = text[max(0, number - 40) : number]
-        if not _has(above, comment):
+        previous_lines = text[max(0, number - 40) : number]
+        if not _has_comment(previous_lines, comment):
             known = comments.setdefault(start, (node, []))[1]
-            known += comment if not _has(known, comment) else []
-    return [places.above(node, comment) for node, comment in comments.values()]
+            known += comment if not _has_comment(known, comment) else []
+    return [places.insert_above(node, comment) for node, comment in comments.values()]
 
 
-def _has(lines: Sequence[str], comment: Sequence[str]) -> bool:
+def _has_comment(lines: Sequence[str], comment: Sequence[str]) -> bool:
     """True if the comment block at the end of `lines` contains `comment`."""
     block: list[str] = []
     for line in reversed(lines):

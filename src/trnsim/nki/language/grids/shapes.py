@@ -84,13 +84,13 @@ def check_tile_shape(function: str, tile_shape: Any, extent: tuple[int, ...], la
     """
     check_shape(function, "tile_shape", tile_shape)
     source = f"nki.language.{function}, tile_shape"
-    least, most = _LEAST_RANK, len(extent)
-    if not least <= len(tile_shape) <= most:
-        ranks = f"{least} to {most}" if most > least else f"{least}"
+    min_rank, max_rank = _LEAST_RANK, len(extent)
+    if not min_rank <= len(tile_shape) <= max_rank:
+        ranks = f"{min_rank} to {max_rank}" if max_rank > min_rank else f"{min_rank}"
         raise GridValueError(
             f"nl.{function}: tile_shape={tile_shape} has rank {len(tile_shape)}, {label} "
-            f"{list(extent)} has rank {most}; legal: "
-            f"{f'rank {ranks}' if most >= least else 'a tensor of rank 2 or more'}",
+            f"{list(extent)} has rank {max_rank}; legal: "
+            f"{f'rank {ranks}' if max_rank >= min_rank else 'a tensor of rank 2 or more'}",
             fix="tile the last dimensions, at least two of them: (1, n) for a row; "
             "tensor.reshape((1, n)) gives a vector two dimensions",
             source=source,
