@@ -83,7 +83,7 @@ def whole_box(shape: Sequence[int]) -> Box:
 
 def count_elements(box: Box) -> int:
     """The count of elements in a box."""
-    return prod(int(mask.sum()) for mask in box)
+    return prod(int(np.count_nonzero(mask)) for mask in box)
 
 
 def fraction_of(box: Box | None, shape: Sequence[int]) -> Fraction:

@@ -82,9 +82,13 @@ def test_its_time_grows_with_the_graph_and_not_with_its_paths():
         graph, seen = layers(count), []
 
         class Counting(type(split_costs(graph, CORE))):
-            def node_s(self, node, rule):
+            def rule_s(self, node):
                 seen.append(node)
-                return super().node_s(node, rule)
+                return super().rule_s(node)
+
+            def move_s(self, tensor, before, after):
+                seen.append(tensor)
+                return super().move_s(tensor, before, after)
 
         work = split_costs(graph, CORE)
         SplitChoice(graph, Counting(work.core, work.hbm_values))

@@ -62,3 +62,21 @@ def test_views_cost_nothing_and_inputs_lie_in_hbm():
     view, first, second = (work.node_s(node, split_rules(node)[0]) for node in graph.nodes)
     assert view == 0
     assert first > 2 * second
+
+
+def test_equal_operations_share_their_costs_and_others_do_not():
+    graph = Graph()
+    x, row = graph.input((64, 128), "float32"), graph.input((64, 128), "bfloat16")
+    first = graph.elementwise("multiply", x, 2.0)
+    second = graph.elementwise("multiply", first, 2.0)
+    third = graph.elementwise("multiply", second, 2.0)
+    graph.elementwise("multiply", third, 3.0)
+    graph.elementwise("multiply", row, 2.0)
+    graph.elementwise("multiply", third, third)
+    work = split_costs(graph, CORE)
+    for node in graph.nodes:
+        assert work.rule_s(node) == {rule: work.node_s(node, rule) for rule in split_rules(node)}
+    from_hbm, on_chip, after, *others = (work.rule_s(node) for node in graph.nodes)
+    assert on_chip is after
+    assert from_hbm is not on_chip
+    assert all(other is not after for other in others)

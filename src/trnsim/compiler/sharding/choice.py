@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from trnsim.compiler.sharding.costs import SplitCosts
-from trnsim.compiler.sharding.rules import SplitRule, split_rules
+from trnsim.compiler.sharding.rules import SplitRule
 from trnsim.compiler.sharding.splits import SUM, WHOLE, Split, splittable_dims
 from trnsim.graph import Graph, Node, Value
 
@@ -42,16 +42,16 @@ class SplitChoice:
             chosen.append(self._choose_rule(node, rules))
         self.rules = tuple(chosen[::-1])
         pairs = zip(graph.nodes, self.rules, strict=True)
-        self.seconds = sum(work.node_s(node, rule) for node, rule in pairs)
+        self.seconds = sum(work.rule_s(node)[rule] for node, rule in pairs)
 
     def _record_costs(self, node: Node) -> dict[SplitRule, float]:
         """The cost of each split of an operation, all operations before it included."""
         costs: dict[SplitRule, float] = {}
-        for rule in split_rules(node):
+        for rule, node_s in self._work.rule_s(node).items():
             operand_costs = (
                 self._reader_cost(v, s) for v, s in zip(node.values, rule.operands, strict=True)
             )
-            costs[rule] = self._work.node_s(node, rule) + sum(operand_costs)
+            costs[rule] = node_s + sum(operand_costs)
         for place, value in enumerate(node.results):
             ways = self._costs.setdefault(value.number, {})
             for rule, cost in costs.items():

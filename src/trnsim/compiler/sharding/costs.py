@@ -5,15 +5,16 @@ It serves to choose between splits only: a program's time is estimated from its 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
 from math import ceil, prod
 from typing import Any, Final
 
 from trnsim.arch import NeuronCore
 from trnsim.arch.peaks import peak_flop_per_s
-from trnsim.compiler.sharding.rules import SplitRule
+from trnsim.compiler.sharding.rules import SplitRule, split_rules
 from trnsim.compiler.sharding.splits import CORES, SUM, WHOLE, Split, half_type
-from trnsim.graph import Graph, Kind, Node
+from trnsim.graph import Graph, Kind, Node, Value
 from trnsim.graph.ops.contraction import DotGeneral
 from trnsim.graph.ops.layout import Transpose
 from trnsim.graph.ops.lookup import Gather
@@ -41,6 +42,24 @@ class SplitCosts:
     core: NeuronCore
     hbm_values: frozenset[int]
     may_exchange: bool = True
+    _rule_s: dict[Hashable, dict[SplitRule, float]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def rule_s(self, node: Node) -> Mapping[SplitRule, float]:
+        """Time of one core's part of an operation, by each rule of `split_rules`.
+
+        Equal operations on equal types share them: an optimizer repeats its own for each tensor.
+        """
+        key = (
+            node.operation,
+            tuple((v.type, v.number in self.hbm_values) for v in node.values),
+            tuple(None if isinstance(operand, Value) else operand for operand in node.operands),
+            tuple(v.type for v in node.results),
+        )
+        if key not in self._rule_s:
+            self._rule_s[key] = {rule: self.node_s(node, rule) for rule in split_rules(node)}
+        return self._rule_s[key]
 
     def node_s(self, node: Node, rule: SplitRule) -> float:
         """Time of one core's part of an operation."""

@@ -78,7 +78,7 @@ def halve_graph(
     whole: dict[str, float] = {}
     total_s = 0.0
     for node, rule in zip(graph.nodes, rules, strict=True):
-        time_s = costs.node_s(node, rule)
+        time_s = costs.rule_s(node)[rule]
         total_s += time_s
         if time_s and set(rule.operands) | set(rule.results) == {WHOLE}:
             whole[node.name] = whole.get(node.name, 0.0) + time_s
