@@ -99,7 +99,7 @@ class TopK(Operation, kind=Kind.KERNEL, source="CHLO dialect, top_k"):
 
     NaN counts as the largest; of equal elements the first comes first. CHLO's values are gathered
     by these indices. Engines search in float32, so integers beyond 2**24 may count as equal, and
-    a kernel refuses NaN, whose order AWS does not document.
+    for k > 1 a kernel refuses NaN, whose order AWS does not document.
     """
 
     operands = ("operand",)

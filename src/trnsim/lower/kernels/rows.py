@@ -14,6 +14,7 @@ from trnsim.errors import NotModelled
 from trnsim.graph import Node
 from trnsim.graph.ops.reductions import Scan, TopK, neutral
 from trnsim.lower.kernels import integers, tiles
+from trnsim.lower.kernels.extremes import index_of_largest
 from trnsim.lower.kernels.tiles import P, Tensor, new
 from trnsim.lower.rules import kernel
 from trnsim.nki import isa as nisa
@@ -74,6 +75,8 @@ def top_k(op: TopK, node: Node, source: Tensor) -> Tensor:
     parts of few rows lie on partitions of their own.
     """
     length, k = node.values[0].shape[-1], op.k
+    if k == 1:
+        return _largest(node, source)
     width = -(-min(k, _MAX8_ELEMENTS) // _MAX8_RESULTS) * _MAX8_RESULTS
     if ceil(length / _MAX8_ELEMENTS) * width > _MAX8_ELEMENTS < length:
         raise NotModelled(
@@ -91,6 +94,18 @@ def top_k(op: TopK, node: Node, source: Tensor) -> Tensor:
         result = new((rows, k), nl.int32)
         nisa.tensor_copy(dst=result, src=indices.view(nl.int32)[:, :k])  # the same bits
         nisa.dma_copy(dst=tiles.strided(out, [(k, rows), (1, k)], start * k), src=result)
+    return out
+
+
+def _largest(node: Node, source: Tensor) -> Tensor:
+    """The index of the largest element of each row."""
+    length = node.values[0].shape[-1]
+    out = tiles.output(node.result.shape, node.result.dtype)
+    for start, rows in tiles.pieces(node.values[0].type.elements // length, P):
+        indices = index_of_largest(source, start, (rows, length))
+        nisa.dma_copy(
+            dst=tiles.strided(out, [(1, rows), (1, 1)], start), src=indices.view(nl.int32)
+        )
     return out
 
 
@@ -142,9 +157,9 @@ def _search_partitions(
     nisa.tensor_scalar(dst=tile, data=tile, op0=nl.maximum, operand0=_LOWEST_FLOAT32)
     values = new((rows, parts * width + rest))
     indices = new(values.shape, nl.uint32)
-    for joined, found in zip((values, indices), _find_largest(tile, width), strict=True):
-        lines = nl.ndarray((rows * parts, width), dtype=found.dtype, buffer=nl.shared_hbm)
-        nisa.dma_copy(dst=lines, src=found)
+    for joined, largest in zip((values, indices), _find_largest(tile, width), strict=True):
+        lines = nl.ndarray((rows * parts, width), dtype=largest.dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(dst=lines, src=largest)
         nisa.dma_copy(dst=joined[:, : parts * width], src=tiles.flat(lines, rows, parts * width))
     offsets = new((rows, parts, width), nl.int32)
     nisa.iota(dst=offsets, pattern=[[columns, parts], [0, width]])

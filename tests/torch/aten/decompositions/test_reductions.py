@@ -48,6 +48,17 @@ def test_an_extreme_comes_with_its_first_place(agree, name, dim):
     agree(lambda x: getattr(torch, name)(x.round(), dim), X, tolerance=0)
 
 
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_place_of_the_extreme_of_a_long_row(agree, name, dtype):
+    rows = torch.randn(6, 2500).round().to(dtype)
+    rows[1, 700:] = float("nan")
+    rows[2, ::9], rows[3] = float("inf"), -float("inf")
+    agree(lambda x: getattr(torch, name)(x, -1), rows, tolerance=0)
+    agree(lambda x: getattr(torch, name)(2 * x, -1, keepdim=True), rows, tolerance=0)
+    agree(getattr(torch, name), rows[4:], tolerance=0)
+
+
 @pytest.mark.parametrize("order", [0, 3, 0.5, -float("inf")])
 def test_other_norms(agree, order):
     agree(lambda x: torch.linalg.vector_norm(x, order, dim=1), X, tolerance=2.0**-14)

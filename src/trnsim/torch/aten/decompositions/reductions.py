@@ -160,10 +160,13 @@ def logsumexp(b: Build, x: Value, dim: Dims, keepdim: bool = False) -> Value:
 def _extreme_index(b: Build, op: str, x: Value, dim: int) -> Value:
     """The first index of each row's extreme along `dim`, without this dimension.
 
-    NaN counts as the extreme of its row.
+    A long row is searched; other rows are compared with their extreme. NaN counts as the extreme.
     """
     rows = move_dim(b, b.graph.reshape(x, x.shape or (1,)), dim, -1)
     last = len(rows.shape) - 1
+    if _should_search(b, op, x, dim):
+        keys = rows if op == "maximum" else b.ew("negate", rows)
+        return b.graph.reshape(b.graph.top_k(keys, 1), rows.shape[:last])
     best = b.reduce(op, rows, [last], keeps_dims=False)
     spread = b.graph.broadcast_in_dim(best, rows.shape, range(last))
     is_best = b.ew("compare", rows, spread, direction="EQ")
@@ -172,6 +175,20 @@ def _extreme_index(b: Build, op: str, x: Value, dim: int) -> Value:
     position = b.convert(b.graph.iota(rows.shape, last), "float32")
     candidates = b.ew("select", is_best, position, float(rows.shape[last]), dtype="float32")
     return b.graph.reduce("minimum", candidates, (last,))
+
+
+def _should_search(b: Build, op: str, x: Value, dim: int) -> bool:
+    """True if the rows lie in memory and are so long that a search for the extreme is faster."""
+    if not x.shape or not x.type.is_floating or prod(x.shape[dim % len(x.shape) + 1 :]) > 1:
+        return False
+    is_stored = op == "maximum" and any(x is value for value in b.graph.inputs)
+    return x.shape[dim] >= (_LONG_ROW if is_stored else _LONG_COMPUTED_ROW)
+
+
+_LONG_ROW: Final = 512
+"""Elements of a row from which one search is faster than comparisons."""
+_LONG_COMPUTED_ROW: Final = 2048
+"""As `_LONG_ROW`, of rows that are computed: comparisons need not wait until they are stored."""
 
 
 def _extreme_index_of(op: str) -> Decomposition:
