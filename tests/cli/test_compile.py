@@ -150,7 +150,7 @@ def test_a_graph_is_split_over_as_many_cores_as_asked(program, tmp_path, monkeyp
     assert "on trn2 (LNC=2)" not in run(given, "--lnc", "1").output
     assert "on trn2 (LNC=2)" in run(given).output
     caught = run(given, "--on", "trn1", "--lnc", "2").exception
-    assert "lnc=2 on trn1; legal: 1, as logical cores of two are of trn2 and trn3" in str(caught)
+    assert "lnc=2 on trn1; legal: 1, as only trn2 and trn3 join two" in str(caught)
     monkeypatch.setenv("NEURON_LOGICAL_NC_CONFIG", "1")
     device_core.logical_config.cache_clear()
     try:

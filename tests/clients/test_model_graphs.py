@@ -263,7 +263,7 @@ def test_the_command_answers_in_a_dozen_lines(tmp_path):
         *("operations", "exchanges", "memory", "missing"),
     ]
     (note,) = lines[12:]
-    assert note.startswith("  note        both cores do all of: ")
+    assert note.startswith("  note        not split, so that both cores compute all of: ")
     assert "few constants of decode" in lines[3]
     assert "layers.0.attention" in lines[7]
     assert "2 all-gather, 4 all-reduce over 2 ranks" in lines[9]

@@ -113,7 +113,7 @@ def test_what_both_cores_do_alike_is_said():
     short = graph.elementwise("convert", ordered, dtype="bfloat16")
     graph.outputs = [graph.dot_general(short, w, (1, 1))]
     found = compile_graph(graph, lnc=2, weights={w.number})
-    assert found.notes == ("both cores do all of: sort",)
+    assert found.notes == ("not split, so that both cores compute all of: sort",)
 
 
 def test_each_piece_between_branches_is_split_for_itself():
@@ -130,7 +130,7 @@ def test_each_piece_between_branches_is_split_for_itself():
 
 @pytest.mark.parametrize("target", ["trn1", "inf2"])
 def test_chips_before_trainium2_have_no_logical_cores(target):
-    reason = f"lnc=2 on {target}; legal: 1, as logical cores of two are of trn2 and trn3"
+    reason = f"lnc=2 on {target}; legal: 1, as only trn2 and trn3 join two"
     with pytest.raises(BadInput, match=reason) as caught:
         compile_graph(mlp()[0], target, lnc=2)
     assert "logical-neuroncore-config.rst" in str(caught.value)

@@ -194,7 +194,7 @@ def test_options_stand_for_flags_and_come_after_the_environment(monkeypatch):
         ({"auto_cast": "bf16"}, "--auto-cast=bf16; legal: none, matmult or all"),
         ({"enable_saturate_infinity": False}, "enable_saturate_infinity=False\n  fix: leave it"),
         ({"compiler_args": "compile"}, "'compile' stands where a flag should"),
-        ({1: 2}, "options: 1 is the name of no flag; legal: text"),
+        ({1: 2}, "options: 1 is no flag's name; legal: text"),
         ({"cache_dir": None}, "options: cache_dir=None; legal: a value, or True for a flag"),
         ({"optlevel": None}, "options: optlevel=None; legal: a value, or True for a flag"),
     ],

@@ -339,7 +339,7 @@ def test_shapes_that_do_not_fit_are_the_kernels_own_error():
 
 
 def test_dtypes_that_a_side_lacks_are_refused():
-    with pytest.raises(IllegalInstruction, match="argument `x` is complex64, which a NeuronCore"):
+    with pytest.raises(IllegalInstruction, match="argument `x` is complex64, which no NeuronCore"):
         double(jnp.ones((2, 2), jnp.complex64))
     with pytest.raises(IllegalInstruction, match="float8_e4m3fn on NeuronCore-v3"):
         double(jnp.ones((2, 2), jnp.float8_e4m3fn))

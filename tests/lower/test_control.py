@@ -94,7 +94,7 @@ def test_branches_cost_as_much_as_the_dearest(chip):
         (cost,) = costs(graph_of(If(branches), FLAG, ROW), chip)
         kernels = costs(dear, chip)
         assert len(kernels) > len(costs(cheap, chip))
-        assert cost.name == "if (at most, the dearest branch)"
+        assert cost.name == "if (at most: the slowest branch)"
         for field in ("device_time_s", "launch_s", "instructions", "hbm_bytes"):
             assert getattr(cost, field) == sum(getattr(one, field) for one in kernels)
     assert costs(graph_of(Case((cheap, dear)), COUNT, ROW), chip)[0].name.startswith(
@@ -115,7 +115,7 @@ def test_a_while_asks_once_more_than_it_runs(trips):
 
 
 def test_a_while_of_unknown_length_has_no_time():
-    message = "while runs as often as its values decide, so it has no time"
+    message = "a while loop whose values decide how often it runs has no known time"
     with pytest.raises(NotModelled, match=message) as error:
         costs(graph_of(counting(3, None), COUNT, ROW))
     assert "give `trips`" in error.value.fix

@@ -97,7 +97,7 @@ def test_inputs_are_those_that_the_graph_takes(inputs, words, compute):
     g = Graph()
     x, y = g.input((2, 3), "float32"), g.input((4,), "bool")
     g.outputs = [g.elementwise("abs", x), g.elementwise("not", y)]
-    message = re.escape(f"a graph of (tensor<2x3xfloat32>, tensor<4xbool>) given ({words})\n")
+    message = re.escape(f"the inputs are ({words}); legal: (tensor<2x3xfloat32>, tensor<4xbool>)\n")
     with pytest.raises(BadInput, match=f"^{message}  fix: give an array of that element type and"):
         compute(g, inputs)
 

@@ -169,7 +169,7 @@ def test_a_number_of_no_dimensions_becomes_one_element():
 
 def test_an_argument_that_the_core_cannot_hold_is_refused_by_its_name():
     for dtype in (np.float64, np.uint64, np.complex64):
-        message = rf"argument `x` is {np.dtype(dtype)}, which a NeuronCore has not"
+        message = rf"argument `x` is {np.dtype(dtype)}, which no NeuronCore has"
         with pytest.raises(IllegalInstruction, match=message) as caught:
             doubled(np.zeros((4, 8), dtype))
         assert f"x.astype('{'int32' if dtype is np.uint64 else 'float32'}')" in caught.value.fix

@@ -60,5 +60,5 @@ def test_an_unknown_name_is_refused_with_those_like_it(name, fix):
 
 
 def test_a_chip_that_aws_does_not_rent_is_refused():
-    with pytest.raises(BadInput, match="tpu-v5e is in no instance of AWS's"):
+    with pytest.raises(BadInput, match="AWS rents no instance with tpu-v5e; legal: trn1, "):
         platform("tpu-v5e")

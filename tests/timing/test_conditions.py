@@ -24,7 +24,7 @@ def test_a_kernel_that_names_no_mode_is_timed_with_a_hardware_dge(bench):
     assert found.text() == (
         "hardware DGE for 2 transfers (assumed: the kernel leaves dge_mode to the compiler); "
         "the compiler's order: an engine takes the first of its next instructions that is ready; "
-        "LNC=1; a launch of 13 us (P10 to P90: 5.3 to 31.9; none in a device profile)"
+        "LNC=1; a launch of 13 us (P10 to P90: 5.3 to 31.9 us; none in a device profile)"
     )
     assert found.brief() == "launch 13 us, hardware DGE, LNC=1"
 

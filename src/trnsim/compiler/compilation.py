@@ -137,7 +137,8 @@ def _logical_core_size(lnc: int | None, flags: Flags, target: str) -> int:
         chips = enumerated([chip.name for chip in arch.having(arch.makes_pairs)], "and")
         raise BadInput(
             f"lnc={lnc if lnc is not None else flagged} on {target}; legal: "
-            f"{enumerated(list(map(str, legal)), 'or')}, as logical cores of two are of {chips}",
+            f"{enumerated(list(map(str, legal)), 'or')}, as only {chips} join two physical cores "
+            "to a logical one",
             fix="compile for one core (--lnc 1, NEURON_LOGICAL_NC_CONFIG=1)",
             source=_SOURCE,
         )
@@ -211,6 +212,7 @@ def _time_on_both(
         split = time_graph(half.graph, half.weights, options)
     except PROGRAM_ERRORS:
         return None
-    shared = (f"both cores do all of: {', '.join(half.repeated)}",) if half.repeated else ()
+    repeated = ", ".join(half.repeated)
+    shared = (f"not split, so that both cores compute all of: {repeated}",) if repeated else ()
     notes = (*split.figures.notes, *shared)
     return replace(split, figures=replace(split.figures, notes=notes))

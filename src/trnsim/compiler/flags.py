@@ -186,7 +186,7 @@ def _words(source: Any, where: str) -> list[str]:
 def _option_words(name: Any, value: Any) -> list[str]:
     """The words that one option of `torch.compile` stands for."""
     if not isinstance(name, str):
-        raise BadInput(f"options: {name!r} is the name of no flag; legal: text", fix=f"'{name}'")
+        raise BadInput(f"options: {name!r} is no flag's name; legal: text", fix=f"'{name}'")
     if name == _ARGUMENTS_OPTION:
         return _words(value, f"options[{name!r}]")
     word = f"--{_spelling(name)}"

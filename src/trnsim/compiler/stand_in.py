@@ -129,7 +129,10 @@ def parse_program(content: bytes, path: str) -> StandIn:
         raise BadInput(f"{path}: the program was cut off or changed", fix="compile it again")
     header, _, graph = lines[-1].partition(b"\n")
     if len(header) > _HEADER_LINE_MAX:
-        raise BadInput(f"{path}: a header of {len(header):,} bytes", fix=_FIX)
+        raise BadInput(
+            f"{path}: its header has {len(header):,} bytes; legal: at most {_HEADER_LINE_MAX:,}",
+            fix=_FIX,
+        )
     return _parse_header_and_graph(header, graph, path)
 
 

@@ -60,11 +60,11 @@ def graph_counts(
     """
     if not isinstance(operation, While):
         slowest = max(inner_graphs(operation), key=seconds)
-        return "at most, the dearest branch", [(slowest, 1)]
+        return "at most: the slowest branch", [(slowest, 1)]
     if operation.trips is None:
         raise NotModelled(
-            "while runs as often as its values decide, so it has no time",
-            fix="give `trips`, or evaluate it",
+            "a while loop whose values decide how often it runs has no known time",
+            fix="give `trips`, the number of its iterations, or evaluate it",
         )
     condition, body = inner_graphs(operation)
     return f"{operation.trips} trips", [(condition, operation.trips + 1), (body, operation.trips)]

@@ -101,7 +101,7 @@ def checked_inputs(graph: Graph, inputs: Sequence[npt.ArrayLike]) -> list[Array]
     if len(types) != len(wanted) or any(a not in b for a, b in zip(types, fits, strict=True)):
         wanted_text, given_text = (", ".join(map(str, side)) for side in (wanted, types))
         raise BadInput(
-            f"a graph of ({wanted_text}) given ({given_text})",
+            f"the inputs are ({given_text}); legal: ({wanted_text})",
             fix="give an array of that element type and shape for each input, in order",
         )
     return arrays

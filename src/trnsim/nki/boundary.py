@@ -240,7 +240,7 @@ class Boundary:
             convert = f"to(torch.{native})" if is_torch else f"astype({native!r})"
             cast = f"cast it before the call: {name}.{convert}"
             raise IllegalInstruction(
-                f"argument `{name}` is {array.dtype}, which a NeuronCore has not",
+                f"argument `{name}` is {array.dtype}, which no NeuronCore has",
                 fix=cast if array.dtype.kind in "fiubc" else "give an array of numbers",
                 source=error.source,
             ) from None
@@ -303,7 +303,7 @@ class Boundary:
             library = "torch" if self._jax is None else "jax"
             bits = f"nl.uint{8 * array.itemsize}"
             _refuse_output(
-                f"returned {result}, whose dtype {library} has not",
+                f"returned {result}, whose dtype does not exist in {library}",
                 f"return its bits, tensor.view({bits}), or pass numpy's arrays, not {library}'s",
                 line,
             )
@@ -343,9 +343,9 @@ def _refuse_subclass(array: Array) -> NoReturn:
     """Refuse a subclass of numpy's arrays with more than values, such as a masked array."""
     is_masked = isinstance(array, np.ma.MaskedArray)
     raise BadInput(
-        "an argument is a masked array, whose mask a NeuronCore has not"
+        "an argument is a masked array; tensors of a NeuronCore have no mask"
         if is_masked
-        else "an argument is a numpy.matrix, whose operators are others than a tensor's",
+        else "an argument is a numpy.matrix, whose operators differ from a tensor's",
         fix="fill it: array.filled(0.0), and pass the mask as an array of its own"
         if is_masked
         else "pass numpy.asarray(matrix)",

@@ -122,8 +122,8 @@ def reinterpreted_dtype(old: Dtype, new: Any) -> Dtype:
     is_wide = isinstance(old, WideDtype) or isinstance(kind, WideDtype)
     if is_wide and old != kind:
         raise NotModelled(
-            f"the bytes of a {old} tensor looked at as {kind} under NKI_PRECISE_FP=0, which stores "
-            "low-precision floats as float32",
+            f"a {old} tensor viewed as {kind} under NKI_PRECISE_FP=0, which stores low-precision "
+            "floats as float32",
             fix="run this kernel with NKI_PRECISE_FP=1",
             source="nki_simulator.rst, Precise Floating-Point Mode",
         )

@@ -33,7 +33,7 @@ def array_of(tensor: Any, usage: str) -> Array:
 
     Raises:
         BadInput: for a sparse or nested tensor, and for one of the meta device.
-        IllegalInstruction: for a dtype that a NeuronCore has not.
+        IllegalInstruction: for a dtype that no NeuronCore has.
     """
     if getattr(tensor, "is_nested", False):
         raise BadInput(
@@ -57,6 +57,6 @@ def array_of(tensor: Any, usage: str) -> Array:
         return np.asarray(host.numpy())
     except TypeError:
         raise IllegalInstruction(
-            f"{usage} is a tensor of {host.dtype}, which a NeuronCore has not",
+            f"{usage} is a tensor of {host.dtype}, which no NeuronCore has",
             fix="cast it before the call: tensor.to(torch.float32)",
         ) from None

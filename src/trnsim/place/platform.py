@@ -61,7 +61,7 @@ def platform(name: str, hardware: Catalogue | None = None) -> Platform:
         key for key, instance in hardware.instances.items() if instance.accelerator == chip
     )
     if not types:
-        raise _unknown_name(name, hardware) if chip is None else _in_no_instance(name)
+        raise _unknown_name(name, hardware) if chip is None else _in_no_instance(name, hardware)
     for target in TARGETS.values():
         if target.chip == chip:
             return Platform(target.name, target.instance, types, target.chip)
@@ -122,7 +122,8 @@ def _unknown_name(name: str, hardware: Catalogue) -> BadInput:
     )
 
 
-def _in_no_instance(name: str) -> BadInput:
+def _in_no_instance(name: str, hardware: Catalogue) -> BadInput:
     return BadInput(
-        f"{name} is in no instance of AWS's", fix=f"trnsim explain {name} says what it is"
+        f"AWS rents no instance with {name}; legal: {', '.join(short_names(hardware))}",
+        fix=f"name one of these; trnsim explain {name} prints what is known of it",
     )

@@ -80,7 +80,7 @@ class Conditions:
             f"{time_s * _US_PER_S:.3g}"
             for time_s in (self.launch_p10_s, self.launch_s, self.launch_p90_s)
         )
-        launch = f"a launch of {mid} us (P10 to P90: {low} to {high}; none in a device profile)"
+        launch = f"a launch of {mid} us (P10 to P90: {low} to {high} us; none in a device profile)"
         return "; ".join([*makers, _ORDER_TEXTS[self.order], f"LNC={self.lnc}", launch])
 
 

@@ -33,10 +33,11 @@ def unseen_error(core: NeuronCore, total_time_s: float, publication: str = "") -
     median, p90 = ceil(known.median_percent), ceil(known.p90_percent)
     if errors().is_near(core, publication):
         return (
-            f"kernels {known.words}, each left out, were {median} % off in the median, {p90} % at "
-            "P90"
+            f"published kernels {known.words}, each estimated without its own time, were {median} "
+            f"% off in the median, {p90} % at P90"
         )
     return (
-        f"kernels {OUTSIDE.words} were {ceil(OUTSIDE.median_percent)} % off in the median; known "
-        f"ones {known.words}, each left out, {median} %, {p90} % at P90"
+        f"kernels {OUTSIDE.words} were {ceil(OUTSIDE.median_percent)} % off in the median; "
+        f"published kernels {known.words}, each estimated without its own time, {median} % in the "
+        f"median, {p90} % at P90"
     )

@@ -403,7 +403,7 @@ class _ListScheduler:
         while remaining:
             next_queue = queue_choice.next()
             if next_queue is None:
-                raise InternalError(f"cores wait for others for ever: {self._waiting}")
+                raise InternalError(f"cores wait for each other forever: {self._waiting}")
             rank, queue = next_queue
             self._touched = {rank}
             remaining -= self._start(rank, queue.take(queue_choice.now_s), queue_choice.now_s)

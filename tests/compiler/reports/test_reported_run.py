@@ -88,5 +88,5 @@ def test_what_is_not_one_program_says_why(monkeypatch):
     graph, weights = layered(3, width=256)
     made = compile_graph(graph, weights=weights)
     monkeypatch.setattr("trnsim.compiler.reports.reported_run.trace_without_values", refuse)
-    with pytest.raises(BadInput, match="net has no program to show, as it is not one: SBUF is"):
+    with pytest.raises(BadInput, match="net has no whole program to show: SBUF is"):
         reported_run(graph, made, "net", weights)

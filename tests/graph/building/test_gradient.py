@@ -132,7 +132,7 @@ def test_the_gradient_of_a_second_result_is_refused():
     query, key, value = (graph.input((2, 3, 4), "float32") for _ in range(3))
     _, logs = graph.apply_to_all(Attention(0.5), [query, key, value])
     loss = graph.reduce("add", logs, (0, 1))
-    with pytest.raises(NotModelled, match="a result of attention that is not its first"):
+    with pytest.raises(NotModelled, match="attention by a result other than its first"):
         gradients(graph, loss, [query], {})
 
 
@@ -160,7 +160,10 @@ def test_what_depends_on_nothing_wanted_has_no_gradient():
     x, y = (graph.input((3,), "float32") for _ in range(2))
     loss = graph.reduce("add", graph.elementwise("multiply", x, graph.elementwise("sine", y)), (0,))
     assert len(gradients(graph, loss, [x], {})) == 1
-    with pytest.raises(NotModelled, match=r"^the gradient of sine; known: add, .*multiply"):
+    with pytest.raises(
+        NotModelled,
+        match=r"^the gradient of sine has no rule yet; there are rules for add, .*multiply",
+    ):
         gradients(graph, loss, [x, y], {})
 
 

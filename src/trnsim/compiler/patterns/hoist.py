@@ -60,7 +60,7 @@ def _results_as_inputs(match: Match) -> tuple[Value, ...]:
 
 AHEAD = Pattern(
     "ahead",
-    "what is computed of weights alone, and is no larger, is a weight of the step",
+    "what depends on weights alone, and is no larger than they, is computed before the step",
     before=ANY,
     when=_fits_weights,
     after=_results_as_inputs,

@@ -24,7 +24,7 @@ def _has_equal_before(match: Match) -> bool:
 
 COMMON_SUBEXPRESSION = Pattern(
     "twice",
-    "an operation that is written again reads the first one's result",
+    "an operation that occurs twice is computed once",
     before=ANY,
     when=_has_equal_before,
     after=lambda match: match.twin() or (),

@@ -49,7 +49,7 @@ def reported_run(
         traced = trace_without_values(piece, program.target, timed.weights, **how)
     except PROGRAM_ERRORS as error:
         raise BadInput(
-            f"{title} has no program to show, as it is not one: {error.reason}",
+            f"{title} has no whole program to show: {error.reason}",
             fix="leave --report out",
         ) from error
     _set_lines(traced)

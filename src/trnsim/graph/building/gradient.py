@@ -76,7 +76,9 @@ def gradients(
     needed = _dependent_values(graph, {value.number for value in wanted})
     for node in reversed(list(graph.nodes)):
         if any(value.number in grads for value in node.results[1:]):
-            raise NotModelled(f"the gradient of a result of {node.name} that is not its first")
+            raise NotModelled(
+                f"the gradient of {node.name} by a result other than its first has no rule yet"
+            )
         if node.result.number in grads and node.result.number in needed:
             graph.current_origin = node.origin
             grad = _exchange_gradient(graph, node.result, grads, exchanges)
@@ -186,7 +188,10 @@ def _add_operand_gradients(
     """Add the gradients of a node's operands to `grads`."""
     graph, rule = recomputed.graph, RULES.get(type(node.operation))
     if rule is None:
-        raise NotModelled(f"the gradient of {node.name}; known: {', '.join(sorted(NAMES))}")
+        raise NotModelled(
+            f"the gradient of {node.name} has no rule yet; there are rules for "
+            f"{', '.join(sorted(NAMES))}"
+        )
     parts = rule(graph, recomputed.with_factors(node), grad)
     for operand, part in zip(node.operands, parts, strict=False):
         if not isinstance(operand, Value) or part is None or operand.number not in needed:
@@ -369,7 +374,7 @@ def _gather(graph: Graph, node: Node, grad: Value) -> Gradients:
     operation: Any = node.operation
     table, numbers = node.values
     if operation.operand_batching_dims:
-        raise NotModelled("the gradient of a gather within rows")
+        raise NotModelled("the gradient of a gather within rows has no rule yet")
     return (graph.scatter(table.type, numbers, _cast(graph, grad, table.dtype)),)
 
 
@@ -394,7 +399,7 @@ def _dot(graph: Graph, node: Node, grad: Value) -> Gradients:
 def _attention(graph: Graph, node: Node, grad: Value) -> Gradients:
     operation: Any = node.operation
     if operation.cap:
-        raise NotModelled("the gradient of attention with capped scores")
+        raise NotModelled("the gradient of attention with capped scores has no rule yet")
     options = {name: value for name, value in vars(operation).items() if name != "cap"}
     query, key, value, *bias = node.values
     result, logs = node.results

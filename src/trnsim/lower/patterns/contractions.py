@@ -84,7 +84,7 @@ def _slice_along(graph: Graph, value: Value, dim: int, start: int, length: int) 
 
 SPLIT_CONTRACTION = Pattern(
     "in parts",
-    "a contraction that is too long for a panel of SBUF is several, added up",
+    "a contraction that is too long for a panel of SBUF is a sum of several",
     before=form_of(DotGeneral),
     when=lambda match: len(_lengths(match.node)) > 1,
     after=_sum_of_parts,

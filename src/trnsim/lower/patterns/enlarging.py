@@ -38,7 +38,7 @@ def _are_copies(match: Match) -> bool:
 
 ENLARGING = Pattern(
     "enlarging",
-    "copies of rows and columns are made as a convolution or a pooling brings its images",
+    "copies of rows and columns are made while a convolution or a pooling loads its images",
     before=form_of(Reshape, form_of(BroadcastInDim, TensorForm("images"), name="copies")),
     when=_are_copies,
 )

@@ -30,7 +30,7 @@ def _are_halves(match: Match) -> bool:
 
 ROTATION = Pattern(
     "rotation",
-    "halves that change places are a product, where they lie along partitions",
+    "an exchange of halves that lie along partitions is a product",
     before=form_of(
         Concatenate,
         form_of(Negate, form_of(Slice, TensorForm("x"), name="second")),
