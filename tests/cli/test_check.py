@@ -125,7 +125,7 @@ def test_a_file_without_kernels_and_inputs_is_refused():
     write(SOURCE)
     result = invoke("scaled.py")
     assert isinstance(result.exception, BadInput)
-    assert "launches no kernel, and says for none on what it runs" in str(result.exception)
+    assert "launches no kernel, and has inputs for none" in str(result.exception)
     assert "define NAME_inputs()" in result.exception.fix
 
 

@@ -52,7 +52,7 @@ def logs(company, tmp_path):
 
 def test_writing_says_what_was_chosen_and_why(company):
     _, folder, said = company
-    assert said.startswith("pretraining: p5en.48xlarge and trn1.32xlarge\n  it tells most")
+    assert said.startswith("pretraining: p5en.48xlarge and trn1.32xlarge\n  its pilot tells most")
     assert f"wrote {folder / 'pilot.json'}" in said
     assert (folder / "launch" / "there-sbatch.sh").is_file()
 

@@ -97,7 +97,7 @@ def test_a_kernel_is_told_in_six_lines_and_in_full(tmp_path, arrays):
     assert re.search(r": -[\d.]+ us at attention\.py:\d+$", lines[3])
     full = attend("-v", cwd=tmp_path).stdout
     assert full.startswith(f"attention on trn2 ({DEFAULT}): ")
-    for words in ("rests on", "assumed", "to expect", "if   DMA twice", "attention.json"):
+    for words in ("rests on", "assumed", "expected error", "if   DMA twice", "attention.json"):
         assert words in full, words
 
 

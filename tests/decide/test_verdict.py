@@ -104,7 +104,7 @@ def test_a_share_that_errors_cover_is_a_close_call_and_stays():
 def test_without_an_equal_kind_a_quote_is_asked_for():
     found = judged(pairs({TRN2: 8e4}, kind="on_demand", told="serve"))
     assert (found.verdict, found.best) == (Verdict.NEEDS_QUOTE, TRN2)
-    assert "no public price (on_demand); a capacity_block costs 35.76: ask" in found.reason
+    assert "no public price (on_demand); a capacity_block costs 35.76 USD/h: ask" in found.reason
 
 
 def test_no_quote_is_asked_for_where_public_prices_are_higher():

@@ -16,7 +16,7 @@ def test_parts_are_the_time_and_err_together():
 def test_a_chip_without_rows_errs_more_and_says_so():
     first, later = (of_program(target(name), PARTS) for name in ("trn1", "trn2"))
     assert first.sigma < later.sigma
-    assert "rows are of Trn1 and Inf2" in later.sources[PROGRAM]
+    assert "fitted to times of Trn1 and Inf2 alone" in later.sources[PROGRAM]
 
 
 @pytest.mark.parametrize(("least_s", "is_raised"), [(3e-3, False), (4e-3, False), (5e-3, True)])

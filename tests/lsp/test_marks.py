@@ -95,7 +95,7 @@ def test_a_refused_file_has_the_commands_words():
 
 
 def test_a_library_of_kernels_has_a_notice_at_each_of_them_and_no_warning():
-    told = "k.py launches no kernel, and says for none on what it runs\n  fix: define"
+    told = "k.py launches no kernel, and has inputs for none\n  fix: define"
     plain = b"import nki\n\ndef plain(x): ...\n\n"
     stored = plain + b"@jit(grid=1)\ndef b(x): ...\n\n@nki.jit\ndef a(x): ...\n"
     text = "not checked: define {}_inputs(), which returns a tuple of its arguments"

@@ -31,7 +31,11 @@ def test_a_constant_may_be_a_tensor_of_each_dtype(name):
     ("constant", "error", "words"),
     [
         (torch.eye(2).to_sparse(), BadInput, "a tensor of torch.sparse_coo"),
-        (torch.eye(2, dtype=torch.float8_e4m3fnuz), IllegalInstruction, "float8_e4m3fnuz, which no"),
+        (
+            torch.eye(2, dtype=torch.float8_e4m3fnuz),
+            IllegalInstruction,
+            "float8_e4m3fnuz, which no",
+        ),
     ],
     ids=["sparse", "another dtype"],
 )

@@ -28,7 +28,7 @@ def test_an_own_price_wins_over_a_newer_list_price(tmp_path):
     assert found.usd_per_hour == 30
     assert found.usd_per_hour.provenance.source == f"{tmp_path}/own.csv:2"
     assert str(found) == (
-        "30.00 USD/h capacity_block any 2026-01-01 (warning: 323 days old) (own price)"
+        "30.00 USD/h capacity_block any region 2026-01-01 (warning: 323 days old) (own price)"
     )
     assert quote("p5.48xlarge", "on_demand", as_of=DAY, rows=rows).usd_per_hour == 55.04
 

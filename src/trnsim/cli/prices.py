@@ -219,7 +219,10 @@ def _comparison_blocks(
         for line, quoted in zip(table, quotes, strict=True)
     ]
     below = dict.fromkeys(range(len(cells)), price_caveats)
-    note = "a PFLOP/s: USD per hour and PFLOP/s of published dense BF16; vs first: its ratio"
+    note = (
+        "a chip: USD/h of each chip; a PFLOP/s: USD/h divided by published dense BF16 PFLOP/s; vs "
+        "first: ratio to a PFLOP/s of the first line"
+    )
     return [Table(_COMPARISON_COLUMNS, cells, below=below), Note(note)]
 
 

@@ -205,7 +205,7 @@ def _quote_reason(pair: Pair) -> str:
     kind = "" if public is None else public.kind
     return (
         f"{move.instance} pays back below {limit:.2f} USD/h, and {move.no_price}; "
-        f"a {kind} costs {usd:.2f}: ask for a price"
+        f"a {kind} costs {usd:.2f} USD/h: ask for a price"
     )
 
 

@@ -340,7 +340,8 @@ class ModelReport:
         )
         programs = f"; {program.programs} programs" if program.programs > 1 else ""
         layers = (
-            f"; {program.compiled_layers} of {program.layers} equal layers compiled"
+            f"; {program.compiled_layers} of {program.layers} equal layers compiled, which stand "
+            "for all"
             if program.layers
             else ""
         )

@@ -32,7 +32,7 @@ def of_program(target: Target, parts_s: Mapping[str, float]) -> Estimate:
     source = "instructions of its program"
     if not target.is_fitted:
         spread = math.hypot(spread, float(EXTRAPOLATED_SPREAD))
-        source += ", whose rows are of Trn1 and Inf2"
+        source += ", fitted to times of Trn1 and Inf2 alone"
     total_s = sum(parts_s.values())
     estimate = Estimate(dict(parts_s), {source: spread * total_s}, {PROGRAM: source})
     return site_program(estimate, target.chip)

@@ -27,7 +27,7 @@ from trnsim.runs import Launchable
 from trnsim.user_traceback import users_text
 
 INPUTS: Final = "_inputs"
-NOTHING_TO_CHECK: Final = "launches no kernel, and says for none on what it runs"
+NOTHING_TO_CHECK: Final = "launches no kernel, and has inputs for none"
 """Finding of a file without inputs that launches nothing, such as a library of kernels."""
 REFERENCE: Final = "_reference"
 TOLERANCE: Final = "_tolerance"

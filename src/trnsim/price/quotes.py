@@ -32,6 +32,12 @@ agreement with AWS, all others are AWS's list prices; ``ri_effective`` is a rese
 term the source does not state."""
 
 STALE_AFTER: Final = timedelta(days=90)
+_REGION_TEXTS: Final = {
+    "any": "any region",
+    "most": "most regions",
+    "not stated": "region not stated",
+}
+"""Regions of prices that are no names of regions, as text."""
 
 
 def check_kind(kind: str, stated: str) -> None:
@@ -90,7 +96,8 @@ class Quote:
                 first = f"the first known is of {self.first_known}"
                 return f"no price known on {self.as_of} ({self.kind}){place}; {first}{ended}"
             return f"no public price ({self.kind}){place}{ended}"
-        stated = f"{self.usd_per_hour:.2f} USD/h {self.kind} {self.row.region} {self.row.as_of}"
+        region = _REGION_TEXTS.get(self.row.region, self.row.region)
+        stated = f"{self.usd_per_hour:.2f} USD/h {self.kind} {region} {self.row.as_of}"
         if self.is_stale and self.age is not None:
             stated += f" (warning: {self.age.days} days old)"
         return f"{stated} (own price)" if self.row.is_own else f"{stated}{ended}"

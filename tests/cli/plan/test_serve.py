@@ -189,7 +189,7 @@ def test_own_prices_win_and_two_kinds_are_marked(tmp_path):
     found = json.loads(
         run("--on", "trn1", *asked, "--price", "on_demand", "--prices", str(own), "--json")
     )
-    assert found["price"].startswith("5.00 USD/h on_demand any 2026-11-01")
+    assert found["price"].startswith("5.00 USD/h on_demand any region 2026-11-01")
     assert (found["price_caveats"], found["credits"]) == ([], [])
     two = ("--on", "trn1:on_demand,p5en", *asked)
     with pytest.raises(BadInput, match="trn1 on_demand against p5en capacity_block: different"):

@@ -41,7 +41,7 @@ def test_a_rate_has_instances_a_spare_and_a_headroom():
     assert (row["load"], row["first limit"]) == ("20/s", "TTFT")
     assert float(row["headroom"]) >= 1
     assert "  most load: TTFT <= 500 ms at P99; runs of 256 requests, sampling error " in output
-    assert "/s are kept (--spare none leaves it out)\n" in output
+    assert " requests/s keep the limits (--spare none: no spare)\n" in output
     alone = most(run("--request-rate", "20", "--slo-ttft", "0.5", "--spare", "none", *PRICED))
     assert alone["with the spare lost"] == "-"
     assert float(alone["USD/h"]) < float(row["USD/h"])
@@ -67,7 +67,7 @@ def test_a_curve_is_printed_of_one_platform():
 def test_instances_that_are_too_few_say_how_many_would_do():
     output = run("--request-rate", "400", "--slo-ttft", "0.5", "--instances", "1")
     assert "  the SLO is missed under this load\n" in output
-    assert re.search(r"\n  400/s take \d+ instances\n", output)
+    assert re.search(r"\n  400 requests/s need \d+ instances\n", output)
 
 
 def test_an_infeasible_promise_says_why_and_what_would_be_feasible():

@@ -32,7 +32,9 @@ def test_an_unknown_platform_lists_the_legal_ones(command):
 
 
 def test_exchanges_of_a_plan_say_their_floor():
-    assert floor_notes(8) == ["exchanges are inside a program: no start of the host is paid"]
+    assert floor_notes(8) == [
+        "collectives run inside a program: the host does not start each of them"
+    ]
     assert floor_notes(1) == []
     assert floor_notes(8, lnc=0) == []  # GPUs
 
@@ -50,7 +52,7 @@ def test_exchanges_of_a_plan_say_their_floor():
 def test_a_plan_with_exchanges_says_their_floor(command, has_exchanges):
     result = CliRunner().invoke(app, ["plan", *command])
     assert result.exit_code == 0, result.output
-    assert ("exchanges are inside a program" in result.stdout) == has_exchanges
+    assert ("collectives run inside a program" in result.stdout) == has_exchanges
 
 
 def test_no_platform_at_all_is_refused():

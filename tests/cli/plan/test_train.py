@@ -107,9 +107,9 @@ def test_what_happens_to_a_run_moves_its_time_and_not_the_step(changed):
 @pytest.mark.slow
 def test_what_is_not_given_is_searched_and_the_front_is_printed():
     output = run(CONFIG, "--on", "trn2", "--instances", "4", "--budget", "4")
-    assert "trn2: no other is as fast, as cheap and as small:" in output
+    assert "trn2: runs that no other beats in time, USD and chips at once:" in output
     assert re.search(r"  1 instance, 16 chips: .* USD; ", output)
-    assert re.search(r"trn2: [\d,]+ layouts, [\d,]+ with room, 4 timed", output)
+    assert re.search(r"trn2: [\d,]+ legal layouts, [\d,]+ fit in memory, 4 timed", output)
     found = plain("--on", "trn2", "--instances", "4", *FEW, "--budget", "4")
     assert [one["instances"] for one in found["pareto"]] == [4, 2, 1]
 
@@ -293,7 +293,7 @@ def test_own_prices_and_credits_and_two_kinds_on_purpose(tmp_path):
         "- {credit_usd: 5e4, until: 2027-01-31, note: activate}\n"
     )
     output = run(CONFIG, *FIXED, "--price", "private", "--prices", str(own))
-    assert "20.50 USD/h private any 2026-11-01 (own price)" in output
+    assert "20.50 USD/h private any region 2026-11-01 (own price)" in output
     assert output.endswith("credit: 50,000.00 USD until 2027-01-31 (activate)\n")
     two = ("--on", "trn2:capacity_block,p5en:on_demand", *FEW, "--budget", "1")
     with pytest.raises(BadInput) as caught:

@@ -31,7 +31,7 @@ def test_lines_are_no_longer_than_the_page():
 
 
 def test_refused_places_are_counted():
-    assert "1 more, refused or dearer: --json" in changed()
+    assert "1 more, refused or dearer: --json lists them" in changed()
 
 
 def test_a_missed_promise_and_a_missing_price_are_said():

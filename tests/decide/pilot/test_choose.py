@@ -47,7 +47,7 @@ def test_the_workload_with_most_to_learn_is_chosen(inventory):
     told = {one.workload: one for one in made.told}
     assert made.workload == made.told[0].workload
     assert told[made.workload].net_usd == max(one.net_usd for one in told.values())
-    assert "it tells most" in made.why
+    assert "its pilot tells most" in made.why
     assert set(launch) == {"today-run.sh", "there-run.sh"}
 
 

@@ -14,7 +14,12 @@ FFT = ProgramFinding("train.py", 12, "operator", "aten::fft_fft")
     ("name", "quiet", "loud", "text"),
     [
         ("support of operators", {"findings": ()}, {"findings": (FFT,)}, "train.py:12 aten::fft"),
-        ("engineering time", {"staff_weeks": 12.0}, {"staff_weeks": 11.0}, "12 weeks are needed"),
+        (
+            "engineering time",
+            {"staff_weeks": 12.0},
+            {"staff_weeks": 11.0},
+            "12 engineer-weeks are needed, 11",
+        ),
         ("lock-in to AWS", {}, {"other_clouds": ("gcp",)}, "runs on gcp besides"),
         (
             "verification of the performance",

@@ -179,4 +179,4 @@ def test_a_notebook_shows_the_summary_as_a_line_and_its_table(kernel):
     shown = summary._repr_html_()
     assert shown.startswith(f"<p>{summary}</p><iframe srcdoc=")
     assert "critical path waits" in shown
-    assert "to expect" in shown
+    assert "expected error" in shown

@@ -31,7 +31,7 @@ def test_a_page_has_a_row_for_each_collective():
     ran = world(ranks=4, groups=[[0, 1], [2, 3]], late=(3,))
     text = world_page(ran.summary, [run.timelines for run in ran.runs])
     assert re.search(r"all_reduce of 256 KiB \([a-z -]+\)</td>.*made_world.py:\d+</td>", text)
-    assert "inside a program: no start of the host is paid" in text
+    assert "inside a program: the host does not start each of them" in text
 
 
 @pytest.mark.parametrize("engine", [one for one in Engine if one is not Engine.unknown])

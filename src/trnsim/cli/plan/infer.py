@@ -111,7 +111,7 @@ def infer(options: InferOptions) -> Document:
     estimates = _estimates(options, rows)
     remarks = price_remarks([inference.quote for inference in estimates], rows)
     model = _model_title(options.config)
-    title = f"{model}: batch {options.batch} a copy, {estimates[0].item}s"
+    title = f"{model}: batch {options.batch} of {estimates[0].item}s on each copy"
     sections = [
         Section("", [Note(title, place="text")]),
         Section(

@@ -100,15 +100,15 @@ def _instances(answer: CapacityAnswer) -> list[str]:
         unit = "an instance" if answer.test.deployment.instances == 1 else "a unit of instances"
         spare = unit if sizing.spare is Spare.INSTANCE else "a replica"
         lines.append(
-            f"with {spare} lost, {amount(sizing.promised_per_s)}/s are kept (--spare none leaves "
-            "it out)"
+            f"with {spare} lost, {amount(sizing.promised_per_s)} requests/s keep the limits "
+            "(--spare none: no spare)"
         )
     if counts["p50"] is not None and sizing.promised_per_s < sizing.rate_per_s:
-        lines.append(f"{amount(sizing.rate_per_s)}/s take {counts['p50']:,} instances")
+        lines.append(f"{amount(sizing.rate_per_s)} requests/s need {counts['p50']:,} instances")
     if counts["p90"] is None:
-        lines.append("with times at their P90, no number of instances keeps the rate")
+        lines.append("with times at their P90, no number of instances serves the rate")
     elif counts["p90"] != counts["p50"]:
-        lines.append(f"with times at their P90, {counts['p90']:,} instances keep it")
+        lines.append(f"with times at their P90, the rate needs {counts['p90']:,} instances")
     return lines
 
 

@@ -176,7 +176,7 @@ def floor_notes(ranks: int, lnc: int = 1) -> list[str]:
     """The floor that exchanges of `ranks` pay in a plan; none for one rank, or GPUs (LNC of 0)."""
     if ranks == 1 or not lnc:
         return []
-    return [f"exchanges are {Floor.PROGRAM.value}: no start of the host is paid"]
+    return [f"collectives run {Floor.PROGRAM.value}: the host does not start each of them"]
 
 
 def sources_by_phase(sources: Mapping[str, str]) -> list[str]:

@@ -243,13 +243,14 @@ def _pareto_blocks(rows: Sequence[_Row], mark: str) -> list[Block]:
                 f"{durations(point.time_s)}, {amounts(point.usd)} USD{mark}; {point.step.layout}"
                 for point in points
             ]
-            blocks.append(Note(f"{run.platform}: no other is as fast, as cheap and as small:"))
+            title = "runs that no other beats in time, USD and chips at once"
+            blocks.append(Note(f"{run.platform}: {title}:"))
             blocks.append(Items(lines, indent=2))
         blocks += [Note(f"{label}: note: {row.note}")] if row.note else []
         blocks.append(
             Note(
-                f"{label}: {run.best.legal_layouts:,} layouts, {run.best.fitting_layouts:,} with "
-                f"room, {run.best.timed_layouts} timed"
+                f"{label}: {run.best.legal_layouts:,} legal layouts, "
+                f"{run.best.fitting_layouts:,} fit in memory, {run.best.timed_layouts} timed"
             )
         )
     return blocks

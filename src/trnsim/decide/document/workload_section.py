@@ -181,7 +181,7 @@ def _candidates(
     best = {row: "best" for row, option in enumerate(ordered) if option.instance == workload.best}
     refused = [option for option in workload.candidates if option.refused is not None]
     hidden = len(workload.candidates) - min(len(ordered), MOST_TEXT_CANDIDATES)
-    hidden_note = f"{hidden} more, refused or dearer: --json"
+    hidden_note = f"{hidden} more, refused or dearer: --json lists them"
     refusals = Table(
         columns(" | ", numbers_from=2),
         [(option.instance, option.refused or "") for option in refused],

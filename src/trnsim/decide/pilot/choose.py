@@ -245,12 +245,12 @@ def _plan(
 
 
 def _choice_reason(value: PilotValue, *, is_named: bool) -> str:
-    grounds = "it was named" if is_named else "it tells most"
+    grounds = "it was named" if is_named else "its pilot tells most"
     run = "at no public price" if value.run_usd is None else f"{amount(value.run_usd)} USD"
     text = (
         f"{grounds}: knowing its times is worth {amount(value.value_usd)} USD, as "
-        f"{value.wrong_probability:.0%} of draws are on the other side than the decision; its run "
-        f"costs {run}, and {amount(value.delay_usd)} USD of savings wait"
+        f"{value.wrong_probability:.0%} of draws contradict the decision; the pilot costs {run}, "
+        f"and delays savings of {amount(value.delay_usd)} USD"
     )
     settled = "; that is less than it costs: the decision is settled without a pilot"
     return text if value.net_usd > 0 else text + settled

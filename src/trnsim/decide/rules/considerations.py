@@ -31,7 +31,7 @@ def _time(evidence: WorkloadEvidence) -> Ruling:
     if staff is None:
         text = f"{weeks:.0f} weeks are needed; staff_weeks is not given"
         return Ruling(name, _GROUP, None, "to be answered", text)
-    text = f"{weeks:.0f} weeks are needed, {staff:g} there"
+    text = f"{weeks:.0f} engineer-weeks are needed, {staff:g} are available"
     applies = staff < weeks
     effect = "a move takes longer, or needs people from outside" if applies else "none"
     return Ruling(name, _GROUP, applies, effect, text)

@@ -140,7 +140,7 @@ class Summary:
         rows = [
             ("estimated time", f"{time_text(self.total_time_s)} on {self.target}"),
             ("P10 to P90", self.interval_text()),
-            ("to expect", self.unseen_error),
+            ("expected error", self.unseen_error),
             ("assumes", self.conditions.text()),
             ("launch", time_text(self.launch_s)),
             ("device time", time_text(self.device_time_s)),

@@ -37,7 +37,7 @@ const COMPARED = {
   "Estimated time": (s, m, longest) =>
     element("div", {}, short(s.total_time_s * 1e9), meter(s.total_time_s / longest)),
   "P10 to P90": (s) => range(s.total_time_p10_s * 1e9, s.total_time_p90_s * 1e9),
-  "To expect": (s) => s.unseen_error,
+  "Expected error": (s) => s.unseen_error,
   "Assumes": (s) => assumed(s.conditions),
   "On the device": (s) => short(s.device_time_s * 1e9),
   "Bound by": (s) => s.bound_by,

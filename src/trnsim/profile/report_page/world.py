@@ -92,7 +92,7 @@ def _collectives(summary: WorldSummary) -> list[Block]:
             ]
         )
     hidden_count = len(summary.collectives) - len(rows)
-    floor_note = Note(f"{Floor.PROGRAM.value}: no start of the host is paid")
+    floor_note = Note(f"{Floor.PROGRAM.value}: the host does not start each of them")
     return [
         floor_note,
         Table(_COLLECTIVE_COLUMNS, rows),
