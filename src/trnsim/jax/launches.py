@@ -130,7 +130,7 @@ def _outline(call: KernelCall) -> Outline:
     for spec in outline.specs:
         if not _is_dtype_of_jax(spec.numpy_dtype):
             raise NotModelled(
-                f"the kernel {call.operation} returns a tensor of {spec.dtype}, a dtype that JAX lacks",
+                f"the kernel {call.operation} returns a tensor of {spec.dtype}, which JAX lacks",
                 fix="return it in a dtype of JAX",
                 line=program_line(),
             )

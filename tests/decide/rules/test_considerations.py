@@ -18,7 +18,7 @@ FFT = ProgramFinding("train.py", 12, "operator", "aten::fft_fft")
             "engineering time",
             {"staff_weeks": 12.0},
             {"staff_weeks": 11.0},
-            "12 engineer-weeks are needed, 11",
+            "12 engineer-weeks",
         ),
         ("lock-in to AWS", {}, {"other_clouds": ("gcp",)}, "runs on gcp besides"),
         (
