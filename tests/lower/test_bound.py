@@ -4,8 +4,9 @@ from trnsim import arch
 from trnsim.arch.peaks import hbm_stack_bytes_per_s
 from trnsim.graph import Graph
 from trnsim.graph.ops.contraction import Attention, Convolution
+from trnsim.graph.ops.layout import DynamicSlice, DynamicUpdateSlice
 from trnsim.lower import bound
-from trnsim.lower.bound import hbm_rate
+from trnsim.lower.bound import copied_bytes, hbm_rate
 
 SIZES = (256, 512, 384)
 
@@ -183,6 +184,29 @@ def test_a_copied_byte_is_moved_once_and_read_and_written():
     assert copies(graph.transpose(computed, (1, 0)), graph=graph) == pytest.approx(
         2 * nbytes / engines
     )
+
+
+def test_indices_are_no_source_of_copies():
+    graph = Graph()
+    x, rows = graph.input((128, 1000), "float32"), graph.input((64,), "int32")
+    row, start = graph.input((1, 1000), "float32"), graph.input((), "int32")
+    computed, updates = (graph.elementwise("abs", v) for v in (x, graph.gather(x, rows)))
+    place = (start, start)
+
+    def copied(value):
+        graph.outputs = [value]
+        return copied_bytes(graph)
+
+    assert copied(graph.gather(computed, rows)) == 0
+    assert copied(graph.apply(DynamicSlice((1, 1000)), computed, *place)) == 0
+    assert copied(graph.scatter(x.type, rows, updates)) == 0
+    assert copied(graph.scatter(computed, rows, updates)) == 0
+    # Tables and updates are.
+    assert copied(graph.gather(x, rows)) == 4 * 64 * 1000
+    assert copied(graph.apply(DynamicSlice((1, 1000)), x, *place)) == 4 * 1000
+    assert copied(graph.apply(DynamicUpdateSlice(), computed, row, *place)) == x.type.nbytes
+    assert copied(graph.scatter(x, rows, updates)) == x.type.nbytes
+    assert copied(graph.scatter(x.type, rows, graph.gather(x, rows))) == x.type.nbytes
 
 
 def test_of_a_concatenation_the_copied_operands_are_moved_once():

@@ -153,15 +153,26 @@ def copied_bytes(graph: Graph) -> int:
     """
     copied_elements = {value.number: value.type.elements for value in graph.inputs}
     for node in graph.nodes:
-        sources = [copied_elements.get(value.number, 0) for value in node.values]
+        sources = [copied_elements.get(value.number, 0) for value in _sources(node)]
         if isinstance(node.operation, Concatenate):
             copied_elements[node.result.number] = sum(sources)
-        elif isinstance(node.operation, _TRANSFERS) and any(sources[:2]):
+        elif isinstance(node.operation, _TRANSFERS) and any(sources):
             copied_elements[node.result.number] = node.result.type.elements
     return sum(
         copied_elements.get(value.number, 0) * value.type.nbytes // (value.type.elements or 1)
         for value in _written_outputs(graph)
     )
+
+
+def _sources(node: Node) -> tuple[Value, ...]:
+    """The operands whose elements a transfer copies: all but indices."""
+    if isinstance(node.operation, Gather | DynamicSlice):
+        return node.values[:1]
+    if isinstance(node.operation, DynamicUpdateSlice):  # operand, update, starts
+        return node.values[:2]
+    if isinstance(node.operation, Scatter):  # updates, indices, operand
+        return (*node.values[:1], *node.values[2:])
+    return node.values
 
 
 def _written_outputs(graph: Graph) -> list[Value]:
