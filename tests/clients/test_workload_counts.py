@@ -25,6 +25,11 @@ GIVEN = {
     "hunyuan_v1_dense": {"head_dim": 128},
     "mistral3": {"tie_word_embeddings": False},  # as its weights are
     "nemotron": {"head_dim": 128, "num_key_value_heads": 8},
+    # Tokens of an image as wide as those of the text.
+    "qwen2_vl": {"vision_config": {"hidden_size": 8192}},
+    "qwen2_5_vl": {"vision_config": {"out_hidden_size": 8192}},
+    "qwen3_vl": {"vision_config": {"out_hidden_size": 4096}},
+    "qwen3_vl_moe": {"vision_config": {"out_hidden_size": 2048}},
     "ministral": {"head_dim": 128},
 }
 NOT_BUILT = {
@@ -145,6 +150,7 @@ def test_images_and_texts(model_type):
             "mllama",
             {"max_num_tiles": 2, "supported_aspect_ratios": [[1, 1], [1, 2]], "patch_size": 7},
         ),
+        ("paligemma", {"image_size": 448, "vision_use_head": False}),
         ("qwen2_vl", {"mlp_ratio": 3, "spatial_merge_size": 3, "temporal_patch_size": 1}),
         ("qwen2_vl", {"embed_dim": 640, "patch_size": 7, "in_channels": 1}),
         ("qwen2_5_vl", {"fullatt_block_indexes": [0], "hidden_size": 640, "depth": 2}),
@@ -156,7 +162,16 @@ def test_choices_of_images_and_texts(model_type, vision):
     heads = {"num_attention_heads": 4, "num_key_value_heads": 4}
     texts = {"num_hidden_layers": 2, "hidden_size": 256, **heads}
     texts |= {"cross_attention_layers": [1]} if model_type == "mllama" else {}
-    equal(model_type, "ImageTextToText", vision_config=vision, text_config=texts)
+    given = {"projection_dim": 256} if model_type == "paligemma" else {}
+    if model_type.startswith("qwen"):
+        vision = {**vision, "hidden_size" if model_type == "qwen2_vl" else "out_hidden_size": 256}
+    equal(model_type, "ImageTextToText", vision_config=vision, text_config=texts, **given)
+
+
+def test_texts_of_another_kind_have_its_sizes():
+    given = {"vision_config": {}, "text_config": {"model_type": "gemma2"}, "projection_dim": 2304}
+    equal("paligemma", "ImageTextToText", **given)
+    equal("llava", "ImageTextToText", vision_config={}, text_config={"model_type": "mistral"})
 
 
 @pytest.mark.parametrize("model_type", ["vit", "deit", "dinov2", "dinov2_with_registers"])

@@ -476,6 +476,31 @@ COUNTS = {
         },
         10_670_220_835,
     ),
+    "paligemma-3b-pt-224": (
+        {
+            "model_type": "paligemma",
+            "projection_dim": 2048,
+            "text_config": {
+                "model_type": "gemma",
+                "hidden_size": 2048,
+                "intermediate_size": 16384,
+                "num_attention_heads": 8,
+                "num_hidden_layers": 18,
+                "num_key_value_heads": 1,
+                "vocab_size": 257216,
+            },
+            "vision_config": {
+                "model_type": "siglip_vision_model",
+                "hidden_size": 1152,
+                "intermediate_size": 4304,
+                "num_attention_heads": 16,
+                "num_hidden_layers": 27,
+                "patch_size": 14,
+                "vision_use_head": False,
+            },
+        },
+        2_923_466_480,
+    ),
     "qwen2-vl-2b-instruct": (
         {
             "model_type": "qwen2_vl",

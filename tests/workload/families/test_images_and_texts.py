@@ -10,7 +10,9 @@ from trnsim.workload.families.keys import ConfigKeys
 from trnsim.workload.operators import Pass, Phase
 from trnsim.workload.passes import summaries
 
-GEMMA, LLAVA = (COUNTS[name][0] for name in ("gemma-3-4b-it", "llava-1.5-7b"))
+GEMMA, LLAVA, PALIGEMMA = (
+    COUNTS[name][0] for name in ("gemma-3-4b-it", "llava-1.5-7b", "paligemma-3b-pt-224")
+)
 
 
 def of(config, **given):
@@ -52,6 +54,26 @@ def test_squares_of_neighbours_are_one_token_of_mistral():
     assert [(one.inputs, one.biases, one.rows) for one in changed.behind] == [
         *((1024, 1024, 1), (2048, 5120, 1), (5120, 5120, 1)),
     ]
+
+
+def test_each_patch_is_a_token_of_paligemma():
+    seen, read = of(PALIGEMMA)
+    assert (seen.tokens, [(one.inputs, one.outputs) for one in seen.behind]) == (
+        *(256, [(1152, read.hidden)]),
+    )
+    assert read.is_tied
+    assert not of(PALIGEMMA, tie_word_embeddings=False)[1].is_tied
+    legal = "2048, the hidden_size of the text: an image's tokens are among its own"
+    with pytest.raises(BadInput, match=f"^mine.json: projection_dim is 2304; legal: {legal}"):
+        of(PALIGEMMA, projection_dim=2304)
+
+
+def test_sizes_left_out_are_those_of_the_kind_of_texts():
+    texts = {"model_type": "gemma2", "num_key_value_heads": 2}
+    read = of(PALIGEMMA, text_config=texts, projection_dim=2304)[1]
+    assert (read.hidden, read.depth, read.table_rows) == (2304, 26, 256_000)
+    with pytest.raises(BadInput, match=r"^mine.json: key 'text_config.hidden_size' is missing"):
+        of(PALIGEMMA, text_config={"model_type": "olmo"})
 
 
 @pytest.mark.parametrize("ratio", [0, -0.5, 2, "0.5", True, None])

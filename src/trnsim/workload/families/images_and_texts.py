@@ -63,6 +63,15 @@ _MISTRAL_TEXT: Final[Mapping[str, Any]] = {
     "sliding_window": None,
     "max_position_embeddings": 131072,
 }
+_PALIGEMMA_TEXT: Final[Mapping[str, Any]] = {
+    "model_type": "gemma",
+    "hidden_size": 3072,
+    "intermediate_size": 24576,
+    "num_hidden_layers": 28,
+    "num_attention_heads": 16,
+    "vocab_size": 256000,
+    "max_position_embeddings": 8192,
+}
 _QWEN_TEXT: Final[Mapping[str, Any]] = {
     "hidden_size": 8192,
     "intermediate_size": 29568,
@@ -99,12 +108,32 @@ TEXTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "llava": _LLAVA_TEXT,
     "mistral3": _MISTRAL_TEXT,
     "mllama": tiled_images.TEXT_SIZES,
+    "paligemma": _PALIGEMMA_TEXT,
     "qwen2_vl": {"model_type": "qwen2_vl_text", **_QWEN_TEXT},
     "qwen2_5_vl": {"model_type": "qwen2_5_vl_text", **_QWEN_TEXT},
     "qwen3_vl": _QWEN3_TEXT,
     "qwen3_vl_moe": _QWEN3_EXPERTS_TEXT,
 }
 """Default sizes of the text configuration, by ``model_type``."""
+_OTHER_TEXTS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "gemma2": {
+        "hidden_size": 2304,
+        "intermediate_size": 9216,
+        "num_hidden_layers": 26,
+        "num_attention_heads": 8,
+        "vocab_size": 256000,
+        "max_position_embeddings": 8192,
+    },
+    "mistral": {
+        "hidden_size": 4096,
+        "intermediate_size": 14336,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "vocab_size": 32000,
+        "max_position_embeddings": 131072,
+    },
+}
+"""Default sizes of texts whose ``model_type`` is not the usual one of the family."""
 NAMES: Final = tuple(TEXTS)
 _IMAGE_ENCODERS: Final = {
     "gemma3": "siglip_vision_model",
@@ -112,6 +141,7 @@ _IMAGE_ENCODERS: Final = {
     "llava": "clip_vision_model",
     "mistral3": "pixtral",
     "mllama": tiled_images.IMAGES,
+    "paligemma": "siglip_vision_model",
     "qwen2_vl": "qwen2_vl_vision",
     "qwen2_5_vl": "qwen2_5_vl_vision",
     "qwen3_vl": "qwen3_vl_vision",
@@ -121,9 +151,14 @@ _FLAT: Final = ("qwen2_vl", "qwen2_5_vl")
 """Families whose older files have the keys of `text_config` beside `vision_config`."""
 _KEYS_ABOVE: Final = ("architectures", "id2label", "num_labels", "tie_word_embeddings")
 """Keys that may stand above `text_config`, and decide the decoder's head."""
-_TIED_ABOVE: Final = ("qwen3_vl", "qwen3_vl_moe")
-"""Families whose `text_config` does not decide whether embedding and logits share weights."""
+_TIED_ABOVE: Final = {"paligemma": True, "qwen3_vl": False, "qwen3_vl_moe": False}
+"""Families whose `text_config` does not decide whether embedding and logits share weights.
+
+The value is that of a file that does not state it.
+"""
 _IMAGE_TOKENS: Final = 256
+_PALIGEMMA_WIDTH: Final = 2048
+"""Default width of a token of an image behind PaliGemma's projection."""
 _VISION_WIDTH: Final = 7680
 """Default width of the output of Llama 4's image encoder."""
 
@@ -167,9 +202,13 @@ def texts_of(keys: ConfigKeys, model_type: str) -> ConfigKeys:
     texts = keys.nested("text_config")
     stated_keys = {key for key in _KEYS_ABOVE if texts.config.get(key) is not None}
     above = {key: keys.config.get(key) for key in _KEYS_ABOVE if key not in stated_keys}
-    values = {**TEXTS[model_type], **texts.config, **above}
+    usual = TEXTS[model_type]
+    kind = texts.text("model_type", usual["model_type"])
+    defaults = usual if kind == usual["model_type"] else _OTHER_TEXTS.get(kind, {})
+    values = {**defaults, **texts.config, **above, "model_type": kind}
     if model_type in _TIED_ABOVE:
-        values["tie_word_embeddings"] = keys.flag("tie_word_embeddings")
+        tied = _TIED_ABOVE[model_type]
+        values["tie_word_embeddings"] = keys.flag("tie_word_embeddings", default=tied)
     return ConfigKeys(values, keys.file, texts.inside)
 
 
@@ -194,6 +233,12 @@ def _projection(
         # Neighbouring tokens are averaged to `tokens`, and normed, before the projection.
         share = min(1.0, tokens / tower.tokens)
         return (Projection("projection", tower.hidden, hidden, tower.hidden, rows=share),)
+    if model_type == "paligemma":
+        width = keys.whole("projection_dim", default=_PALIGEMMA_WIDTH)
+        if width != hidden:
+            legal = f"{hidden}, the hidden_size of the text"
+            raise keys.refuse("projection_dim", width, legal, "an image's tokens are among its own")
+        return (Projection("projection", tower.hidden, hidden, hidden),)
     if model_type == "llama4":
         vision = keys.nested("vision_config")
         width = vision.whole("vision_output_dim", default=_VISION_WIDTH)
