@@ -15,6 +15,7 @@ from trnsim.graph import Node
 from trnsim.graph.ops.reductions import Scan, TopK, neutral
 from trnsim.lower.kernels import integers, tiles
 from trnsim.lower.kernels.extremes import index_of_largest
+from trnsim.lower.kernels.merging import merged_order, parts_to_merge
 from trnsim.lower.kernels.tiles import P, Tensor, new
 from trnsim.lower.rules import kernel
 from trnsim.nki import isa as nisa
@@ -86,6 +87,11 @@ def top_k(op: TopK, node: Node, source: Tensor) -> Tensor:
     out = tiles.output(node.result.shape, node.result.dtype)
     for start, rows in tiles.pieces(node.values[0].type.elements // length, P):
         shape = (rows, length)
+        merged_parts = parts_to_merge(shape, k)
+        if merged_parts > 1:
+            order = merged_order(source, start, shape, merged_parts, _find_largest)
+            _store_first(out, start, order, (rows, k))
+            continue
         parts = _parts_on_partitions(shape, width)
         if parts > 1:
             indices = _search_partitions(source, start, shape, parts, width)
@@ -95,6 +101,15 @@ def top_k(op: TopK, node: Node, source: Tensor) -> Tensor:
         nisa.tensor_copy(dst=result, src=indices.view(nl.int32)[:, :k])  # the same bits
         nisa.dma_copy(dst=tiles.strided(out, [(k, rows), (1, k)], start * k), src=result)
     return out
+
+
+def _store_first(out: Tensor, start: int, order: Tensor, shape: tuple[int, int]) -> None:
+    """Store the first columns of indices in HBM, whole numbers in float32, as results."""
+    rows, k = shape
+    tile = tiles.load(order[:, :k])
+    result = new(shape, nl.int32)
+    nisa.tensor_copy(dst=result, src=tile)
+    nisa.dma_copy(dst=tiles.strided(out, [(k, rows), (1, k)], start * k), src=result)
 
 
 def _largest(node: Node, source: Tensor) -> Tensor:
