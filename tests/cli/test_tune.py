@@ -84,7 +84,7 @@ def test_a_faster_setting_with_wrong_values_is_named_and_not_the_best():
 def test_a_kernel_that_is_as_fast_as_can_be_says_so():
     write((SOURCE + PARAMETERS).replace("parts=1", "parts=4"))
     shown = invoke("scaled.py").stdout
-    assert "scaled on trn2: no setting that was tried is faster than its own" in shown
+    assert "scaled on trn2: no setting that was tried is faster than the kernel's own" in shown
     assert "not compared: the file has no scaled_reference" in shown
 
 

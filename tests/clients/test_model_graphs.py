@@ -259,7 +259,7 @@ def test_the_command_answers_in_a_dozen_lines(tmp_path):
         "llama (config.json), decode, batch 2, 31 keys in the cache, one of 2 ranks on trn2 (LNC=2)"
     )
     assert [line.split()[0] for line in lines[1:12]] == [
-        *("time", "parts", "from", "bound", "use", "program", "modules"),
+        *("time", "parts", "from", "minimum", "use", "program", "modules"),
         *("operations", "exchanges", "memory", "missing"),
     ]
     (note,) = lines[12:]

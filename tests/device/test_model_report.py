@@ -80,12 +80,12 @@ def test_bound_and_use_follow_from_what_the_graph_computes_and_moves(chip, lnc, 
     assert whole.mbu == pytest.approx(nbytes / (rate * whole.device_time_s))
     assert whole.bound_s < whole.device_time_s <= whole.time_s
     side = "products at the peak" if rows > 16 else "once over HBM"
-    assert side in lines["bound"]
-    assert lines["bound"].endswith(f"the time is {whole.time_s / whole.bound_s:.1f} times that")
+    assert side in lines["minimum"]
+    assert lines["minimum"].endswith(f"the time is {whole.time_s / whole.bound_s:.1f} times that")
     assert lines["use"].startswith(f"MFU {percent_text(whole.mfu)} of ")
     assert f"({flop / 1e9:.3g} GFLOP), MBU {percent_text(whole.mbu)} of the HBM" in lines["use"]
     assert f"({bytes_text(nbytes)})" in lines["use"]
-    assert re.match(re.escape(time_text(whole.bound_s)), lines["bound"])
+    assert re.match(re.escape(time_text(whole.bound_s)), lines["minimum"])
 
 
 RATES = {("trn1", 1): 820 * 2**30 / 2, ("trn2", 1): 16 * 23e9, ("trn2", 2): 2.9e12 / 4}

@@ -22,7 +22,8 @@ _CHIP_COLUMNS: Final = columns(
     "chip | year | bf16 | clock | fp8 | fp4 | GiB | TB/s | link GB/s | W"
 )
 _NOTES: Final = (
-    "bf16, fp8, fp4: published dense TFLOP/s; clock: bf16 as array x clock.",
+    "bf16, fp8, fp4: published peaks, dense TFLOP/s; clock: bf16 TFLOP/s as array x clock.",
+    "GiB, TB/s: memory and its bandwidth; link GB/s: to other chips; W: power.",
     "fp8 of Trainium1 and Inferentia2 is cFP8, of Trainium3 MXFP8; of TPU v5e INT8.",
 )
 

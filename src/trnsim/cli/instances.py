@@ -42,12 +42,12 @@ _FIT_COLUMNS: Final = (
     *columns("chips | needed | GiB a rank | USD/h | kind | remark", numbers_to=4),
 )
 _KINDS_NOTE: Final = (
-    "PF/s: published dense BF16 PFLOP/s of all chips. Kinds of purchase differ from line to line: "
-    "trnsim prices compare sets one kind side by side."
+    "Of all chips: memory in GiB, its TB/s, published dense BF16 PF/s. Kinds of purchase differ by "
+    "line: trnsim prices compare sets one kind side by side."
 )
 _FITS_NOTE: Final = (
-    "needed: instances; USD/h: of all of them. That it fits does not say that it is fast: "
-    "trnsim plan."
+    "needed: number of instances; USD/h: of all of them. That a model fits does not say that it is "
+    "fast: trnsim plan estimates times."
 )
 
 

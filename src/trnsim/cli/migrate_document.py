@@ -105,7 +105,7 @@ def _heading(report: Report) -> str:
     counts: dict[str, int] = {}
     for statement in report.statements:
         counts[statement.effect] = counts.get(statement.effect, 0) + 1
-    parts = ", ".join(f"{count} {effect}" for effect, count in counts.items())
+    parts = ", ".join(f"{effect} ({count})" for effect, count in counts.items())
     return f"{report.path}: places that change until {report.target}: {parts}."
 
 

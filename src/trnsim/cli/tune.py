@@ -87,7 +87,7 @@ def _tunable(options: TuneOptions, module: ModuleType) -> list[KernelCase]:
     if not tunable:
         raise BadInput(
             f"{options.kernel_file} declares no kernel with inputs and parameters; it has inputs "
-            f"for: {', '.join(case.name for case in kernel_cases) or 'none'}",
+            f"for {', '.join(case.name for case in kernel_cases) or 'no kernel'}",
             fix="beside a kernel NAME define NAME_inputs() and "
             "NAME_parameters = {'tile': [128, 256, 512]}",
         )

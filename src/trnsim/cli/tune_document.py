@@ -80,7 +80,7 @@ def _verdict(tuned: TunedKernel) -> str:
         others = [row for row in tuning.trials.values() if row.setting != default_trial.setting]
         if others and all(row.error for row in others):
             return "no setting that was tried is legal but its own"
-        return "no setting that was tried is faster than its own"
+        return "no setting that was tried is faster than the kernel's own"
     if not default_trial.is_timed:
         return "its own setting is not legal; another one is"
     shift = tuning.shift(best, default_trial)

@@ -210,7 +210,7 @@ class ModelReport:
             ("parts", self._parts()),
             ("from", "; ".join(self._sources())),
             *([("limit", self.program.crowding)] if self.program.crowding else []),
-            ("bound", self._bound()),
+            ("minimum", self._bound()),
             ("use", self._use()),
             ("program", self._program()),
             ("modules", self.whole.longest_modules(_LISTED_PARTS)),
@@ -349,8 +349,8 @@ class ModelReport:
         if self.planned is not None:
             own_time = time_text(self.program_estimate.time_s)
             scale = (
-                f"; with launch and exchanges {own_time} by itself: the parts below are scaled by "
-                f"{self.scale:.3g} to the time"
+                f"; with launch and exchanges {own_time} by itself; modules and operations are "
+                f"scaled by {self.scale:.3g} to the time above"
             )
         return words + programs + layers + scale
 

@@ -90,8 +90,8 @@ class Fabric:
             each = "" if self.stride == 1 else f" of {self.stride} cores each"
             raise BadInput(
                 f"{count} ranks{each} on {self.instance.name} from logical core {self.first} on; "
-                "it has "
-                f"{cores} logical cores with LNC={self.lnc}",
+                f"legal: at most {max(most_ranks, 0):,}, as it has {cores:,} logical cores with "
+                f"LNC={self.lnc}",
                 fix="ask for fewer ranks, more instances, or a larger one",
             )
         unknown = [name for name in self.factors if name not in self._resources_by_name]

@@ -53,7 +53,7 @@ class ModelShape:
         if self.phase == "decode" and not self.past:
             raise BadInput(
                 "decode without a cache; legal: past of 1 and more",
-                fix="give past: the number of keys in the cache before this step",
+                fix="give past (--past), the number of keys in the cache before this step",
             )
 
     @property

@@ -46,7 +46,7 @@ def test_both_cores_of_a_rank_are_not_counted_twice():
 def test_text_says_who_waited_and_what_was_exposed(ran):
     text = ran.summary.text().splitlines()
     assert text[0].startswith("beside: 4 ranks of LNC=1 on ")
-    assert text[1].endswith("by rank 2, the most")
+    assert text[1].endswith("by rank 2, most of all")
     assert text[2].startswith("  exposed  ")
     assert " in collectives (inside a program) on rank " in text[2]
     assert text[3].startswith("           1 x all_reduce of 256 KiB (")

@@ -26,7 +26,7 @@ def test_a_dozen_lines_say_what_a_graph_takes(tmp_path):
     found = answer(tmp_path, 64, 32, "cpu", 16)
     lines = found.text(400).splitlines()
     assert [line.split()[0] for line in lines] == [
-        *("net.py", "time", "parts", "from", "bound", "use", "program"),
+        *("net.py", "time", "parts", "from", "minimum", "use", "program"),
         *("modules", "operations", "exchanges", "memory", "missing"),
     ]
     assert lines[0] == "net.py on trn2"

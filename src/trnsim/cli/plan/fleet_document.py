@@ -51,7 +51,7 @@ _SUM_COLUMNS: Final = columns(
     "worth of tokens, less | sum"
 )
 _SPLIT_COLUMNS: Final = columns(
-    "jobs on all chips | chips each | a failure every | goodput | chips' worth"
+    "jobs on all chips | chips each | a failure every | goodput | chips x goodput"
 )
 
 
@@ -175,7 +175,7 @@ def _day(fleet: dict[str, Any], last_policy: str) -> list[Block]:
 def _hours(fleet: dict[str, Any], last_policy: str) -> Table:
     chips = fleet["policies"][last_policy]["chips"]
     shown = list(chips)[:_MOST_SHOWN_COLUMNS]
-    header = [f"first day, {last_policy}", *(clipped(name, 12) for name in shown), "idle"]
+    header = [f"chips, first day, {last_policy}", *(clipped(name, 12) for name in shown), "idle"]
     rows = [
         (
             datetime.fromisoformat(fleet["hours"][hour]).strftime("%a %H:%M"),

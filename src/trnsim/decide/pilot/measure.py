@@ -227,7 +227,7 @@ def _sigma(logs: Sequence[Log], runs: Sequence[RunLog]) -> float:
     if sigma > MOST_SIGMA:
         raise BadInput(
             f"{', '.join(log.path for log in logs)}: the rate is known within {sigma:.1%}; legal: "
-            f"{MOST_SIGMA:.0%}",
+            f"within {MOST_SIGMA:.0%}",
             fix="too few steps or requests, or too much noise: run longer, or several times",
         )
     return sigma

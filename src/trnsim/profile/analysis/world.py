@@ -180,13 +180,13 @@ class WorldSummary:
         times = self.ranks[exposed_rank]
         exposed = (
             f"{time_text(times.exposed_s)} of {time_text(times.collectives_s)} in collectives "
-            f"({Floor.PROGRAM.value}) on rank {exposed_rank}, the most; "
+            f"({Floor.PROGRAM.value}) on rank {exposed_rank}, most of all; "
             f"{time_text(times.hidden_s)} hidden"
         )
         return [
             (
                 "waited",
-                f"{time_text(max(waits_s))} by rank {waits_s.index(max(waits_s))}, the most",
+                f"{time_text(max(waits_s))} by rank {waits_s.index(max(waits_s))}, most of all",
             ),
             ("exposed", exposed),
             *(("", row.exposure) for row in self.collectives[:collectives]),

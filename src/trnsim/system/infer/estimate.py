@@ -271,11 +271,11 @@ def _check_memory(parts: Iterable[_TimedPart], machine: Machine) -> float:
     usable = (1 - RESERVE) * machine.memory_bytes
     if weights + activations > usable:
         raise OutOfMemory(
-            f"{(weights + activations) / 2**30:.1f} GiB a rank: weights {weights / 2**30:.1f}, "
-            f"activations {activations / 2**30:.1f}; a {machine.rank_name} of "
-            f"{machine.instance.name} has {machine.memory_bytes / 2**30:.1f} GiB, "
+            f"{(weights + activations) / 2**30:.1f} GiB a rank are needed: weights "
+            f"{weights / 2**30:.1f}, activations {activations / 2**30:.1f}; a {machine.rank_name} "
+            f"of {machine.instance.name} has {machine.memory_bytes / 2**30:.1f} GiB, "
             f"{usable / 2**30:.1f} less {RESERVE:.0%} for the runtime",
-            fix="use a smaller --batch or --image, or an instance with more memory a chip",
+            fix="use a smaller --batch or --image, or an instance whose chips have more memory",
         )
     return weights + activations
 

@@ -28,7 +28,13 @@ from trnsim.system.serve.load import Load, check_lengths, check_tokens, is_close
 from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.ranking import Tell, layout
 from trnsim.system.serve.search import Search, SmallerSplit
-from trnsim.system.serve.server import Deployment, check_length, legal_tensor_sizes, served_model
+from trnsim.system.serve.server import (
+    Deployment,
+    check_generating,
+    check_length,
+    legal_tensor_sizes,
+    served_model,
+)
 from trnsim.system.serve.sizing import Spare
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.operators import Phase, Split
@@ -144,7 +150,9 @@ def _requests_within(
 
     Raises:
         BadInput: the longest sequence, or a request, is longer than the model or the server allows.
+        NotModelled: a model that does not generate tokens.
     """
+    check_generating(model)
     longest = options.max_model_len or _longest(model, demand)
     check_length(model, longest)
     requests = demand.trace

@@ -100,11 +100,7 @@ def served_model(model: Architecture, options: ServerOptions, machine: Machine) 
             support on `machine`.
         NotModelled: a model that does not generate tokens.
     """
-    if not model.is_generating:
-        raise NotModelled(
-            f"{model.name} ({model.model_type}) makes no tokens one after another",
-            fix="trnsim plan infer for encoders, classifiers and images",
-        )
+    check_generating(model)
     platform = "Neuron" if machine.is_neuron else "GPU"
     legal = [
         name for name, (_, platforms) in QUANTIZATIONS.items() if platforms in ("both", platform)
@@ -130,6 +126,19 @@ def served_model(model: Architecture, options: ServerOptions, machine: Machine) 
         product_bits=product_bits,
         kv_bits=kv_bits,
     )
+
+
+def check_generating(model: Architecture) -> None:
+    """Refuse a model that does not generate tokens.
+
+    Raises:
+        NotModelled: an encoder, a classifier or a model of images.
+    """
+    if not model.is_generating:
+        raise NotModelled(
+            f"{model.name} ({model.model_type}) makes no tokens one after another",
+            fix="trnsim plan infer for encoders, classifiers and images",
+        )
 
 
 def check_length(model: Architecture, tokens: int) -> None:
