@@ -158,6 +158,12 @@ def test_both_versions_run_on_random_inputs_or_on_the_user_s(file, tmp_path):
     assert [each["name"] for each in values["trials"][0]["inputs"]] == ["x", "y"]
 
 
+def test_a_shape_of_no_argument_is_refused(file):
+    file.write_text(LOOP)
+    with pytest.raises(BadInput, match=r"--shape names z, which no kernel of .* legal: x, y\n"):
+        run(file, "--shape", "z=128x64")
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

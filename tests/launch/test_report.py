@@ -44,6 +44,12 @@ def test_the_text_has_ranks_collectives_and_links():
     assert world_text(world(FABRIC, [])).endswith("there is nothing to time")
 
 
+def test_ranks_that_did_nothing_have_no_slowest_step():
+    text = world_text(world(FABRIC, [figures(rank, [], compute_s=0.0) for rank in RANKS]))
+    assert "\nno rank computed or exchanged anything on its device: all times are zero\n" in text
+    assert "the slowest" not in text
+
+
 def test_json_and_page_say_the_same(tmp_path):
     report.write_report(FOUND, tmp_path)
     found = json.loads((tmp_path / "world.json").read_text())

@@ -133,6 +133,7 @@ def migrate(
     migration = rewritten(report)
     arrays = [array_files.load(file) for file in inputs or []]
     shape_by_argument = shapes_of(shapes or [])
+    _check_arguments(report, list(shape_by_argument))
     is_tried = bool(report.statements or arrays or shape_by_argument or kernel)
     trials = (
         trials_of(report, migration.text, shape_by_argument, arrays, kernel, seed)
@@ -168,6 +169,33 @@ def _check_kernel(report: Report, kernel: str | None, inputs: list[Path] | None)
             f"no --kernel was given, and {report.path} has the kernels: {legal}",
             fix="name one of them with --kernel",
         )
+
+
+def _check_arguments(report: Report, names: list[str]) -> None:
+    """Refuse a --shape of an argument that no function of the file has.
+
+    Raises:
+        BadInput: it names the arguments of the file's kernels.
+    """
+    legal, known = (
+        [
+            argument.arg
+            for function in functions
+            for argument in (
+                *function.args.posonlyargs,
+                *function.args.args,
+                *function.args.kwonlyargs,
+            )
+        ]
+        for functions in (report.file.kernels, report.file.functions)
+    )
+    for name in names:
+        if name not in known:
+            raise BadInput(
+                f"--shape names {name}, which no kernel of {report.path} takes; legal: "
+                f"{', '.join(dict.fromkeys(legal)) or 'none'}",
+                fix="name an argument of a kernel",
+            )
 
 
 def _check_files(

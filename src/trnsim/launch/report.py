@@ -61,10 +61,8 @@ def world_document(world: WorldFigures) -> Document:
     if not world.ranks:
         no_ranks = Note("no rank used a device: there is nothing to time")
         return Document(name, as_dict(world), [Section("", [*head, no_ranks])], schema="launch/1")
-    skew = f"the last step of each rank; skew of their kernels: {time_text(world.skew_s)}"
-    sections = [
-        Section("", [*head, *_total(world), Note(skew), Table(_RANK_COLUMNS, _rank_rows(world))])
-    ]
+    ranks = Table(_RANK_COLUMNS, _rank_rows(world))
+    sections = [Section("", [*head, *_step_notes(world), ranks])]
     if world.collectives:
         table = Table(_COLLECTIVE_COLUMNS, _collective_rows(world))
         sections.append(Section("collectives of the whole program", [table]))
@@ -77,18 +75,18 @@ def world_document(world: WorldFigures) -> Document:
     return Document(name, as_dict(world), sections, schema="launch/1")
 
 
-def _total(world: WorldFigures) -> list[Note]:
-    """The step of the slowest rank with P10 and P90."""
+def _step_notes(world: WorldFigures) -> list[Note]:
+    """The step of the slowest rank with P10 and P90, and the skew of the ranks."""
+    if not any(rank.step.total_s for rank in world.ranks):
+        return [Note("no rank computed or exchanged anything on its device: all times are zero")]
+    notes = []
     rank, interval_s = world.slowest, world.interval_s
-    if rank is None or interval_s is None:
-        return []
-    low, high = map(time_text, interval_s)
-    return [
-        Note(
-            f"a step of rank {rank.rank}, the slowest: {time_text(rank.step.total_s)} "
-            f"(P10 to P90: {low} to {high})"
-        )
-    ]
+    if rank is not None and interval_s is not None:
+        low, high = map(time_text, interval_s)
+        step = time_text(rank.step.total_s)
+        notes = [f"a step of rank {rank.rank}, the slowest: {step} (P10 to P90: {low} to {high})"]
+    notes.append(f"the last step of each rank; skew of their kernels: {time_text(world.skew_s)}")
+    return [Note(note) for note in notes]
 
 
 def title(fabric: Fabric) -> str:
