@@ -1,9 +1,12 @@
+from pathlib import Path
+
 import pytest
 from log_cases import csv_log, titan_log, vllm_log
 
 from trnsim.calibrate.logs import measurements
 from trnsim.errors import BadInput
 
+NCCOM = Path(__file__).parents[3] / "examples" / "nccom-test.txt"
 SERVED = "plan serve llama-3.1-8b --on trn2"
 
 
@@ -26,8 +29,19 @@ def test_training_has_the_time_of_a_step_or_a_rate(tmp_path):
 
 
 def test_a_log_without_a_question_is_refused(tmp_path):
-    with pytest.raises(BadInput, match=r"a\.json:1: a log of vllm, which does not say of what"):
+    with pytest.raises(
+        BadInput, match=r"a\.json:1: a log of vllm, (?s:.*) --question 'plan serve"
+    ) as e:
         measurements(vllm_log(tmp_path / "a.json", 1000.0))
+    assert "which does not name the command that estimates its times" in e.value.reason
+    with pytest.raises(
+        BadInput, match=r"a log of torchtitan, (?s:.*) --question 'plan train MODEL"
+    ):
+        measurements(titan_log(tmp_path / "a.log", 900.0))
+    with pytest.raises(
+        BadInput, match=r"a log of nccom-test, (?s:.*) --question 'plan collective all"
+    ):
+        measurements(NCCOM)
 
 
 def test_a_table_of_questions_needs_none(tmp_path):

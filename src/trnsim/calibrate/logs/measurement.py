@@ -24,6 +24,7 @@ from trnsim.errors import SourceLine
 from trnsim.reader import FileContent, fault, load
 
 _P50: Final = 50
+_SERVING: Final = "plan serve MODEL --on trn2 ..."
 _TABLES: Final = (".csv", ".yaml", ".yml", ".toml", ".json", ".jsonl")
 
 
@@ -55,8 +56,8 @@ def measurements(path: Path, question: str | None = None) -> MeasuredLog:
     if question is None:
         raise fault(
             path,
-            f"a log of {log.format}, which does not say of what command its times are",
-            fix="add --question 'plan serve MODEL --on trn2 ...'",
+            f"a log of {log.format}, which does not name the command that estimates its times",
+            fix=f"add --question '{_example(log)}'",
         )
     command = question.removeprefix("trnsim ")
     values = (
@@ -65,6 +66,14 @@ def measurements(path: Path, question: str | None = None) -> MeasuredLog:
         else _run_measurements(log, command)
     )
     return MeasuredLog(str(path), log.format, values)
+
+
+def _example(log: RunLog | TimedLog) -> str:
+    """A command that estimates times like those of a log."""
+    if isinstance(log, TimedLog):
+        is_collective = log.format == "nccom-test"
+        return "plan collective all_reduce --on trn2.48xlarge ..." if is_collective else _SERVING
+    return _SERVING if isinstance(log.run, Load) else "plan train MODEL --on trn2 ..."
 
 
 def _table(path: Path) -> FileContent | None:
