@@ -70,6 +70,7 @@ def test_durations(place, text, for_s):
             ["fire", "--device", "3"],
             "fault 'fire' is not known; legal: hbm-ecc, hang, .*\n  fix: for example trnsim fault",
         ),
+        (["fire", "--device", "99"], "fault 'fire' is not known"),
         (["hagn", "--device", "3"], "fault 'hagn' is not known; .*\n  fix: perhaps hang"),
         (["hang"], "trnsim fault hang needs a device"),
         (

@@ -51,9 +51,9 @@ def test_a_question_without_rows_names_the_nearest_other():
     assert carried.nearest.id == "nccom-allr64-2node-8"
     assert str(carried) == (
         "no published row of chips after the first generation, several instances; the nearest "
-        "other is all_reduce, 64 ranks, 8 bytes (-3 % off)"
+        "other is all_reduce, 64 ranks, 8 bytes (estimated -3 %)"
     )
     assert str(evidence(TRN1, "all_gather", 32, 1024, Floor.HOST)) == (
         "nearest of 15 published rows of the first generation, one instance: all_gather, 32 ranks, "
-        "1,024 bytes (+0 % off)"
+        "1,024 bytes (estimated +0 %)"
     )

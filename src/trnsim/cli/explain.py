@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Annotated, Final
@@ -28,6 +29,8 @@ from trnsim.system.claims import claims
 app = parser()
 
 PRICE: Final = ("price", "prices")
+_LINK: Final = re.compile(r"\[([^\]]+)\]\(\.\./([^)]+)\)")
+"""A link of a page of docs/generated/isa to a page beside its folder."""
 _MOST_SIMILAR_NAMES: Final = 5
 _PRICE_RULES: Final = (
     "No kind stands in for another: where AWS publishes no price of a kind, there is none.",
@@ -92,7 +95,8 @@ def _instruction_document(instruction: type[Instruction]) -> Document:
         "source": instruction.source,
         "page": lines,
     }
-    text = Section("", [MonospaceLines(lines.rstrip())], place="text")
+    printed = _LINK.sub(r"\1 (docs/generated/\2)", lines.rstrip())
+    text = Section("", [MonospaceLines(printed)], place="text")
     shown = [text, *sections(lines)]
     return Document(instruction.opcode, values, shown, schema="explain-instruction/1")
 

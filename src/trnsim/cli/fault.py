@@ -63,6 +63,8 @@ def fault(
     """
     folder = state_folder()
     model = instance_of(read_all(folder, listen_s=0))
+    if kind not in (_CLEAR, _RESET):
+        hardware.check_kind(kind)
     if device is not None:
         model.device(device)
     if kind == _CLEAR:
@@ -73,7 +75,6 @@ def fault(
         _refuse_options(kind, {"--device": device, "--core": core, "--for": lasts_s})
         echo(f"{hardware.reset(folder)} faults forgotten, counters are at 0 (emulated)")
         return
-    hardware.check_kind(kind)
     if device is None:
         raise BadInput(f"trnsim fault {kind} needs a device", fix="--device 0")
     cores = model.devices[device].cores

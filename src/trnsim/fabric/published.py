@@ -52,7 +52,7 @@ class PublishedRow(NamedTuple):
     def __str__(self) -> str:
         return (
             f"{self.kind}, {self.ranks} ranks, {self.nbytes:,} bytes "
-            f"({100 * self.error:+.0f} % off)"
+            f"(estimated {100 * self.error:+.0f} %)"
         )
 
 

@@ -57,7 +57,7 @@ def test_several_are_a_list(bert):
 def test_a_table_says_where_the_time_goes_and_where_it_comes_from(bert):
     printed = run(bert, "--on", "inf1.xlarge,g5.xlarge", "--batch", 2, "--cores", 1)
     title, table, *_ = printed.split("\n\n")
-    assert " ".join(title.split()).startswith("bert: batch 2 of sequences on each copy")
+    assert " ".join(title.split()).startswith("bert: batches of 2 sequences on each copy")
     assert max(map(len, printed.splitlines())) <= 100
     (line,) = [line for line in table.splitlines() if line.startswith("inf1.xlarge")]
     assert line.split()[:5] == ["inf1.xlarge", "inf1.xlarge", "1", "on", "1"]
@@ -138,5 +138,5 @@ def test_a_title_is_the_models_name(bert):
     (folder / "config.json").write_text(bert.read_text())
     for config in (folder, folder / "config.json"):
         assert run(config, "--on", "trn1").startswith(
-            "my-encoder: batch 1 of sequences on each copy\n"
+            "my-encoder: batches of 1 sequence on each copy\n"
         )

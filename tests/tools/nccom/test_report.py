@@ -102,7 +102,7 @@ def test_another_statistic_is_refused(name):
 def test_the_floor_is_named():
     assert report.floor_text(rows_of(minbytes="8", maxbytes="64")) == "each is started by the host"
     assert report.floor_text(rows_of(**RANGE)) == (
-        "each is started by the host, which transfers outlast from 1,073,741,824 bytes on"
+        "each is started by the host; from 1,073,741,824 bytes on, transfers take longer"
     )
 
 
@@ -115,7 +115,7 @@ def test_an_interval_stands_beside_each_size():
     )
     assert lines[0] == (
         f"P10 to P90 at 1,024 bytes: {low} to {high} us; nearest of 15 published rows of the first "
-        "generation, one instance: all_reduce, 2 ranks, 1,024 bytes (+0 % off)"
+        "generation, one instance: all_reduce, 2 ranks, 1,024 bytes (estimated +0 %)"
     )
     assert not any(line.split()[0].isdecimal() for line in lines)  # no line of the table
     assert report.coverage_text(rows).startswith("of the 15 published rows 14 are within P10 to P")

@@ -111,7 +111,8 @@ def infer(options: InferOptions) -> Document:
     estimates = _estimates(options, rows)
     remarks = price_remarks([inference.quote for inference in estimates], rows)
     model = _model_title(options.config)
-    title = f"{model}: batch {options.batch} of {estimates[0].item}s on each copy"
+    items = f"{estimates[0].item}s" if options.batch > 1 else estimates[0].item
+    title = f"{model}: batches of {options.batch} {items} on each copy"
     sections = [
         Section("", [Note(title, place="text")]),
         Section(

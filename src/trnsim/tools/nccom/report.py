@@ -156,7 +156,7 @@ def floor_text(rows: Sequence[SizeTime]) -> str:
     """The floor that the times paid, in words."""
     hidden = [row.nbytes for row in rows if row.time.time_s > row.time.floors.start_s]
     start = f"each is {Floor.HOST.value}"
-    return f"{start}, which transfers outlast from {hidden[0]:,} bytes on" if hidden else start
+    return f"{start}; from {hidden[0]:,} bytes on, transfers take longer" if hidden else start
 
 
 def interval_lines(rows: Sequence[SizeTime]) -> list[str]:
