@@ -23,6 +23,10 @@ GIVEN = {
     "glm4_moe": {"head_dim": 128},
     "granitemoeshared": {"shared_intermediate_size": 512},
     "hunyuan_v1_dense": {"head_dim": 128},
+    # Squares of tokens that fill a tile, which has 7 x 7.
+    "idefics3": {"scale_factor": 7},
+    "smolvlm": {"scale_factor": 7},
+    "llava_next": {"vision_config": {"image_size": 336}},
     "mistral3": {"tie_word_embeddings": False},  # as its weights are
     "nemotron": {"head_dim": 128, "num_key_value_heads": 8},
     # Tokens of an image as wide as those of the text.
@@ -151,6 +155,12 @@ def test_images_and_texts(model_type):
             {"max_num_tiles": 2, "supported_aspect_ratios": [[1, 1], [1, 2]], "patch_size": 7},
         ),
         ("paligemma", {"image_size": 448, "vision_use_head": False}),
+        ("llava_next", {"image_size": 336, "patch_size": 14}),
+        ("idefics3", {"image_size": 64, "patch_size": 16}),
+        ("smolvlm", {"image_size": 96, "patch_size": 16, "hidden_size": 128}),
+        ("internvl", {"attention_bias": True, "patch_size": [16, 16], "use_mean_pooling": False}),
+        ("internvl", {"norm_type": "rms_norm", "use_qk_norm": True, "use_mask_token": True}),
+        ("internvl", {"use_absolute_position_embeddings": False, "image_size": 56}),
         ("qwen2_vl", {"mlp_ratio": 3, "spatial_merge_size": 3, "temporal_patch_size": 1}),
         ("qwen2_vl", {"embed_dim": 640, "patch_size": 7, "in_channels": 1}),
         ("qwen2_5_vl", {"fullatt_block_indexes": [0], "hidden_size": 640, "depth": 2}),
@@ -163,15 +173,62 @@ def test_choices_of_images_and_texts(model_type, vision):
     texts = {"num_hidden_layers": 2, "hidden_size": 256, **heads}
     texts |= {"cross_attention_layers": [1]} if model_type == "mllama" else {}
     given = {"projection_dim": 256} if model_type == "paligemma" else {}
+    given |= {"scale_factor": 2} if model_type in ("idefics3", "smolvlm") else {}
     if model_type.startswith("qwen"):
         vision = {**vision, "hidden_size" if model_type == "qwen2_vl" else "out_hidden_size": 256}
     equal(model_type, "ImageTextToText", vision_config=vision, text_config=texts, **given)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "given"),
+    [
+        ("internvl", {"tie_word_embeddings": False, "downsample_ratio": 0.25}),
+        ("llava", {"vision_feature_layer": [-2, -5], "multimodal_projector_bias": False}),
+        ("llava_next", {"vision_feature_layer": [-2, -5, -8], "multimodal_projector_bias": False}),
+        ("llava_next", {"tie_word_embeddings": True}),
+        ("smolvlm", {"tie_word_embeddings": True}),
+    ],
+)
+def test_choices_of_projections(model_type, given):
+    equal(model_type, "ImageTextToText", **given)
 
 
 def test_texts_of_another_kind_have_its_sizes():
     given = {"vision_config": {}, "text_config": {"model_type": "gemma2"}, "projection_dim": 2304}
     equal("paligemma", "ImageTextToText", **given)
     equal("llava", "ImageTextToText", vision_config={}, text_config={"model_type": "mistral"})
+
+
+def tiles(model_type, size, tile, **given):
+    config = transformers.CONFIG_MAPPING[model_type]().to_dict()
+    vision = {**config["vision_config"], "image_size": tile, "patch_size": 14}
+    values = {**config, "vision_config": vision, "image_size": size, **given}
+    return from_config(values, "mine.json").towers[0]
+
+
+def test_tiles_are_those_of_the_processors():
+    models = transformers.models
+    idefics = models.idefics3.image_processing_pil_idefics3.Idefics3ImageProcessorPil()
+    sizes = {"size": {"longest_edge": 1456}, "max_image_size": {"longest_edge": 364}}
+    number, _, _ = idefics.get_number_of_image_patches(900, 900, sizes)
+    assert tiles("idefics3", 1456, 364).tiles == number
+    intern = models.got_ocr2.image_processing_pil_got_ocr2.GotOcr2ImageProcessorPil()
+    sizes = {"crop_to_patches": True, "patch_size": {"height": 448, "width": 448}}
+    for size in (448, 896, 1344):
+        number = intern.get_number_of_image_patches(size, size, sizes)
+        assert tiles("internvl", size, 448).tiles == number
+
+
+def test_tokens_are_those_of_llava_next():
+    processor = transformers.LlavaNextProcessor
+
+    class Counter:
+        _get_unpadded_features = processor._get_unpadded_features
+        patch_size, num_additional_image_tokens = 14, 1
+        image_processor = transformers.LlavaNextImageProcessorPil()
+
+    number = processor._get_number_of_features(Counter(), 672, 672, 336, 336) - 1
+    assert tiles("llava_next", 672, 336).prompt_tokens == number
 
 
 @pytest.mark.parametrize("model_type", ["vit", "deit", "dinov2", "dinov2_with_registers"])

@@ -344,8 +344,10 @@ class Tower:
         outputs: size of the vocabulary of the logits; 0 without logits.
         is_tied: whether the weights of the logits are the embedding table.
         is_table_shared: whether the embedding table is that of the tower before.
-        tokens: tokens of an image or a piece of sound; 0 if the user chooses a length.
+        tokens: tokens of an image, of one of its tiles or of a sound; 0 if the user chooses them.
+        tiles: tiles of an image, each of which passes by itself; 0 if images are not cut.
         image: pixels of an image along a side; 0 without images.
+        prompt_tokens: tokens of a prompt that an image takes; 0 if prompts do not hold them.
         has_position_table: whether positions, angles or slopes are rows of a table, which ends at
             the longest sequence.
         order: for each layer the index of its group in `layers`; () for one group after another.
@@ -366,7 +368,9 @@ class Tower:
     is_tied: bool = False
     is_table_shared: bool = False
     tokens: int = 0
+    tiles: int = 0
     image: int = 0
+    prompt_tokens: int = 0
     has_position_table: bool = False
     order: tuple[int, ...] = ()
     wiring: Wiring | None = None

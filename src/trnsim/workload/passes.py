@@ -118,7 +118,7 @@ def passes(model: Architecture, model_pass: Pass) -> Iterator[tuple[Tower, Pass]
     for tower in earlier if model_pass.phase is not Phase.DECODE else ():
         phase = Phase.TRAIN if model_pass.phase is Phase.TRAIN else Phase.ENCODE
         tokens = tower.tokens or model_pass.source or model_pass.tokens
-        yield tower, Pass(phase, model_pass.batch, tokens)
+        yield tower, Pass(phase, model_pass.batch * max(1, tower.tiles), tokens)
     source = model_pass.source or (earlier[-1].tokens if earlier else 0) or model_pass.tokens
     yield last, replace(model_pass, tokens=last.tokens or model_pass.tokens, source=source)
 

@@ -10,7 +10,7 @@ from trnsim.system.serve.demand import Demand, saturating_demand
 from trnsim.system.serve.load import Lengths, Synthetic
 from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.plan import plan
-from trnsim.workload.config import read
+from trnsim.workload.config import from_config, read
 
 LLAMA = read(Path(__file__).parents[3] / "examples" / "llama-3.1-8b.json")
 
@@ -75,6 +75,35 @@ def test_what_is_assumed_is_told_with_its_reason():
     options = ServerOptions(tensor=8, max_num_seqs=4, host_s=1e-3)
     set_ = plan(LLAMA, machine("p5en"), options, saturating_demand(256, 32))
     assert not any(one.startswith("host s =") for one in report.assumed_facts(set_.deployment))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            {"model_type": "smolvlm", "scale_factor": 4},
+            (
+                "pixels of an image along a side = 2048: each prompt has one image; image_size "
+                "beside vision_config states another size; it is encoded as 17 tiles; 1,127 tokens "
+                "of the prompt are its own"
+            ),
+        ),
+        (
+            {"model_type": "paligemma"},
+            (
+                "pixels of an image along a side = 512: each prompt has one image, of the size "
+                "that vision_config.image_size states; 1,024 tokens of the prompt are its own"
+            ),
+        ),
+    ],
+)
+def test_the_image_of_a_prompt_is_told(given, said):
+    sizes = {"hidden_size": 2048, "num_hidden_layers": 2, "num_attention_heads": 16}
+    parts = {"vision_config": {**sizes, "image_size": 512, "patch_size": 16}, "text_config": sizes}
+    model = from_config({**given, **parts}, "seeing.json")
+    options = ServerOptions(tensor=1, max_num_seqs=1)
+    served = plan(model, machine("trn2"), options, saturating_demand(2048, 8))
+    assert report.assumed_facts(served.deployment)[0] == said
 
 
 @pytest.mark.parametrize("on", ["trn1", "p5en"])

@@ -46,6 +46,19 @@ def gpt(hidden=6144, heads=64, layers=48, words=51200):
     return Architecture("gpt", "gpt2", (tower,))
 
 
+def test_activations_of_an_image_are_those_of_its_tiles():
+    model = gpt()
+    (tower,) = model.towers
+    image = replace(tower, name="images", table_rows=0, outputs=0, is_tied=False, tokens=512)
+    largest = []
+    for tiles in (0, 1, 4):
+        seeing = replace(model, towers=(replace(image, tiles=tiles), tower))
+        (stage,) = memory.stages(seeing, Layout(recompute="full"))
+        largest.append(stage.activations)
+    whole, first, four = largest
+    assert first == whole < four
+
+
 @pytest.mark.parametrize(
     ("is_sequence", "recompute", "bytes_per_element"),
     [(False, "selective", 10 + 24 / 8), (True, "selective", 34 / 8), (True, "full", 2 / 8)],

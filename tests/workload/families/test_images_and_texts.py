@@ -68,6 +68,22 @@ def test_each_patch_is_a_token_of_paligemma():
         of(PALIGEMMA, projection_dim=2304)
 
 
+@pytest.mark.parametrize(
+    ("name", "tokens"),
+    [
+        ("gemma-3-4b-it", 260),
+        ("llava-1.5-7b", 576),
+        ("llama-4-scout-17b-16e", 147),
+        ("llama-3.2-11b-vision-instruct", 0),
+        ("mistral-small-3.1-24b", 55 * 56),
+        ("paligemma-3b-pt-224", 256),
+        ("qwen2.5-vl-7b-instruct", 1225),
+    ],
+)
+def test_an_image_takes_tokens_of_a_prompt(name, tokens):
+    assert of(COUNTS[name][0])[0].prompt_tokens == tokens
+
+
 def test_sizes_left_out_are_those_of_the_kind_of_texts():
     texts = {"model_type": "gemma2", "num_key_value_heads": 2}
     read = of(PALIGEMMA, text_config=texts, projection_dim=2304)[1]

@@ -18,6 +18,7 @@ from trnsim.system.serve.constants import COMPILE_LAYER_S, LOAD_BYTES_PER_S
 from trnsim.system.serve.engine import powers_of_two
 from trnsim.system.serve.plan import ServingPlan
 from trnsim.system.serve.server import Deployment
+from trnsim.workload.architecture import Tower
 from trnsim.workload.operators import Pass, Phase
 
 _Shape = TypeVar("_Shape", bound=tuple[int, ...])
@@ -193,17 +194,26 @@ def assumed_facts(deployment: Deployment) -> list[str]:
     facts |= deployment.steps.host.facts
     if deployment.options.is_ported:
         facts |= ported.facts()
-    images = [
-        f"pixels of an image along a side = {tower.image}: each prompt has one image, of the size "
-        "that vision_config.image_size states"
-        for tower in deployment.model.towers
-        if tower.image
-    ]
+    images = [_image(tower) for tower in deployment.model.towers if tower.image]
     return images + [
         f"{name} = {fact:.4g}: {fact.provenance.source}"
         for name, fact in facts.items()
         if fact.provenance.kind is Evidence.ASSUMED
     ]
+
+
+def _image(tower: Tower) -> str:
+    """The image that each prompt has."""
+    parts = ["each prompt has one image"]
+    if tower.tiles:
+        parts.append("image_size beside vision_config states another size")
+    else:
+        parts[0] += ", of the size that vision_config.image_size states"
+    if tower.tiles > 1:
+        parts.append(f"it is encoded as {tower.tiles} tiles")
+    if tower.prompt_tokens:
+        parts.append(f"{tower.prompt_tokens:,} tokens of the prompt are its own")
+    return f"pixels of an image along a side = {tower.image}: {'; '.join(parts)}"
 
 
 def is_validated(deployment: Deployment) -> bool:

@@ -130,7 +130,8 @@ def _activations(part: StagePart, layout: Layout, recompute: Recompute) -> float
     """
     if part.layer is None:
         return 0.0
-    tokens = layout.micro_batch * (part.tower.tokens or layout.sequence) / layout.context
+    own_tokens = max(1, part.tower.tiles) * part.tower.tokens
+    tokens = layout.micro_batch * (own_tokens or layout.sequence) / layout.context
     row_bytes = 0.0
     if recompute is Recompute.NONE and is_fused(part.layer):
         recompute = Recompute.SELECTIVE

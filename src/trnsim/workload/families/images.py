@@ -49,6 +49,19 @@ _PIXTRAL_SIZES: Final[Mapping[str, Any]] = {
     "image_size": 1024,
 }
 """Default sizes of Pixtral's image encoder."""
+_IDEFICS_SIZES: Final[Mapping[str, Any]] = {
+    **_VIT_SIZES,
+    "hidden_size": 1152,
+    "num_attention_heads": 16,
+    "patch_size": 32,
+}
+"""Default sizes of Idefics3's and SmolVLM's image encoders."""
+_INTERN_SIZES: Final[Mapping[str, Any]] = {
+    **_PIXTRAL_SIZES,
+    "image_size": 448,
+    "patch_size": 14,
+}
+"""Default sizes of InternVL's image encoder."""
 _ADAPTER_WIDTH: Final = 4096
 """Default width of Llama 4's adapter and of its two results."""
 _SHUFFLE_RATIO: Final = 0.5
@@ -64,6 +77,8 @@ _CLIP_TEXT_SIZES: Final[Mapping[str, Any]] = {
 """Default sizes of CLIP's text encoder."""
 _PROJECTION_WIDTH: Final = 512
 """Default width to which CLIP projects images and texts."""
+_NORM_PARTS: Final = {"layer_norm": 2, "rms_norm": 1}
+"""Parameters of a norm for each element, by InternVL's ``norm_type``."""
 _CLASSIFIERS: Final = ("ForImageClassification", "ForImageClassificationWithTeacher")
 _DINO_CLASSIFIER_VECTORS: Final = 2
 """Vectors that a classifier of DINOv2 reads: the class token and the mean of all others."""
@@ -80,7 +95,9 @@ class ImageEncoder:
         mask_vectors: learned vectors that stand in for masked patches.
         patch_bias: whether the projection of patches has a bias.
         biases: whether queries, keys and values have biases.
-        has_other_biases: whether the attention's output, the MLP and norms have biases.
+        has_other_biases: whether the attention's output and the MLP have biases.
+        head_norm: whether queries and keys have a norm each, over all heads.
+        norm_parts: parameters of a layer's norm for each element.
         is_gated: whether its MLP has a gate.
         has_last_norm: whether a norm follows the layers.
         is_normed_first: whether a norm is before the layers.
@@ -100,6 +117,8 @@ class ImageEncoder:
     patch_bias: bool = True
     biases: Rule = ("qkv_bias", True)
     has_other_biases: bool = True
+    head_norm: Rule = False
+    norm_parts: int = 2
     is_gated: bool = False
     has_last_norm: bool = True
     is_normed_first: bool = False
@@ -139,6 +158,7 @@ ROWS: Final[dict[str, ImageEncoder]] = {
         patch_bias=False,
         biases=False,
         has_other_biases=False,
+        norm_parts=1,
         is_gated=True,
         has_last_norm=False,
         is_normed_first=True,
@@ -149,6 +169,16 @@ ROWS: Final[dict[str, ImageEncoder]] = {
         biases=True,
         is_normed_first=True,
         has_adapter=True,
+    ),
+    **dict.fromkeys(
+        ("idefics3_vision", "smolvlm_vision"),
+        ImageEncoder(defaults=_IDEFICS_SIZES, tokens=0, extra_positions=0, biases=True),
+    ),
+    "internvl_vision": ImageEncoder(
+        defaults=_INTERN_SIZES,
+        biases=("attention_bias", False),
+        head_norm=("use_qk_norm", False),
+        has_scales=True,
     ),
 }
 PAIRS: Final = ("clip", "siglip")
@@ -176,25 +206,59 @@ def image(keys: ConfigKeys, model_type: str) -> Tower:
     Raises:
         BadInput: for sizes that do not go together, or an image that patches do not fill.
     """
-    row = ROWS[model_type]
-    keys = ConfigKeys({**row.defaults, **keys.config}, keys.file, keys.inside)
+    row = ROWS[model_type] if model_type != "internvl_vision" else _intern(keys)
+    keys = _with_sides(ConfigKeys({**row.defaults, **keys.config}, keys.file, keys.inside))
     hidden = keys.whole(*PLAIN_NAMES.hidden)
     registers = keys.whole("num_register_tokens", default=4 if "registers" in model_type else 0)
     patches, inputs = _patches(keys)
     vectors = row.tokens + registers + row.mask_vectors
-    norm = hidden * (1 + row.has_other_biases)
     return Tower(
         "images",
         hidden,
         (_layer(keys, row, hidden),),
         before=(Projection("patches", inputs, hidden, hidden * row.patch_bias),),
         positions=0 if row.extra_positions is None else patches + row.extra_positions,
-        embedding_parameters=vectors * hidden + norm * row.is_normed_first,
+        embedding_parameters=(vectors + row.norm_parts * row.is_normed_first) * hidden,
         behind=_behind(keys, row, hidden),
-        head_parameters=norm * row.has_last_norm + _probe_norms(keys, row, hidden),
+        head_parameters=2 * hidden * row.has_last_norm + _probe_norms(keys, row, hidden),
         tokens=patches + row.tokens + registers,
         image=keys.whole("image_size"),
     )
+
+
+def _intern(keys: ConfigKeys) -> ImageEncoder:
+    """InternVL's image encoder, of which several parts are options."""
+    kind = keys.text("norm_type", "layer_norm")
+    if kind not in _NORM_PARTS:
+        why = "sizes of others are not known"
+        raise keys.unknown("norm_type", kind, ", ".join(_NORM_PARTS), why)
+    has_places = keys.flag("use_absolute_position_embeddings", default=True)
+    return replace(
+        ROWS["internvl_vision"],
+        norm_parts=_NORM_PARTS[kind],
+        extra_positions=1 if has_places else None,
+        mask_vectors=int(keys.flag("use_mask_token")),
+        has_last_norm=not keys.flag("use_mean_pooling", default=True),
+    )
+
+
+def _with_sides(keys: ConfigKeys) -> ConfigKeys:
+    """The configuration with one number where it has the height and width of images or patches.
+
+    Raises:
+        BadInput: they differ.
+    """
+    sides: dict[str, Any] = {}
+    for name in ("image_size", "patch_size"):
+        match keys.config.get(name):
+            case [height, width]:
+                if height != width:
+                    legal = "one number, or the same twice"
+                    raise keys.unknown(name, [height, width], legal, "images are squares here")
+                sides[name] = height
+            case _:
+                pass
+    return ConfigKeys({**keys.config, **sides}, keys.file, keys.inside)
 
 
 def _patches(keys: ConfigKeys) -> tuple[int, int]:
@@ -208,7 +272,8 @@ def _patches(keys: ConfigKeys) -> tuple[int, int]:
 def _layer(keys: ConfigKeys, row: ImageEncoder, hidden: int) -> Layer:
     heads, dim = heads_of(keys, PLAIN_NAMES, hidden)
     biases = (3 * keys.has(row.biases) + row.has_other_biases) * hidden
-    attention = Attention(heads, heads, dim, dim, is_causal=False, biases=biases)
+    head_norms = 2 * hidden * keys.has(row.head_norm)
+    attention = Attention(heads, heads, dim, dim, is_causal=False, biases=biases, norms=head_norms)
     has_swiglu = keys.flag("use_swiglu_ffn")
     size = keys.whole("mlp_ratio", default=4) * hidden if row.has_ratio else 0
     size = size or keys.whole(*PLAIN_NAMES.intermediate)
@@ -216,7 +281,7 @@ def _layer(keys: ConfigKeys, row: ImageEncoder, hidden: int) -> Layer:
         size = (size * 2 // 3 + 7) // 8 * 8
     is_gated = has_swiglu or row.is_gated
     mlp = mlp_of(hidden, size, is_gated=is_gated, has_biases=row.has_other_biases)
-    norms = 2 * hidden * (1 + row.has_other_biases)
+    norms = 2 * hidden * row.norm_parts
     scales = 2 * hidden if row.has_scales else 0
     return Layer(
         keys.whole(*PLAIN_NAMES.layers, most=MOST_LAYERS), (attention,), mlp, norms, scales

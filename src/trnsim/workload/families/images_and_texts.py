@@ -8,12 +8,13 @@ are compared with the model that it builds (tests/clients/test_workload_counts.p
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from trnsim.workload.architecture import Projection, Tower
-from trnsim.workload.families import decoders, images, qwen_images, tiled_images
+from trnsim.workload.families import decoders, image_tiles, images, qwen_images, tiled_images
 from trnsim.workload.families.decoder_rows import ROWS
 from trnsim.workload.families.keys import ConfigKeys
 
@@ -81,6 +82,15 @@ _QWEN_TEXT: Final[Mapping[str, Any]] = {
     "vocab_size": 152064,
     "max_position_embeddings": 32768,
 }
+_QWEN2_TEXT: Final[Mapping[str, Any]] = {
+    "model_type": "qwen2",
+    "hidden_size": 4096,
+    "intermediate_size": 22016,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "vocab_size": 151936,
+    "max_position_embeddings": 32768,
+}
 _QWEN3_TEXT: Final[Mapping[str, Any]] = {
     "model_type": "qwen3_vl_text",
     "hidden_size": 4096,
@@ -104,8 +114,9 @@ _QWEN3_EXPERTS_TEXT: Final[Mapping[str, Any]] = {
 }
 TEXTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "gemma3": _GEMMA_TEXT,
+    "internvl": _QWEN2_TEXT,
     "llama4": _LLAMA4_TEXT,
-    "llava": _LLAVA_TEXT,
+    **dict.fromkeys(("idefics3", "llava", "llava_next", "smolvlm"), _LLAVA_TEXT),
     "mistral3": _MISTRAL_TEXT,
     "mllama": tiled_images.TEXT_SIZES,
     "paligemma": _PALIGEMMA_TEXT,
@@ -139,6 +150,7 @@ _IMAGE_ENCODERS: Final = {
     "gemma3": "siglip_vision_model",
     "llama4": "llama4_vision_model",
     "llava": "clip_vision_model",
+    "llava_next": "clip_vision_model",
     "mistral3": "pixtral",
     "mllama": tiled_images.IMAGES,
     "paligemma": "siglip_vision_model",
@@ -146,16 +158,22 @@ _IMAGE_ENCODERS: Final = {
     "qwen2_5_vl": "qwen2_5_vl_vision",
     "qwen3_vl": "qwen3_vl_vision",
     "qwen3_vl_moe": "qwen3_vl_moe_vision",
+    **image_tiles.ENCODERS,
 }
 _FLAT: Final = ("qwen2_vl", "qwen2_5_vl")
 """Families whose older files have the keys of `text_config` beside `vision_config`."""
 _KEYS_ABOVE: Final = ("architectures", "id2label", "num_labels", "tie_word_embeddings")
 """Keys that may stand above `text_config`, and decide the decoder's head."""
-_TIED_ABOVE: Final = {"paligemma": True, "qwen3_vl": False, "qwen3_vl_moe": False}
+_TIED_ABOVE: Final = {
+    **dict.fromkeys(("internvl", "paligemma"), True),
+    **dict.fromkeys(("idefics3", "llava_next", "qwen3_vl", "qwen3_vl_moe", "smolvlm"), False),
+}
 """Families whose `text_config` does not decide whether embedding and logits share weights.
 
 The value is that of a file that does not state it.
 """
+_MARKS: Final = {"gemma3": 4, "llama4": 3}
+"""Tokens of a prompt before and behind those of an image, in the families' processors."""
 _IMAGE_TOKENS: Final = 256
 _PALIGEMMA_WIDTH: Final = 2048
 """Default width of a token of an image behind PaliGemma's projection."""
@@ -179,18 +197,27 @@ def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
     tower = _image_encoder(seeing, model_type)
     texts, kind = _typed(texts_of(keys, model_type), TEXTS[model_type]["model_type"], ROWS)
     (decoder,) = decoders.towers(texts, kind)
-    behind = _projection(keys, model_type, tower, decoder.hidden)
-    return replace(tower, behind=(*tower.behind, *behind)), decoder
+    project = image_tiles.projections if model_type in image_tiles.ENCODERS else _projection
+    behind = project(keys, model_type, tower, decoder.hidden)
+    tower = replace(tower, behind=(*tower.behind, *behind))
+    if model_type in image_tiles.ROWS:
+        return image_tiles.cut(keys, model_type, tower), decoder
+    tokens = round(tower.tokens * tower.behind[-1].rows)
+    # Behind each row of Pixtral's tokens is one that ends it.
+    is_pixtral = seeing.text("model_type", _IMAGE_ENCODERS[model_type]) == "pixtral"
+    marks = math.isqrt(tokens) if is_pixtral else _MARKS.get(model_type, 0)
+    return replace(tower, prompt_tokens=tokens + marks), decoder
 
 
 def _image_encoder(keys: ConfigKeys, model_type: str) -> Tower:
     """The image encoder that ``vision_config`` describes."""
     usual = _IMAGE_ENCODERS[model_type]
-    if usual not in qwen_images.ROWS:
+    is_qwen = usual in qwen_images.ROWS
+    if not is_qwen and model_type not in image_tiles.ENCODERS:
         return images.image(*_typed(keys, usual, images.ROWS))
     # Older files name the model in place of its image encoder.
     _typed(keys, usual, {usual: usual, model_type: usual})
-    return qwen_images.image(keys, usual)
+    return qwen_images.image(keys, usual) if is_qwen else images.image(keys, usual)
 
 
 def texts_of(keys: ConfigKeys, model_type: str) -> ConfigKeys:
@@ -249,8 +276,9 @@ def _projection(
     # "default" leaves out the first token, the class token where there is one.
     is_whole = keys.text("vision_feature_select_strategy", "default") == "full"
     share = 1.0 if is_whole else (tower.tokens - 1) / tower.tokens
+    inputs = _chosen_layers(keys) * tower.hidden
     return (
-        Projection("first projection", tower.hidden, hidden, hidden * has_bias, rows=share),
+        Projection("first projection", inputs, hidden, hidden * has_bias, rows=share),
         Projection("second projection", hidden, hidden, hidden * has_bias, rows=share),
     )
 
@@ -258,9 +286,7 @@ def _projection(
 def _merged(keys: ConfigKeys, width: int, hidden: int) -> tuple[Projection, ...]:
     """Mistral 3's projections: a norm, squares of neighbouring tokens joined, and two layers."""
     joined = keys.whole("spatial_merge_size", default=2) ** 2
-    # A list of layers gives the vectors of each of them, side by side.
-    chosen = keys.config.get("vision_feature_layer")
-    vectors = len(chosen) if isinstance(chosen, list) else 1
+    vectors = _chosen_layers(keys)
     bias = hidden * keys.flag("multimodal_projector_bias")
     share = 1 / joined
     return (
@@ -268,3 +294,9 @@ def _merged(keys: ConfigKeys, width: int, hidden: int) -> tuple[Projection, ...]
         Projection("first projection", vectors * width, hidden, bias, rows=share),
         Projection("second projection", hidden, hidden, bias, rows=share),
     )
+
+
+def _chosen_layers(keys: ConfigKeys) -> int:
+    """Number of layers of the image encoder whose vectors of a token lie side by side."""
+    chosen = keys.config.get("vision_feature_layer")
+    return len(chosen) if isinstance(chosen, list) else 1

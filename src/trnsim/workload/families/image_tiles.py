@@ -1,0 +1,153 @@
+"""Images in tiles, each of which an image encoder reads by itself: LLaVA-NeXT, InternVL, Idefics3.
+
+The plan's image is a square, cut into squares of the size that the encoder reads; the whole image,
+made as small as a tile, is one more. Beside tokens of tiles, a prompt has some that end rows of an
+image or mark its tiles. A configuration states no size of images, so ``image_size`` beside
+``vision_config`` does; without it, the image is the largest that is not made smaller.
+
+Source: modeling_*.py, processing_*.py and image_processing_*.py of transformers 5.23.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from trnsim.workload.architecture import Projection, Tower
+from trnsim.workload.families.keys import ConfigKeys
+
+_GRID: Final = ((336, 672), (672, 336), (672, 672), (1008, 336), (336, 1008))
+"""Default heights and widths of LLaVA-NeXT's images."""
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """A family's tiles.
+
+    Attributes:
+        marks: tokens of a prompt beside those of tiles, by tiles along a side and rows of each.
+        encoder: ``model_type`` of the image encoder; "" for several.
+    """
+
+    marks: Callable[[int, int], int]
+    encoder: str = ""
+
+
+def _marks_of_idefics(side: int, _rows: int) -> int:
+    """The ends of the whole, the mark and name of each tile, and a line's end behind each row."""
+    return 3 + (side * (2 * side + 1) if side > 1 else 0)
+
+
+ROWS: Final = {
+    # The tiles together have one vector more at the end of each of their rows.
+    "llava_next": Tiling(lambda side, rows: side * rows),
+    "idefics3": Tiling(_marks_of_idefics, "idefics3_vision"),
+    "smolvlm": Tiling(_marks_of_idefics, "smolvlm_vision"),
+    "internvl": Tiling(lambda _side, _rows: 2, "internvl_vision"),
+}
+"""Tilings by ``model_type``."""
+ENCODERS: Final = {name: tiling.encoder for name, tiling in ROWS.items() if tiling.encoder}
+"""By ``model_type`` of a family with an image encoder of its own: that of the encoder."""
+_USUAL_SIDE: Final = 4
+"""Tiles along a side of Idefics3's images, which are enlarged to it: ``size`` of its processor."""
+_MOST_PIXELS: Final = 4096
+"""Most pixels of Idefics3's images along a side: MAX_IMAGE_SIZE of its processor."""
+_MOST_TILES: Final = 12
+"""Most tiles of InternVL's images: ``max_patches`` of its processor."""
+
+
+def cut(keys: ConfigKeys, model_type: str, tower: Tower) -> Tower:
+    """The image encoder of a tile as that of an image of several tiles.
+
+    Its projections lie `behind` it.
+
+    Raises:
+        BadInput: the image is none that the family's processor cuts into tiles.
+    """
+    legal, usual = _sizes(keys, model_type, tower.image)
+    size = keys.whole("image_size", default=usual)
+    if size not in legal:
+        listed = ", ".join(map(str, legal))
+        raise keys.refuse("image_size", size, listed, "tiles fill a square image")
+    side = size // tower.image
+    # LLaVA-NeXT has the small whole beside a single tile, too, and a vector that ends rows.
+    is_next = model_type == "llava_next"
+    tiles = side**2 + (side > 1 or is_next)
+    of_tile = round(tower.tokens * tower.behind[-1].rows)
+    marks = ROWS[model_type].marks(side, math.isqrt(of_tile))
+    return replace(
+        tower,
+        tiles=tiles,
+        image=size,
+        prompt_tokens=tiles * of_tile + marks,
+        head_parameters=tower.head_parameters + is_next * tower.behind[-1].outputs,
+    )
+
+
+def _sizes(keys: ConfigKeys, model_type: str, tile: int) -> tuple[list[int], int]:
+    """Legal pixels of an image along a side, and those of the plan's image by default."""
+    if model_type == "llava_next":
+        legal = _squares(keys, tile)
+        return legal, max(legal)
+    is_intern = model_type == "internvl"
+    most = math.isqrt(_MOST_TILES) if is_intern else max(1, _MOST_PIXELS // tile)
+    usual = most if is_intern else min(most, _USUAL_SIDE)
+    return [tile * side for side in range(1, most + 1)], tile * usual
+
+
+def _squares(keys: ConfigKeys, tile: int) -> list[int]:
+    """Sides of the squares among the sizes to which LLaVA-NeXT enlarges an image."""
+    name, squares = "image_grid_pinpoints", []
+    for size in keys.items(name, list, "[height, width]") or _GRID:
+        match size:
+            case [int() as height, int() as width]:
+                if height % tile or width % tile:
+                    raise keys.refuse(name, size, f"multiples of {tile}", "tiles fill an image")
+                squares += [height] if height == width else []
+            case _:
+                raise keys.refuse(name, size, "[height, width]", "sizes of images are pixels")
+    if not squares:
+        stated = keys.config.get(name)
+        raise keys.unknown(name, stated, "a list with a square", "the plan's image is a square")
+    return squares
+
+
+def projections(
+    keys: ConfigKeys, model_type: str, tower: Tower, hidden: int
+) -> tuple[Projection, ...]:
+    """Projections of InternVL and Idefics3: squares of neighbouring tokens are joined to one.
+
+    Raises:
+        BadInput: such squares do not fill a tile.
+    """
+    is_intern = model_type == "internvl"
+    side = _joined_side(keys, math.isqrt(tower.tokens), is_intern=is_intern)
+    width = tower.hidden * side**2
+    has_class = is_intern and keys.text("vision_feature_select_strategy", "default") == "default"
+    share = (tower.tokens - has_class) / tower.tokens / side**2
+    if not is_intern:
+        return (Projection("projection", width, hidden, rows=share),)
+    # A norm of `width` elements, with biases, is before them.
+    return (
+        Projection("first projection", width, hidden, 2 * width + hidden, rows=share),
+        Projection("second projection", hidden, hidden, hidden, rows=share),
+    )
+
+
+def _joined_side(keys: ConfigKeys, rows: int, *, is_intern: bool) -> int:
+    """Tokens along a side of a square that becomes one, of `rows` rows of tokens."""
+    if not is_intern:
+        name, side = "scale_factor", keys.whole("scale_factor", default=2)
+    else:
+        name, ratio = "downsample_ratio", keys.config.get("downsample_ratio", 0.5)
+        if isinstance(ratio, bool) or not isinstance(ratio, int | float) or not 0 < ratio <= 1:
+            raise keys.refuse(name, ratio, "above 0, up to 1", "it joins tokens")
+        side = int(1 / ratio)
+    if rows % side:
+        sides = [number for number in range(1, rows + 1) if rows % number == 0]
+        legal = ", ".join(f"1/{number}" if is_intern else str(number) for number in sides)
+        why = f"it joins squares of {rows} x {rows} tokens"
+        raise keys.refuse(name, keys.config.get(name), legal, why)
+    return side
