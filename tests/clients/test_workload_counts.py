@@ -196,7 +196,21 @@ def test_choices_of_projections(model_type, given):
 def test_texts_of_another_kind_have_its_sizes():
     given = {"vision_config": {}, "text_config": {"model_type": "gemma2"}, "projection_dim": 2304}
     equal("paligemma", "ImageTextToText", **given)
-    equal("llava", "ImageTextToText", vision_config={}, text_config={"model_type": "mistral"})
+    for kind in ("gemma", "gemma2", "mistral", "qwen2"):
+        text = {"model_type": kind}
+        equal("llava", "ImageTextToText", vision_config={}, text_config=text)
+    given = {"vision_config": {}, "text_config": {"model_type": "llama"}}
+    equal("internvl", "ImageTextToText", **given)
+
+
+@pytest.mark.parametrize("kind", ["gemma", "gemma2", "llama", "mistral", "qwen2"])
+def test_sizes_of_texts_left_out_of_a_file(kind):
+    texts = transformers.CONFIG_MAPPING[kind]()
+    built = {"model_type": "llava", "vision_config": {}}
+    left_out, full = ({"model_type": kind}, texts.to_dict())
+    model = from_config({**built, "text_config": left_out}, "mine.json")
+    assert parameters(model) == parameters(from_config({**built, "text_config": full}, "mine.json"))
+    assert model.max_positions == texts.max_position_embeddings
 
 
 def tiles(model_type, size, tile, **given):

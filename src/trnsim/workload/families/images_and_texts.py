@@ -127,6 +127,9 @@ TEXTS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 """Default sizes of the text configuration, by ``model_type``."""
 _OTHER_TEXTS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "gemma": _PALIGEMMA_TEXT,
+    "llama": _LLAVA_TEXT,
+    "qwen2": _QWEN2_TEXT,
     "gemma2": {
         "hidden_size": 2304,
         "intermediate_size": 9216,
