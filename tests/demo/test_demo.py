@@ -54,7 +54,9 @@ def test_the_kernel_lines_name_size_error_time_interval_bottleneck_and_advice(sh
     assert re.search(r"^\d+\.\d us \[\d+\.\d to \d+\.\d\], bound by ", second)
     assert re.search(r"try: .*attention\.py:\d+$", second)
     assert third.startswith("assumes launch ")
-    assert re.search(r"off in the median; .* \d+ %, \d+ % at P90 \(docs/generated/acc.*\)$", fourth)
+    assert re.search(
+        r"off in the median; .* \d+ % in the median, \d+ % at P90 \(docs/generated/acc.*\)$", fourth
+    )
 
 
 def test_the_error_is_that_of_bfloat16(shown):
