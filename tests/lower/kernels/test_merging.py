@@ -24,7 +24,7 @@ def expected_of(x, k):
 @pytest.mark.parametrize("chip", ["trn1", "trn2", "trn3"])
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
 @pytest.mark.parametrize(
-    ("shape", "k"), [((64, 1024), 1024), ((3, 1201), 1201), ((5, 5000), 700), ((2, 3, 1111), 1111)]
+    ("shape", "k"), [((64, 1024), 1024), ((3, 1201), 1201), ((5, 5000), 2600), ((2, 3, 1111), 1111)]
 )
 def test_the_order_is_the_stable_one_of_pytorch(shape, k, dtype, chip):
     rng = np.random.default_rng(k)
@@ -60,3 +60,10 @@ def test_few_long_rows_take_less_than_many():
         sum(cost.device_time_s for cost in costs(order((rows, 4096), 4096))) for rows in (8, 128)
     )
     assert 10 * few < many
+
+
+def test_few_results_are_searched():
+    few, all_of_them = (
+        sum(cost.device_time_s for cost in costs(order((64, 8192), k))) for k in (128, 8192)
+    )
+    assert 20 * few < all_of_them

@@ -34,8 +34,8 @@ Search = Callable[[Tensor, int], tuple[Tensor, Tensor]]
 def parts_to_merge(shape: tuple[int, int], k: int) -> int:
     """Parts of each row, a power of two, whose orders are merged; 1 if a search is faster."""
     rows, length = shape
-    if length > _LONGEST_ROW or length * k < _LEAST_WORK:
-        return 1
+    if length > _LONGEST_ROW or length * k < _LEAST_WORK or 2 * k < length:
+        return 1  # few results of a row take fewer searches than the order of its parts
     most = min(P // rows, length // _LEAST_PART)
     return int(2 ** (most.bit_length() - 1)) if most else 1
 
