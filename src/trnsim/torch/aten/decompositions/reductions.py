@@ -187,7 +187,7 @@ def _should_search(b: Build, op: str, x: Value, dim: int) -> bool:
 
 _LONG_ROW: Final = 512
 """Elements of a row from which one search is faster than comparisons."""
-_LONG_COMPUTED_ROW: Final = 2048
+_LONG_COMPUTED_ROW: Final = 4096
 """As `_LONG_ROW`, of rows that are computed: comparisons need not wait until they are stored."""
 
 
