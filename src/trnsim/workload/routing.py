@@ -27,7 +27,7 @@ class ExpertChoice:
     Attributes:
         experts: the expert of each row, int32 [rows].
         ends: end of the rows of each expert, int32 [experts], if rows are sorted.
-        order: index of each sorted row in the order of tokens, if rows are sorted.
+        order: index of each sorted row in the order of tokens, int32 [rows], if rows are sorted.
     """
 
     experts: Value
@@ -122,22 +122,36 @@ class ExpertRows:
         return graph.elementwise("multiply", scores, graph.reshape(spread, scores.shape))
 
     def _sorted_choice(self, experts: Value) -> ExpertChoice:
-        """The choice with rows sorted by expert."""
+        """The choice with rows sorted by expert.
+
+        A row's place is the count of rows of earlier experts and of earlier rows of its own.
+        """
         graph, (count,) = self.graph, experts.shape
         self.rank_graph.operator("order of experts")
-        numbers = graph.elementwise("convert", experts, dtype=_FLOAT_DTYPE)
-        order = graph.top_k(graph.elementwise("negate", numbers), count)
-        shape = count, self.mlp.count
-        same = graph.elementwise(
+        shape = self.mlp.count, count
+        is_chosen = graph.elementwise(
             "compare",
-            graph.broadcast_in_dim(experts, shape, (0,)),
-            graph.iota(shape, 1),
+            graph.broadcast_in_dim(experts, shape, (1,)),
+            graph.iota(shape, 0),
             dtype=_FLOAT_DTYPE,
             direction="EQ",
         )
-        lengths = graph.reshape(graph.reduce("add", same, (0,)), (1, self.mlp.count))
-        ends = graph.reshape(graph.scan("add", lengths), (self.mlp.count,))
-        int_ends = graph.elementwise("convert", ends, dtype="int32")
+        rows_so_far = graph.scan("add", is_chosen)
+        lengths = graph.reduce("add", is_chosen, (1,))
+        ends = graph.scan("add", graph.reshape(lengths, (1, self.mlp.count)))
+        ends = graph.reshape(ends, (self.mlp.count,))
+        starts = graph.elementwise("subtract", ends, lengths)
+        before_first = graph.elementwise("subtract", starts, 1.0)
+        places = graph.elementwise(
+            "add", rows_so_far, graph.broadcast_in_dim(before_first, shape, (0,))
+        )
+        places = graph.reduce("add", graph.elementwise("multiply", is_chosen, places), (0,))
+        places, int_ends = (
+            graph.elementwise("convert", value, dtype="int32") for value in (places, ends)
+        )
+        order = graph.scatter(
+            TensorType((count,), "int32"), places, graph.iota((count,), 0), "assign"
+        )
         return ExpertChoice(graph.gather(experts, order), int_ends, order)
 
     def repeat_rows(self, rows: Value) -> Value:
