@@ -1,10 +1,65 @@
-"""Reductions of columns: sums, extremes, short integers."""
+"""Reductions of columns: sums, extremes, short integers; on partitions and by pieces."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 from trnsim.graph import Graph
-from trnsim.lower import evaluate
+from trnsim.lower import bound, costs, evaluate
+
+DTYPES = {"bfloat16": ml_dtypes.bfloat16}
+FUNCTIONS = {"add": np.sum, "maximum": np.max, "minimum": np.min, "multiply": np.prod}
+
+
+def reduction(shape, dtype, op, dims, *, is_computed=False):
+    graph = Graph()
+    x = graph.input(shape, dtype)
+    graph.outputs = [graph.reduce(op, graph.elementwise("negate", x) if is_computed else x, dims)]
+    return graph
+
+
+@pytest.mark.parametrize("chip", ["trn1", "trn3"])
+@pytest.mark.parametrize("op", FUNCTIONS)
+@pytest.mark.parametrize(
+    ("shape", "dtype", "dims"),
+    [
+        ((129, 7, 33), "float32", (1,)),
+        ((5, 26, 3, 5, 2), "bfloat16", (2, 3)),
+        ((64, 17, 1), "float32", (1,)),
+        ((200, 2, 3, 65), "float16", (1,)),
+        ((130, 600, 3), "float32", (1,)),
+        ((128, 520, 20), "float32", (1,)),  # a partition does not hold runs of 16 elements
+        ((1, 130, 600), "float32", (1,)),
+    ],
+)
+def test_reductions_before_the_last_dimension_equal_numpys(chip, op, shape, dtype, dims):
+    random = np.random.default_rng(0)
+    x = 1 + 0.05 * random.standard_normal(shape)
+    x = x.astype(DTYPES.get(dtype, dtype))
+    for is_computed in (False, True):
+        graph = reduction(shape, dtype, op, dims, is_computed=is_computed)
+        (values,) = evaluate(graph, [x], chip)
+        wide = x.astype(np.float64) * (-1 if is_computed else 1)
+        expected = FUNCTIONS[op](wide, axis=dims).astype(x.dtype).astype(np.float64)
+        tolerance = {"float32": 1e-4, "bfloat16": 1e-2, "float16": 2e-3}[dtype]
+        np.testing.assert_allclose(values.astype(np.float64), expected, rtol=tolerance)
+
+
+@pytest.mark.parametrize("op", ["add", "maximum"])
+@pytest.mark.parametrize(
+    ("shape", "most_bounds"), [((2048, 8, 512), 4), ((2048, 2, 2048), 3), ((1000, 600, 3), 5)]
+)
+def test_many_short_reductions_take_some_times_their_bytes(op, shape, most_bounds):
+    graph = reduction(shape, "bfloat16", op, (1,))
+    device_s = sum(cost.device_time_s for cost in costs(graph, "trn2"))
+    assert device_s < most_bounds * bound(graph, "trn2").seconds
+
+
+def test_a_partition_with_nan_leaves_the_others():
+    x = np.ones((130, 3, 40), np.float32)
+    x[129, 2, 7] = np.nan
+    (values,) = evaluate(reduction(x.shape, "float32", "add", (1,)), [x], "trn2")
+    assert np.argwhere(np.isnan(values)).tolist() == [[129, 7]]
 
 
 @pytest.mark.parametrize("op", ["add", "maximum", "minimum"])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from math import prod
-from typing import Any
+from math import ceil, prod
+from typing import Any, Final
 
 from trnsim.graph import Node
 from trnsim.graph.ops.reductions import Reduce
@@ -12,6 +12,13 @@ from trnsim.lower.kernels.tiles import BANK, P, Tensor, new, transposed
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
+_PIECE_CYCLES: Final = 512
+"""Cycles of a reduction that a piece of columns is worth: it is loaded and stored by itself."""
+_TILE_ELEMENTS: Final = 8192
+"""Maximum number of elements of a partition that are reduced at once."""
+_MIN_RUN_ELEMENTS: Final = 16
+"""Minimum number of neighbouring elements that are loaded of a row, if it has more."""
+
 
 def column_reduce(op: Reduce, node: Node, source: Tensor) -> Tensor:
     """Reduce over dimensions before the last: sums by products with ones, extremes transposed."""
@@ -19,6 +26,9 @@ def column_reduce(op: Reduce, node: Node, source: Tensor) -> Tensor:
     before, columns = prod(shape[: dims[0]]), prod(shape[dims[-1] + 1 :])
     rows = prod(shape[dims[0] : dims[-1] + 1])
     out = tiles.output(node.result.shape, node.result.dtype)
+    if is_reduced_on_partitions(op, shape):
+        _reduce_on_partitions(op, (before, rows, columns), source, out)
+        return out
     reduce = _sum_columns if op.op == "add" else _reduce_columns
     width = BANK if reduce is _sum_columns else P
     for number in range(before):
@@ -29,6 +39,41 @@ def column_reduce(op: Reduce, node: Node, source: Tensor) -> Tensor:
             result = integers.wrap(result, node.result.dtype)
             tiles.store(tiles.strided(out, [(0, 1), (1, length)], place), result)
     return out
+
+
+def is_reduced_on_partitions(op: Reduce, shape: tuple[int, ...]) -> bool:
+    """True if each partition reduces a matrix [rows, columns] of its own in less time.
+
+    Else one matrix after the other is reduced along the partitions, a piece of its columns at once.
+    """
+    before, columns = prod(shape[: op.dims[0]]), prod(shape[op.dims[-1] + 1 :])
+    rows = prod(shape[op.dims[0] : op.dims[-1] + 1])
+    if rows > _TILE_ELEMENTS // min(columns, _MIN_RUN_ELEMENTS):
+        return False
+    pieces = ceil(columns / (BANK if op.op == "add" else P)) * ceil(rows / P)
+    return ceil(before / P) * rows * columns < before * pieces * _PIECE_CYCLES
+
+
+def _reduce_on_partitions(
+    op: Reduce, sizes: tuple[int, int, int], source: Tensor, out: Tensor
+) -> None:
+    """[before, rows, columns] reduced over rows, with `before` along the partitions."""
+    before, rows, columns = sizes
+    width = max(_TILE_ELEMENTS // rows, 1)
+    for start, count in tiles.pieces(before, P):
+        for column, length in tiles.pieces(columns, width):
+            view = [(rows * columns, count), (columns, rows), (1, length)]
+            tile = tiles.load(
+                tiles.strided(source, view, start * rows * columns + column),
+                None if "float" in source.dtype.name else nl.float32,
+            )
+            result = new((count, length))
+            nisa.tensor_reduce(
+                dst=result, op=getattr(nl, op.op), data=tile.permute((0, 2, 1)), axis=2
+            )
+            result = integers.wrap(result, out.dtype.name)
+            place = start * columns + column
+            tiles.store(tiles.strided(out, [(columns, count), (1, length)], place), result)
 
 
 def _sum_columns(

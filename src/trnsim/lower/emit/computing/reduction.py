@@ -7,6 +7,7 @@ from math import inf, prod
 from typing import Any, Final
 
 from trnsim.graph import Node, Value
+from trnsim.graph.ops.layout import BroadcastInDim
 from trnsim.graph.ops.reductions import Reduce
 from trnsim.graph.patterns import number_of
 from trnsim.graph.types import BOOL, INTEGERS, ITEM_BYTES
@@ -28,7 +29,7 @@ from trnsim.lower.emit.places.walk import (
 )
 from trnsim.lower.kernels import integers
 from trnsim.lower.kernels.balance import balanced
-from trnsim.lower.kernels.columns import column_reduce
+from trnsim.lower.kernels.columns import column_reduce, is_reduced_on_partitions
 from trnsim.lower.kernels.instructions import copied, widened
 from trnsim.lower.kernels.tiles import BANK, P, Tensor, dtype_of, new, pieces
 from trnsim.lower.rules import emitter
@@ -102,6 +103,8 @@ def _reduce_in_place(emission: Emission, node: Node, *, is_of_rows: bool) -> boo
         p_dims = [dim for dim in frame.p_dims if value.shape[dim] > 1]
     reduces_groups = 0 < len(dims) < len(p_dims) and dims == set(p_dims[-len(dims) :])
     if reduces_groups and operation.op == "add" and frame.columns <= BANK:
+        if not is_of_rows and _suits_kernel(emission, node, evaluation):
+            return False
         emit_group_sums(emission, node, evaluation, dims)
         return True
     f_dims = [dim for dim in frame.f_dims if value.shape[dim] > 1]
@@ -109,6 +112,29 @@ def _reduce_in_place(emission: Emission, node: Node, *, is_of_rows: bool) -> boo
         return False
     _reduce_columns(emission, node, evaluation, dims)
     return True
+
+
+def _suits_kernel(emission: Emission, node: Node, evaluation: Evaluation) -> bool:
+    """True if a sum over groups of partitions is better read from HBM.
+
+    It must be if the operand does not fit beside the sums, and is faster for an operand in HBM
+    whose sums no operation repeats for each element.
+    """
+    (value,) = node.values
+    frame, reduced = evaluation.frame, node.operation
+    nbytes = frame.blocks * frame.columns * nl.float32.itemsize
+    if 2 * nbytes > emission.residents.most_bytes:
+        return True
+    is_repeated = any(
+        isinstance(reader.operation, BroadcastInDim) and reader.result.shape == value.shape
+        for reader in emission.facts.readers(node.result)
+    )
+    return (
+        isinstance(reduced, Reduce)
+        and evaluation.is_in_hbm()
+        and not is_repeated
+        and is_reduced_on_partitions(reduced, value.shape)
+    )
 
 
 def _transpose_operand(emission: Emission, value: Value, frame: Frame) -> bool:
