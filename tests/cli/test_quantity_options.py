@@ -13,10 +13,12 @@ from trnsim.cli.quantity_options import number, whole, wholes
 
 def echo(
     tokens: Annotated[int | None, whole("Of a run.", unit="tokens", example="10B")] = None,
-    slo: Annotated[float, number("A limit.", "--slo", unit="s", default="100ms", above=0)] = 0.1,
+    slo: Annotated[
+        float, number("A limit.", "--slo", unit="s", default="100ms", exclusive_minimum=0)
+    ] = 0.1,
     sizes: Annotated[Any, wholes("Of batches.", example="8,16")] = None,
-    cores: Annotated[int, whole("Of a rank.", least=1, most=8)] = 1,
-    rest: Annotated[float, number("Of a run.", unit="s", least=0)] = 0.0,  # noqa: ARG001
+    cores: Annotated[int, whole("Of a rank.", minimum=1, maximum=8)] = 1,
+    rest: Annotated[float, number("Of a run.", unit="s", minimum=0)] = 0.0,  # noqa: ARG001
 ):
     """Print its options."""
     typer.echo((tokens, slo, sizes, cores))

@@ -95,7 +95,7 @@ def test_a_value_of_another_type_is_refused_at_its_line(reader, method, key, why
 
 def test_a_number_below_the_least_is_refused(reader):
     with pytest.raises(BadInput, match="2: count is 2; legal: a whole number from 3 on"):
-        reader.whole("count", field="x", least=3)
+        reader.whole("count", field="x", minimum=3)
 
 
 def test_what_nothing_took_is_kept(reader):

@@ -29,12 +29,17 @@ class Inner:
     ("limits", "words", "inside", "outside"),
     [
         ({}, "", [-1e9, 0], []),
-        ({"least": 1, "most": 366}, "from 1 to 366", [1, 366], [0, 367]),
-        ({"least": 24, "most": 24}, "exactly 24", [24], [23, 25]),
-        ({"least": 1}, "from 1 on", [1, 1e9], [0]),
-        ({"above": 0}, "above 0", [1e-9], [0]),
-        ({"above": 0, "most": 1e10}, "above 0 and at most 1e+10", [1e10], [0, 2e10]),
-        ({"above": 0, "below": 100}, "above 0 and below 100", [99], [0, 100]),
+        ({"minimum": 1, "maximum": 366}, "from 1 to 366", [1, 366], [0, 367]),
+        ({"minimum": 24, "maximum": 24}, "exactly 24", [24], [23, 25]),
+        ({"minimum": 1}, "from 1 on", [1, 1e9], [0]),
+        ({"exclusive_minimum": 0}, "above 0", [1e-9], [0]),
+        ({"exclusive_minimum": 0, "maximum": 1e10}, "above 0 and at most 1e+10", [1e10], [0, 2e10]),
+        (
+            {"exclusive_minimum": 0, "exclusive_maximum": 100},
+            "above 0 and below 100",
+            [99],
+            [0, 100],
+        ),
     ],
 )
 def test_limits_are_told_as_they_are_checked(limits, words, inside, outside):
@@ -48,7 +53,7 @@ def test_limits_are_told_as_they_are_checked(limits, words, inside, outside):
 @pytest.mark.parametrize(
     ("hint", "rule", "said"),
     [
-        (int, Rule(least=1, unit="days"), "a whole number from 1 on [days]"),
+        (int, Rule(minimum=1, unit="days"), "a whole number from 1 on [days]"),
         (float | None, Rule(), "a number"),
         (bool, Rule(), "yes, no, true, false"),
         (date, Rule(), "a day as 2026-11-21"),
@@ -60,11 +65,15 @@ def test_limits_are_told_as_they_are_checked(limits, words, inside, outside):
         (str | Inner, Rule(), "text or a mapping of fields: size"),
         (
             tuple[int, ...],
-            Rule(least=2),
+            Rule(minimum=2),
             "a list of from 2 on, in one text with ';' between: a whole number",
         ),
         (tuple[Inner, ...], Rule(), "a list: a mapping of fields: size"),
-        (dict[str, float], Rule(each=Rule(above=0)), "a mapping of names to a number above 0"),
+        (
+            dict[str, float],
+            Rule(each=Rule(exclusive_minimum=0)),
+            "a mapping of names to a number above 0",
+        ),
     ],
 )
 def test_what_is_legal_is_told_in_words(hint, rule, said):
@@ -91,4 +100,7 @@ def test_limits_may_stand_beside_the_meaning():
         days: int = between("days", 1, 366, 7, unit="days")
 
     field = fields_of(Kind)["days"]
-    assert (field.rule, field.default) == (Rule(help="days", least=1, most=366, unit="days"), 7)
+    assert (field.rule, field.default) == (
+        Rule(help="days", minimum=1, maximum=366, unit="days"),
+        7,
+    )

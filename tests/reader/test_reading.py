@@ -31,8 +31,8 @@ class Colour(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Inner(FileRecord):
-    size: float = declared(help="its size", unit="W", above=0, most=5)
-    steps: tuple[int, ...] = declared((), help="steps", least=1, most=3, each=Rule(least=0))
+    size: float = declared(help="its size", unit="W", exclusive_minimum=0, maximum=5)
+    steps: tuple[int, ...] = declared((), help="steps", minimum=1, maximum=3, each=Rule(minimum=0))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class Kind(FileRecord):
     sort: Literal["train", "serve"] = declared("train", help="its sort")
     day: date | None = declared(None, help="a day")
     inner: str | Inner | None = declared(None, help="what it has", alias=("within",))
-    counts: dict[str, int] | None = declared(None, help="counts", least=1)
+    counts: dict[str, int] | None = declared(None, help="counts", minimum=1)
     is_open: bool = declared(False, help="open")
     colour: Colour = declared(Colour.RED, help="colour")
     even: int = declared(0, help="even", parse=lambda text: int(text) // 2 * 2, legal="a number")

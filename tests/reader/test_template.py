@@ -6,7 +6,7 @@ from trnsim.reader import FileRecord, declared, field_table, read_rows, row_temp
 @dataclass(frozen=True, kw_only=True)
 class Kind(FileRecord):
     name: str = declared(help="its name", example="a")
-    days: int = declared(7, help="days of it", unit="days", least=1, alias=("d",))
+    days: int = declared(7, help="days of it", unit="days", minimum=1, alias=("d",))
 
 
 def test_a_template_says_what_is_legal_and_is_legal(written):

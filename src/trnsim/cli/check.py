@@ -47,7 +47,8 @@ class CheckOptions:
     ]
     on: Annotated[list[str] | None, on_option("trn2")] = None
     max_us: Annotated[
-        float | None, number("The longest time that passes.", "--max-us", unit="us", above=0)
+        float | None,
+        number("The longest time that passes.", "--max-us", unit="us", exclusive_minimum=0),
     ] = None
     kernel: KernelName = None
     baseline: Annotated[

@@ -49,13 +49,15 @@ _Report = Annotated[
 ]
 _Batch = Annotated[
     int,
-    whole("Sequences or images of a config.json's model.", unit="sequences", example="8", least=1),
+    whole(
+        "Sequences or images of a config.json's model.", unit="sequences", example="8", minimum=1
+    ),
 ]
-_Sequence = Annotated[int, whole("Tokens of each sequence.", unit="tokens", least=1)]
+_Sequence = Annotated[int, whole("Tokens of each sequence.", unit="tokens", minimum=1)]
 _Past = Annotated[
-    int, whole("Keys in the cache: one more token is decoded.", unit="tokens", least=0)
+    int, whole("Keys in the cache: one more token is decoded.", unit="tokens", minimum=0)
 ]
-_Tp = Annotated[int, whole("Ranks over which each layer is split.", least=1)]
+_Tp = Annotated[int, whole("Ranks over which each layer is split.", minimum=1)]
 _Phase = Annotated[
     str | None,
     typer.Option(

@@ -65,11 +65,11 @@ _Tokens = Annotated[
     whole(
         "Tokens of a sequence with --for; default: as many as the model has positions.",
         unit="tokens",
-        least=1,
+        minimum=1,
     ),
 ]
 _Sequences = Annotated[
-    int, whole("Sequences in memory at one time, with --for.", unit="sequences", least=1)
+    int, whole("Sequences in memory at one time, with --for.", unit="sequences", minimum=1)
 ]
 
 

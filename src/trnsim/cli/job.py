@@ -84,10 +84,16 @@ class StatedOptions:
     submit: _Submit = None
     run_tokens: Annotated[
         float | None,
-        number("Tokens of the whole run.", "--run-tokens", unit="tokens", example="10B", above=0),
+        number(
+            "Tokens of the whole run.",
+            "--run-tokens",
+            unit="tokens",
+            example="10B",
+            exclusive_minimum=0,
+        ),
     ] = None
     run_steps: Annotated[
-        int | None, whole("Optimizer steps of the run.", "--run-steps", unit="steps", least=1)
+        int | None, whole("Optimizer steps of the run.", "--run-steps", unit="steps", minimum=1)
     ] = None
     price: Annotated[
         str | None,

@@ -41,7 +41,7 @@ RanksPerNode = Annotated[
     whole(
         "Ranks on each instance; default: as many as its logical cores have room for.",
         default=False,
-        least=0,
+        minimum=0,
     ),
 ]
 CoresPerRank = Annotated[
@@ -49,7 +49,7 @@ CoresPerRank = Annotated[
     whole(
         "Logical cores of each rank, the first of which is its device 0: 4 puts a rank on each "
         "device of a trn2 instance.",
-        least=1,
+        minimum=1,
     ),
 ]
 
@@ -61,12 +61,12 @@ def launch(
         typer.Argument(help="The program and its arguments.", metavar="-- PROGRAM [ARGS]..."),
     ] = None,
     on: Annotated[list[str] | None, on_option("required", "--instance", is_single=True)] = None,
-    nodes: Annotated[int, whole("Number of instances.", least=1)] = 1,
+    nodes: Annotated[int, whole("Number of instances.", minimum=1)] = 1,
     ranks_per_node: RanksPerNode = 0,
     cores_per_rank: CoresPerRank = 1,
     fault: Fault = None,
     max_restarts: Annotated[
-        int, whole("Times that all ranks are started again after one was lost.", least=0)
+        int, whole("Times that all ranks are started again after one was lost.", minimum=0)
     ] = 0,
     folder: Annotated[
         Path,

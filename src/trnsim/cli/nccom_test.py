@@ -67,8 +67,8 @@ def folded_arguments(args: Sequence[str]) -> Iterator[str]:
             yield word
 
 
-def _count(text: str, *names: str, least: int = 1, most: int = _MOST_OPERATIONS) -> Any:
-    return whole(text, *names, least=least, most=most, metavar="NUMBER")
+def _count(text: str, *names: str, minimum: int = 1, maximum: int = _MOST_OPERATIONS) -> Any:
+    return whole(text, *names, minimum=minimum, maximum=maximum, metavar="NUMBER")
 
 
 def _size(text: str, *names: str) -> Any:
@@ -100,7 +100,8 @@ class NccomOptions:
         int, _count("Operations; an estimate is the same in each.", "--iters", "-n")
     ] = 20
     warmup_iters: Annotated[
-        int, _count("Operations before them, which do not count.", "--warmup_iters", "-w", least=0)
+        int,
+        _count("Operations before them, which do not count.", "--warmup_iters", "-w", minimum=0),
     ] = 5
     neff_iters: Annotated[
         int | None,
@@ -108,7 +109,7 @@ class NccomOptions:
     ] = None
     neff_warmup_iters: Annotated[
         int | None,
-        _count("Runs of the program that do not count.", "--neff_warmup_iters", "-W", least=0),
+        _count("Runs of the program that do not count.", "--neff_warmup_iters", "-W", minimum=0),
     ] = None
     datatype: Annotated[
         str,
@@ -124,7 +125,9 @@ class NccomOptions:
     ] = ""
     seed: Annotated[
         int | None,
-        _count("Seed of all random draws, from 0 on.", "--seed", least=0, most=_SEED_RANGE - 1),
+        _count(
+            "Seed of all random draws, from 0 on.", "--seed", minimum=0, maximum=_SEED_RANGE - 1
+        ),
     ] = None
     unique_buff: Annotated[
         bool, typer.Option("--unique-buff", help="A buffer of its own for each operation.")
@@ -207,7 +210,9 @@ class NccomOptions:
     ] = ""
     cc_dim: Annotated[
         int,
-        _count("Join tensors of --sb2sb along: 0 free, 1 partition.", "--cc-dim", least=0, most=1),
+        _count(
+            "Join tensors of --sb2sb along: 0 free, 1 partition.", "--cc-dim", minimum=0, maximum=1
+        ),
     ] = DEFAULT_DIMENSION
     data_parallel_dimension: Annotated[
         int | None, _count("Ranks of each group; groups work at once.", "--data-parallel-dimension")
@@ -225,7 +230,7 @@ class NccomOptions:
         bool, typer.Option("--vcpu-pin-mode", help="Pin a thread for each rank.")
     ] = False
     data_collector_port: Annotated[
-        int, _count("Port for latencies of nodes.", "--data-collector-port", most=MOST_PORT)
+        int, _count("Port for latencies of nodes.", "--data-collector-port", maximum=MOST_PORT)
     ] = DEFAULT_PORT
     data_collector_host: Annotated[
         str, typer.Option("--data-collector-host", help="Host for them.", metavar="HOST")

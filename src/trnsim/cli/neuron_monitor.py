@@ -34,8 +34,8 @@ def neuron_monitor(
         whole(
             "Say on the standard error: 0 nothing, 1 errors, 2 programs that come and go, "
             "3 reports, 4 periods.",
-            least=0,
-            most=MOST_LEVEL,
+            minimum=0,
+            maximum=MOST_LEVEL,
             metavar="LEVEL",
         ),
     ] = 0,

@@ -61,8 +61,8 @@ class ParallelCompileOptions:
         whole(
             "Compilations at once; default: as many as there are cores.",
             *("--num_parallel", "--num-parallel"),
-            least=1,
-            most=1024,
+            minimum=1,
+            maximum=1024,
         ),
     ] = None
     cache_url: Annotated[
@@ -88,8 +88,8 @@ class ParallelCompileOptions:
         whole(
             "1: with instructions of XLA; 2: operators of PyTorch.",
             "--analyze-verbosity",
-            least=XLA,
-            most=ATEN,
+            minimum=XLA,
+            maximum=ATEN,
         ),
     ] = ATEN
 

@@ -76,11 +76,12 @@ MixedPrices = Annotated[
     bool,
     typer.Option("--mixed-prices", help="Allow two purchase kinds; every line then says so."),
 ]
-Seed = Annotated[int, whole("Seed of all random draws, from 0 on.", least=0)]
+Seed = Annotated[int, whole("Seed of all random draws, from 0 on.", minimum=0)]
 Lnc = Annotated[
     int | None,
     whole(
-        "Physical NeuronCores of a logical one, 1 or 2; default: the chip's usual number.", least=1
+        "Physical NeuronCores of a logical one, 1 or 2; default: the chip's usual number.",
+        minimum=1,
     ),
 ]
 Folder = Annotated[
@@ -104,8 +105,8 @@ Port = Annotated[
         "The port, up to 65535; 0 takes any that is free.",
         "--port",
         "-p",
-        least=0,
-        most=65535,
+        minimum=0,
+        maximum=65535,
         metavar="PORT",
     ),
 ]
@@ -117,7 +118,7 @@ CallMemory = Annotated[
         unit="bytes",
         example="4GiB",
         default="8GiB",
-        least=1,
+        minimum=1,
     ),
 ]
 OwnPrices = Annotated[
@@ -136,7 +137,7 @@ def time_limit_option(default: str) -> Any:
         unit="s",
         example="30s",
         default=default,
-        above=0,
+        exclusive_minimum=0,
     )
 
 

@@ -60,7 +60,7 @@ class WriteOptions(InventoryOptions):
     ] = None
     steps: Annotated[
         int | None,
-        whole("Steps of a training run, or requests of a load test.", unit="steps", least=1),
+        whole("Steps of a training run, or requests of a load test.", unit="steps", minimum=1),
     ] = None
     seed: Seed = 0
     force: Annotated[bool, typer.Option("--force", help="Overwrite the pilot in the folder.")] = (

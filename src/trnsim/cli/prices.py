@@ -59,11 +59,11 @@ def show(
     kind: Kind = None,
     days: Annotated[
         float | None,
-        number("Say which kinds can be bought for so long.", unit="days", above=0),
+        number("Say which kinds can be bought for so long.", unit="days", exclusive_minimum=0),
     ] = None,
     instances: Annotated[
         int | None,
-        whole("Say which kinds can be bought as so many instances.", least=1),
+        whole("Say which kinds can be bought as so many instances.", minimum=1),
     ] = None,
     prices: OwnPrices = None,
 ) -> Document:

@@ -21,8 +21,8 @@ def number(
     unit: str = "",
     example: str = "",
     default: str | bool = True,
-    least: float | None = None,
-    above: float | None = None,
+    minimum: float | None = None,
+    exclusive_minimum: float | None = None,
 ) -> Any:
     """An option that takes a number.
 
@@ -32,11 +32,11 @@ def number(
         unit: the unit of a number that states none.
         example: a value that the help shows.
         default: the default as the help shows it.
-        least: inclusive lower limit.
-        above: exclusive lower limit.
+        minimum: inclusive lower limit.
+        exclusive_minimum: exclusive lower limit.
     """
-    has_no_limit = least is None and above is None
-    read = quantities.number if has_no_limit else partial(_number_from, least, above)
+    has_no_limit = minimum is None and exclusive_minimum is None
+    read = quantities.number if has_no_limit else partial(_number_from, minimum, exclusive_minimum)
     return _option(read, text, names, unit, example, default)
 
 
@@ -46,15 +46,15 @@ def whole(
     unit: str = "",
     example: str = "",
     default: str | bool = True,
-    least: int | None = None,
-    most: int | None = None,
+    minimum: int | None = None,
+    maximum: int | None = None,
     metavar: str = "",
 ) -> Any:
-    """An option that takes a whole number from `least` to `most`; other arguments: `number`.
+    """An option that takes a whole number from `minimum` to `maximum`; other arguments: `number`.
 
     `metavar` is for options of AWS's commands, whose help has other words.
     """
-    read = quantities.whole if least is None else partial(_whole_from, least, most)
+    read = quantities.whole if minimum is None else partial(_whole_from, minimum, maximum)
     return _option(read, text, names, unit, example, default, metavar=metavar)
 
 
@@ -63,22 +63,27 @@ def wholes(text: str, *names: str, unit: str = "", example: str, is_list: bool =
     return _option(partial(quantities.wholes, is_list=is_list), text, names, unit, example)
 
 
-def _whole_from(least: int, most: int | None, text: str, unit: str) -> int:
+def _whole_from(minimum: int, maximum: int | None, text: str, unit: str) -> int:
     value = quantities.whole(text, unit)
-    legal = f"from {least} on" if most is None else f"from {least} to {most}"
-    if value < least:
-        raise ValueError(f"{text!r} is below {least}; legal: whole numbers {legal}")
-    if most is not None and value > most:
-        raise ValueError(f"{text!r} is above {most}; legal: whole numbers {legal}")
+    legal = f"from {minimum} on" if maximum is None else f"from {minimum} to {maximum}"
+    if value < minimum:
+        raise ValueError(f"{text!r} is below {minimum}; legal: whole numbers {legal}")
+    if maximum is not None and value > maximum:
+        raise ValueError(f"{text!r} is above {maximum}; legal: whole numbers {legal}")
     return value
 
 
-def _number_from(least: float | None, above: float | None, text: str, unit: str) -> float:
+def _number_from(
+    minimum: float | None, exclusive_minimum: float | None, text: str, unit: str
+) -> float:
     value = quantities.number(text, unit)
-    if least is not None and value < least:
-        raise ValueError(f"{text!r} is below {least:g}; legal: numbers from {least:g} on")
-    if above is not None and value <= above:
-        raise ValueError(f"{text!r} is not above {above:g}; legal: numbers above {above:g}")
+    if minimum is not None and value < minimum:
+        raise ValueError(f"{text!r} is below {minimum:g}; legal: numbers from {minimum:g} on")
+    if exclusive_minimum is not None and value <= exclusive_minimum:
+        raise ValueError(
+            f"{text!r} is not above {exclusive_minimum:g}; "
+            f"legal: numbers above {exclusive_minimum:g}"
+        )
     return value
 
 

@@ -39,7 +39,7 @@ class TuneOptions:
     kernel: KernelName = None
     runs: Annotated[
         int | None,
-        whole("Maximum number of settings; default: a fifth of all, and 8 at least.", least=1),
+        whole("Maximum number of settings; default: a fifth of all, and 8 at least.", minimum=1),
     ] = None
     ray: Annotated[
         str, typer.Option(metavar="ADDRESS", help="A Ray cluster that does the search.")

@@ -32,16 +32,16 @@ class MeasuredRow(FileRecord):
     """A line of the file: the time of one part of a model."""
 
     phase: Phase = declared(help="what the pass is for")
-    batch: int = declared(help="sequences", least=1)
-    tokens: int = declared(help="new tokens of each", least=1)
-    past: int = declared(0, help="tokens before them", least=0)
+    batch: int = declared(help="sequences", minimum=1)
+    tokens: int = declared(help="new tokens of each", minimum=1)
+    past: int = declared(0, help="tokens before them", minimum=0)
     time_us: float = declared(
         help="time of one layer on one rank, without exchanges between ranks",
         unit="microseconds",
-        above=0,
+        exclusive_minimum=0,
     )
     backward_us: float | None = declared(
-        None, help="time of both its gradients", unit="microseconds", above=0
+        None, help="time of both its gradients", unit="microseconds", exclusive_minimum=0
     )
     part: Literal["layer", "embedding", "head"] = declared("layer", help="which part of the model")
     layer: str = declared(

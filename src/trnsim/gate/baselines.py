@@ -70,9 +70,9 @@ class Key(NamedTuple):
 @dataclass(frozen=True, kw_only=True)
 class _LineRow(FileRecord):
     file: str = declared(help="file of the line")
-    number: int = declared(help="its number", least=1, alias=("line",))
-    critical_us: float = declared(help="its part of the critical path", unit="us", least=0)
-    busy_us: float = declared(help="the busy time of its engines", unit="us", least=0)
+    number: int = declared(help="its number", minimum=1, alias=("line",))
+    critical_us: float = declared(help="its part of the critical path", unit="us", minimum=0)
+    busy_us: float = declared(help="the busy time of its engines", unit="us", minimum=0)
     text: str = declared("", help="its text")
 
 
@@ -82,14 +82,16 @@ class _KernelRow(FileRecord):
     constants: str = declared(help="digest of the constants")
     source: str = declared(help="digest of the kernel's source")
     inputs: str = declared("", help="the kernel's arguments")
-    time_us: float = declared(help="its time", unit="us", above=0)
-    draws_us: tuple[float, ...] = declared(help="its time in each draw", unit="us", above=0)
+    time_us: float = declared(help="its time", unit="us", exclusive_minimum=0)
+    draws_us: tuple[float, ...] = declared(
+        help="its time in each draw", unit="us", exclusive_minimum=0
+    )
     lines: tuple[_LineRow, ...] = declared((), help="its lines")
 
 
 @dataclass(frozen=True, kw_only=True)
 class _BaselineFile(FileRecord):
-    version: int = declared(help="version of this format", least=1)
+    version: int = declared(help="version of this format", minimum=1)
     constants: dict[str, dict[str, tuple[float, ...]]] = declared(
         help="digest -> constant -> value and spread"
     )

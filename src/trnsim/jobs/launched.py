@@ -35,8 +35,8 @@ class _Rank(ForeignRecord):
     """What the time of a launch needs from one rank's entry in its report."""
 
     steps: int = between("steps", 0, 1e12)
-    device_time_s: float = declared(help="time of its kernels in a step", unit="s", least=0)
-    step_s: float = declared(help="time of a step", unit="s", least=0)
+    device_time_s: float = declared(help="time of its kernels in a step", unit="s", minimum=0)
+    step_s: float = declared(help="time of a step", unit="s", minimum=0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,7 @@ class _World(ForeignRecord):
     instance: str
     nodes: int = between("number of instances", 1, 1e6)
     ranks_per_node: int = between("ranks of each", 1, 1e6)
-    ranks: tuple[_Rank, ...] = declared(help="its ranks", least=1)
+    ranks: tuple[_Rank, ...] = declared(help="its ranks", minimum=1)
 
     @property
     def words(self) -> str:

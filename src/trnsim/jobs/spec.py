@@ -219,8 +219,8 @@ class SpecReader:
             self.templates.append(TemplateValue(field, text, self.lines[field]))
         return text
 
-    def whole(self, *keys: str | int, field: str, least: int = 0) -> int | None:
-        """A whole number from `least` on; None if there is none.
+    def whole(self, *keys: str | int, field: str, minimum: int = 0) -> int | None:
+        """A whole number from `minimum` on; None if there is none.
 
         Raises:
             BadInput: it is something else.
@@ -228,8 +228,8 @@ class SpecReader:
         text = self._plain(keys, field)
         if not text:
             return None
-        if not re.fullmatch(r"\d{1,15}", text, re.ASCII) or int(text) < least:
-            raise self.refused(keys, f"legal: a whole number from {least} on")
+        if not re.fullmatch(r"\d{1,15}", text, re.ASCII) or int(text) < minimum:
+            raise self.refused(keys, f"legal: a whole number from {minimum} on")
         return int(text)
 
     def number(self, *keys: str | int, field: str) -> float | None:

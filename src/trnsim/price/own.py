@@ -43,18 +43,22 @@ class OwnPrice(FileRecord):
     )
     kind: str = declared("", help="how it is bought", legal=KINDS, example="private")
     usd_per_hour: float | None = declared(
-        None, help="a price", unit="USD/hour", above=0, most=_MOST_USD_PER_HOUR
+        None, help="a price", unit="USD/hour", exclusive_minimum=0, maximum=_MOST_USD_PER_HOUR
     )
     discount_percent: float | None = declared(
         None,
         help="a discount off the on-demand list price, in place of a price",
         unit="percent",
-        above=0,
-        below=_ALL_PERCENT,
+        exclusive_minimum=0,
+        exclusive_maximum=_ALL_PERCENT,
         example="20",
     )
     credit_usd: float | None = declared(
-        None, help="a credit, in place of a price", unit="USD", above=0, most=_MOST_USD
+        None,
+        help="a credit, in place of a price",
+        unit="USD",
+        exclusive_minimum=0,
+        maximum=_MOST_USD,
     )
     region: str = declared(
         "any",
@@ -66,13 +70,13 @@ class OwnPrice(FileRecord):
     as_of: date | None = declared(None, help="the first day of it", example="2026-01-01")
     until: date | None = declared(None, help="the last day of it")
     shortest_days: int | None = declared(
-        None, help="the shortest time that is sold", unit="days", above=0
+        None, help="the shortest time that is sold", unit="days", exclusive_minimum=0
     )
     longest_days: int | None = declared(
-        None, help="the longest time that is sold", unit="days", above=0
+        None, help="the longest time that is sold", unit="days", exclusive_minimum=0
     )
     sizes: tuple[int, ...] = declared(
-        (), help="counts of instances that are sold", divider=None, each=Rule(above=0)
+        (), help="counts of instances that are sold", divider=None, each=Rule(exclusive_minimum=0)
     )
     source: str = declared("", help="where the price is written")
     note: str = declared("", help="anything else")

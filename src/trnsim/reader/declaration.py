@@ -3,7 +3,7 @@
     @dataclass(frozen=True, kw_only=True)
     class Price(Record):
         instance: str = declared(help="the instance", legal=names)
-        usd: float = declared(help="its price", unit="USD/hour", above=0, most=1e5)
+        usd: float = declared(help="its price", unit="USD/hour", exclusive_minimum=0, maximum=1e5)
         until: date | None = declared(None, help="the last day of it")
 
 Legal annotations: str, int, float, bool, date, enumerations, `Literal`, unions, ``tuple[X, ...]``,
@@ -52,10 +52,11 @@ class Rule:
     Attributes:
         help: its meaning, a noun phrase.
         unit: the unit of a number; "" for none.
-        above: exclusive lower limit of a number, or of the count of a list's or mapping's items.
-        least: inclusive lower limit of the same.
-        below: exclusive upper limit of the same.
-        most: inclusive upper limit of the same.
+        exclusive_minimum: lower limit, itself not legal, of a number, or of the count of a list's
+            or mapping's items.
+        minimum: lower limit of the same, itself legal.
+        exclusive_maximum: upper limit of the same, itself not legal.
+        maximum: upper limit of the same, itself legal.
         legal: the legal values of a text, a function that gives them, or words for what `parse`
             takes.
         parse: function from a text to its value; raises ValueError for a text that is not legal.
@@ -68,10 +69,10 @@ class Rule:
 
     help: str = ""
     unit: str = ""
-    above: float | None = None
-    least: float | None = None
-    below: float | None = None
-    most: float | None = None
+    exclusive_minimum: float | None = None
+    minimum: float | None = None
+    exclusive_maximum: float | None = None
+    maximum: float | None = None
     legal: str | Collection[str] | Callable[[], Collection[str]] | None = None
     parse: Callable[[str], Any] | None = None
     each: Rule | None = None
@@ -83,24 +84,26 @@ class Rule:
     def allows(self, number: float) -> bool:
         """True if `number` lies within the limits; NaN lies in none."""
         return (
-            (self.above is None or number > self.above)
-            and (self.least is None or number >= self.least)
-            and (self.below is None or number < self.below)
-            and (self.most is None or number <= self.most)
+            (self.exclusive_minimum is None or number > self.exclusive_minimum)
+            and (self.minimum is None or number >= self.minimum)
+            and (self.exclusive_maximum is None or number < self.exclusive_maximum)
+            and (self.maximum is None or number <= self.maximum)
         )
 
     @property
     def limits(self) -> str:
         """The limits in words: ``from 1 to 366``, ``above 0``; "" without one."""
-        if self.least is not None and self.most is not None:
-            if self.least == self.most:
-                return f"exactly {self.least:,.10g}"
-            return f"from {self.least:,.10g} to {self.most:,.10g}"
-        above = "" if self.above is None else f"above {self.above:,.10g}"
-        least = "" if self.least is None else f"from {self.least:,.10g} on"
-        below = "" if self.below is None else f"below {self.below:,.10g}"
-        most = "" if self.most is None else f"at most {self.most:,.10g}"
-        return " and ".join(filter(None, (above, least, below, most)))
+        if self.minimum is not None and self.maximum is not None:
+            if self.minimum == self.maximum:
+                return f"exactly {self.minimum:,.10g}"
+            return f"from {self.minimum:,.10g} to {self.maximum:,.10g}"
+        limits = (
+            ("above {:,.10g}", self.exclusive_minimum),
+            ("from {:,.10g} on", self.minimum),
+            ("below {:,.10g}", self.exclusive_maximum),
+            ("at most {:,.10g}", self.maximum),
+        )
+        return " and ".join(text.format(limit) for text, limit in limits if limit is not None)
 
 
 ANY: Final = Rule()
@@ -136,9 +139,9 @@ class DeclaredField(NamedTuple):
         return legal_text(self.hint, self.rule)
 
 
-def between(help_: str, least: float, most: float, default: Any = MISSING, **rule: Any) -> Any:
-    """A field with a number from `least` to `most`; or a list or mapping of as many items."""
-    return declared(default, help=help_, least=least, most=most, **rule)
+def between(help_: str, minimum: float, maximum: float, default: Any = MISSING, **rule: Any) -> Any:
+    """A field with a number from `minimum` to `maximum`; or a list or mapping of as many items."""
+    return declared(default, help=help_, minimum=minimum, maximum=maximum, **rule)
 
 
 def fields_of(kind: type[Any]) -> Mapping[str, DeclaredField]:

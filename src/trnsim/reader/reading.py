@@ -319,8 +319,8 @@ def _value_named(named: dict[str, Any], place: SourcePlace) -> Any:
     )
 
 
-def _similar_names(stated: str, legal: list[str], most: int) -> str:
-    near = get_close_matches(stated[:100], legal, most)
+def _similar_names(stated: str, legal: list[str], max_count: int) -> str:
+    near = get_close_matches(stated[:100], legal, max_count)
     return f"perhaps {' or '.join(map(repr, near))}" if near else ""
 
 

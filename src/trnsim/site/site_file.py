@@ -45,8 +45,8 @@ class Correction(ForeignRecord):
     chip: str = declared(help="the chip")
     family: str = declared(help="the family of times")
     parts: dict[str, float] = declared(help="factors on seconds by cause")
-    sigma: float = declared(help="one sigma of the logarithm", least=0, most=10)
-    rows: int = declared(help="measured rows", least=0)
+    sigma: float = declared(help="one sigma of the logarithm", minimum=0, maximum=10)
+    rows: int = declared(help="measured rows", minimum=0)
     check: str = declared(help="digest of the fields above")
 
     def factor(self, cause: str) -> float:
@@ -60,8 +60,8 @@ class _SiteFields(ForeignRecord):
 
     version: str = declared(help="the version of trnsim whose estimates were compared")
     written: date = declared(help="the day of the calibration")
-    rows: int = declared(help="measured rows", least=1)
-    corrections: tuple[Correction, ...] = declared(help="factors by chip and family", least=1)
+    rows: int = declared(help="measured rows", minimum=1)
+    corrections: tuple[Correction, ...] = declared(help="factors by chip and family", minimum=1)
     check: str = declared(help="digest of all fields but the corrections")
 
 

@@ -30,8 +30,8 @@ def _ms(help_text: str, *inside: str, name: str = "", is_required: bool = False)
 class VllmFields(ForeignRecord):
     """The JSON of ``vllm bench serve``."""
 
-    completed: int = declared(help="requests that were finished", least=0)
-    num_prompts: int | None = declared(None, help="requests that were sent", least=0)
+    completed: int = declared(help="requests that were finished", minimum=0)
+    num_prompts: int | None = declared(None, help="requests that were sent", minimum=0)
     duration: float = declared(help="time of the test", unit="s")
     output_throughput: float = declared(help="tokens generated a second", unit="tokens/s")
     median_ttft_ms: float = _ms("time to the first token, P50", is_required=True)
@@ -50,13 +50,13 @@ class GuidellmFields(ForeignRecord):
     duration: float = declared(help="time of the test", unit="s")
     finished: int = declared(
         help="requests that were finished",
-        least=0,
+        minimum=0,
         inside=("metrics", "request_totals"),
         alias=(_SUCCESSFUL,),
     )
     sent: int = declared(
         help="requests that were sent",
-        least=0,
+        minimum=0,
         inside=("metrics", "request_totals"),
         alias=("total",),
     )

@@ -26,7 +26,7 @@ class QuestionRow(FileRecord):
     """A measured time of a question."""
 
     question: str = declared(help="a command of trnsim that has one answer")
-    seconds: float = declared(help="what was measured", unit="s", above=0)
+    seconds: float = declared(help="what was measured", unit="s", exclusive_minimum=0)
     figure: Literal["time", "ttft", "tpot"] = declared(
         "time", help="which figure of the answer; time is the only one, or TPOT of a server"
     )

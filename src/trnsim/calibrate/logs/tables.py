@@ -39,14 +39,23 @@ class StepRow(FileRecord):
     """A step of a training run."""
 
     step: int = between("its number", 0, 1e12)
-    loss: float = declared(help="its loss", least=-_MOST_PER_ROW)
+    loss: float = declared(help="its loss", minimum=-_MOST_PER_ROW)
     step_s: float | None = declared(
-        None, help="its time; this or tokens_per_s", unit="s", above=0, most=_MOST_PER_ROW
+        None,
+        help="its time; this or tokens_per_s",
+        unit="s",
+        exclusive_minimum=0,
+        maximum=_MOST_PER_ROW,
     )
     tokens_per_s: float | None = declared(
-        None, help="its rate of one accelerator; this or step_s", unit="tokens/s", above=0
+        None,
+        help="its rate of one accelerator; this or step_s",
+        unit="tokens/s",
+        exclusive_minimum=0,
     )
-    sequences: int | None = declared(None, help="sequences of a step", above=0, most=1e9)
+    sequences: int | None = declared(
+        None, help="sequences of a step", exclusive_minimum=0, maximum=1e9
+    )
     model: str | None = declared(None, help="name of the model")
 
 
@@ -56,13 +65,13 @@ class RequestRow(FileRecord):
 
     sent_s: float | None = between("when it was sent", 0, 1e12, None, unit="s")
     ttft_s: float | None = declared(
-        None, help="time to its first token", unit="s", above=0, most=_MOST_PER_ROW
+        None, help="time to its first token", unit="s", exclusive_minimum=0, maximum=_MOST_PER_ROW
     )
     e2e_s: float | None = declared(
-        None, help="time of the whole request", unit="s", above=0, most=_MOST_PER_ROW
+        None, help="time of the whole request", unit="s", exclusive_minimum=0, maximum=_MOST_PER_ROW
     )
     output_tokens: int | None = declared(
-        None, help="tokens of its answer", above=0, most=_MOST_PER_ROW
+        None, help="tokens of its answer", exclusive_minimum=0, maximum=_MOST_PER_ROW
     )
     model: str | None = declared(None, help="name of the model")
 

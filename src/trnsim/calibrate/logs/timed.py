@@ -80,23 +80,23 @@ class TimedLog:
 class SummaryFields(ForeignRecord):
     """A summary of a profile."""
 
-    total_time: float = declared(help="time of the program", unit="s", above=0)
+    total_time: float = declared(help="time of the program", unit="s", exclusive_minimum=0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LatencyFields(ForeignRecord):
     """Latencies of executions on a device, as neuron-monitor prints them."""
 
-    p50: float = declared(help="median latency", unit="s", least=0)
+    p50: float = declared(help="median latency", unit="s", minimum=0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CollectiveFields(ForeignRecord):
     """A line of nccom-test's JSON."""
 
-    size_bytes: int = declared(help="bytes of the message", above=0, alias=(_SIZE_KEY,))
+    size_bytes: int = declared(help="bytes of the message", exclusive_minimum=0, alias=(_SIZE_KEY,))
     time_us: float = declared(
-        help="mean time", unit="us", above=0, alias=_TIME_KEYS, most=_MOST_EXECUTIONS
+        help="mean time", unit="us", exclusive_minimum=0, alias=_TIME_KEYS, maximum=_MOST_EXECUTIONS
     )
 
 
@@ -104,8 +104,8 @@ class CollectiveFields(ForeignRecord):
 class BilledRate(ForeignRecord):
     """A line of a bill with the rate of the work that its usage did."""
 
-    usage: float = declared(help="usage", unit="hours", above=0, alias=_USAGE)
-    rate: float = declared(help="tokens or items a second of one instance", above=0)
+    usage: float = declared(help="usage", unit="hours", exclusive_minimum=0, alias=_USAGE)
+    rate: float = declared(help="tokens or items a second of one instance", exclusive_minimum=0)
     instance: str = declared(
         "",
         help="the instance type",

@@ -120,15 +120,15 @@ def nemo(path: str, text: str) -> RunLog:
 class TrainerSummary(ForeignRecord):
     """The last record of Hugging Face's Trainer: the rate of all steps."""
 
-    train_runtime: float = declared(help="time of the run", unit="s", above=0)
-    train_steps_per_second: float = declared(help="steps a second", above=0)
+    train_runtime: float = declared(help="time of the run", unit="s", exclusive_minimum=0)
+    train_steps_per_second: float = declared(help="steps a second", exclusive_minimum=0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainerRecord(ForeignRecord):
     """A record of Hugging Face's Trainer."""
 
-    step: int = declared(help="its number", least=0)
+    step: int = declared(help="its number", minimum=0)
     loss: float = declared(help="mean loss since the record before")
 
 

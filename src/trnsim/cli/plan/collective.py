@@ -51,21 +51,21 @@ def collective(
             "Bytes of the whole message: the larger of a rank's input and output.",
             "--bytes",
             unit="bytes",
-            least=1,
+            minimum=1,
         ),
     ],
     ranks: Annotated[
         int | None,
-        whole("Ranks of a group; default: all of the instances.", least=1),
+        whole("Ranks of a group; default: all of the instances.", minimum=1),
     ] = None,
     instances: Annotated[
         int | None,
-        whole("Instances on which the ranks lie; default: as many as they need.", least=1),
+        whole("Instances on which the ranks lie; default: as many as they need.", minimum=1),
     ] = None,
     stride: Annotated[
         int,
         whole(
-            "Ranks from one member of a group to the next; groups between work at once.", least=1
+            "Ranks from one member of a group to the next; groups between work at once.", minimum=1
         ),
     ] = 1,
     lnc: Lnc = None,

@@ -36,7 +36,7 @@ def fleet(
         ),
     ] = "all",
     draws: Annotated[
-        int, whole("Draws of demand and failures.", least=1, most=_MOST_DRAWS)
+        int, whole("Draws of demand and failures.", minimum=1, maximum=_MOST_DRAWS)
     ] = DRAWS,
     seed: Seed = 0,
 ) -> Document:

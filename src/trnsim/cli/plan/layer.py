@@ -45,7 +45,7 @@ def layer(
         ),
     ] = None,
     batch: Annotated[
-        int, whole("Sequences that go through at once.", unit="sequences", least=1)
+        int, whole("Sequences that go through at once.", unit="sequences", minimum=1)
     ] = 1,
     sequence: Annotated[
         int | None,
@@ -53,11 +53,11 @@ def layer(
             "Tokens of each sequence; in decode, those before the new one; default: 2,048, or as "
             "many as the model knows.",
             unit="tokens",
-            least=1,
+            minimum=1,
         ),
     ] = None,
     tensor_parallel_size: Annotated[
-        int, whole("Ranks over which each layer is split.", least=1)
+        int, whole("Ranks over which each layer is split.", minimum=1)
     ] = 1,
     measured: MeasuredFile = None,
 ) -> Document:

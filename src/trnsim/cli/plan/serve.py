@@ -185,10 +185,11 @@ class ServeOptions:
     ] = None
     concurrency: Annotated[
         int | None,
-        whole("Clients that each wait for an answer, in place of --request-rate.", least=1),
+        whole("Clients that each wait for an answer, in place of --request-rate.", minimum=1),
     ] = None
     request_rate: Annotated[
-        float | None, number("Requests that arrive in a second.", unit="requests/s", above=0)
+        float | None,
+        number("Requests that arrive in a second.", unit="requests/s", exclusive_minimum=0),
     ] = None
     burstiness: Annotated[
         float, number("Burstiness of arrivals: below 1 in bursts, 1 is Poisson.")
@@ -198,7 +199,7 @@ class ServeOptions:
         whole(
             "Number of requests; default: a minute's, 1000 at least, or four for each client.",
             unit="requests",
-            least=1,
+            minimum=1,
         ),
     ] = None
     prefix_len: Annotated[int, whole("Tokens that prompts share, in front.", unit="tokens")] = 0

@@ -63,32 +63,40 @@ class TrainOptions:
     ] = None
     tokens: Annotated[
         float,
-        number("Tokens of the whole run.", unit="tokens", example="10B", default="1B", above=0),
+        number(
+            "Tokens of the whole run.",
+            unit="tokens",
+            example="10B",
+            default="1B",
+            exclusive_minimum=0,
+        ),
     ] = 1e9
     sequence: Annotated[
         int | None,
         whole(
             "Tokens of a sequence; default: 8192, or the model's limit if less.",
             unit="tokens",
-            least=1,
+            minimum=1,
         ),
     ] = None
     global_batch: Annotated[
         int | None,
-        whole("Sequences of a step; default: about 4 million tokens.", unit="sequences", least=1),
+        whole("Sequences of a step; default: about 4 million tokens.", unit="sequences", minimum=1),
     ] = None
     micro_batch: Annotated[
         int | None,
-        whole("Sequences that a data rank takes at once.", unit="sequences", example="2", least=1),
+        whole(
+            "Sequences that a data rank takes at once.", unit="sequences", example="2", minimum=1
+        ),
     ] = None
-    tp: Annotated[int | None, whole("Ranks over which each layer is split.", least=1)] = None
-    pp: Annotated[int | None, whole("Pipeline stages.", least=1)] = None
+    tp: Annotated[int | None, whole("Ranks over which each layer is split.", minimum=1)] = None
+    pp: Annotated[int | None, whole("Pipeline stages.", minimum=1)] = None
     vp: Annotated[
-        int | None, whole("Parts of a pipeline stage; above 1 they are interleaved.", least=1)
+        int | None, whole("Parts of a pipeline stage; above 1 they are interleaved.", minimum=1)
     ] = None
-    dp: Annotated[int | None, whole("Data ranks.", least=1)] = None
-    cp: Annotated[int | None, whole("Ranks that divide a sequence.", least=1)] = None
-    ep: Annotated[int | None, whole("Data ranks that divide experts.", least=1)] = None
+    dp: Annotated[int | None, whole("Data ranks.", minimum=1)] = None
+    cp: Annotated[int | None, whole("Ranks that divide a sequence.", minimum=1)] = None
+    ep: Annotated[int | None, whole("Data ranks that divide experts.", minimum=1)] = None
     zero: Annotated[int | None, whole("Stage of ZeRO, 0 to 3: what data ranks share.")] = None
     recompute: Annotated[
         str | None,
@@ -116,18 +124,23 @@ class TrainOptions:
             "Seconds after which a search times no further layout.",
             unit="s",
             example="5min",
-            above=0,
+            exclusive_minimum=0,
         ),
     ] = None
     budget: Annotated[
-        int, whole("Layouts that a search times.", unit="layouts", example="100", least=1)
+        int, whole("Layouts that a search times.", unit="layouts", example="100", minimum=1)
     ] = BUDGET
     ray: Annotated[
         str, typer.Option(metavar="ADDRESS", help="A Ray cluster that does the search.")
     ] = ""
     chip_mtbf_hours: Annotated[
         float,
-        number("Hours between failures of one chip.", unit="hours", default="2112d", above=0),
+        number(
+            "Hours between failures of one chip.",
+            unit="hours",
+            default="2112d",
+            exclusive_minimum=0,
+        ),
     ] = run.CHIP_MTBF_S / _HOUR_S
     checkpoint_s: Annotated[
         float,
@@ -136,7 +149,7 @@ class TrainOptions:
             unit="s",
             example="2min",
             default="5s",
-            least=0,
+            minimum=0,
         ),
     ] = run.CHECKPOINT_S
     recovery_s: Annotated[
@@ -146,10 +159,10 @@ class TrainOptions:
             unit="s",
             example="10min",
             default="5min",
-            least=0,
+            minimum=0,
         ),
     ] = run.RECOVERY_S
-    spares: Annotated[int, whole("Instances that wait to replace others.", least=0)] = 0
+    spares: Annotated[int, whole("Instances that wait to replace others.", minimum=0)] = 0
     measured: MeasuredFile = None
     price: PurchaseKind = "capacity_block"
     prices: OwnPrices = None

@@ -51,8 +51,8 @@ class BillLine(FileRecord):
     volume: float | None = declared(
         None,
         help="what was done, in the unit of the inventory; that of the decision if empty",
-        above=0,
-        most=1e18,
+        exclusive_minimum=0,
+        maximum=1e18,
     )
 
 

@@ -38,8 +38,10 @@ def _region(text: str) -> str:
     return text
 
 
-def _number(help_text: str, unit: str, most: float, example: str = "") -> Any:
-    return declared(None, help=help_text, unit=unit, above=0, most=most, example=example)
+def _number(help_text: str, unit: str, maximum: float, example: str = "") -> Any:
+    return declared(
+        None, help=help_text, unit=unit, exclusive_minimum=0, maximum=maximum, example=example
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,8 +82,8 @@ class InventoryRow(FileRecord):
     usd_per_month: float = declared(
         help="monthly bill of the instances",
         unit="USD/month",
-        above=0,
-        most=MOST_USD,
+        exclusive_minimum=0,
+        maximum=MOST_USD,
         example="80000",
     )
     region: str | None = declared(
@@ -113,8 +115,8 @@ class InventoryRow(FileRecord):
         99.0,
         help="share of requests that keep the limits",
         unit="percent",
-        above=0,
-        below=_ALL_PERCENT,
+        exclusive_minimum=0,
+        exclusive_maximum=_ALL_PERCENT,
         example="99",
     )
     deadline_hours: float | None = _number(
@@ -193,8 +195,8 @@ class BilledRow(InventoryRow):
         0.0,
         help="cost of usage for which the bill has no cost, such as a capacity block",
         unit="USD/month",
-        above=0,
-        most=MOST_USD,
+        exclusive_minimum=0,
+        maximum=MOST_USD,
     )
     gpu_hours: None = _empty_beside_bill("accelerator-hours")
     current_count: None = _empty_beside_bill("number of instances")

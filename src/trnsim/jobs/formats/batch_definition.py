@@ -103,7 +103,7 @@ def node_replicas(reader: SpecReader) -> list[int | None]:
     if not count:
         fix = 'add {"targetNodes": "0:", "container": {...}}'
         raise reader.refused(NODES, "a multi-node job needs a range of nodes", fix)
-    nodes = reader.whole("nodeProperties", "numNodes", field="roles.0.replicas", least=1)
+    nodes = reader.whole("nodeProperties", "numNodes", field="roles.0.replicas", minimum=1)
     if reader.value("nodeProperties", "mainNode") == 0:
         reader.take("nodeProperties", "mainNode")
     bounds = [_bounds(reader, index, nodes) for index in range(count)]

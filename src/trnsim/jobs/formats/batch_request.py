@@ -111,7 +111,7 @@ class _Request:
             legal = f"legal: {LEAST_ARRAY} to {MOST_ARRAY:,}"
             raise reader.refused(("arrayProperties", "size"), legal, "leave it out for one job")
         limit = reader.whole(
-            "timeout", "attemptDurationSeconds", field="time_limit_s", least=LEAST_TIMEOUT_S
+            "timeout", "attemptDurationSeconds", field="time_limit_s", minimum=LEAST_TIMEOUT_S
         )
         changed = replace(
             job,
@@ -154,7 +154,7 @@ class _Request:
         """
         keys = ("nodeOverrides", "numNodes")
         last = len(roles) - 1
-        nodes = self._reader.whole(*keys, field=f"roles.{last}.replicas", least=1)
+        nodes = self._reader.whole(*keys, field=f"roles.{last}.replicas", minimum=1)
         if nodes is None:
             return roles
         last_nodes = nodes - sum(job_role.replicas or 0 for job_role in roles[:-1])

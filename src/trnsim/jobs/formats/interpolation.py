@@ -54,7 +54,7 @@ class ConfigReader(SpecReader):
         if isinstance(value, int) and not isinstance(value, bool) and value < 1:
             return None
         was_taken = target in self._taken
-        number = self.whole(*target, field=field, least=1)
+        number = self.whole(*target, field=field, minimum=1)
         if target != keys and not was_taken:
             self.give_back(*target)
         return number

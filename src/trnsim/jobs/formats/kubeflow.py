@@ -179,7 +179,7 @@ def _processes(kind: KubeflowKind, reader: SpecReader, field: str) -> int | None
     keys = ("spec", kind.processes_field)
     if kind.is_processes_field_text:
         return word_or_processes(reader, *keys, field=field)
-    return count(reader, *keys, field=field, least=1)
+    return count(reader, *keys, field=field, minimum=1)
 
 
 def _write(kind: KubeflowKind, job: Job) -> str:

@@ -118,7 +118,7 @@ def stated_count(reader: SpecReader, *keys: str | int, field: str) -> int | None
     return int(place.value)
 
 
-def count(reader: SpecReader, *keys: str | int, field: str, least: int = 0) -> int | None:
+def count(reader: SpecReader, *keys: str | int, field: str, minimum: int = 0) -> int | None:
     """A whole number; None if there is none, or a template fills it in.
 
     Raises:
@@ -127,8 +127,8 @@ def count(reader: SpecReader, *keys: str | int, field: str, least: int = 0) -> i
     number = stated_count(reader, *keys, field=field)
     if number is None:
         return None
-    if number < least:
-        raise reader.refused(keys, f"legal: a whole number from {least} to {MOST_COUNT:,}")
+    if number < minimum:
+        raise reader.refused(keys, f"legal: a whole number from {minimum} to {MOST_COUNT:,}")
     reader.take(*keys)
     return number
 
@@ -153,7 +153,7 @@ def quantity(reader: SpecReader, *keys: str | int, field: str) -> Fraction | Non
 
 def deadline_s(reader: SpecReader, *keys: str | int) -> float | None:
     """Seconds of an `activeDeadlineSeconds`; None if there is none."""
-    seconds = count(reader, *keys, "activeDeadlineSeconds", field="time_limit_s", least=1)
+    seconds = count(reader, *keys, "activeDeadlineSeconds", field="time_limit_s", minimum=1)
     return None if seconds is None else float(seconds)
 
 

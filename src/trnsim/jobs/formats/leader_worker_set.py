@@ -86,7 +86,7 @@ def _read(place: SourcePlace) -> JobSpec:
 
 def _size(reader: SpecReader, field: str) -> int | None:
     """Pods of a group; None where a template fills them in."""
-    size = count(reader, *_SIZE, field=field, least=1)
+    size = count(reader, *_SIZE, field=field, minimum=1)
     return 1 if size is None and reader.value(*_SIZE) is None else size
 
 

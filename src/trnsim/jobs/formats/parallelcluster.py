@@ -110,11 +110,11 @@ def _role(reader: SpecReader, keys: tuple[str | int, ...], queue: int, path: str
     reader.lines[path] = reader.start if place is None else place.line
     queue_name = reader.text(*_QUEUES, queue, "Name", field=f"{path}.queue")
     name = reader.text(*keys, "Name", field=f"{path}.name")
-    most_nodes = reader.whole(*keys, "MaxCount", field=f"{path}.replicas", least=1)
+    most_nodes = reader.whole(*keys, "MaxCount", field=f"{path}.replicas", minimum=1)
     is_stated = reader.value(*keys, "MaxCount") is not None
     least_nodes = reader.whole(*keys, "MinCount", field=f"{path}.least_replicas")
     instance = _instance(reader, keys, path)
-    memory_mib = reader.whole(*keys, "SchedulableMemory", field=f"{path}.memory_bytes", least=1)
+    memory_mib = reader.whole(*keys, "SchedulableMemory", field=f"{path}.memory_bytes", minimum=1)
     return Role(
         name=name if name == queue_name else f"{queue_name}/{name}",
         replicas=most_nodes if is_stated else _MOST_NODES,

@@ -52,12 +52,12 @@ class _Ranks(NamedTuple):
         nodes: number of nodes, the largest of a range; None where a variable or a file of hosts
             states it.
         per_node: ranks of a node; None where nothing states them.
-        least: the smallest number of nodes of a range; None without a range.
+        min_nodes: the smallest number of nodes of a range; None without a range.
     """
 
     nodes: int | None
     per_node: int | None
-    least: int | None = None
+    min_nodes: int | None = None
 
 
 def is_script(root: SourcePlace) -> bool:
@@ -111,7 +111,7 @@ def _read(place: SourcePlace) -> JobSpec:
         reader.templates.append(TemplateValue("roles.0.replicas", text, line))
     role = Role(
         replicas=ranks.nodes,
-        least_replicas=ranks.least,
+        least_replicas=ranks.min_nodes,
         is_exclusive=True,
         processes=ranks.per_node,
         image=reader.text("image", 0, field="roles.0.image"),

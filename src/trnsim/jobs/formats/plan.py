@@ -27,7 +27,7 @@ class _StoredPlan(ForeignRecord):
     instance: str
     instances: int = between("number of instances", 1, 1e6)
     model: str = declared("", help="name of the model")
-    steps: float = declared(0.0, help="optimizer steps of the run", least=0)
+    steps: float = declared(0.0, help="optimizer steps of the run", minimum=0)
     layout: Layout
 
 

@@ -28,7 +28,7 @@ def word_or_processes(reader: SpecReader, *keys: str, field: str) -> int | None:
     value = reader.value(*keys)
     if value is None or value in _WORDS or reader.is_templated(*keys, field=field):
         return None
-    return reader.whole(*keys, field=field, least=1)
+    return reader.whole(*keys, field=field, minimum=1)
 
 
 def stated_processes(roles: Sequence[Role], title: str) -> int | None:

@@ -100,9 +100,9 @@ def check_whole(role: Role) -> None:
     host: dict[str, Any] = {"vcpus": None, "memory_bytes": None}
     if instance is not None:
         host = {"vcpus": instance.vcpus, "memory_bytes": instance.host_bytes}
-    for name, most in host.items():
-        value, all_of_it = getattr(role, name), "unknown" if most is None else most
-        if value is not None and (most is None or value > most):
+    for name, supply in host.items():
+        value, all_of_it = getattr(role, name), "unknown" if supply is None else supply
+        if value is not None and (supply is None or value > supply):
             raise BadInput(
                 f"role {role.name!r}: {name} is {value}; {_WHOLE}: {all_of_it}",
                 fix=f"leave out {name}",

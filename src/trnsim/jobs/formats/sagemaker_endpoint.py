@@ -86,11 +86,11 @@ def _role(reader: SpecReader, index: int) -> Role:
             *keys, _SCALING, "MinInstanceCount", field=f"{field}.least_replicas"
         )
     if least_instances is None:
-        replicas = reader.whole(*keys, "InitialInstanceCount", field=f"{field}.replicas", least=1)
+        replicas = reader.whole(*keys, "InitialInstanceCount", field=f"{field}.replicas", minimum=1)
         return Role(name=name, instance=instance, is_exclusive=True, replicas=replicas)
     reader.take(*keys, _SCALING, "Status")
     most_instances = reader.whole(
-        *keys, _SCALING, "MaxInstanceCount", field=f"{field}.replicas", least=1
+        *keys, _SCALING, "MaxInstanceCount", field=f"{field}.replicas", minimum=1
     )
     if reader.value(*keys, "InitialInstanceCount") == (least_instances or 1):
         reader.take(*keys, "InitialInstanceCount")

@@ -84,7 +84,9 @@ def _read(place: SourcePlace) -> JobSpec:
     """The spec of a training job."""
     reader = SpecReader(place)
     name = reader.text("TrainingJobName", field="name")
-    limit = reader.whole("StoppingCondition", "MaxRuntimeInSeconds", field="time_limit_s", least=1)
+    limit = reader.whole(
+        "StoppingCondition", "MaxRuntimeInSeconds", field="time_limit_s", minimum=1
+    )
     groups = item_count(reader, *_GROUPS)
     count = max(groups, 1)
     command, entry_words = _command(reader, count)

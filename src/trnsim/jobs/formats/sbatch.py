@@ -143,7 +143,7 @@ def _role(reader: SpecReader, index: int) -> Role:
     processes, tasks = _processes(reader, key, path, command)
     cpus = None
     if tasks is not None:
-        cpus = reader.whole(key, "cpus-per-task", field=f"{path}.vcpus", least=1)
+        cpus = reader.whole(key, "cpus-per-task", field=f"{path}.vcpus", minimum=1)
     # An option with a value is kept: --exclusive=user shares a node among a user's own jobs.
     is_exclusive = reader.value(key, "exclusive") is True
     if is_exclusive:
@@ -178,7 +178,7 @@ def _processes(
     if reader.value(key, "ntasks-per-node") is None:
         is_single = reader.value(key, "ntasks") is None
         return (ranks if is_single else None), (1 if is_single else None)
-    tasks = reader.whole(key, "ntasks-per-node", field=f"{path}.processes", least=1)
+    tasks = reader.whole(key, "ntasks-per-node", field=f"{path}.processes", minimum=1)
     if tasks is None:
         return None, None
     if has_launcher(command, tasks) and ranks is None:

@@ -90,13 +90,13 @@ def _accelerators(spec: JobSpec) -> Iterator[Violation]:
             "cores": (role.cores, "NeuronCores", cores),
             "gpus": (role.gpus, "GPUs", 0 if machine.is_neuron else count),
         }
-        for field, (number, words, most) in legal.items():
-            if number is not None and number > most:
-                supply = f"has {most}" if most else "has none"
+        for field, (number, words, supply_count) in legal.items():
+            if number is not None and number > supply_count:
+                supply = f"has {supply_count}" if supply_count else "has none"
                 yield Violation(
                     f"{path}.{field}",
                     f"a replica asks for {number:,} {words}; {name} {supply}",
-                    f"ask for at most {most}" if most else _other_kind(machine),
+                    f"ask for at most {supply_count}" if supply_count else _other_kind(machine),
                 )
 
 
@@ -266,19 +266,20 @@ def _all_interfaces(spec: JobSpec) -> Iterator[Violation]:
     if spec.job.kind is not JobKind.TRAINING:
         return
     for path, role, machine in _machines(spec):
-        most, name = machine.instance.efa_devices, machine.instance.name
+        interfaces, name = machine.instance.efa_devices, machine.instance.name
         has_whole_instance = machine.is_neuron and role.devices == machine.instance.count
         is_claimed = any("resourceClaims" in field.keys for field in spec.job.kept)
-        if not most or not has_whole_instance or (role.replicas or 0) <= 1:
+        if not interfaces or not has_whole_instance or (role.replicas or 0) <= 1:
             continue
         if role.is_privileged or is_claimed or spec.is_template(f"{path}.efa"):
             continue
-        if (role.efa or 0) < most:
+        if (role.efa or 0) < interfaces:
             efa_text = "none" if not role.efa else str(role.efa)
             yield Violation(
                 f"{path}.efa" if role.efa is not None else f"{path}.devices",
-                f"{role.replicas} replicas of {name} with {efa_text} of its {most} EFA interfaces",
-                f"set vpc.amazonaws.com/efa: {most} in limits and requests",
+                f"{role.replicas} replicas of {name} with {efa_text} of its {interfaces} "
+                "EFA interfaces",
+                f"set vpc.amazonaws.com/efa: {interfaces} in limits and requests",
             )
 
 

@@ -76,7 +76,7 @@ class FleetFields(FileRecord):
         "how many equal buildings, or the UltraServers of each by its name",
         1,
         _MOST_BUILDINGS,
-        each=Rule(least=1, most=MOST_CHIPS),
+        each=Rule(minimum=1, maximum=MOST_CHIPS),
     )
     ultraservers: int | None = between(
         "UltraServers of each of equal buildings", 1, MOST_CHIPS, None
@@ -84,7 +84,7 @@ class FleetFields(FileRecord):
     spares: int | None = declared(
         None,
         help="spare UltraServers of each building; if empty, enough for repairs in 90 % of hours",
-        least=0,
+        minimum=0,
     )
     chip_mtbf_hours: float = between(
         "mean time between failures of a chip", 1, _MOST_HOURS, CHIP_MTBF_S / HOUR_S, unit="hours"
@@ -125,14 +125,14 @@ class ShapeFields(FileRecord):
         demand.DAY_HOURS,
         demand.DAY_HOURS,
         demand.DAY_SHAPE,
-        each=Rule(least=0, most=1),
+        each=Rule(minimum=0, maximum=1),
     )
     weekdays: tuple[float, ...] = between(
         "shape of a week from Monday",
         demand.WEEK_DAYS,
         demand.WEEK_DAYS,
         demand.WEEK_SHAPE,
-        each=Rule(least=0, most=1),
+        each=Rule(minimum=0, maximum=1),
     )
     p10: float = between("the tenth percentile over the median", 0, 1, 1.0)
     p90: float = between("the ninetieth percentile over the median", 1, 1000, 1.0)
@@ -174,19 +174,19 @@ class JobFields(FileRecord):
 
     count: int = between("jobs of this kind", 1, _MOST_JOBS, 1)
     within: Literal["building", "fleet"] = declared("building", help="where all its chips lie")
-    smallest_chips: int = declared(help="the smallest width", unit="chips", least=1)
-    largest_chips: int = declared(help="the largest width", unit="chips", least=1)
+    smallest_chips: int = declared(help="the smallest width", unit="chips", minimum=1)
+    largest_chips: int = declared(help="the largest width", unit="chips", minimum=1)
     step_chips: int | None = declared(
         None,
         help="chips from a width to the next; those of a block if empty",
         unit="chips",
-        least=1,
+        minimum=1,
     )
     tokens_per_s: dict[int, float] | None = declared(
         None,
         help="rate by chips, in place of model; interpolated linearly",
-        least=1,
-        each=Rule(unit="tokens/s", least=1e-9, most=_MOST_TOKENS_PER_S),
+        minimum=1,
+        each=Rule(unit="tokens/s", minimum=1e-9, maximum=_MOST_TOKENS_PER_S),
     )
     model: str = declared("", help=_MODEL_HELP)
     usd_per_million_tokens: float | None = between(
@@ -215,5 +215,5 @@ class ScenarioFields(FileRecord):
     days: int = between("how many days", 1, _YEAR_DAYS, unit="days")
     fleet: FleetFields = declared(help="the chips")
     planning: PlanningFields | None = declared(None, help="how it is planned")
-    services: dict[str, ServiceFields] | None = declared(None, help="services by name", least=1)
-    jobs: dict[str, JobFields] | None = declared(None, help="kinds of jobs by name", least=1)
+    services: dict[str, ServiceFields] | None = declared(None, help="services by name", minimum=1)
+    jobs: dict[str, JobFields] | None = declared(None, help="kinds of jobs by name", minimum=1)

@@ -26,19 +26,19 @@ class TraceRow(FileRecord):
     """A request of a trace."""
 
     arrival: float = declared(
-        help="when it comes after the start, not before the row above", unit="s", least=0
+        help="when it comes after the start, not before the row above", unit="s", minimum=0
     )
-    input: int = declared(help="tokens of the prompt", unit="tokens", least=1)
-    output: int = declared(help="tokens of the answer", unit="tokens", least=1)
+    input: int = declared(help="tokens of the prompt", unit="tokens", minimum=1)
+    output: int = declared(help="tokens of the answer", unit="tokens", minimum=1)
     prefix: str | int = declared("", help="which prefix the prompt begins with")
     prefix_tokens: int | None = declared(
         None,
         help="tokens of that prefix; those of the shortest prompt that begins with it if empty",
         unit="tokens",
-        least=0,
+        minimum=0,
     )
     after: int | None = declared(
-        None, help="number, among requests, of the one whose end brings this one", least=1
+        None, help="number, among requests, of the one whose end brings this one", minimum=1
     )
 
     def request(self, earlier_requests: int, last_arrival_s: float) -> Request:

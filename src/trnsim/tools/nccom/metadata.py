@@ -23,15 +23,19 @@ from trnsim.tools.nccom.options import FILE_FIXES, OperationOptions
 from trnsim.tools.nccom.ranks import Groups
 
 _OPTION: Final = "--variable-size-op-metadata"
-_COUNT: Final = Rule(least=0, most=2**60)
+_COUNT: Final = Rule(minimum=0, maximum=2**60)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MetadataEntry(FileRecord):
     """Counts and displacements, in elements, of the chunks of a rank, or of every rank."""
 
-    send_counts: tuple[int, ...] = declared(help="elements to each rank", each=_COUNT, above=0)
-    send_displs: tuple[int, ...] = declared(help="where they stand", each=_COUNT, above=0)
+    send_counts: tuple[int, ...] = declared(
+        help="elements to each rank", each=_COUNT, exclusive_minimum=0
+    )
+    send_displs: tuple[int, ...] = declared(
+        help="where they stand", each=_COUNT, exclusive_minimum=0
+    )
     recv_counts: tuple[int, ...] = declared((), help="elements of each rank", each=_COUNT)
     recv_displs: tuple[int, ...] = declared((), help="where they go", each=_COUNT)
 
@@ -41,7 +45,7 @@ class MetadataFile(FileRecord):
     """The file of ``--variable-size-op-metadata``."""
 
     metadata: tuple[MetadataEntry, ...] = declared(
-        help="an entry for all ranks, or one a rank", above=0
+        help="an entry for all ranks, or one a rank", exclusive_minimum=0
     )
 
 

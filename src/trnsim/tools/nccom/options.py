@@ -162,27 +162,33 @@ class StreamFields(FileRecord):
 
     operation: str | None = declared(None, help="the operation", example="all_reduce")
     datatype: str | None = declared(None, help="data type", example="bf16")
-    minbytes: str | int | None = declared(None, help="the first size", above=0)
-    maxbytes: str | int | None = declared(None, help="the end of the sizes", above=0)
-    stepbytes: str | int | None = declared(None, help="bytes between two sizes", above=0)
-    stepfactor: str | int | None = declared(None, help="a size over the one before", above=0)
+    minbytes: str | int | None = declared(None, help="the first size", exclusive_minimum=0)
+    maxbytes: str | int | None = declared(None, help="the end of the sizes", exclusive_minimum=0)
+    stepbytes: str | int | None = declared(
+        None, help="bytes between two sizes", exclusive_minimum=0
+    )
+    stepfactor: str | int | None = declared(
+        None, help="a size over the one before", exclusive_minimum=0
+    )
     check: str | bool | None = declared(None, help="random, all_ones, true or false")
-    seed: int | None = declared(None, help="of random inputs", least=0)
+    seed: int | None = declared(None, help="of random inputs", minimum=0)
     unique_buff: bool | None = declared(None, help="buffers of each operation's own")
     coalesced_cc_size_ratio: str | tuple[int, ...] | None = declared(
-        None, help="parts of the message", above=0
+        None, help="parts of the message", exclusive_minimum=0
     )
     shared_output_buff: bool | None = declared(None, help="an output buffer of two cores")
     variable_size_op_metadata: str | None = declared(None, help="file of counts")
     sb2sb: bool | None = declared(None, help="tensors in SBUF")
     input_shape: str | None = declared(None, help="[step0,step1][num_elem0,num_elem1]")
     output_shape: str | None = declared(None, help="the same of the output")
-    cc_dim: int | None = declared(None, help="0 or 1", least=0, most=1)
-    data_parallel_dimension: int | None = declared(None, help="ranks of a sub-group", above=0)
+    cc_dim: int | None = declared(None, help="0 or 1", minimum=0, maximum=1)
+    data_parallel_dimension: int | None = declared(
+        None, help="ranks of a sub-group", exclusive_minimum=0
+    )
     custom_replica_groups: str | None = declared(None, help="file of groups")
     custom_src_target_pairs: str | None = declared(None, help="file of pairs")
     ops_per_iter: int | None = declared(
-        None, help="operations for each iteration", above=0, most=_MOST_OPERATIONS
+        None, help="operations for each iteration", exclusive_minimum=0, maximum=_MOST_OPERATIONS
     )
 
     def with_defaults(self, base: OperationOptions) -> OperationOptions:

@@ -23,8 +23,8 @@ from trnsim.tools.nccom.options import FILE_FIXES, OperationOptions
 
 Groups = tuple[tuple[int, ...], ...]
 """Ranks of each group, or source and target of each pair."""
-_NUMBER: Final = Rule(least=0)
-_LISTS: Final = Rule(each=Rule(each=_NUMBER, above=0), above=0)
+_NUMBER: Final = Rule(minimum=0)
+_LISTS: Final = Rule(each=Rule(each=_NUMBER, exclusive_minimum=0), exclusive_minimum=0)
 _PAIR: Final = 2
 _PERMUTE: Final = "neuron-runtime/about/collectives.rst, Permute Operation"
 
@@ -34,7 +34,7 @@ class ReplicaGroupsFile(FileRecord):
     """The file of ``--custom-replica-groups``."""
 
     replica_groups: tuple[Groups, ...] = declared(
-        help="a list that holds the list of groups", each=_LISTS, above=0
+        help="a list that holds the list of groups", each=_LISTS, exclusive_minimum=0
     )
 
 
@@ -43,7 +43,7 @@ class PairsFile(FileRecord):
     """The file of ``--custom-src-target-pairs``."""
 
     src_target_pairs: tuple[Groups, ...] = declared(
-        help="a list that holds the list of pairs", each=_LISTS, above=0
+        help="a list that holds the list of pairs", each=_LISTS, exclusive_minimum=0
     )
 
 
