@@ -109,3 +109,18 @@ def test_more_commands_than_twelve_are_not_listed():
 
 def test_an_error_of_no_command_has_no_fix():
     assert refusal(typer.BadParameter("it is wrong.")) == ("Invalid value: it is wrong", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "own_name"),
+    [
+        ("plan serve llama-3.1-8b --tp 4", "--tp", "--tensor-parallel-size"),
+        ("plan layer llama-3.1-8b --tp=4", "--tp", "--tensor-parallel-size"),
+        ("compile llama-3.1-8b --tensor-parallel-size 4", "--tensor-parallel-size", "--tp"),
+        ("plan train llama-3.1-8b --data-parallel-size 4", "--data-parallel-size", "--dp"),
+        ("prices compare --price spot", "--price", "--kind"),
+    ],
+)
+def test_an_option_of_another_command_is_named_as_this_one_spells_it(words, name, own_name):
+    result = CliRunner().invoke(commands, words.split())
+    assert f"No such option: {name}\n  fix: perhaps {own_name}; " in result.stderr

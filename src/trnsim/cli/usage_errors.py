@@ -29,6 +29,15 @@ _NUMBER: Final = "NUMBER"
 _PLAIN_NUMBER: Final = "1"
 """The value in an example of a NUMBER option whose help shows none."""
 
+_NAMES_OF_ONE_OPTION: Final = (
+    ("--tp", "--tensor-parallel-size"),
+    ("--pp", "--pipeline-parallel-size"),
+    ("--dp", "--data-parallel-size"),
+    ("--ep", "--expert-parallel-size"),
+    ("--price", "--kind"),
+)
+"""Names of an option in different commands: those of vLLM in serving, the short ones elsewhere."""
+
 Refusal = tuple[str, str]
 
 
@@ -73,8 +82,13 @@ def _no_value(error: Any, reason: str, context: Any) -> Refusal:
 
 def _no_option(error: Any, _: str, context: Any) -> Refusal:
     """The refusal for an unknown option, with the options of similar names."""
-    names = [name for name in error.possibilities or () if name not in HIDDEN_NAMES]
-    near = _nearest(error.option_name, names)
+    name = error.option_name
+    same = next((names for names in _NAMES_OF_ONE_OPTION if name in names), ())
+    options = (opt for param in context.command.get_params(context) for opt in param.opts)
+    near = [option for option in options if option in same]
+    if not near:
+        names = [name for name in error.possibilities or () if name not in HIDDEN_NAMES]
+        near = _nearest(name, names)
     return error.message.rstrip("."), f"{_perhaps(near)}{_help_command(context)} lists all options"
 
 
