@@ -1,25 +1,63 @@
-"""Reductions over dimensions that are not neighbours: one after the other."""
+"""Reductions in two steps: over dimensions that are not neighbours, and of few long rows."""
 
 from __future__ import annotations
+
+from math import prod
+from typing import Final
 
 from trnsim.graph import Node, Value
 from trnsim.graph.building.build import Build
 from trnsim.graph.ops.reductions import Reduce
 from trnsim.lower.rules import legal
 
+_PARTITIONS: Final = 128
+"""Rows that are reduced side by side."""
+_MAX_FEW_ROWS: Final = 8
+"""Maximum number of rows whose parts lie on partitions of their own."""
+_MIN_LONG_ROW: Final = 1 << 15
+"""Minimum number of elements of a row in parts: shorter ones are rows of norms, read again."""
+
 
 def _is_over_neighbours(node: Node) -> bool:
     """True if the dimensions are one contiguous run, which the kernels walk as one."""
-    dims = node.operation.dims if isinstance(node.operation, Reduce) else ()
+    return isinstance(node.operation, Reduce) and _are_neighbours(node.operation.dims)
+
+
+def _are_neighbours(dims: tuple[int, ...]) -> bool:
     return bool(dims) and dims == tuple(range(dims[0], dims[-1] + 1))
 
 
-@legal(Reduce, unless=_is_over_neighbours)
+def _is_direct(node: Node) -> bool:
+    """True if the dimensions are neighbours, and no rows are few and long."""
+    return _is_over_neighbours(node) and not _has_few_long_rows(node)
+
+
+def _has_few_long_rows(node: Node) -> bool:
+    """True for long rows of floating point that leave most partitions idle."""
+    operation, (operand,) = node.operation, node.values
+    if not isinstance(operation, Reduce) or operation.dims[-1] != len(operand.shape) - 1:
+        return False
+    rows = prod(operand.shape[: operation.dims[0]])
+    length = prod(operand.shape[operation.dims[0] :])
+    is_long = length >= _MIN_LONG_ROW and 0 < rows <= _MAX_FEW_ROWS
+    return is_long and operand.type.is_floating and _count_parts(rows, length) > 1
+
+
+def _count_parts(rows: int, length: int) -> int:
+    """The largest number of equal parts of each row that have partitions of their own."""
+    divisors = (parts for parts in range(_PARTITIONS // rows, 0, -1) if length % parts == 0)
+    return next(divisors, 1)
+
+
+@legal(Reduce, unless=_is_direct)
 def reduce_(b: Build, op: Reduce, operand: Value) -> Value:
     """One reduction for each run of neighbours, from the last run to the first.
 
-    Floating point stays in float32 from one reduction to the next.
+    Few long rows are reduced in parts, then the results of the parts. Floating point stays in
+    float32 from one reduction to the next.
     """
+    if _are_neighbours(op.dims):
+        return _reduce_in_parts(b, op, operand)
     (wanted,) = b.result_types
     reduced = operand
     if operand.type.is_floating or wanted.is_floating:
@@ -28,4 +66,24 @@ def reduce_(b: Build, op: Reduce, operand: Value) -> Value:
     starts = [dim for dim in op.dims if dim - 1 not in op.dims]
     for start, end in zip(reversed(starts), reversed(ends), strict=True):
         reduced = b.graph.reduce(op.op, reduced, range(start, end + 1))
+    return b.convert(reduced, wanted.dtype)
+
+
+def _reduce_in_parts(b: Build, op: Reduce, operand: Value) -> Value:
+    """Parts of each row, on partitions of their own, then the results of the parts.
+
+    Dimensions divide the rows if enough of them do, so that the operand keeps its shape.
+    """
+    (wanted,) = b.result_types
+    shape, (first, *_) = operand.shape, op.dims
+    within = next((dim for dim in op.dims[1:] if prod(shape[:dim]) > _PARTITIONS // 2), len(shape))
+    if within < len(shape):
+        wide = b.convert(operand, "float32")
+        reduced = b.graph.reduce(op.op, wide, range(within, len(shape)))
+    else:
+        rows, length = prod(shape[:first]), prod(shape[first:])
+        parts = _count_parts(rows, length)
+        rows_of_parts = b.graph.reshape(operand, (*shape[:first], parts, length // parts))
+        reduced = b.graph.reduce(op.op, b.convert(rows_of_parts, "float32"), (first + 1,))
+    reduced = b.graph.reduce(op.op, reduced, range(first, len(reduced.shape)))
     return b.convert(reduced, wanted.dtype)
