@@ -1,8 +1,11 @@
 """Operands of a computation: where they lie decides how their tiles come."""
 
+import numpy as np
 import pytest
 from made_graphs import CHIPS, Made
 
+from trnsim.graph import Graph
+from trnsim.lower import evaluate
 from trnsim.lower.emit.computing.leaves import varies_along
 from trnsim.lower.emit.places.tensor_place import TensorPlace
 
@@ -27,3 +30,12 @@ def test_what_lies_across_is_turned_once():
     x = made.given(130, 260)
     across = made.graph.transpose(made.given(260, 130), (1, 0))
     made.check(made.of("add", x, across), made.of("multiply", across, x))
+
+
+def test_a_view_of_many_short_runs_is_written_from_its_only_place():
+    x = np.random.default_rng(0).standard_normal((1000, 600, 3)).astype(np.float32)
+    graph = Graph()
+    value = graph.input(x.shape, "float32")
+    largest = graph.broadcast_in_dim(graph.reduce("maximum", value, (1,)), x.shape, (0, 2))
+    graph.outputs = [graph.elementwise("subtract", value, largest)]
+    np.testing.assert_array_equal(evaluate(graph, [x])[0], x - x.max(1, keepdims=True))

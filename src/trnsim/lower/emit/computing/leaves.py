@@ -128,7 +128,12 @@ class Leaves:
         return self.leaf_tile(key, span)
 
     def _loadable_place(self, key: tuple[int, Path], place: TensorPlace) -> TensorPlace:
-        """The place of a leaf from which transfers can load the frame: dense, or transposed."""
+        """The place of a leaf from which transfers can load the frame: dense, or transposed.
+
+        A value that is written from its only place, as a view is, has no other.
+        """
+        if key[0] not in self._values:
+            return place
         if not is_straight(place, self.frame):
             place = self._ordered_place(key, place)
         is_transposable = has_no_repeats(place) and is_aligned(place, self.frame.flipped())
