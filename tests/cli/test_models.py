@@ -57,7 +57,8 @@ def test_commands_take_a_name(arguments):
 
 
 def test_text_names_a_model_and_not_the_file_that_ships():
-    assert run("plan", "infer", "BERT-base", "--on", "trn1").startswith("bert-base: batch 1 a copy")
+    told = run("plan", "infer", "BERT-base", "--on", "trn1")
+    assert told.startswith("bert-base: batches of 1 sequence on each copy")
 
 
 def test_what_vllm_serves_is_an_id():
