@@ -132,3 +132,15 @@ def test_the_named_class_ends_the_decoder_of_texts():
 def test_all_tokens_of_an_image_are_read_where_the_file_says_so():
     seen, _ = of(LLAVA, vision_feature_select_strategy="full")
     assert [matrix.rows for matrix in seen.behind] == [1, 1]
+
+
+@pytest.mark.parametrize("layers", ["x", [], [-2, "x"], 1.5, True, {}])
+def test_layers_of_the_image_encoder_are_numbers(layers):
+    with pytest.raises(BadInput, match=r"vision_feature_layer is .*; legal: the number of a layer"):
+        of(LLAVA, vision_feature_layer=layers)
+
+
+@pytest.mark.parametrize(("layers", "count"), [(None, 1), (-2, 1), ([-2], 1), ([-2, -5, -8], 3)])
+def test_vectors_of_chosen_layers_lie_side_by_side(layers, count):
+    seen, _ = of(LLAVA, vision_feature_layer=layers)
+    assert seen.behind[0].inputs == 1024 * count

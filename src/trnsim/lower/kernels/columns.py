@@ -13,7 +13,8 @@ from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
 _PIECE_CYCLES: Final = 512
-"""Cycles of a reduction that a piece of columns is worth: it is loaded and stored by itself."""
+"""Elements that a partition may reduce in place of one piece of columns, which takes about twice
+as many cycles: a piece is loaded and stored by itself, as is the only tile of few matrices."""
 _TILE_ELEMENTS: Final = 8192
 """Maximum number of elements of a partition that are reduced at once."""
 _MIN_RUN_ELEMENTS: Final = 16
@@ -21,7 +22,11 @@ _MIN_RUN_ELEMENTS: Final = 16
 
 
 def column_reduce(op: Reduce, node: Node, source: Tensor) -> Tensor:
-    """Reduce over dimensions before the last: sums by products with ones, extremes transposed."""
+    """Reduce over dimensions before the last.
+
+    Many short reductions lie side by side on the partitions; else sums are products with ones, and
+    extremes are those of transposed columns.
+    """
     shape, dims = node.values[0].shape, op.dims
     before, columns = prod(shape[: dims[0]]), prod(shape[dims[-1] + 1 :])
     rows = prod(shape[dims[0] : dims[-1] + 1])
@@ -42,7 +47,7 @@ def column_reduce(op: Reduce, node: Node, source: Tensor) -> Tensor:
 
 
 def is_reduced_on_partitions(op: Reduce, shape: tuple[int, ...]) -> bool:
-    """True if each partition reduces a matrix [rows, columns] of its own in less time.
+    """True if it is faster that each partition reduces the rows of a matrix of its own.
 
     Else one matrix after the other is reduced along the partitions, a piece of its columns at once.
     """

@@ -300,6 +300,16 @@ def _merged(keys: ConfigKeys, width: int, hidden: int) -> tuple[Projection, ...]
 
 
 def _chosen_layers(keys: ConfigKeys) -> int:
-    """Number of layers of the image encoder whose vectors of a token lie side by side."""
+    """Number of layers of the image encoder whose vectors of a token lie side by side.
+
+    Raises:
+        BadInput: where `vision_feature_layer` names no layers.
+    """
     chosen = keys.config.get("vision_feature_layer")
-    return len(chosen) if isinstance(chosen, list) else 1
+    if chosen is None:
+        return 1
+    layers: list[Any] = chosen if isinstance(chosen, list) else [chosen]
+    if not layers or any(type(layer) is not int for layer in layers):
+        legal = "the number of a layer, or a list of some"
+        raise keys.refuse("vision_feature_layer", chosen, legal, "their vectors lie side by side")
+    return len(layers)
