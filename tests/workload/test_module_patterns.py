@@ -31,7 +31,7 @@ def of(names, method="fp8"):
     ],
 )
 def test_a_name_of_transformers_ends_between_words(name, is_there):
-    assert of([name]).has(MODULE) is is_there
+    assert of([name]).has_module(MODULE) is is_there
     assert of(["lm_head", name]).has_any(["lm", MODULE]) is is_there
 
 
@@ -40,19 +40,19 @@ def test_a_name_of_transformers_ends_between_words(name, is_there):
     [(MODULE, True), ("mlp", False), ("re:.*mlp", True), ("re:mlp", False), ("re:.*mlp$", False)],
 )
 def test_a_name_of_compressed_tensors_is_whole(name, is_there):
-    assert of([name], "compressed-tensors").has(MODULE) is is_there
+    assert of([name], "compressed-tensors").has_module(MODULE) is is_there
 
 
 @pytest.mark.parametrize(
     ("name", "is_there"), [("*.mlp.*", True), ("*layers.1*", True), ("x*", False)]
 )
 def test_a_name_of_modelopt_has_wildcards(name, is_there):
-    assert of([name], "modelopt").has(MODULE) is is_there
+    assert of([name], "modelopt").has_module(MODULE) is is_there
 
 
 @pytest.mark.parametrize("method", ["fp8", "compressed-tensors"])
 def test_a_pattern_with_many_ways_to_fail_fails_soon(method):
-    assert not of(["re:([a-z.0-9_]+)+!"], method).has(MODULE * 3)
+    assert not of(["re:([a-z.0-9_]+)+!"], method).has_module(MODULE * 3)
 
 
 def test_a_class_is_told_apart_and_is_the_default():

@@ -477,11 +477,11 @@ class Architecture:
         Raises:
             BadInput: `tokens` exceed `length_limit`, or are not those of an image.
         """
-        own = self.decoder.tokens
-        if own and tokens != own:
+        token_count = self.decoder.tokens
+        if token_count and tokens != token_count:
             raise BadInput(
                 f"a sequence of {tokens:,} tokens for {self.name} ({self.model_type}), whose "
-                f"configuration makes {own:,} tokens of each image; legal: {own:,}",
+                f"configuration makes {token_count:,} tokens of each image; legal: {token_count:,}",
                 fix="leave the length out, or change image_size or patch_size in the configuration",
             )
         check_length(self.name, tokens, self.length_limit, self.positions_key)

@@ -144,9 +144,11 @@ class _RankAttention:
             return results
         rank_graph.operator("sinks")
         graph, shape = rank_graph.graph, results.shape
-        own = rank_graph.cast(rank_graph.vector(shape[1], "sinks"), 32)
+        sink_scores = rank_graph.cast(rank_graph.vector(shape[1], "sinks"), 32)
         logs = graph.reshape(statistics, shape[:3])
-        apart = graph.elementwise("subtract", logs, graph.broadcast_in_dim(own, shape[:3], (1,)))
+        apart = graph.elementwise(
+            "subtract", logs, graph.broadcast_in_dim(sink_scores, shape[:3], (1,))
+        )
         left = rank_graph.cast(graph.elementwise("logistic", apart), rank_graph.bits)
         return graph.elementwise(
             "multiply", results, graph.broadcast_in_dim(left, shape, (0, 1, 2))

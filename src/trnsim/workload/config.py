@@ -137,7 +137,7 @@ def longest(keys: ConfigKeys, model_type: str) -> tuple[int, str]:
     if name is None or model_type in texts_to_texts.T5_NAMES:  # which has relative positions alone
         return 0, _POSITIONS[0]
     reserved = encoders.RESERVED.get(model_type, 0)
-    stated = max(0, keys.whole(name, least=0) - reserved)
+    stated = max(0, keys.whole(name, minimum=0) - reserved)
     return max(stated, _stretched(keys)), inside + name
 
 
@@ -168,7 +168,7 @@ def _stretched(keys: ConfigKeys) -> int:
         raise scaling.refuse("factor", factor, legal, "it stretches positions")
     if "llama3" in kinds:
         return 0  # whose max_position_embeddings is the stretched length (Llama 3.2: 131,072)
-    original = scaling.whole("original_max_position_embeddings", default=0, least=0)
+    original = scaling.whole("original_max_position_embeddings", default=0, minimum=0)
     return int(original * factor)
 
 

@@ -51,9 +51,9 @@ class DeltaRecurrence(Recurrence):
         outputs: list[Value] = []
         state = self._zeros(self._state_shape) if self.state is None else self.state
         for place in range(self.count):
-            own = [self._part(part, place, 1) for part in parts]
+            chunk_parts = [self._part(part, place, 1) for part in parts]
             before = graph.reshape(state, (*state.shape[:2], 1, *state.shape[2:]))
-            result, after = self._chunk_results(own, before)
+            result, after = self._chunk_results(chunk_parts, before)
             state = self._without_chunks(after)
             outputs.append(result)
         return graph.concatenate(outputs, 2), state
@@ -87,12 +87,12 @@ class DeltaRecurrence(Recurrence):
         inverse, size = self._mask(system.shape, "EQ"), 1
         while size < self.chunk:
             self.rank_graph.operator("recurrence")
-            below = self._times(system, self._blocks_below(system.shape, size))
+            lower_blocks = self._times(system, self._blocks_below(system.shape, size))
             if size > 1:
-                below = self._product("inverse", inverse, below, is_cast=False)
-                below = self._product("inverse", below, inverse, is_cast=False)
+                lower_blocks = self._product("inverse", inverse, lower_blocks, is_cast=False)
+                lower_blocks = self._product("inverse", lower_blocks, inverse, is_cast=False)
             self.rank_graph.operator("recurrence")
-            inverse = self.graph.elementwise("subtract", inverse, below)
+            inverse = self.graph.elementwise("subtract", inverse, lower_blocks)
             size *= 2
         return inverse
 
@@ -103,12 +103,12 @@ class DeltaRecurrence(Recurrence):
         recalled = self._product("recalled values", recalling, state)
         self.rank_graph.operator("recurrence")
         value = graph.elementwise("subtract", value, recalled)
-        own = self._product("chunk values", scores, value)
+        inner_results = self._product("chunk values", scores, value)
         read = self._product("read states", query, state)
         added = self._product("chunk states", key, value, is_left_turned=True)
         self.rank_graph.operator("recurrence")
         kept = self._times(state, graph.broadcast_in_dim(total, state.shape, (0, 1, 2, 3)))
-        return graph.elementwise("add", own, read), graph.elementwise("add", kept, added)
+        return graph.elementwise("add", inner_results, read), graph.elementwise("add", kept, added)
 
     def _blocks_below(self, shape: tuple[int, ...], size: int) -> Value:
         """1 in the lower left quarter of each block of 2 `size` rows on the diagonal, else 0."""

@@ -111,9 +111,11 @@ class RankMlp:
             return rank_graph.cast(
                 multiply_row_groups(build, lhs, weight, choice.ends), rank_graph.bits
             )
-        own = rank_graph.graph.gather(weight, choice.experts)
+        row_weights = rank_graph.graph.gather(weight, choice.experts)
         apart = rank_graph.graph.reshape(lhs, (rows.shape[0], 1, rows.shape[1]))
-        results = rank_graph.cast(rank_graph.graph.dot_general(apart, own, (2, 1)), rank_graph.bits)
+        results = rank_graph.cast(
+            rank_graph.graph.dot_general(apart, row_weights, (2, 1)), rank_graph.bits
+        )
         return rank_graph.graph.reshape(results, (rows.shape[0], weight.shape[2]))
 
     def _biases(self, mlp: Mlp, experts: int, before: float) -> None:
@@ -159,8 +161,10 @@ class RankMlp:
             return shared
         rank_graph = self.rank_graph
         rank_graph.operator("gate of the shared part")
-        own = rank_graph.vector(mlp.shared_gate, "gate of the shared part")
-        part = rank_graph.graph.reduce("add", rank_graph.along(self.rows, "multiply", own), (1,))
+        gate_weights = rank_graph.vector(mlp.shared_gate, "gate of the shared part")
+        part = rank_graph.graph.reduce(
+            "add", rank_graph.along(self.rows, "multiply", gate_weights), (1,)
+        )
         gate = rank_graph.graph.elementwise("logistic", part)
         spread = rank_graph.graph.broadcast_in_dim(gate, shared.shape, (0,))
         return rank_graph.graph.elementwise("multiply", shared, spread)

@@ -84,8 +84,8 @@ class ShippedModel(FileRecord):
     @property
     def names(self) -> Iterator[str]:
         """All its names, with the organisation and without."""
-        organisation, _, own = self.id.partition("/")
-        for name in (self.name, own, *self.also):
+        organisation, _, model_name = self.id.partition("/")
+        for name in (self.name, model_name, *self.also):
             yield name
             yield f"{organisation}/{name}"
 

@@ -108,8 +108,8 @@ def _ways_of(kind: Any, operand: Any) -> float:
     ways = sum(map(_ways, _inner(kind, operand)))
     if kind not in _REPEATS:
         return max(ways, 1)
-    _, most, body = operand
-    if most == 1:
+    _, most_repeats, body = operand
+    if most_repeats == 1:
         return 1 + ways
     return _LENGTH if len(body) == 1 and body[0][0] in _CHARACTERS else math.inf
 
@@ -143,16 +143,16 @@ class _Matching:
             return (place,) if _IS_AT[operand](self._text, place) else ()
         return {end for inner in _inner(kind, operand) for end in self.ends(inner, place)}
 
-    def _repeated(self, place: int, least: int, most: int, body: Any) -> set[int]:
+    def _repeated(self, place: int, least_repeats: int, most_repeats: int, body: Any) -> set[int]:
         reached = {place}
-        for _ in range(least):
+        for _ in range(least_repeats):
             further = self._all_ends(body, reached)
             if further == reached:
                 break
             reached = further
-        new, more = reached, most - least
-        while new and more:
-            new, more = self._all_ends(body, new) - reached, more - 1
+        new, optional_repeats = reached, most_repeats - least_repeats
+        while new and optional_repeats:
+            new, optional_repeats = self._all_ends(body, new) - reached, optional_repeats - 1
             reached = reached | new
         return reached
 

@@ -53,7 +53,7 @@ class ModulePatterns:
         for name in names:
             self._add(name, is_glob=method == "modelopt")
         self._ends = tuple(name for name in self._literals if name and "." not in name)
-        self.has = cache(self._has)
+        self.has_module = cache(self._has_module)
 
     def _add(self, name: str, *, is_glob: bool) -> None:
         if name.startswith(_EXPRESSION):
@@ -72,7 +72,7 @@ class ModulePatterns:
             why = f"as a regular expression it has an error: {error}"
             raise self._keys.refuse(self._key, name, "names of modules", why) from error
 
-    def _has(self, module: str) -> bool:
+    def _has_module(self, module: str) -> bool:
         """True if the list means a module, by its name or, but for exact lists, that of a parent.
 
         Names without a pattern count at either end of a module's name, and as a word of it.
@@ -89,7 +89,7 @@ class ModulePatterns:
 
     def has_any(self, modules: Iterable[str]) -> bool:
         """True if the list means one of the modules."""
-        return any(self.has(module) for module in modules)
+        return any(self.has_module(module) for module in modules)
 
 
 def _parents(module: str) -> list[str]:

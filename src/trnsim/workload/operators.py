@@ -65,10 +65,10 @@ class Pass:
     is_one_kernel: bool = False
 
     def __post_init__(self) -> None:
-        for name, least in (("batch", 1), ("tokens", 1), ("past", 0), ("source", 0), ("image", 0)):
+        for name, floor in (("batch", 1), ("tokens", 1), ("past", 0), ("source", 0), ("image", 0)):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise BadInput(f"{name} of a pass is {value!r}; legal: whole numbers from {least}")
+            if isinstance(value, bool) or not isinstance(value, int) or value < floor:
+                raise BadInput(f"{name} of a pass is {value!r}; legal: whole numbers from {floor}")
 
     @property
     def rows(self) -> int:

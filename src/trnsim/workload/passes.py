@@ -97,8 +97,8 @@ def towers(
     model: Architecture, model_pass: Pass, split: Split = WHOLE, *, is_wired: bool = True
 ) -> Iterator[RankTower]:
     """Builders of each tower's graphs."""
-    for tower, own in passes(model, model_pass):
-        yield RankTower(model, tower, own, split, tower.wiring if is_wired else None)
+    for tower, tower_pass in passes(model, model_pass):
+        yield RankTower(model, tower, tower_pass, split, tower.wiring if is_wired else None)
 
 
 def passes(model: Architecture, model_pass: Pass) -> Iterator[tuple[Tower, Pass]]:
@@ -320,8 +320,8 @@ class RankTower:
             rank_graph.half = next(iter(halves))
             rows, outputs = self._half_input(rank_graph, x), list[Value]()
             for rank_graph.half, form in halves.items():
-                own = rank_graph.factored("input", rows)
-                outputs.append(self._attention(rank_graph, form, own))
+                factored_rows = rank_graph.factored("input", rows)
+                outputs.append(self._attention(rank_graph, form, factored_rows))
             output = outputs[0]
             for other in outputs[1:]:
                 output = rank_graph.add("sum", output, other)
@@ -362,8 +362,10 @@ class RankTower:
 
     def _attention(self, rank_graph: RankGraph, attention: Form, rows: Value) -> Value:
         if isinstance(attention, Mixer):
-            own = attention, self.model_pass, self.split
-            return mixer_output(rank_graph, self.model, own, rows, is_wired=self.wiring is not None)
+            mixer_setting = attention, self.model_pass, self.split
+            return mixer_output(
+                rank_graph, self.model, mixer_setting, rows, is_wired=self.wiring is not None
+            )
         setting, before = (attention, self.model_pass, self.split), rank_graph.vector_elements
         output = attention_output(rank_graph, self.model, setting, rows, self.wiring)
         product_biases = getattr(attention, "biases", 0) - self._bias_of_sum(attention)

@@ -135,11 +135,11 @@ class _ListedBits:
     def _of_numbered_layer(
         self, model_type: str, tower: str, layer: Layer, index: int
     ) -> tuple[MatrixBits, ...]:
-        own = (
+        matrices = (
             MatrixBits(name, *self._of_modules(name, modules))
             for name, modules in matrix_names(model_type, tower, layer, index)
         )
-        return tuple(matrix for matrix in own if not self._is_usual(matrix))
+        return tuple(matrix for matrix in matrices if not self._is_usual(matrix))
 
     def _is_usual(self, matrix: MatrixBits) -> bool:
         bits = self._bits
@@ -209,7 +209,7 @@ def _bits_with_scales(config: ConfigKeys, bits: float, scale: float) -> float:
 
     Scales of whole rows (a ``group_size`` of -1, or none) are neglected.
     """
-    size = config.whole("group_size", default=0, least=-1)
+    size = config.whole("group_size", default=0, minimum=-1)
     return bits + scale / size if size > 0 else bits
 
 
@@ -293,7 +293,7 @@ def _num_bits(config: ConfigKeys, name: str, usual: int) -> int:
     """
     if not config.config.get(name):
         return usual
-    return config.nested(name).whole("num_bits", most=_USUAL_BITS)
+    return config.nested(name).whole("num_bits", maximum=_USUAL_BITS)
 
 
 def _mxfp4(config: ConfigKeys) -> _Method:

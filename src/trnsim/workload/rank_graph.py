@@ -132,9 +132,9 @@ class RankGraph:
         """A parameter, with sides rounded up; `product_bits` are the bits of its products."""
         sides = [math.ceil(side) for side in shape]
         path = f"{self.half}.{name}" if self.half else name
-        own = self.own_bits.get(path)
-        if own is not None:
-            bits, product_bits = own.weight_bits, own.product_bits
+        matrix_bits = self.own_bits.get(path)
+        if matrix_bits is not None:
+            bits, product_bits = matrix_bits.weight_bits, matrix_bits.product_bits
         product_bits = product_bits or self.bits
         value = self.graph.input(sides, self.dtype_of(product_bits))
         self.weights[value.number] = Weight(bits, product_bits, use, is_held)
@@ -358,8 +358,8 @@ class RankGraph:
         self.operator(axis)
         groups = (tuple(range(ranks)),)
         if kind in ("reduce_scatter", "all_to_all") and x.shape[0] % ranks:
-            more = -x.shape[0] % ranks
-            x = self.graph.pad(x, (0,) * len(x.shape), (more, *(0 for _ in x.shape[1:])))
+            padding = -x.shape[0] % ranks
+            x = self.graph.pad(x, (0,) * len(x.shape), (padding, *(0 for _ in x.shape[1:])))
         return self.graph.apply(_EXCHANGES[kind](groups), x)
 
     def cached_input(self, shape: Sequence[int], bits: float) -> Value:

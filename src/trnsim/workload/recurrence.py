@@ -134,7 +134,7 @@ class Recurrence:
     def _results(self, rows: ChunkRows) -> tuple[Value, Value]:
         """Results [B, H, C, L, P] and the last state: each state is the one before and a sum."""
         value = self._weighted(rows.value, rows.strength)
-        own = self._product("chunk values", rows.scores, value)
+        inner_results = self._product("chunk values", rows.scores, value)
         kept = self._weighted(value, self._to_end(rows.sums))
         added = self._product("chunk states", self._spread(rows.key), kept, is_left_turned=True)
         totals = self.graph.reshape(self._last(rows.sums), rows.sums.shape[:3])
@@ -143,7 +143,7 @@ class Recurrence:
         read = self._product("read states", self._spread(rows.query), before)
         self.rank_graph.operator("recurrence")
         read = self._weighted(read, self._exp(rows.sums))
-        return self.graph.elementwise("add", own, read), self._without_chunks(last)
+        return self.graph.elementwise("add", inner_results, read), self._without_chunks(last)
 
     def _after_chunks(self, added: Value, totals: Value) -> Value:
         """States [B, H, C + 1, N, P] before the first and after each of C chunks.
@@ -189,9 +189,9 @@ class Recurrence:
 
     def _chunked(self, x: Value) -> Value:
         """[B, H, T, *] as [B, H, C, L, *], with zeros behind the last token."""
-        more = self.padded - self.tokens
+        padding = self.padded - self.tokens
         zeros = [0] * len(x.shape)
-        x = self.graph.pad(x, zeros, [0, 0, more, *zeros[3:]])
+        x = self.graph.pad(x, zeros, [0, 0, padding, *zeros[3:]])
         return self.graph.reshape(x, (*x.shape[:2], self.count, self.chunk, *x.shape[3:]))
 
     def _running_sums(self, x: Value) -> Value:

@@ -36,11 +36,11 @@ class ModelShape:
             raise BadInput(
                 f"phase {self.phase!r}; legal: {', '.join(PHASES)}", fix="choose one of these"
             )
-        for name, least in (("batch", 1), ("sequence", 1), ("ranks", 1), ("past", 0)):
+        for name, minimum in (("batch", 1), ("sequence", 1), ("ranks", 1), ("past", 0)):
             value = getattr(self, name)
             is_whole = isinstance(value, int) and not isinstance(value, bool)
-            if not is_whole or value < least:
-                legal = f"{least} and more" if is_whole else f"whole numbers, {least} and more"
+            if not is_whole or value < minimum:
+                legal = f"{minimum} and more" if is_whole else f"whole numbers, {minimum} and more"
                 raise BadInput(
                     f"{name} of {value!r}; legal: {legal}",
                     fix="shapes on the chip are static: give the numbers of one compiled graph",

@@ -270,11 +270,11 @@ class _Reader:
 
     def _once(self, value: Value) -> int:
         """Elements of a value before it was repeated."""
-        least, maker = value.type.elements, self.rank_graph.graph.maker(value)
+        elements, maker = value.type.elements, self.rank_graph.graph.maker(value)
         while maker is not None and isinstance(maker.operation, _REPEATING_OPERATIONS):
             value = maker.values[0]
-            least, maker = min(least, value.type.elements), self.rank_graph.graph.maker(value)
-        return least
+            elements, maker = min(elements, value.type.elements), self.rank_graph.graph.maker(value)
+        return elements
 
 
 _REPEATING_OPERATIONS: Final = (BroadcastInDim, Reshape, Slice, Transpose, Convert)

@@ -21,5 +21,5 @@ def legal_ranks(towers: Iterable[Tower]) -> list[int]:
     """Numbers of tensor ranks, ascending, that `divides_heads` is true of."""
     towers = tuple(towers)
     heads = [form.heads for tower in towers for layer in tower.layers for form in layer.attentions]
-    most = min(filter(None, heads), default=1)
-    return [ranks for ranks in range(1, most + 1) if divides_heads(towers, ranks)]
+    most_ranks = min(filter(None, heads), default=1)
+    return [ranks for ranks in range(1, most_ranks + 1) if divides_heads(towers, ranks)]

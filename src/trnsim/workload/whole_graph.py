@@ -70,8 +70,8 @@ def whole_graph(model: Architecture, model_pass: Pass, split: Split = WHOLE) -> 
         kinds = [tower.layer(layer) for layer in tower.tower.layers]
         joined.add(tower.embedding(), tower.name, tower.name, outer_module="embedding")
         for number, kind in enumerate(order):
-            own = order.index(kind) if tower.tower.layers[kind].is_shared else number
-            joined.add(kinds[kind], *(f"{tower.name}layers.{place}." for place in (number, own)))
+            owner = order.index(kind) if tower.tower.layers[kind].is_shared else number
+            joined.add(kinds[kind], *(f"{tower.name}layers.{place}." for place in (number, owner)))
         joined.add(tower.head(), tower.name, tower.name, outer_module="head")
         joined.named_values["source"] = joined.named_values["hidden"]
     if model_pass.phase is Phase.TRAIN:
@@ -138,10 +138,10 @@ class _JoinedGraph:
         named = {value.number: name for name, value in rank_graph.named_inputs.items()}
         values: dict[int, Value] = {}
         for value in rank_graph.graph.inputs:
-            own = rank_graph.names.get(value.number, "")
+            parameter_name = rank_graph.names.get(value.number, "")
             name = named.get(value.number, "")
             before = self.named_values.get(name) or self.weights_by_path.get(
-                f"{path}{own}" if own else ""
+                f"{path}{parameter_name}" if parameter_name else ""
             )
             if before is not None:
                 values[value.number] = before
@@ -150,9 +150,9 @@ class _JoinedGraph:
             values[value.number] = outer
             if name:
                 self.named_values[name] = outer
-            self.names[outer.number] = name or (f"{path}{own}" if own else "")
-            if own:
-                self.weights_by_path[f"{path}{own}"] = outer
+            self.names[outer.number] = name or (f"{path}{parameter_name}" if parameter_name else "")
+            if parameter_name:
+                self.weights_by_path[f"{path}{parameter_name}"] = outer
             is_weight = value.number in rank_graph.weights or value.number in rank_graph.names
             if is_weight or (name and name not in _INPUT_NAMES):
                 self.weights.add(outer.number)

@@ -16,15 +16,15 @@ def test_the_first_name_that_is_there_counts():
 
 @pytest.mark.parametrize(("least", "value"), [(1, 1), (0, 0), (-1, -1)])
 def test_the_least_is_legal(least, value):
-    assert keys(a=value).whole("a", least=least) == value
+    assert keys(a=value).whole("a", minimum=least) == value
     with pytest.raises(BadInput, match=f"^mine.json: a is {value - 1}, it must be a "):
-        keys(a=value - 1).whole("a", least=least)
+        keys(a=value - 1).whole("a", minimum=least)
 
 
 def test_the_most_is_legal():
-    assert keys(a=9).whole("a", most=9) == 9
+    assert keys(a=9).whole("a", maximum=9) == 9
     with pytest.raises(BadInput, match=r"a is 10, it must be a positive whole number, at most 9"):
-        keys(a=10).whole("a", most=9)
+        keys(a=10).whole("a", maximum=9)
     with pytest.raises(BadInput, match="at most 1,099,511,627,776"):
         keys(a=10**40).whole("a")
 
@@ -38,10 +38,10 @@ def test_a_flag_is_true_or_false():
 
 
 def test_a_rule_is_always_never_or_a_key():
-    assert keys().has(rule=True)
-    assert not keys().has(rule=False)
-    assert keys(a=True).has(("a", False))
-    assert keys().has(("a", True))
+    assert keys().has_feature(rule=True)
+    assert not keys().has_feature(rule=False)
+    assert keys(a=True).has_feature(("a", False))
+    assert keys().has_feature(("a", True))
 
 
 def test_a_list_is_of_one_kind():

@@ -296,7 +296,7 @@ class DecoderConfig:
     def head_norm(self) -> HeadNorm | None:
         """The norm of queries and keys; None for none."""
         row, norm = self.row, self.norm
-        if self.traits is None or not self.keys.has(row.head_norm):
+        if self.traits is None or not self.keys.has_feature(row.head_norm):
             return None
         if not row.is_head_norm_each:
             return HeadNorm(norm)
@@ -316,10 +316,10 @@ class DecoderConfig:
             factor = _number(keys, "routed_scaling_factor", factor)
             groups = keys.whole("n_group", default=1 if count % groups else groups)
             used = keys.whole("topk_group", default=min(used, groups))
-            least = traits.routing.scores_per_group
-            if count % groups or groups * least > count:
-                legal = f"divisors of {count} experts, at most {count // least}"
-                why = f"groups of equally many, {least} or more"
+            minimum_experts = traits.routing.scores_per_group
+            if count % groups or groups * minimum_experts > count:
+                legal = f"divisors of {count} experts, at most {count // minimum_experts}"
+                why = f"groups of equally many, {minimum_experts} or more"
                 raise keys.refuse("n_group", groups, legal, why)
             if used > groups:
                 raise keys.refuse("topk_group", used, f"1 to {groups}", "there are no more groups")
@@ -377,7 +377,7 @@ class DecoderConfig:
             residual_factor=_number(keys, "residual_multiplier", 1.0),
             score_factor=score_factor,
             cap=_number(keys, "final_logit_softcapping", usual_cap),
-            has_score_bias=keys.has(row.head_bias),
+            has_score_bias=keys.has_feature(row.head_bias),
             has_last_norm=is_before and not keys.flag("_remove_final_layer_norm"),
             first_position_row=row.places or 0,
             has_table_norm=row.has_table_norm,
@@ -425,7 +425,7 @@ def _factor(keys: ConfigKeys, rope_config: ConfigKeys | None) -> float:
     # Phi-3 has the key beside rope_scaling; there it counts first (transformers,
     # RotaryEmbeddingConfigMixin).
     outer = keys if keys.first((_ORIGINAL_KEY,)) else rope_config
-    original = outer.whole(_ORIGINAL_KEY, default=positions, least=2)
+    original = outer.whole(_ORIGINAL_KEY, default=positions, minimum=2)
     factor = _number(rope_config, "factor", positions / original)
     if kind == "longrope":
         is_longer = min(factor, original) > 1

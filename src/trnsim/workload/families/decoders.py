@@ -63,7 +63,7 @@ def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
     outputs = vocabulary if has_scores(keys) else 0
     is_tied = outputs > 0 and keys.flag("tie_word_embeddings", default=row.is_tied)
     head_parameters = 0 if _lacks_last_norm(keys) else row.norm * hidden
-    head_parameters += outputs if keys.has(row.head_bias) else 0
+    head_parameters += outputs if keys.has_feature(row.head_bias) else 0
     places, norm_parameters = _embedding_sizes(keys, row, hidden)
     width = keys.whole("word_embed_proj_dim", "embedding_size", default=hidden)
     is_narrow = width != hidden
@@ -115,10 +115,10 @@ def layers_of(config: DecoderConfig) -> tuple[tuple[Layer, ...], list[int]]:
     keys, row, hidden = config.keys, config.row, config.hidden
     if row.layers:
         return _hybrid_layers(config)
-    count = keys.whole(*row.names.layers, most=MOST_LAYERS)
+    count = keys.whole(*row.names.layers, maximum=MOST_LAYERS)
     has_experts = expert_layers(keys, count) if row.experts else [False] * count
     mlps = {is_sparse: _mlp(config, is_sparse) for is_sparse in set(has_experts)}
-    is_parallel = keys.has(row.is_parallel)
+    is_parallel = keys.has_feature(row.is_parallel)
     usual = row.parallel_norms if is_parallel and row.parallel_norms else row.norms
     norms = keys.whole(NORMS, default=usual) * row.norm * hidden
     layer_windows = windows(keys, row, count)
@@ -180,11 +180,11 @@ def attention_of(config: DecoderConfig, window: int, place: int) -> Attention | 
         return _latent(config)
     heads, dim = heads_of(keys, row.names, hidden, row.head_dim)
     kv_heads = kv_heads_of(keys, row.names, heads)
-    own = hidden if keys.has(row.output_bias) else 0
+    output_biases = hidden if keys.has_feature(row.output_bias) else 0
     projected = heads * (2 if row.has_gate else 1) + 2 * kv_heads
-    biases = projected * dim if keys.has(row.biases) else 0
+    biases = projected * dim if keys.has_feature(row.biases) else 0
     norms = heads if row.has_sinks else 0
-    if keys.has(row.head_norm):
+    if keys.has_feature(row.head_norm):
         norms += (heads + kv_heads) * dim if row.is_head_norm_each else 2 * dim * row.norm
     return Attention(
         heads,
@@ -192,9 +192,9 @@ def attention_of(config: DecoderConfig, window: int, place: int) -> Attention | 
         dim,
         dim,
         window,
-        biases=biases + own,
+        biases=biases + output_biases,
         norms=norms,
-        output_biases=own,
+        output_biases=output_biases,
         scale=config.scale(dim),
         cap=config.cap,
         rotary=config.rotary(dim, has_window=window > 0, place=place),
@@ -208,10 +208,10 @@ def _latent(config: DecoderConfig) -> LatentAttention:
     keys, row, hidden = config.keys, config.row, config.hidden
     query_rank = keys.whole("q_lora_rank", default=0)
     kv_rank, rotary = keys.whole("kv_lora_rank"), keys.whole("qk_rope_head_dim")
-    biases = query_rank + kv_rank + rotary + hidden if keys.has(row.biases) else 0
+    biases = query_rank + kv_rank + rotary + hidden if keys.has_feature(row.biases) else 0
     plain_dim = keys.whole("qk_nope_head_dim")
     return LatentAttention(
-        heads=keys.whole(*row.names.heads, most=MOST_HEADS),
+        heads=keys.whole(*row.names.heads, maximum=MOST_HEADS),
         query_rank=query_rank,
         kv_rank=kv_rank,
         plain_dim=plain_dim,
@@ -226,7 +226,7 @@ def _latent(config: DecoderConfig) -> LatentAttention:
 
 def _mlp(config: DecoderConfig, is_sparse: bool) -> Mlp | Experts:
     keys, row, hidden = config.keys, config.row, config.hidden
-    has_biases = keys.has(row.mlp_biases)
+    has_biases = keys.has_feature(row.mlp_biases)
     if is_sparse and row.experts:
         return _experts(config, row.experts, has_biases=has_biases)
     names = row.experts.dense_size if row.experts else row.names.intermediate
@@ -242,26 +242,26 @@ def _experts(config: DecoderConfig, row: ExpertsRow, *, has_biases: bool) -> Exp
         BadInput: where a token takes more experts than there are.
     """
     keys, hidden = config.keys, config.hidden
-    count = keys.whole(*row.count, most=MOST_EXPERTS)
+    count = keys.whole(*row.count, maximum=MOST_EXPERTS)
     per_token = keys.whole(*row.per_token)
     if per_token > count:
         name = keys.first(row.per_token) or row.per_token[0]
         raise keys.refuse(name, per_token, f"1 to {count}", f"there are {count} experts")
     size = keys.whole(*row.intermediate)
-    shared = keys.whole(*row.shared, default=0, least=0) * size if row.shared else 0
-    shared += keys.whole(*row.shared_size, default=0, least=0) if row.shared_size else 0
-    own, common = (
+    shared = keys.whole(*row.shared, default=0, minimum=0) * size if row.shared else 0
+    shared += keys.whole(*row.shared_size, default=0, minimum=0) if row.shared_size else 0
+    expert_mlp, shared_mlp = (
         replace(
-            mlp_of(hidden, width, is_gated=config.row.is_gated, has_biases=has_own),
+            mlp_of(hidden, width, is_gated=config.row.is_gated, has_biases=is_biased),
             activation=config.function,
         )
-        for width, has_own in ((size, row.has_biases), (shared, has_biases))
+        for width, is_biased in ((size, row.has_biases), (shared, has_biases))
     )
     return Experts(
         count,
         per_token,
-        own,
-        common if shared else None,
+        expert_mlp,
+        shared_mlp if shared else None,
         hidden if shared and row.has_shared_gate else 0,
         count * (row.has_biases + row.has_correction),
         config.routing(count),

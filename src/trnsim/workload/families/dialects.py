@@ -36,10 +36,10 @@ def _bigcode(keys: ConfigKeys) -> dict[str, Any]:
 def _dbrx(keys: ConfigKeys) -> dict[str, Any]:
     """DBRX's sizes of attention and experts, which lie in nested configurations."""
     attention, experts = keys.nested("attn_config"), keys.nested("ffn_config")
-    own = ("moe_num_experts", "moe_top_k", "ffn_hidden_size")
+    expert_keys = ("moe_num_experts", "moe_top_k", "ffn_hidden_size")
     return {
         "kv_n_heads": attention.config.get("kv_n_heads", 1),
-        **{name: experts.config.get(name) for name in own},
+        **{name: experts.config.get(name) for name in expert_keys},
     }
 
 
@@ -81,12 +81,15 @@ def _llama4(keys: ConfigKeys) -> dict[str, Any]:
 def _internlm3(keys: ConfigKeys) -> dict[str, Any]:
     """InternLM3's keys of its release, where it says no other."""
     names = {"attention_bias": "qkv_bias", "mlp_bias": "bias"}
-    return {name: keys.config.get(name, keys.config.get(own)) for name, own in names.items()}
+    return {
+        name: keys.config.get(name, keys.config.get(release_name))
+        for name, release_name in names.items()
+    }
 
 
 def _minimax_m2(keys: ConfigKeys) -> dict[str, Any]:
     """The part of a head that is rotated, for which MiniMax's file has a number of elements."""
-    rotated = keys.whole("rotary_dim", default=0, least=0)
+    rotated = keys.whole("rotary_dim", default=0, minimum=0)
     dim = keys.whole("head_dim", default=128)
     return {"partial_rotary_factor": rotated / dim} if rotated else {}
 

@@ -117,7 +117,7 @@ def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
     row = ROWS[model_type]
     hidden = keys.whole(*row.names.hidden)
     width = keys.whole("embedding_size", default=row.width_default or hidden)
-    types = keys.whole("type_vocab_size", default=row.types, least=0) if row.types else 0
+    types = keys.whole("type_vocab_size", default=row.types, minimum=0) if row.types else 0
     places = keys.whole(*row.names.positions) if row.places else 0
     is_projected = row.is_projected or width != hidden
     layers, order = _layers(keys, row, hidden)
@@ -162,7 +162,7 @@ def _wiring(
         token_types=tables[0],
         position_rows=tables[1],
         # RoBERTa's first token takes the row after that of padding.
-        first_position_row=keys.whole("pad_token_id", default=1, least=0) + 1
+        first_position_row=keys.whole("pad_token_id", default=1, minimum=0) + 1
         if row.reserved
         else 0,
         has_table_norm=True,
@@ -191,7 +191,7 @@ def _layers(keys: ConfigKeys, row: Encoder, hidden: int) -> tuple[tuple[Layer, .
     """Groups of equal layers, and for each layer the number of its group."""
     heads, dim = heads_of(keys, row.names, hidden)
     kv_heads_of(keys, row.names, heads)
-    count = keys.whole(*row.names.layers, most=MOST_LAYERS)
+    count = keys.whole(*row.names.layers, maximum=MOST_LAYERS)
     bias = row.has_biases or keys.flag("attention_bias")
     has_mlp_biases = row.has_biases or keys.flag("mlp_bias")
     mlp = mlp_of(
@@ -201,15 +201,15 @@ def _layers(keys: ConfigKeys, row: Encoder, hidden: int) -> tuple[tuple[Layer, .
         has_biases=has_mlp_biases,
     )
     is_causal = keys.flag("is_decoder")
-    own = hidden if bias else 0  # bias of the product behind attention
+    output_biases = hidden if bias else 0  # bias of the product behind attention
     attention = Attention(
         heads,
         heads,
         dim,
         dim,
         is_causal=is_causal,
-        biases=3 * heads * dim + own if bias else 0,
-        output_biases=own,
+        biases=3 * heads * dim + output_biases if bias else 0,
+        output_biases=output_biases,
     )
     layer_windows = _windows(keys, row, count)
     groups = kind_counts(layer_windows)
@@ -274,7 +274,7 @@ def _behind(keys: ConfigKeys, row: Encoder, hidden: int, width: int) -> _Behind:
     """The products that the named class has behind the layers."""
     name = named_class(keys)
     kind = "CausalLM" if name.endswith("LMHeadModel") else name.partition("For")[2]
-    has_dense_bias = keys.has(row.dense_bias)
+    has_dense_bias = keys.has_feature(row.dense_bias)
     dense = Projection(
         "dense",
         hidden,
@@ -313,7 +313,7 @@ def _words(keys: ConfigKeys, row: Encoder, hidden: int, width: int, *, is_paired
     With `is_paired`, as in BERT's training, also scores that the second sentence follows the first.
     """
     words = keys.whole("vocab_size")
-    has_bias = keys.has(row.dense_bias)
+    has_bias = keys.has_feature(row.dense_bias)
     dense = Projection(
         "dense", hidden, width, width * has_bias, activation=_function(keys, row), is_normed=True
     )

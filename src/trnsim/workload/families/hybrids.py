@@ -47,7 +47,7 @@ def blocks(keys: ConfigKeys, rule: str, layers: int) -> list[tuple[str, ...]]:
     if rule == "layers_block_type":
         return [(kind,) for kind in _single_blocks(keys)]
     kinds = _attention_kinds(keys, rule, layers)
-    has_experts = keys.whole("num_local_experts", "num_experts", default=0, least=0) > 0
+    has_experts = keys.whole("num_local_experts", "num_experts", default=0, minimum=0) > 0
     sparse = expert_layers(keys, layers) if has_experts else [False] * layers
     return [
         (kind, SPARSE if is_sparse else DENSE)
@@ -59,7 +59,7 @@ def layer_count(keys: ConfigKeys, rule: str) -> int:
     """Number of layers: of Nemotron-H, of the blocks that it lists."""
     if rule == "layers_block_type":
         return len(_single_blocks(keys))
-    return keys.whole("num_hidden_layers", most=MOST_LAYERS)
+    return keys.whole("num_hidden_layers", maximum=MOST_LAYERS)
 
 
 def _single_blocks(keys: ConfigKeys) -> list[str]:
@@ -115,7 +115,7 @@ def mixer_of(keys: ConfigKeys, hidden: int, epsilon: float) -> Mixer:
         legal = "null: experts of the hidden size"
         raise keys.unknown("moe_latent_size", latent, legal, "latent experts have no formula")
     heads_key = keys.first(("mamba_n_heads", "mamba_num_heads", "num_heads")) or "num_heads"
-    heads = keys.whole(heads_key, most=MOST_HEADS)
+    heads = keys.whole(heads_key, maximum=MOST_HEADS)
     head_dim = _head_dim(keys, heads, hidden)
     groups_key = keys.first(("mamba_n_groups", "n_groups")) or "n_groups"
     groups = keys.whole(groups_key)
@@ -124,7 +124,7 @@ def mixer_of(keys: ConfigKeys, hidden: int, epsilon: float) -> Mixer:
     has_biases = keys.flag("mamba_proj_bias" if is_named else "use_bias")
     is_output_biased = keys.flag("projectors_bias", default=has_biases)
     of_taps = keys.flag("mamba_conv_bias", default=True)
-    least, most = _step_bounds(keys)
+    least_step, most_step = _step_bounds(keys)
     return Mixer(
         heads,
         groups,
@@ -138,16 +138,16 @@ def mixer_of(keys: ConfigKeys, hidden: int, epsilon: float) -> Mixer:
         norm=_norm_place(keys),
         epsilon=epsilon,
         activation=_activation(keys),
-        least_step=least,
-        most_step=most,
+        least_step=least_step,
+        most_step=most_step,
         state_bits=_state_bits(keys),
     )
 
 
 def _delta_mixer(keys: ConfigKeys, epsilon: float) -> Mixer:
     """The gated delta rule of Qwen3-Next."""
-    heads = keys.whole("linear_num_value_heads", most=MOST_HEADS)
-    groups = keys.whole("linear_num_key_heads", most=MOST_HEADS)
+    heads = keys.whole("linear_num_value_heads", maximum=MOST_HEADS)
+    groups = keys.whole("linear_num_key_heads", maximum=MOST_HEADS)
     _check_groups(keys, "linear_num_key_heads", groups, heads)
     return Mixer(
         heads,
@@ -223,10 +223,10 @@ def _step_bounds(keys: ConfigKeys) -> tuple[float, float]:
         return 0.0, math.inf
     if not isinstance(bounds, list | tuple) or len(bounds) != _BOUNDS:
         raise keys.refuse("time_step_limit", bounds, "[least, most]", "steps lie between")
-    least, most = (_number(keys, "time_step_limit", bound) for bound in bounds)
-    if least > most:
+    least_step, most_step = (_number(keys, "time_step_limit", bound) for bound in bounds)
+    if least_step > most_step:
         raise keys.refuse("time_step_limit", bounds, "[least, most]", "steps lie between")
-    return least, most
+    return least_step, most_step
 
 
 def _number(keys: ConfigKeys, name: str, value: Any) -> float:

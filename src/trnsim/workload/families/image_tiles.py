@@ -92,9 +92,9 @@ def _sizes(keys: ConfigKeys, model_type: str, tile: int) -> tuple[list[int], int
         legal = _squares(keys, tile)
         return legal, max(legal)
     is_intern = model_type == "internvl"
-    most = math.isqrt(_MOST_TILES) if is_intern else max(1, _MOST_PIXELS // tile)
-    usual = most if is_intern else min(most, _USUAL_SIDE)
-    return [tile * side for side in range(1, most + 1)], tile * usual
+    longest_side = math.isqrt(_MOST_TILES) if is_intern else max(1, _MOST_PIXELS // tile)
+    usual = longest_side if is_intern else min(longest_side, _USUAL_SIDE)
+    return [tile * side for side in range(1, longest_side + 1)], tile * usual
 
 
 def _squares(keys: ConfigKeys, tile: int) -> list[int]:

@@ -271,8 +271,8 @@ def _patches(keys: ConfigKeys) -> tuple[int, int]:
 
 def _layer(keys: ConfigKeys, row: ImageEncoder, hidden: int) -> Layer:
     heads, dim = heads_of(keys, PLAIN_NAMES, hidden)
-    biases = (3 * keys.has(row.biases) + row.has_other_biases) * hidden
-    head_norms = 2 * hidden * keys.has(row.head_norm)
+    biases = (3 * keys.has_feature(row.biases) + row.has_other_biases) * hidden
+    head_norms = 2 * hidden * keys.has_feature(row.head_norm)
     attention = Attention(heads, heads, dim, dim, is_causal=False, biases=biases, norms=head_norms)
     has_swiglu = keys.flag("use_swiglu_ffn")
     size = keys.whole("mlp_ratio", default=4) * hidden if row.has_ratio else 0
@@ -284,7 +284,7 @@ def _layer(keys: ConfigKeys, row: ImageEncoder, hidden: int) -> Layer:
     norms = 2 * hidden * row.norm_parts
     scales = 2 * hidden if row.has_scales else 0
     return Layer(
-        keys.whole(*PLAIN_NAMES.layers, most=MOST_LAYERS), (attention,), mlp, norms, scales
+        keys.whole(*PLAIN_NAMES.layers, maximum=MOST_LAYERS), (attention,), mlp, norms, scales
     )
 
 
@@ -365,7 +365,11 @@ def text(keys: ConfigKeys, model_type: str) -> Tower:
     return Tower(
         "texts",
         hidden,
-        (Layer(keys.whole(*PLAIN_NAMES.layers, most=MOST_LAYERS), (attention,), mlp, 4 * hidden),),
+        (
+            Layer(
+                keys.whole(*PLAIN_NAMES.layers, maximum=MOST_LAYERS), (attention,), mlp, 4 * hidden
+            ),
+        ),
         table_rows=keys.whole("vocab_size"),
         positions=keys.whole(*PLAIN_NAMES.positions),
         behind=behind,

@@ -231,11 +231,11 @@ def texts_of(keys: ConfigKeys, model_type: str) -> ConfigKeys:
         return ConfigKeys({**TEXTS[model_type], **values}, keys.file, keys.inside)
     texts = keys.nested("text_config")
     stated_keys = {key for key in _KEYS_ABOVE if texts.config.get(key) is not None}
-    above = {key: keys.config.get(key) for key in _KEYS_ABOVE if key not in stated_keys}
+    outer_values = {key: keys.config.get(key) for key in _KEYS_ABOVE if key not in stated_keys}
     usual = TEXTS[model_type]
     kind = texts.text("model_type", usual["model_type"])
     defaults = usual if kind == usual["model_type"] else _OTHER_TEXTS.get(kind, {})
-    values = {**defaults, **texts.config, **above, "model_type": kind}
+    values = {**defaults, **texts.config, **outer_values, "model_type": kind}
     if model_type in _TIED_ABOVE:
         tied = _TIED_ABOVE[model_type]
         values["tie_word_embeddings"] = keys.flag("tie_word_embeddings", default=tied)

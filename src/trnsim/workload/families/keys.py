@@ -40,13 +40,17 @@ class ConfigKeys:
         self.inside = inside
 
     def whole(
-        self, *names: str, default: int | None = None, least: int = 1, most: int = _LARGEST_INTEGER
+        self,
+        *names: str,
+        default: int | None = None,
+        minimum: int = 1,
+        maximum: int = _LARGEST_INTEGER,
     ) -> int:
         """The whole number under the first of `names` that is present.
 
         Raises:
-            BadInput: none is there and there is no default; it is no whole number from `least` to
-                `most`.
+            BadInput: none is there and there is no default; it is no whole number from `minimum`
+                to `maximum`.
         """
         name = self.first(names)
         if name is None:
@@ -55,9 +59,11 @@ class ConfigKeys:
             raise self._missing(names[0], "<whole number>")
         value = self.config[name]
         is_whole = isinstance(value, int) and not isinstance(value, bool)
-        if not is_whole or not least <= value <= most:
-            legal = "a positive whole number" if least == 1 else f"a whole number from {least} on"
-            legal += f", at most {most:,}" if is_whole and value > most else ""
+        if not is_whole or not minimum <= value <= maximum:
+            legal = (
+                "a positive whole number" if minimum == 1 else f"a whole number from {minimum} on"
+            )
+            legal += f", at most {maximum:,}" if is_whole and value > maximum else ""
             raise self._error(
                 name,
                 f"{self.inside}{name} is {clipped(repr(value), _SHOWN_CHARS)}, it must be {legal}",
@@ -78,7 +84,7 @@ class ConfigKeys:
             raise self.refuse(name, value, "true, false", "it is a choice")
         return value
 
-    def has(self, rule: Rule) -> bool:
+    def has_feature(self, rule: Rule) -> bool:
         """True if the feature of a rule is present."""
         return rule if isinstance(rule, bool) else self.flag(rule[0], default=rule[1])
 

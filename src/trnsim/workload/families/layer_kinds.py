@@ -28,7 +28,7 @@ def windows(keys: ConfigKeys, row: Decoder, layers: int) -> list[int]:
     Raises:
         BadInput: for a list of kinds of another length, or with a kind that is not known.
     """
-    window = keys.whole(*row.window_names, default=0, least=0)
+    window = keys.whole(*row.window_names, default=0, minimum=0)
     kinds = keys.items("layer_types", str, f"{layers} of {FULL}, {', '.join(SHORT[:2])}")
     if kinds:
         return [window if is_short else 0 for is_short in _short(keys, kinds, layers)]
@@ -36,7 +36,7 @@ def windows(keys: ConfigKeys, row: Decoder, layers: int) -> list[int]:
     if not window or row.window == NO_WINDOW or not is_used:
         return [0] * layers
     # With a window after the first layers it begins there; a pattern of windows ends there.
-    border = keys.whole("max_window_layers", default=layers, least=0)
+    border = keys.whole("max_window_layers", default=layers, minimum=0)
     if row.window == AFTER_FIRST:
         return [window if place >= border else 0 for place in range(layers)]
     names = ("sliding_window_pattern", "_sliding_window_pattern", "no_rope_layer_interval")
@@ -87,8 +87,8 @@ def expert_layers(keys: ConfigKeys, layers: int) -> list[bool]:
     if kinds:
         check_kinds(keys, "mlp_layer_types", kinds, _MLP_KINDS, layers)
         return [kind == _SPARSE_KIND for kind in kinds]
-    first = keys.whole("first_k_dense_replace", "moe_layer_start_index", default=0, least=0)
-    last = keys.whole("moe_layer_end_index", default=layers - 1, least=-1)
+    first = keys.whole("first_k_dense_replace", "moe_layer_start_index", default=0, minimum=0)
+    last = keys.whole("moe_layer_end_index", default=layers - 1, minimum=-1)
     last = layers - 1 if last == -1 else last
     names = ("decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_interval")
     step = keys.whole(*names, "moe_layer_freq", default=1)

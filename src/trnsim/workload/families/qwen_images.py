@@ -155,7 +155,7 @@ def _layers(
     keys: ConfigKeys, row: QwenImageEncoder, hidden: int, cell: int, merged: int
 ) -> tuple[tuple[Layer, ...], tuple[int, ...]]:
     """Groups of equal layers, and for each layer the index of its group."""
-    depth = keys.whole(*_NAMES.layers, most=MOST_LAYERS)
+    depth = keys.whole(*_NAMES.layers, maximum=MOST_LAYERS)
     heads, dim = heads_of(keys, replace(_NAMES, hidden=(row.hidden,)), hidden)
     attention = Attention(heads, heads, dim, dim, is_causal=False, biases=4 * hidden)
     if row is _FIRST:
@@ -169,7 +169,7 @@ def _layers(
         return (whole,), ()
     full = {*keys.indexes("fullatt_block_indexes", depth)}
     order = tuple(int(number not in full) for number in range(depth))
-    window = (keys.whole("window_size", least=cell) // cell * merged) ** 2
+    window = (keys.whole("window_size", minimum=cell) // cell * merged) ** 2
     within = replace(whole, attentions=(replace(attention, window=window),), times=sum(order))
     groups = (replace(whole, times=depth - sum(order)), within)
     if all(group.times for group in groups):

@@ -96,7 +96,7 @@ def heads_of(keys: ConfigKeys, names: Spelling, hidden: int, default: int = 0) -
     Raises:
         BadInput: where heads do not divide the hidden size.
     """
-    heads = keys.whole(*names.heads, most=MOST_HEADS)
+    heads = keys.whole(*names.heads, maximum=MOST_HEADS)
     dim = keys.whole("head_dim", default=default or (0 if hidden % heads else hidden // heads))
     if not dim:
         name = keys.first(names.hidden) or names.hidden[0]

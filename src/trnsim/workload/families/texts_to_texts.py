@@ -98,17 +98,17 @@ def _of_t5(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
 
     # crossed: 1 for the decoder, whose layers attend to the encoder too; else 0.
     def layers(names: Spelling, crossed: int) -> tuple[Layer, ...]:
-        heads = keys.whole(*names.heads, most=MOST_HEADS)
+        heads = keys.whole(*names.heads, maximum=MOST_HEADS)
         dim = keys.whole("d_kv", default=_DEFAULT_HEAD_WIDTH)
-        own = Attention(heads, heads, dim, dim, is_causal=bool(crossed))
-        cross = replace(own, is_causal=False, is_cross=True)
+        self_attention = Attention(heads, heads, dim, dim, is_causal=bool(crossed))
+        cross_attention = replace(self_attention, is_causal=False, is_cross=True)
         is_gated = keys.text("feed_forward_proj", usual_mlp).startswith("gated")
         mlp = mlp_of(hidden, keys.whole(*names.intermediate), is_gated=is_gated)
         own_table = table if has_table_each else 0
-        attentions = (own,) + (cross,) * crossed
+        attentions = (self_attention,) + (cross_attention,) * crossed
         return (
             Layer(
-                keys.whole(*names.layers, most=MOST_LAYERS),
+                keys.whole(*names.layers, maximum=MOST_LAYERS),
                 attentions,
                 mlp,
                 (2 + crossed) * hidden,
@@ -194,12 +194,12 @@ def _bart_layer(
 ) -> Layer:
     heads, dim = heads_of(keys, names, hidden)
     biases = (3 if row.is_sound else 4) * hidden
-    own = Attention(heads, heads, dim, dim, is_causal=is_decoder, biases=biases)
-    cross = replace(own, is_causal=False, is_cross=True)
+    self_attention = Attention(heads, heads, dim, dim, is_causal=is_decoder, biases=biases)
+    cross_attention = replace(self_attention, is_causal=False, is_cross=True)
     size = keys.whole(*names.intermediate)
     return Layer(
-        keys.whole(*names.layers, most=MOST_LAYERS),
-        (own, cross) if is_decoder else (own,),
+        keys.whole(*names.layers, maximum=MOST_LAYERS),
+        (self_attention, cross_attention) if is_decoder else (self_attention,),
         mlp_of(hidden, size, is_gated=False, has_biases=True),
         2 * (2 + is_decoder) * hidden,
     )

@@ -85,9 +85,9 @@ def _encoder(keys: ConfigKeys) -> Tower:
     heads, dim = heads_of(keys, _NAMES, hidden)
     intermediate = keys.whole("intermediate_size")
     mlp = Mlp(intermediate, PLAIN, biases=intermediate + hidden)
-    count = keys.whole("num_hidden_layers", most=MOST_LAYERS)
+    count = keys.whole("num_hidden_layers", maximum=MOST_LAYERS)
     layer = Layer(count, (Attention(heads, heads, dim, dim, is_causal=False),), mlp, 4 * hidden)
-    gated = keys.whole("num_global_layers", most=MOST_LAYERS)
+    gated = keys.whole("num_global_layers", maximum=MOST_LAYERS)
     last = replace(layer, times=gated, other_parameters=_GATES)
     return Tower(
         "images",
