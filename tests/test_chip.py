@@ -18,7 +18,7 @@ from trnsim.arch import NEURONCORE_V4, TARGETS, Features, target
 from trnsim.cli import app, command_of
 from trnsim.dtypes import BFLOAT16, FLOAT8_E4M3FN, FLOAT32
 from trnsim.errors import BadInput, IllegalInstruction, OutOfMemory
-from trnsim.facts import Flag, Names, count, documented, has, lacks, names
+from trnsim.facts import Flag, Names, count, documented, feature, missing_feature, names
 from trnsim.isa import Engine, Instruction
 from trnsim.isa.language.modes import DgeMode
 from trnsim.isa.reference.example import examples
@@ -38,7 +38,7 @@ CORE_V5 = replace(
     sbuf_partition_bytes=count(512 * 1024, PAGE),
     features=replace(
         NEURONCORE_V4.features,
-        activate2=lacks(PAGE),
+        activate2=missing_feature(PAGE),
         rng_engines=names(PAGE, "gpsimd"),
         base_clock_hz=documented(2e9, PAGE),
     ),
@@ -277,12 +277,12 @@ ABSENT = {
 }
 
 
-@pytest.mark.parametrize("feature", ABSENT)
-def test_a_chip_without_a_feature_refuses_what_needs_it(feature, added):
-    opcode, changes, reason, fix = ABSENT[feature]
+@pytest.mark.parametrize("name", ABSENT)
+def test_a_chip_without_a_feature_refuses_what_needs_it(name, added):
+    opcode, changes, reason, fix = ABSENT[name]
     instruction = example(opcode, **changes)
     instruction.verify(NEURONCORE_V4)
-    chip = without(added, 1, **{feature: lacks(PAGE)})
+    chip = without(added, 1, **{name: missing_feature(PAGE)})
     assert refusal(instruction, chip.core) == (reason.format(core=chip.core.name), fix)
 
 
@@ -325,7 +325,7 @@ def test_a_chip_whose_matmuls_stay_in_a_bank_and_in_float32(added, bench):
     chip = without(
         added,
         4,
-        matmul_across_banks=lacks(PAGE),
+        matmul_across_banks=missing_feature(PAGE),
         matmul_dst_dtypes=names(PAGE, "float32"),
         matmul_bfloat16_columns_max=count(512, PAGE),
     )
@@ -345,7 +345,7 @@ def test_a_chip_whose_matmuls_stay_in_a_bank_and_in_float32(added, bench):
 
 
 def test_a_kernel_meets_the_refusal_at_its_own_line(added):
-    chip = without(added, 5, activate2=lacks(PAGE))
+    chip = without(added, 5, activate2=missing_feature(PAGE))
 
     @nki.jit
     def kernel(x):
@@ -359,7 +359,9 @@ def test_a_kernel_meets_the_refusal_at_its_own_line(added):
 
 
 def test_a_feature_that_no_target_has_is_advised_to_nobody(monkeypatch):
-    core = replace(NEURONCORE_V4, features=replace(NEURONCORE_V4.features, mx=lacks(PAGE)))
+    core = replace(
+        NEURONCORE_V4, features=replace(NEURONCORE_V4.features, mx=missing_feature(PAGE))
+    )
     monkeypatch.setitem(TARGETS, "trn3", replace(TARGETS["trn3"], core=core))
     reason, fix = refusal(example("quantize_mx"), core)
     assert reason == "on NeuronCore-v4; legal on no NeuronCore"
@@ -371,7 +373,7 @@ def test_an_older_chip_with_a_newer_feature_is_named_among_those_that_have_it(ad
     core = replace(
         older.core,
         name="NeuronCore-v2m",
-        features=replace(older.core.features, sparse_matmul=has(PAGE)),
+        features=replace(older.core.features, sparse_matmul=feature(PAGE)),
     )
     added(replace(older, name="trn1m", generation_name="", core=core))
     reason, _ = refusal(example("nc_matmul_sparse"), older.core)

@@ -17,9 +17,9 @@ from trnsim.facts import (
     count,
     derived,
     documented,
-    has,
-    lacks,
+    feature,
     measured,
+    missing_feature,
     names,
 )
 
@@ -65,8 +65,14 @@ def test_kinds_are_ordered_by_how_far_we_trust_them():
 
 @pytest.mark.parametrize(
     "fact",
-    [count(3, "page"), documented(3.5, "page"), has("page"), lacks("page"), names("page", "a")],
-    ids=["count", "rate", "has", "lacks", "names"],
+    [
+        count(3, "page"),
+        documented(3.5, "page"),
+        feature("page"),
+        missing_feature("page"),
+        names("page", "a"),
+    ],
+    ids=["count", "rate", "feature", "missing feature", "names"],
 )
 @pytest.mark.parametrize(
     "again",
@@ -85,10 +91,10 @@ def test_a_fact_hashes_and_compares_as_its_number():
 
 
 def test_a_flag_counts_as_true_or_false():
-    assert has("page")
-    assert not lacks("page")
-    assert isinstance(has("page"), Flag)
-    assert has("page") != lacks("page")
+    assert feature("page")
+    assert not missing_feature("page")
+    assert isinstance(feature("page"), Flag)
+    assert feature("page") != missing_feature("page")
 
 
 def test_names_are_a_set():

@@ -144,12 +144,12 @@ def count(value: int, source: str, kind: Evidence = Evidence.DOCUMENTED) -> Coun
     return Count(value, Provenance(kind, source))
 
 
-def has(source: str) -> Flag:
+def feature(source: str) -> Flag:
     """The flag of a feature that a document grants."""
     return Flag(True, Provenance(Evidence.DOCUMENTED, source))
 
 
-def lacks(source: str) -> Flag:
+def missing_feature(source: str) -> Flag:
     """The flag of a missing feature: a document grants it to other cores only."""
     return Flag(False, Provenance(Evidence.DOCUMENTED, source))
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from trnsim.document.values import json_line, json_text, picked, plain
-from trnsim.facts import Interval, count, has
+from trnsim.facts import Interval, count, feature
 
 
 class Kind(Enum):
@@ -64,7 +64,7 @@ def test_values_are_plain(value, expected):
 def test_another_object_is_no_part_of_an_answer():
     with pytest.raises(TypeError, match="object is no part"):
         plain(object())
-    assert plain(has("a page"))["value"] is True
+    assert plain(feature("a page"))["value"] is True
 
 
 def test_attributes_are_picked_by_name_or_path():

@@ -36,8 +36,8 @@ def parts_to_merge(shape: tuple[int, int], k: int) -> int:
     rows, length = shape
     if length > _LONGEST_ROW or length * k < _LEAST_WORK or 2 * k < length:
         return 1  # few results of a row take fewer searches than the order of its parts
-    most = min(P // rows, length // _LEAST_PART)
-    return int(2 ** (most.bit_length() - 1)) if most else 1
+    most_parts = min(P // rows, length // _LEAST_PART)
+    return int(2 ** (most_parts.bit_length() - 1)) if most_parts else 1
 
 
 def merged_order(
