@@ -62,7 +62,7 @@ def shown_file(file: str) -> str:
     return file if label is None else str(label[1])
 
 
-def user_line(above: int = 1) -> SourceLine | None:
+def user_line(depth: int = 1) -> SourceLine | None:
     """The innermost line of the user's program (`is_program_file`) on the call stack.
 
     Where the stack has no such line within the innermost command of trnsim, it is the line for
@@ -70,12 +70,12 @@ def user_line(above: int = 1) -> SourceLine | None:
     searched.
 
     Args:
-        above: number of innermost frames, the caller's included, that are known to be trnsim's and
+        depth: number of innermost frames, the caller's included, that are known to be trnsim's and
             are skipped.
     """
     if _requester.is_alone:
         return _requester.line
-    frame: FrameType | None = sys._getframe(above)  # noqa: SLF001  documented, to walk a stack
+    frame: FrameType | None = sys._getframe(depth)  # noqa: SLF001  documented, to walk a stack
     while frame is not None:
         file = frame.f_code.co_filename
         is_user = _is_user_file.get(file)

@@ -139,7 +139,7 @@ class CoreMemory:
         if memory is Memory.HBM:
             self.hbm.scratchpad += nbytes
         data = np.empty(nbytes, _BYTE) if self._has_values else None
-        line = user_line(above=len(("allocate", "ndarray")))
+        line = user_line(depth=len(("allocate", "ndarray")))
         storage = Storage(memory, nbytes, pitch, name=name, line=line, data=data)
         storage.allocated_as = dtype, layout.pattern
         if self._loop_storages is not None:

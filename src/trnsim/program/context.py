@@ -386,7 +386,7 @@ class CoreContext:
         after: tuple[int, ...],
     ) -> None:
         """Record an executed instruction, or advance in the record that already contains it."""
-        line = user_line(above=len(("_record", "_run", "issue", "its caller")))
+        line = user_line(depth=len(("_record", "_run", "issue", "its caller")))
         if self.loops is not None and self.loops.running:
             self.loops.accessed(reads, writes, line)
         follower, peer = self._follower, self.peer

@@ -52,7 +52,7 @@ class StepOrigin:
     def matches_line(self, frame: FrameType) -> bool:
         """True if the user's line at `frame` is this line; keeps its bytecode offset."""
         if (
-            user_line(above=len(("matches_line", "next_plain", "issue_next", "its caller")))
+            user_line(depth=len(("matches_line", "next_plain", "issue_next", "its caller")))
             != self.line
         ):
             return False
