@@ -39,7 +39,7 @@ def training_lines(**options):
 def cost_lines(**options):
     """The heading, the names of columns, and a row a platform with its price."""
     title, table = cost_blocks(**options)
-    rows = [" ".join([*row, *table.below[at]]) for at, row in enumerate(table.rows)]
+    rows = [" ".join([*row, *table.row_notes[at]]) for at, row in enumerate(table.rows)]
     return [title.words, " ".join(column.name for column in table.columns), *rows]
 
 

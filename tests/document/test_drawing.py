@@ -67,7 +67,7 @@ def test_a_range_without_end_goes_to_the_edge_and_says_so():
 
 
 def test_a_range_beyond_the_largest_value_shown_ends_there():
-    made = spans([RangeBar("a", 1.0, 900.0, 1000.0, "/a")], plain, limit=12.0, most=30.0)
+    made = spans([RangeBar("a", 1.0, 900.0, 1000.0, "/a")], plain, limit=12.0, axis_limit=30.0)
     assert made.count('class="far"') == 1
     assert "1000" not in re.sub(r"<title>.*?</title>", "", made)
 

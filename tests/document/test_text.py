@@ -74,7 +74,9 @@ def test_an_empty_table_has_its_header_and_one_without_names_has_none():
 
 
 def test_notes_of_a_row_stand_below_it():
-    block = Table(columns("a | b"), [["1", "2"], ["3", "4"]], indent=2, below={0: ["mixed prices"]})
+    block = Table(
+        columns("a | b"), [["1", "2"], ["3", "4"]], indent=2, row_notes={0: ["mixed prices"]}
+    )
     assert table(block) == ["  a  b", "  1  2", "      mixed prices", "  3  4"]
 
 
@@ -112,7 +114,7 @@ def test_no_text_commands_the_terminal():
 
 
 def test_neither_headers_nor_notes_of_a_table_command_the_terminal():
-    block = Table(columns("a\x1b[1m"), [["1"]], below={0: ["x = 1  # \x1b[2J"]})
+    block = Table(columns("a\x1b[1m"), [["1"]], row_notes={0: ["x = 1  # \x1b[2J"]})
     assert "\x1b" not in "".join(table(block))
     assert table(block)[2].strip() == r"x = 1  # \x1b[2J"
 

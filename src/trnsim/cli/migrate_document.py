@@ -119,14 +119,14 @@ def _trials(report: Report, trials: Sequence[Trial]) -> Section:
         )
         for trial in trials
     ]
-    below = {
+    row_notes = {
         number: [f"{row.name}: {row.rule}, or {row.otherwise} ({row.span})" for row in trial.causes]
         for number, trial in enumerate(trials)
         if trial.causes
     }
     heading = f"The old file, and the one for {report.target}, on the same inputs"
     return Section(
-        heading, [Table([Column("kernel"), Column("end"), Column("")], rows, below=below)]
+        heading, [Table([Column("kernel"), Column("end"), Column("")], rows, row_notes=row_notes)]
     )
 
 
@@ -174,11 +174,11 @@ def _statements(report: Report) -> list[Block]:
         key = statement.row.name, statement.version, statement.effect, _fix(report, statement)
         groups.setdefault(key, []).append(number)
     rows: list[tuple[Cell, ...]] = []
-    below: dict[int, list[str]] = {}
+    row_notes: dict[int, list[str]] = {}
     for first, *others in groups.values():
         statement = report.statements[first]
         lines = [report.statements[number].line for number in others]
-        below[len(rows)] = [
+        row_notes[len(rows)] = [
             *([f"also in line {', '.join(map(str, lines))}"] if lines else []),
             f"fix: {_fix(report, statement)}",
             f"source: {statement.row.source}",
@@ -193,7 +193,7 @@ def _statements(report: Report) -> list[Block]:
                 statement.row.source,
             )
         )
-    return [Table(_COLUMNS, rows, below=below)]
+    return [Table(_COLUMNS, rows, row_notes=row_notes)]
 
 
 def _fix(report: Report, statement: Statement) -> str:

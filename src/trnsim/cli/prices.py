@@ -218,12 +218,12 @@ def _comparison_blocks(
         )
         for line, quoted in zip(table, quotes, strict=True)
     ]
-    below = dict.fromkeys(range(len(cells)), price_caveats)
+    row_notes = dict.fromkeys(range(len(cells)), price_caveats)
     note = (
         "a chip: USD/h of each chip; a PFLOP/s: USD/h divided by published dense BF16 PFLOP/s; vs "
         "first: ratio to a PFLOP/s of the first line"
     )
-    return [Table(_COMPARISON_COLUMNS, cells, below=below), Note(note)]
+    return [Table(_COMPARISON_COLUMNS, cells, row_notes=row_notes), Note(note)]
 
 
 @app.command()

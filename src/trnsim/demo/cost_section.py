@@ -43,5 +43,5 @@ def cost_blocks(
     title = f"4 Cost      {shape.name}, {tokens:.3g} tokens; plans of training were {error}"
     return [
         Note(f"{title} (docs/generated/accuracy-models.md)", hanging=12),
-        Table(_COLUMNS, table, indent=4, below=prices),
+        Table(_COLUMNS, table, indent=4, row_notes=prices),
     ]

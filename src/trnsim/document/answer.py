@@ -132,8 +132,8 @@ class Table:
         indent: columns before each line in a text.
         kind: its CSS class on a page.
         marked: CSS classes of rows on a page, by the row's index.
-        below: notes below a row in a text, by the row's index.
-        most: maximum number of rows in a text; 0 for all.
+        row_notes: notes below a row in a text, by the row's index.
+        row_limit: maximum number of rows in a text; 0 for all.
     """
 
     columns: Sequence[Column]
@@ -141,8 +141,8 @@ class Table:
     indent: int = 0
     kind: str = ""
     marked: Mapping[int, str] = field(default_factory=dict[int, str])
-    below: Mapping[int, Sequence[str]] = field(default_factory=dict[int, Sequence[str]])
-    most: int = 0
+    row_notes: Mapping[int, Sequence[str]] = field(default_factory=dict[int, Sequence[str]])
+    row_limit: int = 0
     place: Place = "everywhere"
 
 

@@ -79,11 +79,11 @@ class Dot:
     is_named: bool = False
 
 
-def chart(caption: str, drawing: str, below: str = "") -> str:
-    """A drawing with its caption, which is also its name; `below` is markup."""
+def chart(caption: str, drawing: str, footer: str = "") -> str:
+    """A drawing with its caption, which is also its name; `footer` is markup."""
     named = f'role="img" aria-label="{escape(caption)}"'
     drawing = drawing.replace('role="img"', named, 1)
-    return f"<figure><figcaption>{escape(caption)}</figcaption>{drawing}{below}</figure>\n"
+    return f"<figure><figcaption>{escape(caption)}</figcaption>{drawing}{footer}</figure>\n"
 
 
 def charts(*drawings: str) -> str:
@@ -159,7 +159,7 @@ def parts_chart(title: str, rows: Sequence[Parts]) -> str:
 
 
 def spans(
-    rows: Sequence[RangeBar], form: Form, limit: float | None = None, most: float = 0.0
+    rows: Sequence[RangeBar], form: Form, limit: float | None = None, axis_limit: float = 0.0
 ) -> str:
     """Ranges below each other, over one axis.
 
@@ -167,12 +167,12 @@ def spans(
         rows: the ranges.
         form: function from a value to its words.
         limit: a value at which each row has a line; None for no line.
-        most: upper limit of the axis; 0 for the largest value of the ranges.
+        axis_limit: upper limit of the axis; 0 for the largest value of the ranges.
     """
     values = [value for row in rows for value in (row.low, row.mid, row.high) if value is not None]
     high = max([*values, limit or 0.0, 0.0])
     low = min([*values, 0.0])
-    high = min(high, most) if most else high
+    high = min(high, axis_limit) if axis_limit else high
     room = 0.04 * ((high - low) or 1.0)
     scale = Scale(low - room * (low < 0), high + room, _SIDE, WIDTH - _SIDE)
     bottom = len(rows) * _ROW
@@ -319,7 +319,7 @@ def columns(
     y_words: str,
     form: Form,
     lines: Sequence[tuple[str, Sequence[float]]] = (),
-    most: float = 0.0,
+    axis_value: float = 0.0,
 ) -> str:
     """Stacked columns with stepped lines over them.
 
@@ -328,10 +328,10 @@ def columns(
         y_words: the quantity and unit of the parts.
         form: function from a value of the axis to its words.
         lines: for each line its CSS class, and its value in each column.
-        most: a value that the axis includes.
+        axis_value: a value that the axis includes.
     """
     tops = [sum(part.value for part in stack.parts) for stack in stacks]
-    high = max([*tops, *(value for _, values in lines for value in values), most, 0.0]) or 1.0
+    high = max([*tops, *(value for _, values in lines for value in values), axis_value, 0.0]) or 1.0
     y = Scale(0.0, high, _HEIGHT - _BOTTOM, 12)
     x = Scale(0.0, len(stacks), _LEFT, WIDTH - _SIDE)
     shapes = _axis_beside(y, y_words, form)

@@ -74,8 +74,8 @@ def words_text(words: Words) -> str:
         line_text = terminal_text(words if isinstance(words, str) else words.words)
         return " ".join(line_text.split()) if "\n" in line_text else line_text
     if isinstance(words, Mark):
-        below = words_text(words.words)
-        return f"\n{below}" if words.is_below and below else below
+        mark_text = words_text(words.words)
+        return f"\n{mark_text}" if words.is_below and mark_text else mark_text
     return "".join(map(words_text, words))
 
 
@@ -117,7 +117,7 @@ def _padded(cell: str, width: int, *, is_right: bool) -> str:
 
 def _table(block: Table, width: int, emphasis: Emphasis) -> list[str]:
     shown = [at for at, column in enumerate(block.columns) if column.place != "page"]
-    rows = [[words_text(row[at]) for at in shown] for row in block.rows[: block.most or None]]
+    rows = [[words_text(row[at]) for at in shown] for row in block.rows[: block.row_limit or None]]
     columns = [block.columns[at] for at in shown]
     header = [words_text(column.name) for column in columns]
     right = [column.is_right for column in columns]
@@ -127,18 +127,20 @@ def _table(block: Table, width: int, emphasis: Emphasis) -> list[str]:
     if widths is None:
         for number, row in enumerate(rows):
             lines += _card(header, row, room)
-            lines += _below(block, number, room)
+            lines += _row_notes(block, number, room)
     else:
         lines += _emphasised(_row(header, widths, right) if any(header) else [], emphasis)
         for number, row in enumerate(rows):
             lines += _row(row, widths, right)
-            lines += _below(block, number, room)
+            lines += _row_notes(block, number, room)
     return [f"{' ' * block.indent}{line}".rstrip() for line in lines]
 
 
-def _below(block: Table, number: int, room: int) -> list[str]:
+def _row_notes(block: Table, number: int, room: int) -> list[str]:
     return [
-        line for note in block.below.get(number, ()) for line in wrapped(words_text(note), room, 4)
+        line
+        for note in block.row_notes.get(number, ())
+        for line in wrapped(words_text(note), room, 4)
     ]
 
 

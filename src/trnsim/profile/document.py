@@ -202,7 +202,9 @@ def _lines(profile: JsonObject) -> Table:
         for row in profile["by_line"][:_MOST_SHOWN_LINES]
     ]
     return Table(
-        _LINE_COLUMNS, rows, below={index: [row[-1]] for index, row in enumerate(rows) if row[-1]}
+        _LINE_COLUMNS,
+        rows,
+        row_notes={index: [row[-1]] for index, row in enumerate(rows) if row[-1]},
     )
 
 

@@ -143,7 +143,7 @@ def _parts_chart(overview: Overview, index: int) -> str:
 def _table(name: str, times_s: Mapping[str, float], total_s: float) -> Table:
     ordered = sorted(times_s.items(), key=lambda row: -row[1])
     rows = [(row, time_text(time_s), _share(time_s, total_s)) for row, time_s in ordered]
-    return Table(columns(f"{name} | time | share"), rows, most=_MOST_ROWS)
+    return Table(columns(f"{name} | time | share"), rows, row_limit=_MOST_ROWS)
 
 
 def _share(time_s: float, total_s: float) -> str:
@@ -259,7 +259,9 @@ def _diff_blocks(
                 for time_s in (row["before_s"], row["after_s"])
             )
             cells.append((row["name"], *times, _change(row)))
-        blocks.append(Table(columns(f"{name} | before | after | change"), cells, most=_MOST_ROWS))
+        blocks.append(
+            Table(columns(f"{name} | before | after | change"), cells, row_limit=_MOST_ROWS)
+        )
     return blocks
 
 

@@ -187,7 +187,7 @@ def _candidates(
         [(option.instance, option.refused or "") for option in refused],
     )
     return (
-        Table(_CANDIDATE_COLUMNS, rows, indent=2, marked=best, most=MOST_TEXT_CANDIDATES)
+        Table(_CANDIDATE_COLUMNS, rows, indent=2, marked=best, row_limit=MOST_TEXT_CANDIDATES)
         if ordered
         else Note("No instance can run it.", indent=2),
         *([Note(hidden_note, indent=2, place="text")] if hidden else []),

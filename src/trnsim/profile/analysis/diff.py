@@ -369,7 +369,7 @@ def _blocks(head: str, changes: Iterable[Change]) -> list[Block]:
     if head == LINES:  # a source line is longer than a cell
         row_notes = {index: [row[-1]] for index, row in enumerate(rows[:_MOST_SHOWN_ROWS])}
     note = Column("", place="page" if row_notes else "everywhere")
-    table = Table((*value_columns, note), rows[:_MOST_SHOWN_ROWS], below=row_notes)
+    table = Table((*value_columns, note), rows[:_MOST_SHOWN_ROWS], row_notes=row_notes)
     return [table, *([Note(f"and {hidden_count} smaller changes")] if hidden_count > 0 else [])]
 
 
