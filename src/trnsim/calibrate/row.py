@@ -127,7 +127,7 @@ def grouped(rows: Iterable[Row], key: Callable[[Row], _Key]) -> dict[_Key, list[
     return groups
 
 
-def evenly_spaced(items: Sequence[_Item], most: int) -> list[_Item]:
-    """At most `most` of the items, at equal distances."""
-    step = max(len(items) / most, 1.0)
-    return [items[int(at * step)] for at in range(min(len(items), most))]
+def evenly_spaced(items: Sequence[_Item], limit: int) -> list[_Item]:
+    """At most `limit` of the items, at equal distances."""
+    step = max(len(items) / limit, 1.0)
+    return [items[int(at * step)] for at in range(min(len(items), limit))]

@@ -131,8 +131,8 @@ def of_json(place: SourcePlace) -> TimedLog | None:
     if _is_report(value):
         only = SourcePlace(place.document, place.keys, [value])
         return TimedLog(path, "neuron-monitor", _latencies(only))
-    for inner in (place, *([place.inner("results")] if _has(value, "results") else [])):
-        if isinstance(inner.value, list) and inner.value and _has(inner.value[0], _SIZE_KEY):
+    for inner in (place, *([place.inner("results")] if _has_key(value, "results") else [])):
+        if isinstance(inner.value, list) and inner.value and _has_key(inner.value[0], _SIZE_KEY):
             places = [inner.inner(at) for at in range(len(inner.value))]
             rows = [record(CollectiveFields, each) for each in places]
             return TimedLog(
@@ -153,7 +153,9 @@ def of_rows(place: SourcePlace) -> TimedLog | None:
         BadInput: a line has no rate, or a field is not legal.
     """
     content = place.value
-    if not (isinstance(content, list) and content and any(_has(content[0], key) for key in _USAGE)):
+    if not (
+        isinstance(content, list) and content and any(_has_key(content[0], key) for key in _USAGE)
+    ):
         return None
     lines = [record(BilledRate, place.inner(at)) for at in range(len(content))]
     values = tuple(
@@ -241,16 +243,18 @@ def _summaries(place: SourcePlace) -> Iterator[SourcePlace]:
     for name, inner in value.items():
         if name == _SUMMARY and isinstance(inner, list):
             several = place.inner(name)
-            yield from (several.inner(at) for at, each in enumerate(inner) if _has(each, _TOTAL))
-        elif _has(inner, _TOTAL) or (isinstance(inner, dict) and _has(inner, _SUMMARY)):
+            yield from (
+                several.inner(at) for at, each in enumerate(inner) if _has_key(each, _TOTAL)
+            )
+        elif _has_key(inner, _TOTAL) or (isinstance(inner, dict) and _has_key(inner, _SUMMARY)):
             yield from _summaries(place.inner(name))
 
 
 def _is_report(value: Any) -> bool:
-    return _has(value, _RUNTIMES)
+    return _has_key(value, _RUNTIMES)
 
 
-def _has(value: Any, key: str) -> bool:
+def _has_key(value: Any, key: str) -> bool:
     return isinstance(value, dict) and key in value
 
 
@@ -269,7 +273,7 @@ def _latencies(place: SourcePlace) -> tuple[TimedValue, ...]:
         for index in range(len(report[_RUNTIMES] or ())):
             inner: SourcePlace | None = runtimes.inner(index)
             for name in _LATENCY:
-                inner = inner.inner(name) if inner and _has(inner.value, name) else None
+                inner = inner.inner(name) if inner and _has_key(inner.value, name) else None
             if inner is not None and inner.value:
                 latencies_s.append(record(LatencyFields, inner).p50)
     latencies_s = [latency_s for latency_s in latencies_s if latency_s > 0]

@@ -165,8 +165,8 @@ def _steps(pilot: Pilot, after: WorkloadDecision) -> str:
     if after.verdict is Verdict.NEEDS_QUOTE:
         candidate = after.candidate(after.best or pilot.there.instance)
         limit = None if candidate is None else candidate.break_even_usd_per_hour
-        below = "" if limit is None else f" It pays back below {amount(limit)} USD an hour."
-        return f"None yet: ask AWS for a price of {after.best}.{below}"
+        remark = "" if limit is None else f" It pays back below {amount(limit)} USD an hour."
+        return f"None yet: ask AWS for a price of {after.best}.{remark}"
     if after.verdict not in MOVED:
         return f"None: stay on {after.today.instance}."
     cost = pilot.migration_usd

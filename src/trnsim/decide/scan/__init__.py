@@ -69,7 +69,7 @@ def _program_files(paths: Sequence[Path], root: Path) -> set[Path]:
             raise BadInput(f"{path} leads out of {root}", fix="name program files below it")
         if not resolved.exists():
             raise BadInput(f"cannot scan {path}: no such file or folder")
-        for file in _below(resolved) if resolved.is_dir() else [resolved]:
+        for file in _files_below(resolved) if resolved.is_dir() else [resolved]:
             program_files.add(file)
             if len(program_files) > _MOST_FILES:
                 raise BadInput(
@@ -79,7 +79,7 @@ def _program_files(paths: Sequence[Path], root: Path) -> set[Path]:
     return program_files
 
 
-def _below(folder: Path) -> Iterator[Path]:
+def _files_below(folder: Path) -> Iterator[Path]:
     """Program files below a folder, without links, hidden folders and installed packages."""
     for parent, folders, names in os.walk(folder, onerror=_refuse_folder):
         folders[:] = sorted(

@@ -98,7 +98,7 @@ class Values:
         """The object at a key."""
         return Values(self.plain.get(key), f"{self.where}: {key}")
 
-    def has(self, key: str) -> bool:
+    def has_value(self, key: str) -> bool:
         """True if there is a value at a key."""
         return self.plain.get(key) is not None
 
@@ -152,15 +152,15 @@ def times(kind: str, plain: Mapping[str, Any], source: str) -> tuple[Time, ...]:
 def _infer_times(plan: Values) -> list[Time]:
     return (
         [_estimated_time("latency", "encode", plan.object_at("estimate"))]
-        if plan.has("estimate")
+        if plan.has_value("estimate")
         else []
     )
 
 
 def _train_times(values: Values) -> list[Time]:
-    if values.has("estimate"):
+    if values.has_value("estimate"):
         return [_estimated_time(STEP, "train", values.object_at("estimate"))]
-    if not values.has("parts_s"):
+    if not values.has_value("parts_s"):
         return []
     p50_s, interval_s = values.interval("step_s")
     parts = _with_rest(values.object_at("parts_s").numbers(), p50_s)
@@ -171,12 +171,12 @@ def _serve_times(values: Values) -> list[Time]:
     steps = {
         phase: _estimated_time(f"{phase} step", phase, values.object_at(f"{phase}_step"))
         for phase in ("prefill", "decode")
-        if values.has(f"{phase}_step")
+        if values.has_value(f"{phase}_step")
     }
     latencies: list[Time] = []
     if "prefill" in steps:
         latencies.append(_run_latency(TTFT, values, "ttft_p50_s", steps["prefill"], _WAITING_TERM))
-    if values.has("token_parts_s") and values.has("tpot_p50_s"):
+    if values.has_value("token_parts_s") and values.has_value("tpot_p50_s"):
         parts = values.object_at("token_parts_s").numbers()
         median_step = steps.get("decode", Time("", "decode", 0.0))
         latencies.append(_run_latency(TPOT, values, "tpot_p50_s", median_step, _MEDIAN_TERM, parts))
@@ -250,7 +250,7 @@ def _assess_times(values: Values) -> list[Time]:
     candidates = values.plain.get("candidates")
     for position, plain in enumerate(candidates if isinstance(candidates, list) else []):
         candidate = Values(plain, f"{values.where}: candidates: {position}")
-        if candidate.has("ms"):
+        if candidate.has_value("ms"):
             parts = {key: ms * _S_PER_MS for key, ms in candidate.object_at("ms").numbers().items()}
             name = f"{work} on {candidate.plain.get('instance')}"
             if parts:
@@ -274,7 +274,7 @@ _READERS_BY_KIND: Final[Mapping[str, Callable[[Values], list[Time]]]] = MappingP
 def _estimated_time(name: str, phase: str, values: Values) -> Time:
     """Time in the form of `Estimate.as_dict`."""
     p50_s = values.seconds("p50_s")
-    sources = values.object_at("sources").plain if values.has("sources") else {}
+    sources = values.object_at("sources").plain if values.has_value("sources") else {}
     return Time(
         name,
         phase,

@@ -185,7 +185,7 @@ def _constant_bound(scope: Scope, ssa: Ssa, arguments: list[Ssa], op: Op) -> Arr
         body = op.regions[1].blocks[0]
         after = body.operations[len(body.operations) - 1].operation.operands[index]
         return scope.constant_of(op.operands[index]) if after == body.arguments[index] else None
-    return scope.constant_of(ssa) if scope.has(ssa) else None
+    return scope.constant_of(ssa) if scope.has_entry(ssa) else None
 
 
 def _counter_step(body: Block, index: int) -> int | None:
@@ -312,7 +312,7 @@ def _free_values(block: Block, scope: Scope) -> Iterator[Ssa]:
     """The values that a block and those within it read from outside."""
     for view in block.operations:
         op = view.operation
-        yield from (value for value in op.operands if scope.has(value))
+        yield from (value for value in op.operands if scope.has_entry(value))
         for region in op.regions:
             for inner in region.blocks:
                 yield from _free_values(inner, scope)

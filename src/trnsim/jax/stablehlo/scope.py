@@ -117,9 +117,9 @@ class Scope:
             raise InternalError(f"{ssa} has no maker in its function")
         return self._parent.entry(ssa)
 
-    def has(self, ssa: Ssa) -> bool:
+    def has_entry(self, ssa: Ssa) -> bool:
         """True if this scope or one around it has an entry for a value."""
-        return ssa in self._entries or (self._parent is not None and self._parent.has(ssa))
+        return ssa in self._entries or (self._parent is not None and self._parent.has_entry(ssa))
 
     def value(self, ssa: Ssa) -> Value:
         """A value of MLIR as a tensor of the graph."""

@@ -29,12 +29,12 @@ class Wide:
     Attributes:
         low: the low word of each, uint32.
         high: the high word of each; None if all high words are 0.
-        below: an upper bound: all integers are less than it.
+        bound: an upper bound: all integers are less than it.
     """
 
     low: Value
     high: Value | None = None
-    below: int = 2**64
+    bound: int = 2**64
 
     def words(self, scope: Scope) -> Value:
         """Both words of each integer in a new last dimension, the low one first."""
@@ -65,7 +65,7 @@ def wide_iota(scope: Scope, shape: Sequence[int], dim: int) -> Wide:
 def reshape_wide(wide: Wide, change: Callable[[Value], Value]) -> Wide:
     """The same integers in another shape."""
     high = None if wide.high is None else change(wide.high)
-    return Wide(change(wide.low), high, wide.below)
+    return Wide(change(wide.low), high, wide.bound)
 
 
 def wide_operation(scope: Scope, name: str, entries: Sequence[Any]) -> Any:
@@ -85,26 +85,26 @@ def wide_operation(scope: Scope, name: str, entries: Sequence[Any]) -> Any:
 
 
 def _add(scope: Scope, lhs: Any, rhs: Any) -> Wide:
-    (left, left_below), (right, right_below) = _low_words(lhs), _low_words(rhs)
-    return _low_word_result(scope, "add", left, right, left_below + right_below - 1)
+    (left, left_bound), (right, right_bound) = _low_words(lhs), _low_words(rhs)
+    return _low_word_result(scope, "add", left, right, left_bound + right_bound - 1)
 
 
 def _multiply(scope: Scope, lhs: Any, rhs: Any) -> Wide:
-    (left, left_below), (right, right_below) = _low_words(lhs), _low_words(rhs)
-    below = (left_below - 1) * (right_below - 1) + 1
-    return _low_word_result(scope, "multiply", left, right, below)
+    (left, left_bound), (right, right_bound) = _low_words(lhs), _low_words(rhs)
+    bound = (left_bound - 1) * (right_bound - 1) + 1
+    return _low_word_result(scope, "multiply", left, right, bound)
 
 
-def _low_word_result(scope: Scope, name: str, lhs: Any, rhs: Any, below: int) -> Wide:
-    if below > _WORD_VALUES:
+def _low_word_result(scope: Scope, name: str, lhs: Any, rhs: Any, bound: int) -> Wide:
+    if bound > _WORD_VALUES:
         raise NotModelled(f"{name} of integers of 64 bits that may reach 2**32", source=_SOURCE)
-    return Wide(scope.graph.elementwise(name, lhs, rhs, dtype="uint32"), None, below)
+    return Wide(scope.graph.elementwise(name, lhs, rhs, dtype="uint32"), None, bound)
 
 
 def _low_words(entry: Any) -> tuple[Any, int]:
     """The low words of integers below 2**32, as a tensor or a number, and their upper bound."""
     if isinstance(entry, Wide) and entry.high is None:
-        return entry.low, entry.below
+        return entry.low, entry.bound
     if isinstance(entry, np.ndarray) and not any(entry.strides):
         number = int(entry.flat[0])
         if number < _WORD_VALUES:

@@ -100,7 +100,7 @@ def _write(job: Job) -> str:
                 {
                     "targetNodes": nodes,
                     _TYPES: [job_role.instance] if job_role.instance else [],
-                    _EKS: {_POD[1]: _pod(job_role, job, kept.below(*NODES, index, *_POD))},
+                    _EKS: {_POD[1]: _pod(job_role, job, kept.fields_below(*NODES, index, *_POD))},
                 }
             )
             for index, (job_role, nodes) in enumerate(
@@ -111,7 +111,7 @@ def _write(job: Job) -> str:
             NODES[1]: ranges
         }
     else:
-        document[_EKS] = {_POD[1]: _pod(job.roles[0], job, kept.below(*_POD))}
+        document[_EKS] = {_POD[1]: _pod(job.roles[0], job, kept.fields_below(*_POD))}
     return json_spec(with_kept(without_empty(document), job.kept))
 
 

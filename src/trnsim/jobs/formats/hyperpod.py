@@ -163,12 +163,14 @@ def _elastic(job: Job) -> dict[str, Any]:
 
 def _replica_spec(job: Job, index: int, kept: KeptFields) -> dict[str, Any]:
     """The replica spec of a role."""
-    job_role, inner = job.roles[index], kept.below(*_ROLES, index)
+    job_role, inner = job.roles[index], kept.fields_below(*_ROLES, index)
     return without_empty(
         {
             "name": label_name(job_role.name, f"role-{index}"),
             "replicas": stated_replicas(job, index, inner, ("replicas",)),
-            "template": {"spec": pod_spec(job_role, job, inner.below(*_POD), container=_CONTAINER)},
+            "template": {
+                "spec": pod_spec(job_role, job, inner.fields_below(*_POD), container=_CONTAINER)
+            },
         }
     )
 

@@ -131,7 +131,7 @@ def _write(job: Job) -> str:
 def _replicated(job: Job, index: int, kept: KeptFields) -> dict[str, Any]:
     """A replicated job: one Job with all pods of the role, unless more Jobs are kept."""
     job_role = job.roles[index]
-    inner = kept.below(*_ROLES, index)
+    inner = kept.fields_below(*_ROLES, index)
     pods = stated_replicas(job, index, inner, ("replicas",), (*_JOB, "parallelism"))
     jobs = inner.value("replicas", default=1)
     counts = {}
@@ -144,7 +144,7 @@ def _replicated(job: Job, index: int, kept: KeptFields) -> dict[str, Any]:
         parallelism = pods // jobs
         completions = inner.value(*_JOB, "completions", default=parallelism)
         counts = {"parallelism": parallelism, "completions": completions}
-    spec = pod_spec(job_role, job, inner.below(*_POD), container=_CONTAINER)
+    spec = pod_spec(job_role, job, inner.fields_below(*_POD), container=_CONTAINER)
     template = {
         **counts,
         "activeDeadlineSeconds": deadline(job),

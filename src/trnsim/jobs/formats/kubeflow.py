@@ -256,13 +256,15 @@ def _replicas(
     kind: KubeflowKind, job: Job, index: int, name: str, kept: KeptFields
 ) -> dict[str, Any]:
     """The replicas of a role."""
-    inner = kept.below(*kind.roles(name))
+    inner = kept.fields_below(*kind.roles(name))
     container = kind.container or "main"
     return without_empty(
         {
             "replicas": stated_replicas(job, index, inner, ("replicas",)),
             "template": {
-                "spec": pod_spec(job.roles[index], job, inner.below(*_POD), container=container)
+                "spec": pod_spec(
+                    job.roles[index], job, inner.fields_below(*_POD), container=container
+                )
             },
         }
     )

@@ -180,7 +180,7 @@ class KeptFields:
 
     fields: tuple[KeptField, ...]
 
-    def below(self, *keys: str | int) -> KeptFields:
+    def fields_below(self, *keys: str | int) -> KeptFields:
         """The kept fields below keys."""
         size = len(keys)
         return KeptFields(
@@ -191,7 +191,7 @@ class KeptFields:
             )
         )
 
-    def has(self, *keys: str | int) -> bool:
+    def has_field(self, *keys: str | int) -> bool:
         """True if a field is kept under or below keys."""
         return any(field.keys[: len(keys)] == keys for field in self.fields)
 
@@ -239,7 +239,7 @@ def stated_replicas(job: Job, index: int, kept: KeptFields, *templates: Keys) ->
         BadInput: nothing states them, or they are too many.
     """
     role = job.roles[index]
-    if role.replicas is None and not any(kept.has(*keys) for keys in templates):
+    if role.replicas is None and not any(kept.has_field(*keys) for keys in templates):
         raise BadInput(
             f"role {role.name!r}: the number of replicas is not stated",
             fix="state it in the spec that is read",

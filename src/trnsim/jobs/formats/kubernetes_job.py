@@ -106,7 +106,7 @@ def _write(job: Job) -> str:
         )
     name, is_meeting = label_name(job.name, "job"), has_head(job)
     job = with_head(job, f"{name}-0.{name}")
-    inner = kept.below(*_POD)
+    inner = kept.fields_below(*_POD)
     spec = {
         **_counts(job.copies, replicas, kept),
         "activeDeadlineSeconds": deadline(job),
@@ -141,7 +141,7 @@ def _counts(copies: int, replicas: int | None, kept: KeptFields) -> dict[str, An
     if replicas not in (None, 1):
         return {"completions": replicas, "parallelism": replicas, "completionMode": _INDEXED}
     parallelism = kept.value("spec", "parallelism", default=0)
-    if copies == 1 or kept.has("spec", "completions") or parallelism == copies:
+    if copies == 1 or kept.has_field("spec", "completions") or parallelism == copies:
         return {}
     return {"completions": copies, "parallelism": parallelism or copies}
 

@@ -111,9 +111,9 @@ def _write(job: Job) -> str:
     names = [_LEADER, _WORKER] if len(job.roles) > 1 else [_WORKER]
     group: dict[str, Any] = {"size": _pods(job, kept)}
     for job_role, name in zip(job.roles, names, strict=True):
-        spec = pod_spec(job_role, job, kept.below(*_pod(name)), container=name)
+        spec = pod_spec(job_role, job, kept.fields_below(*_pod(name)), container=name)
         group[f"{name}Template"] = {"spec": spec}
-    groups = None if job.copies == 1 and kept.has(*_GROUPS) else job.copies
+    groups = None if job.copies == 1 and kept.has_field(*_GROUPS) else job.copies
     document = {
         "apiVersion": "leaderworkerset.x-k8s.io/v1",
         "kind": "LeaderWorkerSet",
@@ -136,7 +136,7 @@ def _pods(job: Job, kept: KeptFields) -> int | None:
             fix="give the job a first role of one replica",
         )
     if workers.replicas is None:
-        if kept.has(*_SIZE):
+        if kept.has_field(*_SIZE):
             return None
         raise BadInput(
             f"role {workers.name!r}: the number of replicas is not stated",

@@ -78,7 +78,7 @@ def placed(
         keys: the names and indexes that lead to the list.
         name: the field that every item has.
     """
-    return KeptFields(tuple(kept)).below(*keys).with_gaps(items, name)
+    return KeptFields(tuple(kept)).fields_below(*keys).with_gaps(items, name)
 
 
 def tagged_model(reader: SpecReader, *keys: str | int, key: str, value: str) -> str:

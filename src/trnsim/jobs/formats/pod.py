@@ -123,7 +123,7 @@ def _pod(job: Job, kept: KeptFields) -> dict[str, Any]:
             f"role {only.name!r}: {only.replicas} replicas; a Pod is one",
             fix="write a job, jobset or pytorchjob",
         )
-    spec = pod_spec(only, job, kept.below("spec"))
+    spec = pod_spec(only, job, kept.fields_below("spec"))
     return without_empty({"activeDeadlineSeconds": deadline(job)}) | spec
 
 
@@ -138,7 +138,7 @@ def _set(job: Job, kind: str, kept: KeptFields) -> dict[str, Any]:
             f"a {kind} has no time limit, and the job has one",
             fix="take the limit out, or --as job",
         )
-    inner = kept.below("spec", "template", "spec")
+    inner = kept.fields_below("spec", "template", "spec")
     (job_role,) = job.roles
     has_kept = any("resourceClaims" in field.keys or "limits" in field.keys for field in job.kept)
     if not (

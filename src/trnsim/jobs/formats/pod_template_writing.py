@@ -119,21 +119,21 @@ def pod_spec(
     Raises:
         BadInput: a number has no form in Kubernetes.
     """
-    others = kept.below("containers")
-    index = next(index for index in itertools.count() if not others.has(index, "image"))
-    inner = others.below(index)
+    others = kept.fields_below("containers")
+    index = next(index for index in itertools.count() if not others.has_field(index, "image"))
+    inner = others.fields_below(index)
     name = inner.value("name", default=container or label_name(role.name, "main"))
     has_shm = role.shm_bytes is not None
     written = {
         "name": name,
         "image": role.image or IMAGE,
         **(_program(role) if is_program else {}),
-        "env": inner.below("env").with_gaps(
+        "env": inner.fields_below("env").with_gaps(
             ({"name": key, "value": value} for key, value in role.environment), "name"
         ),
-        "resources": _resources(role, is_claimed=inner.has("resources", "claims")),
+        "resources": _resources(role, is_claimed=inner.has_field("resources", "claims")),
         "securityContext": _security(role),
-        "volumeMounts": inner.below("volumeMounts").with_gaps(
+        "volumeMounts": inner.fields_below("volumeMounts").with_gaps(
             [{"name": _SHM, "mountPath": "/dev/shm"}] if has_shm else []  # noqa: S108
         ),
     }
@@ -141,7 +141,7 @@ def pod_spec(
     spec = {
         "nodeSelector": without_empty({INSTANCE_LABELS[0]: role.instance, **_selector(job)}),
         "containers": others.with_gaps([without_empty(written)], "image"),
-        "volumes": kept.below("volumes").with_gaps(
+        "volumes": kept.fields_below("volumes").with_gaps(
             [{"name": _SHM, "emptyDir": shm}] if has_shm else []
         ),
     }

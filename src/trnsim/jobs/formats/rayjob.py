@@ -142,7 +142,7 @@ def _write(job: Job) -> str:
     kind = kinds[job.kind]
     _check_roles(job, kind)
     kept = KeptFields(job.kept)
-    cluster = _cluster(job, kept.below(*_SPECS[kind]))
+    cluster = _cluster(job, kept.fields_below(*_SPECS[kind]))
     spec = cluster
     if kind == "RayJob":
         spec = without_empty(
@@ -190,13 +190,15 @@ def _cluster(job: Job, kept: KeptFields) -> dict[str, Any]:
     """The spec of a cluster."""
 
     def template(job_role: Role, inner: KeptFields, container: str) -> dict[str, Any]:
-        spec = pod_spec(job_role, job, inner.below(*_POD), container=container, is_program=False)
+        spec = pod_spec(
+            job_role, job, inner.fields_below(*_POD), container=container, is_program=False
+        )
         return {"spec": spec}
 
-    head = template(job.roles[0], kept.below("headGroupSpec"), "ray-head")
+    head = template(job.roles[0], kept.fields_below("headGroupSpec"), "ray-head")
     groups = []
     for index, job_role in enumerate(job.roles[1:]):
-        inner = kept.below("workerGroupSpecs", index)
+        inner = kept.fields_below("workerGroupSpecs", index)
         replicas = stated_replicas(job, index + 1, inner, ("replicas",), ("minReplicas",))
         least_replicas = replicas if job_role.least_replicas is None else job_role.least_replicas
         counts = {
