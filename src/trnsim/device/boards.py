@@ -38,15 +38,15 @@ class Boards:
 
     def __init__(self, store: Store, rank: int, prefix: str) -> None:
         self._store, self._prefix, self._rank = store, prefix, rank
-        self._own: mmap | None = None
+        self._rank_board: mmap | None = None
         self._boards: dict[int, mmap | None] = {}
         address = ""
         with suppress(AttributeError, OSError):  # a system without such memory, or without room
             handle = os.memfd_create("trnsim-board")
             weakref.finalize(self, os.close, handle)
             os.ftruncate(handle, _BYTES)
-            self._own = mmap(handle, _BYTES)
-            self._own[:_MARK_BYTES] = mark = secrets.token_bytes(_MARK_BYTES)
+            self._rank_board = mmap(handle, _BYTES)
+            self._rank_board[:_MARK_BYTES] = mark = secrets.token_bytes(_MARK_BYTES)
             address = f"/proc/{os.getpid()}/fd/{handle} {mark.hex()}"
         store.set(self._key(rank), address)
 
@@ -60,10 +60,10 @@ class Boards:
         boards = [self._board(rank) for rank in ranks if rank != self._rank]
         digest = blake2b(text.encode(), digest_size=_MARK_BYTES).digest()
         offset = _MARK_BYTES + crc32(f"{group}/{number % 2}".encode()) % _SLOTS * _SLOT.size
-        if self._own is None:
+        if self._rank_board is None:
             return False
         shown_here = (number + 1, digest)  # an empty slot has 0
-        _SLOT.pack_into(self._own, offset, *shown_here)
+        _SLOT.pack_into(self._rank_board, offset, *shown_here)
         begun_s = time.monotonic()
         readable = [board for board in boards if board is not None]
         if len(readable) < len(boards):

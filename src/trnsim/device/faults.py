@@ -98,9 +98,9 @@ def _kinds() -> Mapping[str, FaultKind]:
     return KINDS
 
 
-def _number(text: str, least: int) -> int:
-    if not text.isdecimal() or int(text) < least:
-        raise ValueError(f"{text!r} is no whole number of at least {least}")
+def _number(text: str, minimum: int) -> int:
+    if not text.isdecimal() or int(text) < minimum:
+        raise ValueError(f"{text!r} is no whole number of at least {minimum}")
     return int(text)
 
 

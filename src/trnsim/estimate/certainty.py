@@ -266,7 +266,7 @@ def _has_halves(question: QuestionCell) -> bool:
 
 
 def sigma_of(
-    question: QuestionCell, *, scores: float = 0.0, read: float = 0.0, more: float = 0.0
+    question: QuestionCell, *, scores: float = 0.0, read: float = 0.0, further_sigma: float = 0.0
 ) -> float:
     """One sigma of the logarithm of (true / estimate).
 
@@ -274,17 +274,20 @@ def sigma_of(
         question: the question's cell.
         scores: part of the time that scores of attention take.
         read: part that weights, keys and values take beyond products.
-        more: a further sigma, added in squares.
+        further_sigma: a sigma, added in squares.
     """
     scale = SCALES[question.family]
     variance, of_chip = distance_variance(question)
     variance += scale.sigma**2 + RELEASES**2 + (scale.scores * scores) ** 2
-    variance += of_chip * (1 - read) ** 2 + more**2
+    variance += of_chip * (1 - read) ** 2 + further_sigma**2
     return float(scale.factor) * math.sqrt(variance)
 
 
 def with_errors(
-    estimate: Estimate, question: QuestionCell, more: float = 0.0, least: float = 0.0
+    estimate: Estimate,
+    question: QuestionCell,
+    further_sigma: float = 0.0,
+    minimum_sigma: float = 0.0,
 ) -> Estimate:
     """The estimate of a pass with the errors of its cell.
 
@@ -294,8 +297,8 @@ def with_errors(
         estimate: estimate by few constants of the pass alone, as the shares of its parts decide
             its sigma; an estimate from another source is returned unchanged.
         question: cell of the pass.
-        more: a further sigma, added in squares.
-        least: minimum of the sigma.
+        further_sigma: a sigma, added in squares.
+        minimum_sigma: minimum of the sigma.
     """
     source = next((name for name in estimate.errors_s if name.startswith(FEW)), None)
     if source is None or not estimate.time_s:
@@ -310,9 +313,9 @@ def with_errors(
         question,
         scores=parts_s.get(_SCORES_PART, 0.0) / total_s,
         read=sum(parts_s.get(name, 0.0) for name in _READ_PARTS) / total_s,
-        more=more,
+        further_sigma=further_sigma,
     )
-    return replace(estimate, errors_s={source: max(sigma, least) * covered_s, **kept})
+    return replace(estimate, errors_s={source: max(sigma, minimum_sigma) * covered_s, **kept})
 
 
 _SITE_FAMILY_NAMES: Final = {
@@ -329,7 +332,7 @@ def judged_estimate(
     model_pass: Pass,
     machine: Hardware,
     ranks: int,
-    more: float = 0.0,
+    further_sigma: float = 0.0,
     *,
     is_ported: bool = False,
 ) -> Estimate:
@@ -343,7 +346,7 @@ def judged_estimate(
         model_pass: the pass.
         machine: the machine.
         ranks: tensor ranks.
-        more: a further sigma, added in squares.
+        further_sigma: a sigma, added in squares.
         is_ported: True for a port that is not tuned.
     """
     question = subject(model, model_pass, machine.chip, ranks, is_ported=is_ported)
@@ -354,7 +357,7 @@ def judged_estimate(
     )
     if correction is None or not correction.rows:
         estimate = with_errors(
-            estimate, question, more, least=correction.sigma if correction else 0.0
+            estimate, question, further_sigma, minimum_sigma=correction.sigma if correction else 0.0
         )
     return replace(
         estimate,

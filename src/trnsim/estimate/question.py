@@ -112,5 +112,5 @@ def answer(question: Question) -> Estimate:
         question.model_pass,
         question.machine,
         question.split.tensor,
-        more=question.rank.more_spread,
+        further_sigma=question.rank.more_spread,
     )

@@ -181,7 +181,7 @@ class _Search:
         self._tuning = tuning
         self._space = tuning.space
         self._effort = effort
-        self._most = effort.most_trials(len(tuning.space))
+        self._trial_limit = effort.most_trials(len(tuning.space))
         self._trial_s = 0.0
         case = tuning.space.case
         self._function = partial(
@@ -203,7 +203,7 @@ class _Search:
 
     @property
     def _trials_left(self) -> int:
-        return self._most - len(self._tuning.trials)
+        return self._trial_limit - len(self._tuning.trials)
 
     @property
     def _best(self) -> TuningTrial | None:
@@ -234,7 +234,7 @@ class _Search:
         best_text = ""
         if best is not None:
             best_text = f", best {best.time_us:.4g} us: {self._space.text(best.setting)}"
-        self._effort.tell(f"{count} of {self._most} settings{best_text}")
+        self._effort.tell(f"{count} of {self._trial_limit} settings{best_text}")
 
     def _sweep(self) -> None:
         """Give one parameter after the other all of its values, until nothing is faster."""

@@ -168,15 +168,17 @@ _TABLE: Final[dict[str, dict[str, tuple[str, str]]]] = {
 }
 
 
-def absent(public: str, module: str, more: Mapping[str, tuple[str, str]] | None = None) -> Any:
+def absent(
+    public: str, module: str, further_names: Mapping[str, tuple[str, str]] | None = None
+) -> Any:
     """The `__getattr__` of a module, which refuses the absent names that AWS's or PyTorch's has.
 
     Args:
         public: the module's name in programs.
         module: its name here.
-        more: further names, each with a reason and what is here instead.
+        further_names: further names, each with a reason and what is here instead.
     """
-    table = _TABLE.get(public, {}) | dict(more or {})
+    table = _TABLE.get(public, {}) | dict(further_names or {})
 
     def explain(name: str) -> Absence | None:
         row = table.get(name)

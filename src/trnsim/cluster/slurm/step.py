@@ -98,8 +98,8 @@ def _first_variable(environment: Mapping[str, str], *variables: str) -> str:
     raise BadInput(f"{variables[0]} is not set: this is no task of Slurm", fix=_START)
 
 
-def _number(environment: Mapping[str, str], variable: str, below: int = _LARGEST) -> int:
-    """The number in a variable, from 0 on and below `below`."""
+def _number(environment: Mapping[str, str], variable: str, end: int = _LARGEST) -> int:
+    """The number in a variable, from 0 on and below `end`."""
     text = environment.get(variable, "")
     if not text:
         raise BadInput(f"{variable} is not set: this is no task of a step of Slurm", fix=_START)
@@ -109,9 +109,9 @@ def _number(environment: Mapping[str, str], variable: str, below: int = _LARGEST
             fix="leave it as srun sets it",
             source=_SOURCE,
         )
-    if int(text) >= below:
+    if int(text) >= end:
         raise BadInput(
-            f"{variable}={text}; legal: 0 to {below - 1}, by the step's nodes and tasks",
+            f"{variable}={text}; legal: 0 to {end - 1}, by the step's nodes and tasks",
             fix="leave it as srun sets it",
             source=_SOURCE,
         )

@@ -48,9 +48,9 @@ def make(model: InstanceModel) -> dict[str, str]:
 def _add_devices(cover: Cover, model: InstanceModel) -> None:
     """/dev/neuron*, and terminals of the namespace's own."""
     terminal = _terminal()
-    below = os.open("/dev", os.O_RDONLY | os.O_DIRECTORY)
+    dev_descriptor = os.open("/dev", os.O_RDONLY | os.O_DIRECTORY)
     try:
-        real = [name for name in os.listdir(below) if re.fullmatch(r"neuron\d+", name)]
+        real = [name for name in os.listdir(dev_descriptor) if re.fullmatch(r"neuron\d+", name)]
         folder = cover.writable_folder("/dev", without=[*real, "ptmx", "pts"])
         # A bound ptmx finds no pts beside it (ENOENT): terminals get a file system of their own.
         os.mkdir(f"{folder}/pts")
@@ -59,9 +59,9 @@ def _add_devices(cover: Cover, model: InstanceModel) -> None:
         )
         os.symlink("pts/ptmx", f"{folder}/ptmx")
         if terminal:
-            _show_terminal(cover, below, terminal)
+            _show_terminal(cover, dev_descriptor, terminal)
     finally:
-        os.close(below)
+        os.close(dev_descriptor)
     for device in model.devices:
         _add_device(cover, f"{folder}/neuron{device.index}")
 
@@ -84,12 +84,14 @@ def _terminal() -> str:
     return ""
 
 
-def _show_terminal(cover: Cover, below: int, terminal: str) -> None:
+def _show_terminal(cover: Cover, dev_descriptor: int, terminal: str) -> None:
     """Bind the terminal, which is not among the new ones, where ttyname(3) still finds it."""
     console = "/dev/console"
     if not os.path.lexists(console):
         cover.write("/dev", {"console": ""}, 0o600)
-    linux_calls.mount(f"/proc/self/fd/{below}/{terminal}", console, flags=linux_calls.MS_BIND)
+    linux_calls.mount(
+        f"/proc/self/fd/{dev_descriptor}/{terminal}", console, flags=linux_calls.MS_BIND
+    )
 
 
 def _add_driver(cover: Cover, model: InstanceModel) -> None:
@@ -137,11 +139,11 @@ def _add_product(cover: Cover, model: InstanceModel) -> None:
 
 def _add_tools(cover: Cover, model: InstanceModel) -> None:
     """/opt/aws/neuron/bin, and the instance's own LNC beside it where it is not the chip's."""
-    top, _, below = tools.FOLDER[1:].partition("/")
-    parent = cover.writable_folder(f"/{top}", below.rpartition("/")[0], without=[_LNC_FILE])
+    top, _, inner_path = tools.FOLDER[1:].partition("/")
+    parent = cover.writable_folder(f"/{top}", inner_path.rpartition("/")[0], without=[_LNC_FILE])
     if model.has_pairs and model.lnc == 1:
         cover.write(parent, {_LNC_FILE: f"NEURON_LOGICAL_NC_CONFIG={model.lnc}\n"})
-    folder = cover.writable_folder(f"/{top}", below, without=tools.TOOLS)
+    folder = cover.writable_folder(f"/{top}", inner_path, without=tools.TOOLS)
     cover.write(folder, tools.scripts(), 0o755)
 
 

@@ -31,12 +31,12 @@ class Cover:
     def __init__(self) -> None:
         self._open: set[str] = set()
 
-    def writable_folder(self, top: str, below: str = "", without: Iterable[str] = ()) -> str:
-        """The folder `below` of `top`, to which files can be added from now on.
+    def writable_folder(self, top: str, inner_path: str = "", without: Iterable[str] = ()) -> str:
+        """The folder `inner_path` of `top`, to which files can be added from now on.
 
         `top` must exist; folders below it are made. Entries `without` are not carried over.
         """
-        parts = PurePosixPath(below).parts
+        parts = PurePosixPath(inner_path).parts
         for number in range(len(parts) + 1):
             folder = "/".join((top, *parts[:number]))
             if folder in self._open:
@@ -90,30 +90,30 @@ def _write(path: str, text: str, mode: int) -> None:
 
 def _cover(folder: str, without: frozenset[str]) -> None:
     """Mount a tmpfs on `folder` with the entries that it has, but those `without`."""
-    below = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    folder_descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         entries = {
-            name: os.stat(name, dir_fd=below, follow_symlinks=False).st_mode
-            for name in os.listdir(below)
+            name: os.stat(name, dir_fd=folder_descriptor, follow_symlinks=False).st_mode
+            for name in os.listdir(folder_descriptor)
             if name not in without
         }
-        mode = stat.S_IMODE(os.fstat(below).st_mode) & 0o1777
+        mode = stat.S_IMODE(os.fstat(folder_descriptor).st_mode) & 0o1777
         linux_calls.mount(SOURCE, folder, "tmpfs", data=f"mode={mode:o}")
         try:
             for name, kind in entries.items():
                 with suppress(FileNotFoundError):  # it has gone since
-                    _carry_over(below, name, kind, f"{folder}/{name}")
+                    _carry_over(folder_descriptor, name, kind, f"{folder}/{name}")
         except OSError:
             linux_calls.unmount(folder)
             raise
     finally:
-        os.close(below)
+        os.close(folder_descriptor)
 
 
-def _carry_over(below: int, name: str, kind: int, path: str) -> None:
-    """Make the entry `name` of the folder `below` appear at `path`."""
+def _carry_over(folder_descriptor: int, name: str, kind: int, path: str) -> None:
+    """Make the entry `name` of the folder of a descriptor appear at `path`."""
     if stat.S_ISLNK(kind):
-        os.symlink(os.readlink(name, dir_fd=below), path)
+        os.symlink(os.readlink(name, dir_fd=folder_descriptor), path)
         return
     if stat.S_ISDIR(kind):
         os.mkdir(path)
@@ -121,5 +121,7 @@ def _carry_over(below: int, name: str, kind: int, path: str) -> None:
         _write(path, "", 0o644)
     # Recursive, as mounts below one that another user namespace made cannot be uncovered.
     linux_calls.mount(
-        f"/proc/self/fd/{below}/{name}", path, flags=linux_calls.MS_BIND | linux_calls.MS_REC
+        f"/proc/self/fd/{folder_descriptor}/{name}",
+        path,
+        flags=linux_calls.MS_BIND | linux_calls.MS_REC,
     )

@@ -314,23 +314,23 @@ class LoadTest:
         seed = self.pattern.synthetic.seed
         return run_once(self.cell, load, quantile, router=self.router, seed=seed)
 
-    def _slope(self, limits: Slo, name: str, most: float, count: int) -> float:
+    def _slope(self, limits: Slo, name: str, rate_per_s: float, count: int) -> float:
         """``d share / d ln rate``; share: fraction of requests over the limit of latency `name`."""
         low, high = (
-            float(self._are_beyond(limits, name, ratio * most, count).mean())
+            float(self._are_beyond(limits, name, ratio * rate_per_s, count).mean())
             for ratio in (1 - _PROBE, 1 + _PROBE)
         )
         return max(high - low, 0.0) / (2 * _PROBE)
 
     def _sampling_error(
-        self, limits: Slo, name: str, most: float, count: int, slope: float
+        self, limits: Slo, name: str, rate_per_s: float, count: int, slope: float
     ) -> float:
         """``sigma(share) / (d share / d ln rate)``, relative to the capacity; 1 at most.
 
         share: fraction of requests over the limit. Its sigma comes from the means of parts of the
         run, as requests that shared a queue are correlated.
         """
-        parts = np.array_split(self._are_beyond(limits, name, most, count), _RUN_PARTS)
+        parts = np.array_split(self._are_beyond(limits, name, rate_per_s, count), _RUN_PARTS)
         sigma = float(np.std([np.mean(part) for part in parts])) / math.sqrt(_RUN_PARTS - 1)
         return min(sigma / slope, 1.0) if slope else 1.0
 

@@ -23,7 +23,7 @@ class CompiledReplica(Replica):
         self._segments: dict[tuple[int, int, int], tuple[list[tuple[int, int, int]], float]] = {}
         self._batches: dict[int, int] = {}
         self._draft_tokens = engine.draft_tokens
-        self._above, self._bucket = -1, -1
+        self._shorter_bucket, self._bucket = -1, -1
 
     def _has_slot(self, begun: int) -> bool:
         if len(self._running) + len(self._filling) >= self._most_sequences:
@@ -90,8 +90,8 @@ class CompiledReplica(Replica):
 
     def _next_decodes(self, *, is_turn: bool) -> tuple[int, tuple[int, int]]:
         longest, live = self._longest_keys(), len(self._running)
-        if not self._above < longest <= self._bucket:
-            self._above, self._bucket = self.engine.bucket_around(longest)
+        if not self._shorter_bucket < longest <= self._bucket:
+            self._shorter_bucket, self._bucket = self.engine.bucket_around(longest)
         batch = self._batches.get(live)
         if batch is None:
             batch = self._batches[live] = self.engine.batch(live)

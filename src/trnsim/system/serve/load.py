@@ -65,17 +65,19 @@ class Lengths:
     first: float
     second: float = 0.0
 
-    def draw(self, count: int, generator: np.random.Generator, most: int) -> NDArray[np.int64]:
-        """`count` random lengths, clipped to 1 to `most`."""
+    def draw(
+        self, count: int, generator: np.random.Generator, token_limit: int
+    ) -> NDArray[np.int64]:
+        """`count` random lengths, clipped to 1 to `token_limit`."""
         if self.kind == "uniform":
             draws = generator.integers(int(self.first), int(self.second), count, endpoint=True)
         elif self.kind == "lognormal":
             normal = generator.standard_normal(count)
             exact = np.exp(math.log(self.first) + self.second * normal)
-            draws = np.rint(np.minimum(exact, most)).astype(np.int64)
+            draws = np.rint(np.minimum(exact, token_limit)).astype(np.int64)
         else:
             draws = np.full(count, int(self.first), np.int64)
-        return np.clip(draws, 1, most).astype(np.int64)
+        return np.clip(draws, 1, token_limit).astype(np.int64)
 
     @property
     def mean(self) -> float:
@@ -227,14 +229,14 @@ class Synthetic:
         return np.cumsum(gaps) / self.rate_per_s
 
 
-def _check_least(name: str, value: int, least: int) -> None:
-    """Refuse a value of the option `name` below `least`.
+def _check_least(name: str, value: int, minimum: int) -> None:
+    """Refuse a value of the option `name` below `minimum`.
 
     Raises:
         BadInput: names the option.
     """
-    if value < least:
-        raise BadInput(f"{name} is {value}; legal: whole numbers from {least} on")
+    if value < minimum:
+        raise BadInput(f"{name} is {value}; legal: whole numbers from {minimum} on")
 
 
 def is_closed(load: Load) -> bool:
@@ -242,14 +244,14 @@ def is_closed(load: Load) -> bool:
     return any(request.after is not None for request in load)
 
 
-def share_of_load(load: Load, count: int, most: int) -> tuple[Load, int]:
+def share_of_load(load: Load, count: int, request_limit: int) -> tuple[Load, int]:
     """The requests of one of `count` replicas, and the number of replicas that have as many.
 
-    From an open load, every `count`-th request is taken, as by round robin, up to `most`; from a
-    closed load, every `count`-th client with all its requests.
+    From an open load, every `count`-th request is taken, as by round robin, up to
+    `request_limit`; from a closed load, every `count`-th client with all its requests.
     """
     if not is_closed(load):
-        return load[: most * count : count], count
+        return load[: request_limit * count : count], count
     clients = [0] * len(load)
     new_indices: dict[int, int] = {}
     requests: list[Request] = []
@@ -267,14 +269,16 @@ def share_of_load(load: Load, count: int, most: int) -> tuple[Load, int]:
     return tuple(requests), min(count, client_count)
 
 
-def at_rate(load: Load, rate_per_s: float, least: int, seed: int, every: int = 1) -> Load:
-    """At least `least` requests at a rate: `load` repeated, of which every `every`-th is kept.
+def at_rate(
+    load: Load, rate_per_s: float, minimum_requests: int, seed: int, every: int = 1
+) -> Load:
+    """At least `minimum_requests` at a rate: `load` repeated, of which every `every`-th is kept.
 
     Arrivals keep the load's relative spacing. A closed load, or one that arrives all at once, gets
     Poisson arrivals by `seed`.
     """
     count = len(load)
-    repeats = -(-least // count)
+    repeats = -(-minimum_requests // count)
     arrivals = np.array([request.arrival_s for request in load])
     if is_closed(load) or not arrivals[-1] > arrivals[0]:
         generator = np.random.default_rng([seed, len(_RANDOM_STREAMS)])

@@ -430,15 +430,17 @@ def _prefill_limits(
         return _PrefillLimits(tokens or longest * prompts, prompts)
     if tokens is None:
         memory = float(machine.chip.memory_bytes)
-        tokens = next(step_tokens for least, step_tokens in _GPU_TOKENS if memory >= least)
+        tokens = next(
+            step_tokens for least_bytes, step_tokens in _GPU_TOKENS if memory >= least_bytes
+        )
         tokens = tokens if options.is_chunked else max(tokens, longest)
-    least = sequences * (1 + options.draft_tokens) if options.is_chunked else longest
-    if tokens < least:
+    least_tokens = sequences * (1 + options.draft_tokens) if options.is_chunked else longest
+    if tokens < least_tokens:
         work = f"{sequences} sequences" if options.is_chunked else f"a prompt of {longest} tokens"
         raise BadInput(
             f"--max-num-batched-tokens is {tokens}; a step has to hold {work}, so legal: "
-            f"{least} and more",
-            fix=f"--max-num-batched-tokens {least}",
+            f"{least_tokens} and more",
+            fix=f"--max-num-batched-tokens {least_tokens}",
         )
     return _PrefillLimits(tokens, prompts)
 
@@ -490,7 +492,7 @@ def _batches(options: ServerOptions, sequences: int) -> tuple[int, ...]:
     return checked_buckets("--num-seqs-buckets", options.batches, sequences, "a batch")
 
 
-def sequence_candidates(machine: Machine, most: int) -> Sequence[int]:
-    """Values of `max_num_seqs` that a search tries: powers of two up to `most`, and `most`."""
-    limit = most if machine.is_neuron else min(most, _GPU_SEQUENCES)
+def sequence_candidates(machine: Machine, sequence_limit: int) -> Sequence[int]:
+    """Values of `max_num_seqs` that a search tries: powers of two up to a limit, and the limit."""
+    limit = sequence_limit if machine.is_neuron else min(sequence_limit, _GPU_SEQUENCES)
     return powers_of_two(1, limit)

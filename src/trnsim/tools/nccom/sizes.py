@@ -43,8 +43,8 @@ def size_bytes(text: str, option: str) -> int:
 
 
 def sizes(
-    least: str = DEFAULT_SIZE,
-    most: str = DEFAULT_SIZE,
+    start: str = DEFAULT_SIZE,
+    end: str = DEFAULT_SIZE,
     step: str = "",
     factor: str = "",
     dtype: str = "uint8",
@@ -53,8 +53,8 @@ def sizes(
     """The sizes in bytes.
 
     Args:
-        least: the first size.
-        most: upper limit of the sizes.
+        start: the first size.
+        end: upper limit of the sizes.
         step: bytes between two sizes; a tenth of the range if neither it nor `factor` is stated.
         factor: ratio of a size to the one before it.
         dtype: data type, of whose elements each size is a whole number.
@@ -64,14 +64,14 @@ def sizes(
         BadInput: for a text that is no size, the first above the last, both a step and a factor,
             a factor below 2, a part of an element, or more than `MOST_SIZES`.
     """
-    first, last = size_bytes(least, "--minbytes"), size_bytes(most, "--maxbytes")
+    first, last = size_bytes(start, "--minbytes"), size_bytes(end, "--maxbytes")
     element_bytes = item_bytes(dtype)
     if first > last:
         raise BadInput(
-            f"sizes from --minbytes {least} to --maxbytes {most}: the first is the larger",
-            fix=f"-b {least} -e {least}" if most == DEFAULT_SIZE else f"-b {most} -e {least}",
+            f"sizes from --minbytes {start} to --maxbytes {end}: the first is the larger",
+            fix=f"-b {start} -e {start}" if end == DEFAULT_SIZE else f"-b {end} -e {start}",
         )
-    _check_elements("--minbytes", least, first, dtype)
+    _check_elements("--minbytes", start, first, dtype)
     if step and factor:
         raise BadInput(
             f"--stepbytes {step} and --stepfactor {factor}; legal: one of them", fix="leave one out"

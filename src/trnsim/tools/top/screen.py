@@ -120,7 +120,7 @@ class Top(App[None]):
         space = [Text("")] if is_tall else []
         vcpus = drawing.vcpus(tab_figures, width)
         memory = drawing.memory(tab_figures, width, is_whole=height >= _LEAST_WHOLE_MEMORY_LINES)
-        below: list[Text] = [
+        figure_lines: list[Text] = [
             *space,
             *([drawing.band("vCPU Utilization", width)] if is_tall else []),
             *vcpus,
@@ -131,14 +131,14 @@ class Top(App[None]):
         ]
         end = [drawing.tab_bar(tabs(self.last), self.chosen, width), drawing.keys(width)]
         top = [drawing.title(self.version, host, width), *space]
-        free_lines = max(height - len(top) - len(below) - len(end), 0)
+        free_lines = max(height - len(top) - len(figure_lines) - len(end), 0)
         most_cores = max(free_lines - _CORE_HEAD_LINES - _LEAST_TREE, 1)
         cores = drawing.cores(tab_figures, host, width, most_cores, in_flops=self.in_flops)
         tree_lines = max(free_lines - min(len(cores), most_cores + _CORE_HEAD_LINES), 0)
         return [
             *top,
             *_first_lines(cores, most_cores + _CORE_HEAD_LINES, width),
-            *below,
+            *figure_lines,
             *self._details(width, tree_lines),
             *end,
         ]
@@ -201,12 +201,15 @@ class Top(App[None]):
         self.redraw()
 
 
-def _first_lines(lines: list[Text], most: int, width: int) -> list[Text]:
-    """At most `most` lines; the last tells how many lines of devices do not fit."""
-    if len(lines) <= most:
+def _first_lines(lines: list[Text], line_limit: int, width: int) -> list[Text]:
+    """At most `line_limit` lines; the last tells how many lines of devices do not fit."""
+    if len(lines) <= line_limit:
         return lines
-    hidden = len(lines) - most + 1
-    return [*lines[: most - 1], Text(f"{hidden} more lines in a taller terminal"[:width], "yellow")]
+    hidden = len(lines) - line_limit + 1
+    return [
+        *lines[: line_limit - 1],
+        Text(f"{hidden} more lines in a taller terminal"[:width], "yellow"),
+    ]
 
 
 def run(report: Callable[[], Mapping[str, Any]], version: str) -> None:

@@ -91,11 +91,11 @@ class TreeState:
     cursor: Path = ()
     _line: int = 0
 
-    def rows(self, nodes: Sequence[TreeNode], above: Path = ()) -> list[TreeRow]:
+    def rows(self, nodes: Sequence[TreeNode], parent_path: Path = ()) -> list[TreeRow]:
         """The visible lines."""
         lines: list[TreeRow] = []
         for node in nodes:
-            path = (*above, node.name)
+            path = (*parent_path, node.name)
             is_open = path in self.opened if node.children else None
             lines.append(TreeRow(path, node, is_open))
             if is_open:

@@ -152,10 +152,10 @@ def compile(  # noqa: A001  torch_xla's name
             fix="torch_xla.compile(function), or with torch_xla.compile():",
             line=program_line(),
         )
-    most: Any = num_different_graphs_allowed
-    if most is not None and not isinstance(most, int):
+    limit: Any = num_different_graphs_allowed
+    if limit is not None and not isinstance(limit, int):
         raise CompileRefused(
-            f"torch_xla.compile with num_different_graphs_allowed={most!r:.60}; legal: a whole "
+            f"torch_xla.compile with num_different_graphs_allowed={limit!r:.60}; legal: a whole "
             "number, or None for any number of programs",
             fix="num_different_graphs_allowed=1",
             line=program_line(),

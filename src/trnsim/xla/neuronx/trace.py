@@ -296,10 +296,10 @@ def _refuse_states(states: Any) -> None:
         )
 
 
-def _refuse_positional(more: tuple[Any, ...]) -> None:
-    if more:
+def _refuse_positional(arguments: tuple[Any, ...]) -> None:
+    if arguments:
         raise BadInput(
-            f"torch_neuronx.trace with {2 + len(more)} arguments by position; legal: func and "
+            f"torch_neuronx.trace with {2 + len(arguments)} arguments by position; legal: func and "
             "example_inputs",
             fix="name the others: compiler_workdir=..., compiler_args=...",
             source=f"{_SOURCE}, Behavior Change",

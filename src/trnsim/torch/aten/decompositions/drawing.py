@@ -42,10 +42,10 @@ def bernoulli(b: Build, x: Value, p: Operand | None = None, **_: Any) -> Value:
     return b.as_result(b.graph.reshape(outcome, x.shape))
 
 
-def normal(b: Build, mean: Any = 0.0, std: Any = 1.0, *more: Any, **_: Any) -> Value:
+def normal(b: Build, mean: Any = 0.0, std: Any = 1.0, *arguments: Any, **_: Any) -> Value:
     """Normal random numbers with a mean and a standard deviation, by Box and Muller's transform."""
-    if more:
-        mean, std = std, more[0]  # the first argument of normal_ is the tensor that it fills
+    if arguments:
+        mean, std = std, arguments[0]  # the first argument of normal_ is the tensor that it fills
     result_shape = b.result_types[0].shape
     shape = result_shape or (1,)
     radius = b.ew("negate", b.ew("log", b.ew("subtract", 1.0, b.graph.rng(shape))))

@@ -63,8 +63,8 @@ def _affine(b: Build, x: Value, scale: float, shift: float = 0.0) -> Value:
     return b.ew("add", b.ew("multiply", x, scale), shift)
 
 
-def _clamp(b: Build, x: Value, least: float, most: float) -> Value:
-    return b.ew("minimum", b.ew("maximum", x, float(least)), float(most))
+def _clamp(b: Build, x: Value, minimum: float, maximum: float) -> Value:
+    return b.ew("minimum", b.ew("maximum", x, float(minimum)), float(maximum))
 
 
 def _one_hot(b: Build, rows: Value, source_rows: Value) -> Value:
