@@ -1,5 +1,7 @@
 """What one operator takes on a device of one core, or of two."""
 
+import os
+import shutil
 from itertools import pairwise
 
 import pytest
@@ -7,14 +9,15 @@ from graphs_by_chance import Chance
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trnsim import arch
+from trnsim import arch, disk_cache
 from trnsim.compiler import operators
 from trnsim.compiler.operators import operator_costs
 from trnsim.errors import NotModelled, OutOfMemory
 from trnsim.graph import Graph
 from trnsim.graph.ops.control_flow import Case
 from trnsim.graph.ops.reductions import TopK
-from trnsim.lower import costs
+from trnsim.lower import costs, lowering
+from trnsim.timing.time_limit import TimeLimitExceededError
 
 
 def device_s(kernels):
@@ -78,10 +81,10 @@ def test_what_has_no_kernel_is_named():
 
 @pytest.mark.parametrize("error", [NotModelled, OutOfMemory])
 def test_halves_without_a_kernel_are_one_cores(monkeypatch, error):
-    def alone(graph, target, *, is_mirrored=False):
+    def alone(graph, target, *, is_mirrored=False, **limit):
         if is_mirrored:
             raise error("not of this shape")
-        return costs(graph, target)
+        return costs(graph, target, **limit)
 
     monkeypatch.setattr(operators, "costs", alone)
     graph = square(1026, 2048)
@@ -106,6 +109,66 @@ def test_one_core_is_not_costed_where_its_bound_is_slower_than_two(monkeypatch, 
     operator_costs.cache_clear()
     assert operator_costs(graph, "trn2", 2) == compared
     assert costed == [True]
+
+
+def sines(rows, columns):
+    graph = Graph()
+    x = graph.input((rows, columns), "float32")
+    graph.outputs = [graph.elementwise("sine", graph.elementwise("cosine", x))]
+    return graph
+
+
+def unlimited(graph, target, *, is_mirrored=False, **_):
+    return costs(graph, target, is_mirrored=is_mirrored)
+
+
+@pytest.fixture
+def _nothing_kept(monkeypatch, tmp_path):
+    monkeypatch.setenv(disk_cache.VARIABLE, str(tmp_path))
+    for kept in ("_group_costs", "_graph_costs"):
+        monkeypatch.setattr(lowering, kept, {})
+    operator_costs.cache_clear()
+
+
+@pytest.mark.usefixtures("_nothing_kept")
+@pytest.mark.parametrize("graph", [sines(4096, 2048), sines(8200, 4096)])
+def test_one_core_is_left_once_its_work_takes_longer_than_two(monkeypatch, graph):
+    found = []
+    measure = lowering._measure
+
+    def noted(group, target, **options):
+        found.append(options["is_mirrored"])
+        cost = measure(group, target, **options)
+        found.append(cost.name)
+        return cost
+
+    monkeypatch.setattr(lowering, "_measure", noted)
+    limited = operator_costs(graph, "trn2", 2)
+    assert found[-1] is False  # its cost was not found
+    before = len(found)
+    lowering._group_costs.clear()
+    lowering._graph_costs.clear()
+    operator_costs.cache_clear()
+    assert operator_costs(graph, "trn2", 2) == limited
+    assert len(found) == before  # an earlier process found it too long
+    with monkeypatch.context() as without:
+        without.setattr(operators, "costs", unlimited)
+        operator_costs.cache_clear()
+        assert operator_costs(graph, "trn2", 2) == limited
+    assert found[-2:] == [False, found[1]]
+
+
+@pytest.mark.usefixtures("_nothing_kept")
+def test_a_time_that_was_exceeded_says_nothing_of_a_longer_one():
+    graph = sines(4096, 2048)
+    whole_s = device_s(costs(graph, "trn2"))
+    for kept in (lowering._group_costs, lowering._graph_costs):
+        kept.clear()
+    shutil.rmtree(os.environ[disk_cache.VARIABLE])
+    for limit_s in (whole_s / 4, whole_s / 2):
+        with pytest.raises(TimeLimitExceededError):
+            costs(graph, "trn2", limit_s=limit_s)
+    assert device_s(costs(graph, "trn2", limit_s=whole_s)) == whole_s
 
 
 def test_a_branch_has_no_bound_of_one_core():

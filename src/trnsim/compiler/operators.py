@@ -18,6 +18,7 @@ from trnsim.errors import NotModelled, OutOfMemory
 from trnsim.graph import Graph, Kind
 from trnsim.lower import Cost, bound, costs
 from trnsim.lower.legalize import legalize
+from trnsim.timing.time_limit import TimeLimitExceededError
 
 _MOST_CACHED_GRAPHS = 1 << 14
 """Maximum number of graphs whose costs are kept."""
@@ -36,12 +37,12 @@ def operator_costs(graph: Graph, target: str, cores: int = 1) -> tuple[Cost, ...
         return costs(graph, target)
     core = arch.paired(arch.target(target))
     split = _split_costs(graph, target, core)
-    # Instructions are costed one by one: the unsplit ones are left out where they cannot win.
-    if _device_s(split) < _unsplit_bound_s(graph, target):
+    split_s = _device_s(split)
+    unsplit = _unsplit_within(split_s, graph, target)
+    if unsplit is None:
         whole_flop = sum(node.operation.flop(*node.operand_types) for node in legalize(graph).nodes)
         return _of_both_cores(split, whole_flop)
-    unsplit = costs(graph, target)
-    if _device_s(split) < _device_s(unsplit):
+    if split_s < _device_s(unsplit):
         return _of_both_cores(split, sum(cost.flop for cost in unsplit))
     # A launch starts both cores of the logical core, even if one of them does all the work.
     return tuple(replace(cost, launch_s=core.paired_launch_s) for cost in unsplit)
@@ -56,6 +57,17 @@ def _split_costs(graph: Graph, target: str, core: arch.NeuronCore) -> tuple[Cost
         return costs(half.graph, target, is_mirrored=True)
     except (NotModelled, OutOfMemory):  # no kernel computes halves of these shapes
         return ()
+
+
+def _unsplit_within(limit_s: float, graph: Graph, target: str) -> tuple[Cost, ...] | None:
+    """The kernels of one core; None where they are found to take longer than `limit_s`."""
+    # Instructions are costed one by one: kernels that cannot win are left out.
+    if limit_s < _unsplit_bound_s(graph, target):
+        return None
+    try:
+        return costs(graph, target, limit_s=limit_s)
+    except TimeLimitExceededError:
+        return None
 
 
 def _unsplit_bound_s(graph: Graph, target: str) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from math import inf
 from typing import Any, Final
 
 import numpy as np
@@ -29,6 +30,7 @@ from trnsim.lower.program import MIRRORED, trace
 from trnsim.lower.rules import require_instructions
 from trnsim.profile.measures.busy import busy_s
 from trnsim.runs import Run
+from trnsim.timing.time_limit import TimeLimitExceededError
 
 Array = np.ndarray[Any, Any]
 
@@ -123,7 +125,9 @@ def _results_of(
     return outputs if isinstance(outputs, tuple) else (outputs,)
 
 
-def costs(graph: Graph, target: str = "trn2", *, is_mirrored: bool = False) -> tuple[Cost, ...]:
+def costs(
+    graph: Graph, target: str = "trn2", *, is_mirrored: bool = False, limit_s: float = inf
+) -> tuple[Cost, ...]:
     """The cost of each kernel of a graph, cached by the graph's structure.
 
     With `is_mirrored`, the other core of a logical one runs the same kernels beside it.
@@ -133,6 +137,8 @@ def costs(graph: Graph, target: str = "trn2", *, is_mirrored: bool = False) -> t
 
     Raises:
         NotModelled: for an operation without a kernel, by name, or a loop of unknown length.
+        TimeLimitExceededError: the kernels take longer than `limit_s`, which was found before all
+            of them were costed.
     """
     key = (graph.key(), target, is_mirrored)
     kernels = _graph_costs.get(key)
@@ -142,10 +148,11 @@ def costs(graph: Graph, target: str = "trn2", *, is_mirrored: bool = False) -> t
         ):  # its keys hold numbers, such as a learning rate
             _graph_costs.clear()
         verify(graph)
-        kernels = tuple(
-            _cost(group, target, is_mirrored) for group in fusion_groups(legalize(graph))
-        )
-        _graph_costs[key] = kernels
+        found: list[Cost] = []
+        for group in fusion_groups(legalize(graph)):
+            found.append(_cost(group, target, is_mirrored, limit_s))
+            limit_s -= found[-1].device_time_s
+        kernels = _graph_costs[key] = tuple(found)
     return kernels
 
 
@@ -155,7 +162,7 @@ _graph_costs: dict[Hashable, tuple[Cost, ...]] = {}
 _group_costs: dict[Hashable, Cost] = {}
 
 
-def _cost(group: FusionGroup, target: str, is_mirrored: bool) -> Cost:
+def _cost(group: FusionGroup, target: str, is_mirrored: bool, limit_s: float) -> Cost:
     operation = group.nodes[0].operation
     if isinstance(operation, CustomCall):
         call: Any = operation.call
@@ -166,10 +173,31 @@ def _cost(group: FusionGroup, target: str, is_mirrored: bool) -> Cost:
     key = (_structural_key(group), target, is_mirrored)
     if key not in _group_costs:
         stored = disk_cache.read(key, lambda values: Cost(**values))
-        _group_costs[key] = stored or _measure(group, target, is_mirrored=is_mirrored)
         if stored is None:
-            disk_cache.write(key, asdict(_group_costs[key]))
+            stored = _measure_within(limit_s, group, target, is_mirrored, key)
+            disk_cache.write(key, asdict(stored))
+        _group_costs[key] = stored
     return _group_costs[key]
+
+
+def _measure_within(
+    limit_s: float, group: FusionGroup, target: str, is_mirrored: bool, key: Hashable
+) -> Cost:
+    """The cost of a group; `key` is that of the group on disk.
+
+    Raises:
+        TimeLimitExceededError: it takes longer than `limit_s`, in this process or an earlier one.
+    """
+    exceeded_key = "exceeded", key
+    if limit_s < inf:
+        exceeded_s = disk_cache.read(exceeded_key, lambda values: float(values["seconds"]))
+        if exceeded_s is not None and exceeded_s >= limit_s:
+            raise TimeLimitExceededError
+    try:
+        return _measure(group, target, is_mirrored=is_mirrored, limit_s=limit_s)
+    except TimeLimitExceededError:
+        disk_cache.write(exceeded_key, {"seconds": limit_s})
+        raise
 
 
 def _control_cost(group: FusionGroup, target: str) -> Cost:
@@ -204,10 +232,10 @@ def _total_s(kernels: Sequence[Cost]) -> float:
     return sum(cost.device_time_s + cost.launch_s for cost in kernels)
 
 
-def _measure(group: FusionGroup, target: str, *, is_mirrored: bool) -> Cost:
+def _measure(group: FusionGroup, target: str, *, is_mirrored: bool, limit_s: float) -> Cost:
     """The timeline of the group's kernel, run without values."""
     inputs = [np.empty(value.shape, value.type.numpy_dtype()) for value in group.inputs]
-    run = launch(group, inputs, target, numerics=False, is_mirrored=is_mirrored)
+    run = launch(group, inputs, target, numerics=False, is_mirrored=is_mirrored, limit_s=limit_s)
     timeline = run.timeline
     touched = [*group.inputs, *group.outputs]
     return Cost(
@@ -249,11 +277,13 @@ def launch(
     *,
     numerics: bool = True,
     is_mirrored: bool = False,
+    limit_s: float = inf,
 ) -> Run:
     """Run a group's program on its inputs; `is_mirrored`: as on both cores of a logical core.
 
     Raises:
         NotModelled: an operation of the group has no kernel.
+        TimeLimitExceededError: the work of one engine alone takes longer than `limit_s`.
     """
     for node in group.nodes:
         require_instructions(node)
@@ -261,7 +291,9 @@ def launch(
     if any(node.kind is Kind.CONTRACTION for node in group.nodes):
         graph = rewrite_graph(graph, [SPLIT_CONTRACTION])
     cores, none = MIRRORED if is_mirrored else 1, frozenset[int]()
-    return trace(graph, inputs, target, none, numerics=numerics, lnc=cores, name=group.name).run
+    return trace(
+        graph, inputs, target, none, numerics=numerics, lnc=cores, name=group.name, limit_s=limit_s
+    ).run
 
 
 def _widen_inner_values(group: FusionGroup) -> list[Node]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, Final
 
 import numpy as np
@@ -28,9 +29,11 @@ from trnsim.lower.kernels import indexing, movement, rows
 from trnsim.lower.kernels.tiles import Tensor, dtype_of
 from trnsim.nki import language as nl
 from trnsim.nki.kernel import Kernel
+from trnsim.program import current_core
 from trnsim.runner import observed_run
 from trnsim.runs import Run, collected, launch
 from trnsim.timing.occupancy import Integers
+from trnsim.timing.time_limit import within
 
 Array = np.ndarray[Any, Any]
 MIRRORED: Final = 2
@@ -162,11 +165,15 @@ def trace(
     schedule: SbufSchedule = FIRST_SCHEDULE,
     links: ExchangeIssuer | None = None,
     name: str = "graph",
+    limit_s: float = inf,
 ) -> TracedProgram:
     """The run of a graph's program, and the operation to which each instruction belongs.
 
     With `lnc` 2 it is the program of one of two equal cores. Such a program has no values, nor has
     one with `links`, in which exchanges between ranks take time.
+
+    Raises:
+        TimeLimitExceededError: the work of one engine alone takes longer than `limit_s`.
     """
     tracers: list[_Trace] = []
     emissions: list[Emission] = []
@@ -178,7 +185,7 @@ def trace(
         tracers.append(tracer)
         loaded = ProgramInputs(weights, tracer.prepare, schedule.ring_bytes)
         emissions.append(Emission(graph, loaded, _resident_bytes(chip, schedule), links))
-        with without_user_code():
+        with without_user_code(), within(current_core(), limit_s):
             outputs = emissions[-1].run(tensors)
         numbers = zip(tensors, (value.number for value in graph.inputs), strict=True)
         inputs = {tensor.storage.serial: number for tensor, number in numbers}
