@@ -232,7 +232,7 @@ def _total_s(kernels: Sequence[Cost]) -> float:
     return sum(cost.device_time_s + cost.launch_s for cost in kernels)
 
 
-def _measure(group: FusionGroup, target: str, *, is_mirrored: bool, limit_s: float) -> Cost:
+def _measure(group: FusionGroup, target: str, *, is_mirrored: bool, limit_s: float = inf) -> Cost:
     """The timeline of the group's kernel, run without values."""
     inputs = [np.empty(value.shape, value.type.numpy_dtype()) for value in group.inputs]
     run = launch(group, inputs, target, numerics=False, is_mirrored=is_mirrored, limit_s=limit_s)

@@ -58,23 +58,25 @@ class _LiveTensor:
         self._transfers: set[int] = set()
         self._last: dict[Engine, int] = {}
 
-    def access(self, index: int, engine: Engine, program: Program) -> bool:
-        """Record an access; returns True if it depends on none of the earlier accesses."""
-        is_first = not self._accesses
-        if self._transfers or (self.after and not is_first):
+    def access(self, index: int, engine: Engine, program: Program) -> list[int]:
+        """Record an access; returns `after` if it depends on none of the earlier accesses."""
+        accesses, transfers, after = self._accesses, self._transfers, self.after
+        if transfers or (after and accesses):
             waits_for = program.waits_for(index)
-            self._transfers.difference_update(waits_for)
-            is_first = self._accesses.isdisjoint(waits_for)
-            on_engine = (
-                i for i in program.follows(index) if program.instruction(i).engine is engine
-            )
-            is_first = is_first and self._accesses.isdisjoint(on_engine)
-        self._accesses.add(index)
+            transfers.difference_update(waits_for)
+            if after and not (
+                accesses.isdisjoint(waits_for)
+                and accesses.isdisjoint(
+                    [i for i in program.follows(index) if program.instruction(i).engine is engine]
+                )
+            ):
+                after = []
+        accesses.add(index)
         if engine is _DMA:
-            self._transfers.add(index)
+            transfers.add(index)
         else:
             self._last[engine] = index
-        return is_first
+        return after
 
     @property
     def users(self) -> list[int]:
@@ -111,8 +113,9 @@ def _reuse_waits(program: Program, pools: dict[Memory, FreeBytes]) -> dict[int, 
             life = lives.get(serial)
             if life is None:
                 life = lives[serial] = _LiveTensor(pools[use.memory].allocate(use.row_bytes))
-            if life.access(index, engine, program) and life.after:
-                after[index] += life.after
+            own_after = life.access(index, engine, program)
+            if own_after:
+                after[index] += own_after
             if use.last_use == index and serial not in ended:
                 ended.append(serial)
         for serial in ended:

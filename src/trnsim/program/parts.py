@@ -83,11 +83,15 @@ class Touches:
         """
         if index >= len(self):
             return None
-        start = self._start[index]
-        serials = self._serials[start : self._start[index + 1]]
-        if sum(serial >= 0 for serial in serials) != count:
+        serials, start, end = self._serials, self._start[index], self._start[index + 1]
+        first_written = start + count  # the tiles that are read come first
+        if (
+            first_written > end
+            or (count and serials[first_written - 1] < 0)
+            or (first_written < end and serials[first_written] >= 0)
+        ):
             return None
-        return serials[place], self._layouts[start + place].pattern
+        return serials[start + place], self._layouts[start + place].pattern
 
     def serials(self, index: int) -> list[int]:
         """The storages of the tiles of instruction `index`."""

@@ -219,20 +219,24 @@ class Program:
 
     def with_before(self, before: Iterable[tuple[int, Before]]) -> Program:
         """This program with other dependences of some instructions, given in their order."""
-        changed = replace(
-            self,
-            _waits_for=array("l"),
-            _waits_start=array("l", [0]),
-            _follows=array("l"),
-            _follows_start=array("l", [0]),
+        changed = tuple(before)
+        waits_for, waits_start = _replaced(
+            self._waits_for,
+            self._waits_start,
+            [(index, others.waits_for) for index, others in changed],
         )
-        done = 0
-        for index, others in before:
-            changed._copy_before(self, done, index)  # noqa: SLF001  of the same class
-            changed._extend(others)  # noqa: SLF001  as above
-            done = index + 1
-        changed._copy_before(self, done, len(self))  # noqa: SLF001  as above
-        return changed
+        follows, follows_start = _replaced(
+            self._follows,
+            self._follows_start,
+            [(index, others.follows) for index, others in changed],
+        )
+        return replace(
+            self,
+            _waits_for=waits_for,
+            _waits_start=waits_start,
+            _follows=follows,
+            _follows_start=follows_start,
+        )
 
     def without_instructions(self) -> Program:
         """A program without instructions, with the distinct ones and lines of this program."""
@@ -247,22 +251,15 @@ class Program:
     def _merged_before(self, index: int, others: Iterable[int]) -> Before:
         """The dependences of an instruction, with further instructions added."""
         waits_for, follows = set(self.waits_for(index)), set(self.follows(index))
-        engine = self.instruction(index).engine
-        for earlier in others:
-            is_own = engine is not Engine.dma and self.instruction(earlier).engine is engine
-            (follows if is_own else waits_for).add(earlier)
+        checked, which = self.checked, self.which
+        engine = checked[which[index]].engine
+        if engine is Engine.dma:
+            waits_for.update(others)
+        else:
+            for earlier in others:
+                is_own = checked[which[earlier]].engine is engine
+                (follows if is_own else waits_for).add(earlier)
         return Before(sorted(waits_for), sorted(follows - waits_for))
-
-    def _copy_before(self, source: Program, first: int, last: int) -> None:
-        """Append the dependences of a range of instructions of another program."""
-        columns = (
-            (self._waits_for, self._waits_start, source._waits_for, source._waits_start),
-            (self._follows, self._follows_start, source._follows, source._follows_start),
-        )
-        for values, starts, others, other_starts in columns:
-            shift = len(values) - other_starts[first]
-            values.extend(others[other_starts[first] : other_starts[last]])
-            starts.extend(start + shift for start in other_starts[first + 1 : last + 1])
 
     def note_use(self, index: int, reads: Iterable[Tile], writes: Iterable[Tile]) -> None:
         """Extend the live ranges of the storages that instruction `index` accesses."""
@@ -307,6 +304,25 @@ class Program:
                 f"{tile} belongs to an earlier run of a kernel (allocated at {storage.line})",
                 fix="return it in shared HBM from that run, and pass the array that comes back",
             )
+
+
+def _replaced(
+    values: array[int], starts: array[int], others: Iterable[tuple[int, Sequence[int]]]
+) -> tuple[array[int], array[int]]:
+    """A column of `Program` with other values of some instructions, given in their order.
+
+    Those of instruction i are from ``starts[i]`` on.
+    """
+    changed, counts, done = array("l"), np.diff(np.asarray(starts)), 0
+    for index, own in others:
+        changed += values[starts[done] : starts[index]]
+        changed.extend(own)
+        counts[index] = len(own)
+        done = index + 1
+    changed += values[starts[done] :]
+    changed_starts = array("l", [0])
+    changed_starts.frombytes(np.cumsum(counts).astype("l").tobytes())
+    return changed, changed_starts
 
 
 def _first_use(storage: Storage, first_write: int, index: int) -> StorageUse:

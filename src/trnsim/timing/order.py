@@ -12,7 +12,7 @@ hypothetical changes): a schedule in a kept order never becomes longer by faster
 from __future__ import annotations
 
 from array import array
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import pairwise
@@ -210,8 +210,7 @@ class _Core:
 
     def mark_started(self, index: int, start_s: float, busy_until_s: float) -> None:
         """Record that `index` occupies its engine from `start_s` until `busy_until_s`."""
-        which_of = self.program.which
-        which = which_of[index]
+        which = self.program.which[index]
         engine = self.engines[which]
         end_s = busy_until_s + self.costs[which].latency_s
         self.end_s[index] = end_s
@@ -223,14 +222,11 @@ class _Core:
             entering = queue.members[int(last)]
             if not self._missing[entering]:
                 heappush(queue.soon, (self._ready_s[entering], entering))
-        for later in self._followers.of(index):
-            self._release(later, start_s)
+        self._release(self._followers.of(index), engine, start_s, start_s)
         meeting = self._next_meeting.get(index)
         if meeting is not None:
-            self._release(meeting, start_s)
-        other_s = end_s + self.semaphore_s
-        for later in self._waiters.of(index):
-            self._release(later, end_s if self.engines[which_of[later]] is engine else other_s)
+            self._release([meeting], engine, start_s, start_s)
+        self._release(self._waiters.of(index), engine, end_s, end_s + self.semaphore_s)
 
     def free_s(self, index: int) -> float:
         """The time when the engine of instruction `index` can start it."""
@@ -259,7 +255,7 @@ class _Core:
             limited_s = self.limit.record_work(start_s, taken_s)
             self.stretch[index] = limited_s / taken_s
             taken_s = limited_s
-        held = cost.table or self._held_tile(index)
+        held = cost.table or (None if cost.held_read is None else self._held_tile(index))
         if held is not None and self._held.get(engine) != held:
             self._held[engine] = held
             self.loads.add(index)
@@ -279,14 +275,31 @@ class _Core:
             return None
         return self.program.touches.read_tile(index, operand, self._reads[which]) or index
 
-    def _release(self, later: int, ready_s: float) -> None:
-        """Resolve a dependence of `later`, which permits its start at `ready_s`."""
-        ready_s = self._ready_s[later] = max(ready_s, self._ready_s[later])
-        self._missing[later] -= 1
-        if not self._missing[later]:
-            queue = self.queues[self.engines[self.program.which[later]]]
-            if self._queue_index[later] < queue.started + queue.window:
-                heappush(queue.soon, (ready_s, later))
+    def _release(
+        self, released: Iterable[int], engine: Engine, own_s: float, other_s: float
+    ) -> None:
+        """Resolve a dependence of each of the instructions `released`.
+
+        It permits the start of those on `engine` at `own_s`, of others at `other_s`.
+        """
+        which, engines, missing, earliest_s = (
+            self.program.which,
+            self.engines,
+            self._missing,
+            self._ready_s,
+        )
+        for later in released:
+            later_engine = engines[which[later]]
+            ready_s = own_s if later_engine is engine else other_s
+            if ready_s < earliest_s[later]:
+                ready_s = earliest_s[later]
+            else:
+                earliest_s[later] = ready_s
+            missing[later] -= 1
+            if not missing[later]:
+                queue = self.queues[later_engine]
+                if self._queue_index[later] < queue.started + queue.window:
+                    heappush(queue.soon, (ready_s, later))
 
 
 def _meetings(
@@ -391,7 +404,6 @@ class _ListScheduler:
         self._ranks = array("l")
         self._indices = array("l")
         self._group_sizes = array("l")
-        self._touched: set[int] = set()
         # By kind: False for meetings of cores within a rank, True for collectives of ranks.
         self._waiting: dict[bool, dict[int, Meeting]] = {False: {}, True: {}}
         self._arrived: dict[bool, dict[int, int]] = {False: {}, True: {}}
@@ -405,10 +417,12 @@ class _ListScheduler:
             if next_queue is None:
                 raise InternalError(f"cores wait for each other forever: {self._waiting}")
             rank, queue = next_queue
-            self._touched = {rank}
-            remaining -= self._start(rank, queue.take(queue_choice.now_s), queue_choice.now_s)
-            for touched_rank in self._touched:
-                queue_choice.renew(touched_rank)
+            started = self._start(rank, queue.take(queue_choice.now_s), queue_choice.now_s)
+            remaining -= len(started)
+            queue_choice.renew(rank)
+            for other in started:
+                if other != rank:
+                    queue_choice.renew(other)
         cores = self._cores
         return Order(
             self._policy,
@@ -421,32 +435,31 @@ class _ListScheduler:
             [core.queue_of for core in cores],
         )
 
-    def _start(self, rank: int, index: int, time_s: float) -> int:
-        """Start an instruction, or its group if that is complete; returns the number started."""
+    def _start(self, rank: int, index: int, time_s: float) -> Sequence[int]:
+        """Start an instruction, or its group if that is complete; returns the cores that did."""
         core = self._cores[rank]
         which = core.program.which[index]
         meeting = core.meetings[which]
         if meeting is None:
             self._start_one(rank, index, time_s, 1)
-            return 1
+            return (rank,)
         is_collective = core.engines[which] is Engine.collective
         waiting, arrived = self._waiting[is_collective], self._arrived[is_collective]
         waiting[rank], arrived[rank] = meeting, index
         group, missing = group_of(rank, waiting)
         if missing is not None:
-            return 0
+            return ()
         members = [(member, arrived.pop(member)) for member in group]
         starts_s = [self._cores[r].free_s(i) for r, i in members]
         start_s = max(time_s, *starts_s)
         for number, (member, member_index) in enumerate(members):
             del waiting[member]
             self._start_one(member, member_index, start_s, 0 if number else len(members))
-        return len(members)
+        return group
 
     def _start_one(self, rank: int, index: int, ready_s: float, group_size: int) -> None:
         """Start an instruction that is ready, and append it to the order."""
         core = self._cores[rank]
-        self._touched.add(rank)
         start_s, busy_until_s = core.occupy(index, ready_s)
         self._ranks.append(rank)
         self._indices.append(index)

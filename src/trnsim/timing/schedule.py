@@ -200,6 +200,11 @@ def _schedule_all(
 ) -> list[Schedule]:
     """The schedules of all cores in a kept order; `placement` is called with core and index."""
     schedules = [Schedule(p, core, order, rank) for rank, p in enumerate(programs)]
+    if len(schedules) == 1:  # it meets no other
+        for index in order.indices:
+            own_placement = placement(0, index)
+            schedules[0].place(index, own_placement, *schedules[0].ready(index, own_placement))
+        return schedules
     last_s = {kind: [0.0] * len(programs) for kind in (False, True)}
     for members in start_groups(order):
         if len(members) == 1:

@@ -55,10 +55,19 @@ class UtilizationLimit:
         since_s = now_s - self._window_s
         while self._busy_spans_s and self._busy_spans_s[0][1] <= since_s:
             self._busy_spans_s.popleft()
-        busy_s = sum(end_s - max(start_s, since_s) for start_s, end_s in self._busy_spans_s)
-        if began_s is None or busy_s < self._floor * self._window_s:
-            self._ramp_start_s = now_s
-            self._ramp_starts_s.append(now_s)
+        if began_s is not None and self._was_busy(since_s):
+            return
+        self._ramp_start_s = now_s
+        self._ramp_starts_s.append(now_s)
+
+    def _was_busy(self, since_s: float) -> bool:
+        """True if the engine was busy for at least the initial share of the window."""
+        busy_s, enough_s = 0.0, self._floor * self._window_s
+        for start_s, end_s in self._busy_spans_s:
+            busy_s += end_s - (start_s if start_s > since_s else since_s)
+            if busy_s >= enough_s:
+                return True
+        return False
 
     def ramp_steps(self, parts: int) -> list[tuple[float, float, float]]:
         """(start, length, mean limit) of `parts` intervals of equal length in each ramp."""
