@@ -1,13 +1,16 @@
-"""The draw of source files for readers who have not seen them."""
+"""Names of the source, and the draw of source files for readers who have not seen them."""
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import trees
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "trnsim"
+MODIFIERS = {"own", "has", "most", "least", "more", "above", "below"}
 
 
 def drawn(*options):
@@ -40,3 +43,57 @@ def test_later_draws_have_none_of_the_files_of_earlier_ones(first):
 
 def test_as_many_files_are_drawn_as_asked():
     assert len(drawn("--draw", "1", "--files", "3")) == 3
+
+
+def defined_names(tree):
+    """Names that a program defines, without the underscores around them, each with its line."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                pass
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                pass
+            case ast.ClassDef(name=name) | ast.arg(arg=name) | ast.alias(asname=str(name)):
+                pass
+            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                pass
+            case ast.MatchMapping(rest=str(name)) | ast.ExceptHandler(name=str(name)):
+                pass
+            case _:
+                continue
+        yield name.strip("_"), getattr(node, "lineno", 0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a, most = pair",
+        "most: int = 0",
+        "self._most = 1",
+        "def most(): ...",
+        "async def most(): ...",
+        "class C:\n    def f(self, *, most): ...",
+        "lambda *most: 0",
+        "import b as most",
+        "[most for most in rows]",
+        "if most := rows: ...",
+        "match x:\n    case [int() as most, *others]: ...",
+        "match x:\n    case [a, *most]: ...",
+        "match x:\n    case {'a': 1, **most}: ...",
+        "try: ...\nexcept OSError as most: ...",
+    ],
+)
+def test_every_way_of_defining_a_name_is_read(text):
+    assert "most" in [name for name, _ in defined_names(ast.parse(text))]
+
+
+def test_a_modifier_alone_is_no_name():
+    use = ast.parse("f(most=x.most, a=most)")
+    assert MODIFIERS.isdisjoint(name for name, _ in defined_names(use))
+    bare = [
+        f"{path.relative_to(SOURCE)}:{line}: {name}"
+        for path in SOURCE.rglob("*.py")
+        for name, line in defined_names(trees.tree(path))
+        if name in MODIFIERS
+    ]
+    assert not bare, "the noun is missing, such as `tokens` of `most_tokens`"
