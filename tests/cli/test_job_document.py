@@ -27,7 +27,7 @@ def spec(**fields):
 
 def test_findings_have_place_fix_and_source_and_foreign_text_is_safe():
     kept = tuple(KeptField((f"x{n}",), n) for n in range(10))
-    document = check_document([(spec(kept=kept), [FINDING])])
+    document = check_document([(spec(kept_fields=kept), [FINDING])])
     said = text(document)
     assert "a.yaml:7: error: efa is 3; legal: 8 [efa-count]" in said
     assert "fix: set 8" in said
@@ -41,16 +41,18 @@ def test_findings_have_place_fix_and_source_and_foreign_text_is_safe():
 
 def test_the_kind_of_a_document_is_understood_though_it_is_kept():
     header = [KeptField((name,), "v1") for name in ("apiVersion", "kind")]
-    assert "not understood" not in text(check_document([(spec(kept=tuple(header)), [])]))
+    assert "not understood" not in text(check_document([(spec(kept_fields=tuple(header)), [])]))
     more = (*header, KeptField(("spec", "kind"), "v1"))
-    assert "not understood, and kept: spec.kind" in text(check_document([(spec(kept=more), [])]))
+    assert "not understood, and kept: spec.kind" in text(
+        check_document([(spec(kept_fields=more), [])])
+    )
 
 
 def test_items_of_a_list_count_as_one_name_and_long_values_are_cut():
     script = (KeptField(("script", n), "x") for n in range(3))
     kept = (*script, KeptField(("a", 0), 1))
     template = TemplateValue("roles.0.command", "$X\n" + "y" * 100, PLACE)
-    job = JobSpec("plan", spec(kept=kept).job, PLACE, {}, (template,))
+    job = JobSpec("plan", spec(kept_fields=kept).job, PLACE, {}, (template,))
     said = " ".join(text(check_document([(job, [])])).split())
     assert "not understood, and kept: script (3 items), a" in said
     assert "roles.0.command ($X yyy" in said

@@ -10,7 +10,7 @@ JOB = Job(
     name="a",
     roles=(Role(replicas=2, environment=(("X", "1"), ("Y", "2")), command=("train.py",)),),
     parallelism=Parallelism(tensor=8),
-    kept=(KeptField(("b", 0), "c"),),
+    kept_fields=(KeptField(("b", 0), "c"),),
 )
 
 
@@ -21,7 +21,7 @@ def test_equal_jobs_do_not_differ():
 def test_fields_variables_and_kept_fields_are_compared():
     (role,) = JOB.roles
     role = replace(role, replicas=4, environment=(("Y", "2"), ("X", "3")), command=("b.py",))
-    after = replace(JOB, roles=(role,), parallelism=Parallelism(), kept=())
+    after = replace(JOB, roles=(role,), parallelism=Parallelism(), kept_fields=())
     assert changes(JOB, after) == [
         ("roles.0.replicas", 2, 4),
         ("roles.0.environment.X", "1", "3"),

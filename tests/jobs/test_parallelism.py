@@ -53,7 +53,7 @@ def test_parallelism_of_options():
         "max-steps": "$N",
         "recompute-granularity": "full",
     }
-    assert parallelism_in(options).stated == {
+    assert parallelism_in(options).stated_fields == {
         "tensor": 8,
         "pipeline": 4,
         "sequence": 8192,
@@ -91,17 +91,17 @@ def test_ranks_that_a_launcher_starts():
 )
 def test_an_optimizer_is_read_as_training_programs_spell_it(text, name):
     for option in ("optimizer", "optim"):
-        assert parallelism_in({option: text}).stated == {"optimizer": name}
+        assert parallelism_in({option: text}).stated_fields == {"optimizer": name}
     assert name in OPTIMIZERS or name == text
 
 
 def test_zero_and_text_are_no_degree():
-    assert parallelism_in({"tp": "0", "pp": "-1", "dp": "x"}).stated == {}
+    assert parallelism_in({"tp": "0", "pp": "-1", "dp": "x"}).stated_fields == {}
 
 
 def test_stated_fields_stand_over_others():
     both = Parallelism(tensor=4).with_defaults(Parallelism(tensor=2, pipeline=8))
-    assert both.stated == {"tensor": 4, "pipeline": 8}
+    assert both.stated_fields == {"tensor": 4, "pipeline": 8}
 
 
 @pytest.mark.parametrize(

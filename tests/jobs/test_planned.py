@@ -40,7 +40,7 @@ READ_BACK = {
 
 
 def test_the_options_of_a_layout_are_read_back():
-    assert parallelism_in(options_of(layout_options(LAYOUT))).stated == READ_BACK
+    assert parallelism_in(options_of(layout_options(LAYOUT))).stated_fields == READ_BACK
 
 
 def test_the_job_of_a_plan_has_its_instances_and_its_layout():
@@ -52,7 +52,7 @@ def test_the_job_of_a_plan_has_its_instances_and_its_layout():
     assert role.variable("FI_PROVIDER") == "efa"
     assert role.command[:5] == ("torchrun", "--nproc-per-node", "64", "--nnodes", "2")
     assert "$MASTER_ADDR:29500" in role.command
-    assert parallelism_of(job).stated == READ_BACK | {"steps": 100}
+    assert parallelism_of(job).stated_fields == READ_BACK | {"steps": 100}
 
 
 def test_one_instance_needs_no_head_and_no_fabric():

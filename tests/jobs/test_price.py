@@ -249,7 +249,7 @@ def test_models_and_layouts_are_read_from_commands():
     command = ("srun", "train.py", "--model_name_or_path", "meta-llama/Llama-3.1-8B", "--tp_size=4")
     job = Job(roles=(Role(command=command),), parallelism=Parallelism(pipeline=2))
     assert model_name(job) == "meta-llama/Llama-3.1-8B"
-    assert parallelism_of(job).stated == {"tensor": 4, "pipeline": 2}
+    assert parallelism_of(job).stated_fields == {"tensor": 4, "pipeline": 2}
     assert model_name(replace(job, model="own")) == "own"
     assert model_name(Job(roles=(Role(),))) == ""
     assert model_name(Job(roles=(Role(command=("vllm", "serve", "m")),))) == "m"

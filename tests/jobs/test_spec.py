@@ -73,8 +73,8 @@ def test_a_value_of_a_template_is_named_and_unknown(reader):
         ("roles.0.replicas", "${COUNT}", 3),
         ("roles.0.image", "$IMAGE", 12),
     ]
-    assert KeptField(("many",), "${COUNT}") in reader.kept()
-    assert all(kept.value != "$IMAGE" for kept in reader.kept())
+    assert KeptField(("many",), "${COUNT}") in reader.kept_fields()
+    assert all(kept.value != "$IMAGE" for kept in reader.kept_fields())
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_what_nothing_took_is_kept(reader):
     for key in ("name", "count", "many", "part", "on", "off", "nothing"):
         reader.take(key)
     reader.take("inner", "list", 0, "image")
-    assert [(kept.name, kept.value) for kept in reader.kept()] == [
+    assert [(kept.name, kept.value) for kept in reader.kept_fields()] == [
         ("words[0]", "x"),
         ("words[1]", 3),
         ("inner.list[0].rest", {}),
@@ -110,9 +110,9 @@ def test_what_nothing_took_is_kept(reader):
     ]
     reader.take("inner")
     reader.take("words")
-    assert reader.kept() == ()
+    assert reader.kept_fields() == ()
     reader.give_back("nothing")
-    assert [kept.name for kept in reader.kept()] == ["nothing"]
+    assert [kept.name for kept in reader.kept_fields()] == ["nothing"]
 
 
 def test_a_template_is_left_where_it_stands_and_a_value_is_not(reader):
@@ -125,7 +125,9 @@ def test_a_template_is_left_where_it_stands_and_a_value_is_not(reader):
         ("roles.0.image", "$IMAGE", 12)
     ]
     assert reader.lines["roles.0.image"].line == 12
-    assert ("inner.list[1].image", "$IMAGE") in [(kept.name, kept.value) for kept in reader.kept()]
+    assert ("inner.list[1].image", "$IMAGE") in [
+        (kept.name, kept.value) for kept in reader.kept_fields()
+    ]
 
 
 def test_the_error_of_a_missing_value_has_its_name_and_the_line_of_what_lacks_it(reader):

@@ -23,7 +23,7 @@ def test_a_spec_has_every_size_of_the_layout(kind, on, tmp_path):
     path = tmp_path / "start"
     path.write_text(start_file(kind, where, LAYOUT, model="m"))
     (spec,) = read_specs(path)
-    assert parallelism_of(spec.job).stated == {
+    assert parallelism_of(spec.job).stated_fields == {
         "tensor": 8,
         "pipeline": 4,
         "virtual": 2,

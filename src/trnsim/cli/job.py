@@ -199,10 +199,10 @@ def _converted_text(spec: JobSpec, format_name: str) -> str:
     if format_name not in FORMATS:
         raise BadInput(f"--as is {format_name!r}; legal: {_LISTED}")
     job = spec.job
-    if format_name != spec.format and job.kept:
-        names = ", ".join(kept.name for kept in job.kept)
+    if format_name != spec.format and job.kept_fields:
+        names = ", ".join(field.name for field in job.kept_fields)
         echo(f"{spec.start}: left out, as only {spec.format} has them: {names}", is_error=True)
-        job = spec.with_job(kept=()).job
+        job = spec.with_job(kept_fields=()).job
     return write_spec(job, format_name)
 
 

@@ -63,10 +63,10 @@ def _spec_values(spec: JobSpec, findings: Sequence[Finding]) -> dict[str, Any]:
         **picked(spec, _SPEC_NAMES),
         **picked(job, "name kind region time_limit_s copies replicas"),
         "roles": [_role_values(role) for role in job.roles],
-        "parallelism": parallelism_of(job).stated,
+        "parallelism": parallelism_of(job).stated_fields,
         "findings": [_finding_values(finding) for finding in findings],
         "templates": [picked(value, "field text line=place.line") for value in spec.templates],
-        "not_understood": [kept.name for kept in spec.not_understood],
+        "not_understood": [field.name for field in spec.not_understood],
     }
 
 
@@ -121,7 +121,7 @@ def _template_words(value: TemplateValue) -> str:
 
 def _kept_sentence(fields: Sequence[KeptField]) -> str:
     """Fields without a meaning; the items of a list count as one name."""
-    counts = Counter(_LIST_INDEX.sub("", kept.name) for kept in fields)
+    counts = Counter(_LIST_INDEX.sub("", field.name) for field in fields)
     names = [name if count == 1 else f"{name} ({count} items)" for name, count in counts.items()]
     hidden_count = len(names) - _SHOWN_FIELDS
     shown = ", ".join(names[:_SHOWN_FIELDS]) + (

@@ -46,8 +46,8 @@ def _leaves(path: str, value: Any) -> list[tuple[str, Any]]:
     """Paths and values of the fields of a job that are stated."""
     if path.endswith(".environment"):
         return [(f"{path}.{name}", text) for name, text in value]
-    if path == "kept":
-        return [(f"kept {kept.name}", kept.value) for kept in value]
+    if path == "kept_fields":
+        return [(f"kept {field.name}", field.value) for field in value]
     if is_dataclass(value):
         return [
             leaf

@@ -135,14 +135,14 @@ class FieldTable:
             legal_name for legal_name in sorted(legal) if legal_name not in siblings
         ] or sorted(legal)
         hidden_count = len(names) - _SHOWN_NAMES
-        listed = ", ".join(names[:_SHOWN_NAMES]) + (
+        shown_names = ", ".join(names[:_SHOWN_NAMES]) + (
             f" and {hidden_count} more" if hidden_count > 0 else ""
         )
         reason = f"{name} is no field of {around}"
         if near:
             duplicate = ", which is stated too" if near[0] in siblings else ""
             return FieldFault(keys, "misspelled-field", reason, f"perhaps {near[0]}{duplicate}")
-        return FieldFault(keys, "unknown-field", reason, f"take it out; legal there: {listed}")
+        return FieldFault(keys, "unknown-field", reason, f"take it out; legal there: {shown_names}")
 
     def _missing_fault(
         self, names: list[str], legal: dict[str, str], keys: tuple[str | int, ...]

@@ -125,7 +125,7 @@ class Job:
         model: name of a model, or path of its config.json.
         config: sizes of the model that the spec states, by keys of a config.json.
         parallelism: layout by the spec's own fields; `parallelism_of` adds the command's options.
-        kept: fields that this model does not hold; a writer of the same format writes them back.
+        kept_fields: fields that no other holds; a writer of the same format writes them back.
     """
 
     name: str = ""
@@ -138,7 +138,7 @@ class Job:
     model: str = ""
     config: tuple[tuple[str, Any], ...] = ()
     parallelism: Parallelism = field(default_factory=Parallelism)
-    kept: tuple[KeptField, ...] = ()
+    kept_fields: tuple[KeptField, ...] = ()
 
     @property
     def replicas(self) -> int | None:

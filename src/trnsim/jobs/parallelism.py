@@ -75,14 +75,14 @@ class Parallelism:
     optimizer: str | None = None
 
     @property
-    def stated(self) -> dict[str, Any]:
+    def stated_fields(self) -> dict[str, Any]:
         """The fields that are stated, by name."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
 
     def with_defaults(self, other: Parallelism) -> Parallelism:
         """A layout with the stated fields of this one, and the fields of `other` for the rest."""
-        return replace(other, **self.stated)
+        return replace(other, **self.stated_fields)
 
 
 OPTIONS: Final = {

@@ -97,12 +97,12 @@ def model_name(job: Job) -> str:
         return job.model
     for role in job.roles:
         options = options_of(role.command)
-        named = [options[name] for name in MODEL_OPTIONS if options.get(name)]
+        names = [options[name] for name in MODEL_OPTIONS if options.get(name)]
         if _SERVE in role.command[:-1]:
             following = role.command[role.command.index(_SERVE) + 1]
-            named += [] if following.startswith("-") else [following]
-        if named:
-            return named[0]
+            names += [] if following.startswith("-") else [following]
+        if names:
+            return names[0]
     return ""
 
 
@@ -125,7 +125,7 @@ def _server_options(job: Job) -> dict[str, Any]:
     Raises:
         Unplanned: an option that a plan reads has a value that it cannot have.
     """
-    stated: dict[str, Any] = {}
+    server_fields: dict[str, Any] = {}
     for role in job.roles:
         for name, text in options_of(role.command).items():
             field = _SERVER_OPTIONS.get(name, "")
@@ -133,8 +133,8 @@ def _server_options(job: Job) -> dict[str, Any]:
                 continue
             value = _server_value(name, field, text)
             if field and value is not None:
-                stated.setdefault(field, value)
-    return stated
+                server_fields.setdefault(field, value)
+    return server_fields
 
 
 def _server_value(name: str, field: str, text: str) -> str | int | None:
@@ -149,10 +149,10 @@ def _server_value(name: str, field: str, text: str) -> str | int | None:
         return None
     value = _tokens_in(text) if field in _LENGTHS else whole_number(text)
     if field in _TEXTS or not value:
-        stated = f"is {text!r}" if text else "has no value"
+        fault = f"is {text!r}" if text else "has no value"
         legal = "a name" if field in _TEXTS else "whole numbers from 1 on"
         legal += ", 8k (8,000) or 8K (8,192)" if field in _LENGTHS else ""
-        raise Unplanned(f"no plan: --{name} {stated}; legal: {legal}; correct it in the command")
+        raise Unplanned(f"no plan: --{name} {fault}; legal: {legal}; correct it in the command")
     return value
 
 
@@ -190,8 +190,10 @@ def training_plan(
     parallelism = parallelism_of(job)
     plan_machine = machine(platform, instances, rows=assumption.rows)
     _check_ranks(roles, plan_machine)
-    stated = parallelism.stated
-    fields = {name: value for name, value in stated.items() if name not in _FIELDS_OUTSIDE_LAYOUT}
+    stated_fields = parallelism.stated_fields
+    fields = {
+        name: value for name, value in stated_fields.items() if name not in _FIELDS_OUTSIDE_LAYOUT
+    }
     try:
         request = layout_request(
             model,
@@ -222,14 +224,17 @@ def serving_plan(job: Job, roles: Sequence[RolePrice], assumption: SpecAssumptio
     instances, platform = _platform(roles)
     model = _model(job, assumption)
     parallelism = parallelism_of(job)
-    stated: dict[str, Any] = {"max_model_len": job.parallelism.sequence, **_server_options(job)}
+    server_fields: dict[str, Any] = {
+        "max_model_len": job.parallelism.sequence,
+        **_server_options(job),
+    }
     options = ServerOptions(
         tensor=parallelism.tensor,
         pipeline=parallelism.pipeline,
         replicas=parallelism.data,
         instances=instances,
         max_num_seqs=parallelism.server_sequences,
-        **stated,
+        **server_fields,
     )
     demand = open_rate_demand(USUAL_INPUT, USUAL_OUTPUT)
     try:

@@ -118,9 +118,9 @@ def _quote(
 
     A price of SageMaker hosting may stand under SageMaker's name of the instance, or under EC2's.
     """
-    stated = assumption.purchase or job.purchase
-    offers = [(name, kind) for kind in ((stated,) if stated else _KINDS)]
-    if job.kind is JobKind.SERVING and not stated and is_sagemaker:
+    purchase = assumption.purchase or job.purchase
+    offers = [(name, kind) for kind in ((purchase,) if purchase else _KINDS)]
+    if job.kind is JobKind.SERVING and not purchase and is_sagemaker:
         priced = {row.instance for row in rows.prices}
         hosted = (hosted for hosted in (f"{_SAGEMAKER}{name}", name) if hosted in priced)
         offers = [*((instance, HOSTING) for instance in hosted), *offers]

@@ -112,17 +112,17 @@ class JobSpec:
         templates the file holds.
         """
         filled_in = {template.text for template in self.templates}
-        known = (*_HEADER, *self.read_keys)
-        kept = tuple(
+        known_keys = (*_HEADER, *self.read_keys)
+        kept_fields = tuple(
             field
-            for field in self.job.kept
-            if field.keys not in known
+            for field in self.job.kept_fields
+            if field.keys not in known_keys
             and not (isinstance(field.value, str) and field.value in filled_in)
         )
-        named = [claim for claims in self.claims.values() for claim in claims]
-        if not named or any(claim.place is None for claim in named):
-            return kept
-        return tuple(field for field in kept if not _CLAIMS.intersection(field.keys))
+        device_claims = [claim for claims in self.claims.values() for claim in claims]
+        if not device_claims or any(claim.place is None for claim in device_claims):
+            return kept_fields
+        return tuple(field for field in kept_fields if not _CLAIMS.intersection(field.keys))
 
     def with_job(self, **changes: Any) -> JobSpec:
         """The spec with other fields of its job."""
@@ -317,11 +317,11 @@ class SpecReader:
             return ""
         return f"rename {misspelled}, at line {place.line.line}, to {keys[-1]}"
 
-    def kept(self) -> tuple[KeptField, ...]:
+    def kept_fields(self) -> tuple[KeptField, ...]:
         """Fields that nothing took: text, numbers, truth values, and empty lists and mappings."""
-        return tuple(self._kept_fields((), self._root.value))
+        return tuple(self._fields_below((), self._root.value))
 
-    def _kept_fields(self, keys: tuple[str | int, ...], value: Any) -> list[KeptField]:
+    def _fields_below(self, keys: tuple[str | int, ...], value: Any) -> list[KeptField]:
         if keys in self._taken:
             return []
         if isinstance(value, dict) and value:
@@ -330,4 +330,4 @@ class SpecReader:
             items = list(enumerate(value))
         else:
             return [KeptField(keys, value)]
-        return [kept for key, item in items for kept in self._kept_fields((*keys, key), item)]
+        return [field for key, item in items for field in self._fields_below((*keys, key), item)]

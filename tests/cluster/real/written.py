@@ -41,7 +41,7 @@ def jobs():
                 command=WORDS,
             ),
         ),
-        kept=(
+        kept_fields=(
             KeptField(("#SBATCH", "output"), "%x-%j.out"),
             KeptField(("script", 0), "set -euo pipefail"),
             KeptField(("tail",), "2>&1 | cat"),

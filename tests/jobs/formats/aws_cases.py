@@ -102,13 +102,13 @@ def read(text, name):
 
 def same(first, second):
     """Whether jobs are equal, apart from the order of what is kept."""
-    kept = [sorted(map(repr, job.kept)) for job in (first, second)]
-    return replace(first, kept=()) == replace(second, kept=()) and kept[0] == kept[1]
+    kept = [sorted(map(repr, job.kept_fields)) for job in (first, second)]
+    return replace(first, kept_fields=()) == replace(second, kept_fields=()) and kept[0] == kept[1]
 
 
 def demanded(job, **fields):
     """A job without kept fields, whose roles state what the service demands."""
-    return replace(job, kept=(), roles=tuple(replace(role, **fields) for role in job.roles))
+    return replace(job, kept_fields=(), roles=tuple(replace(role, **fields) for role in job.roles))
 
 
 def from_moto(jobs, name, operations, arguments=()):
@@ -126,7 +126,7 @@ def from_moto(jobs, name, operations, arguments=()):
     assert done.returncode == 0, done.stderr[-2000:]
     answers = json.loads(done.stdout)
     described = [answer[field][0] if service == "batch" else answer for answer in answers]
-    return [replace(read(json.dumps(answer), name).job, kept=()) for answer in described]
+    return [replace(read(json.dumps(answer), name).job, kept_fields=()) for answer in described]
 
 
 def check_round_trip(job, name, operation):

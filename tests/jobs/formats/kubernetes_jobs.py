@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from trnsim.jobs.formats import FORMATS
-from trnsim.jobs.formats.writing import in_order
+from trnsim.jobs.formats.writing import IMAGE, in_order
 from trnsim.jobs.job import Job, JobKind, KeptField, Role
 from trnsim.jobs.parallelism import started_ranks
 from trnsim.reader import load_documents
@@ -21,6 +21,7 @@ BYTES = st.one_of(
 )
 VCPUS = st.one_of(st.none(), st.integers(1, 200_000).map(lambda milli: milli / 1000))
 REPLICAS = st.integers(0, 64)
+IMAGES = st.one_of(st.just(""), TEXTS.filter(lambda text: text != IMAGE))  # which is read as none
 WORDS = st.lists(st.one_of(TEXTS, st.just("")), max_size=4).map(tuple)
 VARIABLES = st.from_regex(r"[A-Z_][A-Z0-9_]{0,8}", fullmatch=True)
 
@@ -30,7 +31,7 @@ def roles(draw, *, names=NAMES, replicas=REPLICAS, command=WORDS, **stated):
     """A role that a pod can express."""
     memory, vcpus = draw(BYTES), draw(VCPUS)
     has_either = memory is not None or vcpus is not None
-    words, image = draw(command), draw(st.one_of(st.just(""), TEXTS))
+    words, image = draw(command), draw(IMAGES)
     variables = st.lists(st.tuples(VARIABLES, st.one_of(st.just(""), TEXTS)), max_size=3)
     return Role(
         name=draw(names),
@@ -88,7 +89,7 @@ def with_processes(own):
 def with_sidecar(job):
     """A pod of two containers; the one with accelerators is the role."""
     role = replace(job.roles[0], gpus=1, environment=(("A", "b"),))
-    return replace(job, roles=(role,), kept=SIDECAR)
+    return replace(job, roles=(role,), kept_fields=SIDECAR)
 
 
 def ray_jobs(words, **stated):
@@ -128,7 +129,7 @@ SERVERS_OF_SETS = {
     "kind": st.just(JobKind.SERVING),
     "time_limit_s": st.none(),
     "copies": st.sampled_from((0, 1, 2, 1_000_000)),
-    "kept": with_fields((("spec", "startupPolicy"), "LeaderReady")),
+    "kept_fields": with_fields((("spec", "startupPolicy"), "LeaderReady")),
 }
 MASTERS = roles(names=st.just("Master"), replicas=ONE)
 WORKERS = roles(
@@ -139,12 +140,16 @@ WORKERS = roles(
 JOBS = {
     "pod": st.one_of(PODS, SERVERS, PODS.map(with_sidecar)),
     "job": st.one_of(
-        jobs(alone(roles()), kept=with_fields((("spec", "backoffLimit"), 0)), purchase=PURCHASES),
+        jobs(
+            alone(roles()),
+            kept_fields=with_fields((("spec", "backoffLimit"), 0)),
+            purchase=PURCHASES,
+        ),
         jobs(alone(roles(replicas=ONE)), copies=st.integers(2, 2**31 - 1)),
     ),
     "jobset": jobs(
         st.lists(roles(), min_size=1, max_size=3).map(tuple),
-        kept=with_fields(
+        kept_fields=with_fields(
             (("spec", "failurePolicy", "maxRestarts"), 3), (("spec", "suspend"), True)
         ),
     ),
@@ -152,7 +157,7 @@ JOBS = {
         st.one_of(alone(WORKERS), alone(MASTERS), st.tuples(MASTERS, WORKERS)).flatmap(
             with_processes
         ),
-        kept=with_fields((("spec", "runPolicy", "backoffLimit"), 3)),
+        kept_fields=with_fields((("spec", "runPolicy", "backoffLimit"), 3)),
     ),
     "hyperpod": st.one_of(
         jobs(
@@ -161,7 +166,7 @@ JOBS = {
                 min_size=1,
                 max_size=3,
             ).flatmap(with_processes),
-            kept=with_fields((("spec", "runPolicy", "jobMaxRetryCount"), 3)),
+            kept_fields=with_fields((("spec", "runPolicy", "jobMaxRetryCount"), 3)),
         ),
         jobs(alone(roles(least_replicas=COUNTS))),
     ),
@@ -179,7 +184,7 @@ JOBS = {
         )
     ),
     "rayjob": st.one_of(
-        ray_jobs(WORDS, kept=with_fields((("spec", "suspend"), True))),
+        ray_jobs(WORDS, kept_fields=with_fields((("spec", "suspend"), True))),
         ray_jobs(st.just(()), kind=st.just(JobKind.CLUSTER), time_limit_s=st.none()),
     ),
 }

@@ -159,7 +159,7 @@ def test_a_single_container_is_read():
     )
     job = read(text, "batch").job
     assert job.roles == (Role(image="i", vcpus=1.0, memory_bytes=4 * MIB),)
-    assert [kept.name for kept in job.kept] == ["containerProperties.instanceType"]
+    assert [kept.name for kept in job.kept_fields] == ["containerProperties.instanceType"]
     assert same(read(write_spec(job, "batch"), "batch").job, job)
 
 
@@ -280,7 +280,7 @@ JOBS = st.builds(
     model=MODELS,
     time_limit_s=st.none() | st.integers(60, 10**9).map(float),
     copies=st.sampled_from([1, 2, 10_000]),
-    kept=st.sampled_from([(), KEPT]),
+    kept_fields=st.sampled_from([(), KEPT]),
 )
 
 

@@ -150,7 +150,7 @@ JOBS = jobs(
     region=st.just(""),
     time_limit_s=st.sampled_from([None, 60.0, 1e9]),
     copies=st.sampled_from([1, 2, 10_000]),
-    kept=st.sampled_from([(), (KeptField(("retryStrategy", "attempts"), 2),)]),
+    kept_fields=st.sampled_from([(), (KeptField(("retryStrategy", "attempts"), 2),)]),
 )
 
 

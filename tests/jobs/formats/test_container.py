@@ -60,7 +60,7 @@ def test_the_first_amount_of_a_resource_counts():
     assert reader.required("GPU", "gpus") == 1
     assert reader.required("VCPU", "vcpus") is None
     assert reader.names == {("c", "resourceRequirements"): {0: "GPU"}}
-    assert len(reader.reader.kept()) == 2
+    assert len(reader.reader.kept_fields()) == 2
 
 
 def test_numbers_of_all_devices_are_known():

@@ -96,7 +96,7 @@ def test_templates_are_named(server):
 
 
 def test_other_containers_and_fields_are_kept(server):
-    names = [kept.name for kept in server.job.kept]
+    names = [kept.name for kept in server.job.kept_fields]
     assert names[:5] == [
         "requiresCompatibilities[0]",
         "placementConstraints[0].type",
@@ -149,7 +149,7 @@ def test_a_stack_is_read_through():
         ("roles.0.image", "${AWS::AccountId}.dkr.ecr/${Image}:1"),
         ("roles.0.environment.LEVEL", '${If ["IsLoud", "debug", "info"]}'),
     ]
-    kept = {field.name: field.value for field in spec.job.kept}
+    kept = {field.name: field.value for field in spec.job.kept_fields}
     assert kept["taskRoleArn"] == "${Role.Arn}"
     assert kept["containerDefinitions[0].logConfiguration.options.Awslogs-Group"] == "${Bucket}"
     assert same(read(write_spec(spec.job, "ecs"), "ecs").job, spec.job)
@@ -163,7 +163,7 @@ def test_a_described_task_is_read_inside():
 def test_all_devices_of_a_managed_instance_are_kept():
     job = read(of(resourceRequirements=[{"type": "NeuronDevice", "value": "ALL"}]), "ecs").job
     assert job.roles[0].devices is None
-    assert [kept.value for kept in job.kept] == ["NeuronDevice", "ALL"]
+    assert [kept.value for kept in job.kept_fields] == ["NeuronDevice", "ALL"]
     assert read(write_spec(job, "ecs"), "ecs").job == job
 
 
@@ -172,7 +172,7 @@ def test_interfaces_that_do_not_begin_with_0_are_kept():
         of(linuxParameters={"devices": [{"hostPath": "/dev/infiniband/uverbs1"}]}), "ecs"
     ).job
     assert job.roles[0].efa is None
-    assert len(job.kept) == 1
+    assert len(job.kept_fields) == 1
 
 
 def test_several_containers_with_devices_are_roles():
@@ -266,7 +266,9 @@ ROLES = st.lists(
     max_size=3,
 ).map(tuple)
 KEPT = (KeptField(("tags", 0, "key"), "team"), KeptField(("tags", 0, "value"), "a"))
-JOBS = st.builds(Job, name=NAMES, roles=ROLES, model=MODELS, kept=st.sampled_from([(), KEPT]))
+JOBS = st.builds(
+    Job, name=NAMES, roles=ROLES, model=MODELS, kept_fields=st.sampled_from([(), KEPT])
+)
 
 
 @settings(max_examples=4)

@@ -45,7 +45,7 @@ def test_a_hyperpod_job_is_read_whole_and_written_back(tmp_path):
         ),
     )
     assert (spec.job.name, spec.job.time_limit_s) == ("pretrain", 3600)
-    assert [kept.name for kept in spec.job.kept] == [
+    assert [kept.name for kept in spec.job.kept_fields] == [
         "spec.replicaSpecs[0].spares",
         "spec.runPolicy.jobMaxRetryCount",
     ]

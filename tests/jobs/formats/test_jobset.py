@@ -46,7 +46,7 @@ def test_a_jobset_is_read_whole_and_written_back(tmp_path):
         Role(name="workers", replicas=16, devices=16, image="b"),
     )
     assert (spec.job.name, spec.job.time_limit_s) == ("pretrain", 600)
-    assert [kept.name for kept in spec.job.kept] == [
+    assert [kept.name for kept in spec.job.kept_fields] == [
         "spec.failurePolicy.maxRestarts",
         "spec.replicatedJobs[1].replicas",
         "spec.replicatedJobs[1].template.spec.backoffLimit",
@@ -81,7 +81,7 @@ def test_time_limits_that_differ_are_kept(tmp_path):
     text = JOBSET.replace("Seconds: 600\n          t", "Seconds: 6\n          t")
     spec = read("jobset", text, tmp_path)
     assert spec.job.time_limit_s is None
-    assert sum("activeDeadlineSeconds" in kept.name for kept in spec.job.kept) == 2
+    assert sum("activeDeadlineSeconds" in kept.name for kept in spec.job.kept_fields) == 2
 
 
 @pytest.mark.parametrize(

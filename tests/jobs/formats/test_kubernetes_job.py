@@ -39,7 +39,7 @@ def test_a_job_is_read_whole_and_written_back(tmp_path):
         entry_words=2,
     )
     assert (spec.job.name, spec.job.copies, spec.job.time_limit_s) == ("pretrain", 1, 86400)
-    assert [kept.name for kept in spec.job.kept] == [
+    assert [kept.name for kept in spec.job.kept_fields] == [
         "spec.backoffLimit",
         "spec.template.spec.restartPolicy",
     ]

@@ -45,7 +45,7 @@ def test_a_set_is_read_whole_and_written_back(tmp_path):
         WORKERS,
     )
     assert (spec.job.name, spec.job.kind, spec.job.copies) == ("vllm", JobKind.SERVING, 3)
-    assert [kept.name for kept in spec.job.kept] == [
+    assert [kept.name for kept in spec.job.kept_fields] == [
         "spec.leaderWorkerTemplate.workerTemplate.spec.containers[0].name",
         "spec.startupPolicy",
     ]

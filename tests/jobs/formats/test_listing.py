@@ -5,10 +5,10 @@ from trnsim.jobs.formats.listing import (
     check_model,
     indexed,
     item_count,
-    named,
     placed,
     tagged_model,
     tags,
+    with_names,
 )
 from trnsim.jobs.job import Job, KeptField
 from trnsim.jobs.spec import SpecReader
@@ -32,7 +32,7 @@ def test_items_are_counted_and_others_refused():
 
 def test_names_stand_for_indexes():
     kept = (KeptField(("a", 0, "x"), 1), KeptField(("a", 1, "b", 2), 2), KeptField(("c", 1), 3))
-    by_name = named(kept, {("a",): {1: "second"}, ("a", "second", "b"): {2: "third"}})
+    by_name = with_names(kept, {("a",): {1: "second"}, ("a", "second", "b"): {2: "third"}})
     assert [field.keys for field in by_name] == [
         ("a", 0, "x"),
         ("a", "second", "b", "third"),
@@ -63,7 +63,7 @@ def test_written_items_stand_beside_those_kept_whole():
 def test_a_tag_names_the_model():
     spec = reader({"t": [{"k": "team", "v": "a"}, {"k": "trnsim:model", "v": "llama"}]})
     assert tagged_model(spec, "t", key="k", value="v") == "llama"
-    job = Job(model="llama", kept=spec.kept())
+    job = Job(model="llama", kept_fields=spec.kept_fields())
     assert tags(job, ("t",), key="k", value="v") == [{}, {"k": "trnsim:model", "v": "llama"}]
     assert tagged_model(reader({}), "t", key="k", value="v") == ""
     assert tags(Job(), ("t",), key="k", value="v") == []

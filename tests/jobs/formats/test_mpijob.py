@@ -30,7 +30,7 @@ def test_an_mpijob_is_read_whole_and_written_back(tmp_path):
         Role(name="Worker", replicas=2, processes=64, devices=16, image="a"),
     )
     assert spec.line_of("roles.1.processes").line == 5
-    assert [kept.name for kept in spec.job.kept] == [
+    assert [kept.name for kept in spec.job.kept_fields] == [
         "spec.mpiReplicaSpecs.Launcher.template.spec.containers[0].name"
     ]
     assert read("mpijob", write_spec(spec.job, "mpijob"), tmp_path).job == spec.job

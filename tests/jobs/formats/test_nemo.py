@@ -50,7 +50,7 @@ def test_fields_have_lines_and_the_rest_is_kept():
     lines = {"name": 2, "time_limit_s": 3, "parallelism.sequence": 29, "parallelism.zero": 27}
     assert {path: spec.line_of(path).line for path in lines} == lines
     assert [value.field for value in spec.templates] == ["config.intermediate_size"]
-    kept = {kept.name: kept.value for kept in spec.job.kept}
+    kept = {kept.name: kept.value for kept in spec.job.kept_fields}
     assert kept["model.encoder_seq_length"] == 2048
     assert kept["model.ffn_hidden_size"] == "${multiply:4, ${.hidden_size}}"
 
@@ -120,7 +120,7 @@ def jobs(draw):
         time_limit_s=draw(st.none() | st.integers(1, 10**7).map(float)),
         config=draw(st.sampled_from([(), (("hidden_size", 8),), (("num_local_experts", 2),)])),
         parallelism=layout,
-        kept=tuple(draw(st.lists(st.sampled_from(kept), unique=True).map(sorted))),
+        kept_fields=tuple(draw(st.lists(st.sampled_from(kept), unique=True).map(sorted))),
     )
 
 

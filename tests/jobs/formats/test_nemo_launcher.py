@@ -69,7 +69,7 @@ def test_the_files_that_defaults_name_are_one_job(tmp_path):
     }
     found = {path: spec.line_of(path) for path in lines}
     assert {path: (Path(at.file).name, at.line) for path, at in found.items()} == lines
-    assert "debug" in [kept.name for kept in spec.job.kept]
+    assert "debug" in [kept.name for kept in spec.job.kept_fields]
 
 
 def test_what_a_missing_file_states_is_filled_in_later(tmp_path):
@@ -86,7 +86,7 @@ def test_what_a_missing_file_states_is_filled_in_later(tmp_path):
 
 def test_another_stage_trains_nothing(tmp_path):
     spec = spec_of(tmp_path, MAIN.replace("  - training\n", "  - data_preparation\n"))
-    assert spec.job.parallelism.stated == {}
+    assert spec.job.parallelism.stated_fields == {}
     assert spec.job.roles[0].processes is None
 
 

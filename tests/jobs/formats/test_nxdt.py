@@ -70,7 +70,7 @@ def test_fields_have_lines_and_templates_and_the_rest_is_kept():
     assert [(value.field, value.text) for value in spec.templates] == [
         ("parallelism.global_batch", "${oc.env:BATCH}")
     ]
-    kept = {kept.name: kept.value for kept in spec.job.kept}
+    kept = {kept.name: kept.value for kept in spec.job.kept_fields}
     assert kept["trainer.num_nodes"] == "${cluster.nodes}"
     assert kept["model.optim.name"] == "adamw_fp32OptState"
     assert kept["data.train_dir"] == "/data/train"
@@ -161,7 +161,7 @@ def jobs(draw):
         model=draw(st.sampled_from(["", "/a/config.json"])),
         config=draw(configs()),
         parallelism=layout,
-        kept=tuple(draw(st.lists(st.sampled_from(kept), unique=True).map(sorted))),
+        kept_fields=tuple(draw(st.lists(st.sampled_from(kept), unique=True).map(sorted))),
     )
 
 
@@ -191,7 +191,7 @@ def test_a_model_of_llamas_kind_is_known_by_its_fields(tmp_path):
     text = TEXT.replace("num_kv_heads: 8", "num_kv_heads: 8\n  moe: {num_experts: 8, top_k: 2}")
     spec = spec_of(tmp_path, text)
     assert dict(spec.job.config)["model_type"] == "mixtral"
-    assert replace(spec.job, kept=()) != spec.job
+    assert replace(spec.job, kept_fields=()) != spec.job
 
 
 @pytest.mark.parametrize(

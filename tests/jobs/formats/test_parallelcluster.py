@@ -82,7 +82,7 @@ def test_fields_have_lines_and_templates_and_the_rest_is_kept():
         ("roles.1.replicas", "${NODES}"),
         ("roles.2.instance", "${INSTANCE}"),
     ]
-    kept = {kept.name: kept.value for kept in spec.job.kept}
+    kept = {kept.name: kept.value for kept in spec.job.kept_fields}
     assert kept["Image.Os"] == "ubuntu2204"
     assert kept["Scheduling.SlurmQueues[0].Networking.PlacementGroup.Enabled"] is True
     assert kept["Scheduling.SlurmQueues[1].ComputeResources[0].Efa.Enabled"] is True
@@ -241,7 +241,7 @@ def clusters(draw):
         roles=tuple(draw(compute_resources(name)) for name in names),
         region=draw(st.sampled_from(["", "us-east-2"])),
         purchase=draw(st.sampled_from(purchases)),
-        kept=tuple(kept),
+        kept_fields=tuple(kept),
     )
 
 
@@ -283,8 +283,8 @@ def test_parallelcluster_accepts_what_is_written():
     roles = tuple(
         replace(role, replicas=10, instance="trn1.32xlarge", efa=None) for role in spec.job.roles
     )
-    kept = [kept for kept in spec.job.kept if kept.value not in ("${NODES}", [])]
-    job = replace(spec.job, roles=roles, kept=tuple(kept))
+    kept = [kept for kept in spec.job.kept_fields if kept.value not in ("${NODES}", [])]
+    job = replace(spec.job, roles=roles, kept_fields=tuple(kept))
     documents.append(yaml.safe_load(write_spec(job, "parallelcluster")))
     answer = subprocess.run(
         [CHECKER, "-c", CHECK],

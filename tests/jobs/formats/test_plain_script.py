@@ -48,12 +48,12 @@ def test_the_launcher_states_nodes_and_ranks(tmp_path, command, nodes, each):
     assert role.environment == (("FI_PROVIDER", "efa"),)
     assert spec.line_of("roles.0.processes").line == 3
     assert spec.is_template("roles.0.replicas") == (nodes is None)
-    assert spec.job.kept == ()
+    assert spec.job.kept_fields == ()
 
 
 def test_options_of_srun_that_nothing_reads_are_kept(tmp_path):
     spec = spec_of(tmp_path, "srun -N 2 --cpu-bind=none python t.py")
-    assert [kept.value for kept in spec.job.kept] == ["-N", "2", "--cpu-bind=none"]
+    assert [kept.value for kept in spec.job.kept_fields] == ["-N", "2", "--cpu-bind=none"]
 
 
 def test_a_range_of_nodes_has_its_fewest(tmp_path):

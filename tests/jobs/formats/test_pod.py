@@ -92,7 +92,7 @@ def test_a_pod_is_read_whole(tmp_path):
         entry_words=2,
     )
     assert spec.job.roles == (role,)
-    assert replace(spec.job, roles=(), kept=()) == Job(
+    assert replace(spec.job, roles=(), kept_fields=()) == Job(
         name="finetune",
         model="llama-3.1-8b",
         region="us-east-2",
@@ -100,7 +100,7 @@ def test_a_pod_is_read_whole(tmp_path):
         time_limit_s=7200,
     )
     container = "spec.containers[1]"
-    assert sorted(kept.name for kept in spec.job.kept) == [
+    assert sorted(kept.name for kept in spec.job.kept_fields) == [
         "metadata.labels.team",
         "spec.containers[0].image",
         "spec.containers[0].name",
@@ -157,7 +157,11 @@ def test_a_server_is_read_and_services_beside_it_are_passed_over(tmp_path):
         ("--model", "llama"),
         0,
     )
-    assert (spec.start.line, spec.line_of("roles.0.replicas").line, spec.job.kept) == (5, 9, ())
+    assert (spec.start.line, spec.line_of("roles.0.replicas").line, spec.job.kept_fields) == (
+        5,
+        9,
+        (),
+    )
     assert read("pod", write_spec(spec.job, "pod"), tmp_path).job == spec.job
 
 

@@ -50,7 +50,7 @@ def test_a_pytorchjob_is_read_whole_with_its_master_first_and_written_back(tmp_p
         ),
     )
     assert (spec.job.name, spec.job.time_limit_s) == ("pretrain", 3600)
-    assert [kept.name for kept in spec.job.kept] == [
+    assert [kept.name for kept in spec.job.kept_fields] == [
         "spec.elasticPolicy.maxReplicas",
         "spec.elasticPolicy.rdzvBackend",
         "spec.pytorchReplicaSpecs.Master.template.spec.containers[0].name",

@@ -58,7 +58,7 @@ def test_a_rayjob_is_read_whole_and_written_back(tmp_path):
     )
     assert (spec.job.kind, spec.job.time_limit_s) == (JobKind.TRAINING, 3600)
     worker = "spec.rayClusterSpec.workerGroupSpecs[0]"
-    assert [kept.name for kept in spec.job.kept] == [
+    assert [kept.name for kept in spec.job.kept_fields] == [
         "spec.rayClusterSpec.headGroupSpec.rayStartParams.dashboard-host",
         f"{worker}.maxReplicas",
         f"{worker}.template.spec.containers[0].args[0]",

@@ -25,7 +25,7 @@ def reader(folder, value):
 def test_a_word_or_a_template_is_kept_and_a_number_taken(tmp_path, value, processes, is_kept):
     source = reader(tmp_path, value)
     assert word_or_processes(source, "spec", "count", field="roles.0.processes") == processes
-    assert bool(source.kept()) is is_kept
+    assert bool(source.kept_fields()) is is_kept
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "many", "1.5", "[1]"])

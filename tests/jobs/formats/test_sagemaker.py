@@ -33,7 +33,7 @@ def test_an_instance_without_the_prefix_is_refused():
 def test_examples_are_not_kept():
     spec = reader({"a": {"b": "example", "c": "mine"}})
     take_examples(spec, {("a", "b"): "example", ("a", "c"): "example", ("d",): "example"})
-    assert [kept.name for kept in spec.kept()] == ["a.c"]
+    assert [kept.name for kept in spec.kept_fields()] == ["a.c"]
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_scaling_without_a_least_number_is_kept():
     scaling = {"Status": "ENABLED", "MaxInstanceCount": 5}
     spec = read(of({"VariantName": "a", "ManagedInstanceScaling": scaling}), NAME)
     assert spec.job.roles[0].replicas is None
-    assert len(spec.job.kept) == 2
+    assert len(spec.job.kept_fields) == 2
     assert same(read(write_spec(spec.job, NAME), NAME).job, spec.job)
 
 
@@ -138,7 +138,7 @@ JOBS = st.builds(
     kind=st.just(SERVING),
     roles=st.lists(variants(), min_size=1, max_size=10).map(tuple),
     model=MODELS,
-    kept=st.sampled_from([(), (KeptField(("KmsKeyId",), "key"),)]),
+    kept_fields=st.sampled_from([(), (KeptField(("KmsKeyId",), "key"),)]),
 )
 
 

@@ -47,7 +47,7 @@ def pretrain():
 
 def test_a_job_is_read_whole(pretrain):
     words = ("train", "--sagemaker_program", "train.py", "--tensor_parallel_size", "8")
-    assert replace(pretrain.job, kept=()) == Job(
+    assert replace(pretrain.job, kept_fields=()) == Job(
         name="llama-pretrain",
         roles=(
             Role(
@@ -118,7 +118,7 @@ def test_hyperparameters_beside_arguments_are_kept():
     text = of(AlgorithmSpecification=algorithm, HyperParameters={"a": "1"})
     job = read(text, NAME).job
     assert (job.roles[0].command, job.roles[0].entry_words) == (("bash", "-c", "run"), 2)
-    assert KeptField(("HyperParameters", "a"), "1") in job.kept
+    assert KeptField(("HyperParameters", "a"), "1") in job.kept_fields
     assert read(write_spec(job, NAME), NAME).job == job
 
 
@@ -263,7 +263,9 @@ def jobs(draw):
         roles=tuple(roles),
         model=draw(MODELS),
         time_limit_s=draw(st.none() | st.integers(1, 10**6).map(float)),
-        kept=draw(st.sampled_from([(), (KeptField(("ResourceConfig", "VolumeSizeInGB"), 9),)])),
+        kept_fields=draw(
+            st.sampled_from([(), (KeptField(("ResourceConfig", "VolumeSizeInGB"), 9),)])
+        ),
     )
 
 

@@ -80,7 +80,7 @@ def test_fields_have_their_lines_and_templates_are_named():
 
 def test_what_the_model_has_no_place_for_is_kept():
     (spec,) = read_specs(SPECS / "train.sbatch")
-    kept = {kept.name: kept.value for kept in spec.job.kept}
+    kept = {kept.name: kept.value for kept in spec.job.kept_fields}
     assert kept["#SBATCH.output"] == "logs/%x-%j.out"
     assert kept["script[0]"] == "set -euo pipefail"
     assert kept["script[1]"] == "RANKS=64"
@@ -108,7 +108,7 @@ def test_components_are_roles():
     assert head.environment == tail.environment == (("LEVEL", "info"),)
     assert spec.line_of("roles.1.replicas").line == 5
     assert ("#SBATCH hetjob 1.gpus-per-node", "h100:8") in {
-        (kept.name, kept.value) for kept in spec.job.kept
+        (kept.name, kept.value) for kept in spec.job.kept_fields
     }
     assert not [kept for kept in spec.not_understood if "gpus-per-node" in kept.keys]
 
@@ -159,7 +159,7 @@ def test_ranks_are_those_of_all_tasks(tmp_path):
     assert spec.line_of("roles.0.processes").line == 3
     spec = spec_of(tmp_path, script(*lines).format("$N"))
     assert spec.job.roles[0].processes is None
-    assert spec.job.kept[0].name == "#SBATCH.ntasks-per-node"
+    assert spec.job.kept_fields[0].name == "#SBATCH.ntasks-per-node"
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_ranks_are_those_of_all_tasks(tmp_path):
 def test_tasks_of_an_array_are_copies(tmp_path, text, copies, is_kept):
     spec = spec_of(tmp_path, script(f"#SBATCH --array={text}", "srun a"))
     assert spec.job.copies == copies
-    assert any(kept.name == "#SBATCH.array" for kept in spec.job.kept) is is_kept
+    assert any(kept.name == "#SBATCH.array" for kept in spec.job.kept_fields) is is_kept
     assert spec_of(tmp_path, write_spec(spec.job, "sbatch")).job == spec.job
 
 
@@ -270,7 +270,7 @@ def jobs(draw):
         time_limit_s=draw(st.none() | st.integers(1, 10**7).map(float)),
         copies=draw(st.integers(1, 1000)),
     )
-    return replace(job, kept=tuple(kept))
+    return replace(job, kept_fields=tuple(kept))
 
 
 def is_read_as_it_was(folder, job):
@@ -355,5 +355,5 @@ def test_what_a_template_fills_in_is_named_once(tmp_path):
     lines = ("#!/bin/bash", "#SBATCH --nodes=2", "#SBATCH --ntasks-per-node=$N", "srun bin/x")
     spec = spec_of(tmp_path, "\n".join(lines))
     assert [value.text for value in spec.templates] == ["$N"]
-    assert [kept.value for kept in spec.job.kept] == ["$N"]
+    assert [kept.value for kept in spec.job.kept_fields] == ["$N"]
     assert spec.not_understood == ()

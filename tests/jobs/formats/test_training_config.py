@@ -71,7 +71,7 @@ def test_a_plans_layout_is_written_and_its_start_is_a_comment(tmp_path, name):
 
 def test_a_kept_field_stays_where_it_would_be_written(tmp_path):
     keys = ("trainer", "num_nodes")
-    job = replace(JOB, kept=(KeptField(keys, "${nodes}"), KeptField(("nodes",), 1)))
+    job = replace(JOB, kept_fields=(KeptField(keys, "${nodes}"), KeptField(("nodes",), 1)))
     path = tmp_path / "a.yaml"
     path.write_text(write_spec(job, "nxdt"))
     assert "num_nodes: ${nodes}" in path.read_text()

@@ -94,12 +94,12 @@ def test_an_efa_device_has_all_permissions():
     assert found(batch(linuxParameters={"devices": rows}), "batch") == []
 
 
-def pod(kept=(), templates=(), **fields):
+def pod(kept_fields=(), templates=(), **fields):
     """The findings in a pod, whose fields have lines of their own."""
     names = [f"roles.0.{name}" for name in fields]
     names += [f"roles.0.environment.{name}" for name, _ in fields.get("environment", ())]
     lines = {name: SourceLine("a", line) for line, name in enumerate(names, 2)}
-    job = Job(roles=(Role(**fields),), kept=kept)
+    job = Job(roles=(Role(**fields),), kept_fields=kept_fields)
     spec = JobSpec("pod", job, SourceLine("a", 1), lines, templates)
     return [(row.rule, row.place.line) for row in findings(spec, RULES)]
 
@@ -177,7 +177,7 @@ def test_shared_memory_suffices_for_workers():
     assert found(ecs(command=["train.py", "--num-workers", "0"]), "ecs") == []
     assert found(ecs(command=["train.py", "--num-workers", "$N"]), "ecs") == []
     assert pod(command=LOADER, shm_bytes=2**30) == []
-    assert pod(command=LOADER, kept=(KeptField(("mountPath",), "/dev/shm"),)) == []  # noqa: S108
+    assert pod(command=LOADER, kept_fields=(KeptField(("mountPath",), "/dev/shm"),)) == []  # noqa: S108
     template = TemplateValue("roles.0.shm_bytes", "$M", SourceLine("a", 1))
     assert pod(command=LOADER, templates=(template,)) == []
 

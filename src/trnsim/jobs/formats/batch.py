@@ -34,7 +34,7 @@ from trnsim.jobs.formats.container import (
     with_places,
 )
 from trnsim.jobs.formats.format import JobFormat
-from trnsim.jobs.formats.listing import Keys, indexed, item_count, named
+from trnsim.jobs.formats.listing import Keys, indexed, item_count, with_names
 from trnsim.jobs.formats.refusal import UnsupportedField, check_expressible, check_ranks, in_units
 from trnsim.jobs.formats.rendezvous import with_head, without_head
 from trnsim.jobs.formats.writing import json_spec, with_kept, without_empty
@@ -101,7 +101,7 @@ def _read(place: SourcePlace) -> JobSpec:
         roles = [_role(reader, (*_TASK, index), index, names) for index in range(count)]
     else:
         roles = [_role(reader, (_SINGLE,), 0, names)]
-    job = Job(**head, roles=tuple(roles), kept=named(reader.kept(), names))
+    job = Job(**head, roles=tuple(roles), kept_fields=with_names(reader.kept_fields(), names))
     return JobSpec(FORMAT.name, job, reader.start, reader.lines, tuple(reader.templates))
 
 
@@ -150,8 +150,8 @@ def _write(job: Job) -> str:
     if is_multinode:
         document["nodeProperties"] = {NODES[1]: _node_ranges(job)}
     else:
-        document[_SINGLE] = with_places(_container(job.roles[0]), job.kept, (_SINGLE,))
-    document = with_kept(without_empty(document), indexed(document, job.kept))
+        document[_SINGLE] = with_places(_container(job.roles[0]), job.kept_fields, (_SINGLE,))
+    document = with_kept(without_empty(document), indexed(document, job.kept_fields))
     if is_multinode:
         defaults = without_empty({"numNodes": job.replicas, "mainNode": 0})
         document["nodeProperties"] = defaults | document["nodeProperties"]
@@ -163,7 +163,7 @@ def _node_ranges(job: Job) -> list[dict[str, Any]]:
     ranges: list[dict[str, Any]] = []
     for index, (role, nodes) in enumerate(zip(job.roles, target_ranges(job), strict=True)):
         container = _container(role) | {"instanceType": role.instance}
-        container = with_places(container, job.kept, (*NODES, index, "container"))
+        container = with_places(container, job.kept_fields, (*NODES, index, "container"))
         ranges.append({"targetNodes": nodes, "container": container})
     return ranges
 
@@ -207,7 +207,7 @@ def _check(job: Job) -> None:
     """
     check_expressible(job, _UNSUPPORTED_FIELDS)
     check_definition(job)
-    if any(field.keys[0] == "ecsProperties" for field in job.kept):
+    if any(field.keys[0] == "ecsProperties" for field in job.kept_fields):
         raise BadInput("a Batch job with ecsProperties is read, not written", fix="--as ecs")
     for role in job.roles:
         _check_role(job, role)

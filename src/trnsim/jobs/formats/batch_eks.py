@@ -73,16 +73,16 @@ def _read(place: SourcePlace) -> JobSpec:
             _role(reader, (*NODES, index, *_POD), index, replicas=replicas, is_exclusive=True)
             for index, replicas in enumerate(node_replicas(reader))
         ]
-    job = Job(**head, roles=tuple(roles), kept=in_order(reader.kept()))
+    job = Job(**head, roles=tuple(roles), kept_fields=in_order(reader.kept_fields()))
     return JobSpec(FORMAT.name, job, reader.start, reader.lines, tuple(reader.templates))
 
 
-def _role(reader: SpecReader, pod: Keys, index: int, **stated: Any) -> Role:
+def _role(reader: SpecReader, pod: Keys, index: int, **role_fields: Any) -> Role:
     """The role of a pod, with the instance type of its range of nodes if that states only one."""
     path = f"roles.{index}"
     types = (*pod[: -len(_POD)], _TYPES)
-    job_role = role(reader, pod, path, name="", **stated)
-    if not stated.get("is_exclusive") or reader.length(*types) != 1:
+    job_role = role(reader, pod, path, name="", **role_fields)
+    if not role_fields.get("is_exclusive") or reader.length(*types) != 1:
         return job_role
     name = reader.text(*types, 0, field=f"{path}.instance")
     return replace(job_role, instance=name)
@@ -91,7 +91,7 @@ def _role(reader: SpecReader, pod: Keys, index: int, **stated: Any) -> Role:
 def _write(job: Job) -> str:
     """The job definition of a job."""
     _check(job)
-    kept = KeptFields(job.kept)
+    kept_fields = KeptFields(job.kept_fields)
     is_multinode = all(job_role.is_exclusive for job_role in job.roles)
     document = definition_head(job, TYPES[is_multinode])
     if is_multinode:
@@ -100,7 +100,9 @@ def _write(job: Job) -> str:
                 {
                     "targetNodes": nodes,
                     _TYPES: [job_role.instance] if job_role.instance else [],
-                    _EKS: {_POD[1]: _pod(job_role, job, kept.fields_below(*NODES, index, *_POD))},
+                    _EKS: {
+                        _POD[1]: _pod(job_role, job, kept_fields.fields_below(*NODES, index, *_POD))
+                    },
                 }
             )
             for index, (job_role, nodes) in enumerate(
@@ -111,14 +113,14 @@ def _write(job: Job) -> str:
             NODES[1]: ranges
         }
     else:
-        document[_EKS] = {_POD[1]: _pod(job.roles[0], job, kept.fields_below(*_POD))}
-    return json_spec(with_kept(without_empty(document), job.kept))
+        document[_EKS] = {_POD[1]: _pod(job.roles[0], job, kept_fields.fields_below(*_POD))}
+    return json_spec(with_kept(without_empty(document), job.kept_fields))
 
 
-def _pod(job_role: Role, job: Job, kept: KeptFields) -> dict[str, Any]:
+def _pod(job_role: Role, job: Job, kept_fields: KeptFields) -> dict[str, Any]:
     """The properties of a pod; Batch takes its quantities as texts."""
     without_node = replace(job_role, instance="", is_exclusive=False)
-    spec = pod_spec(without_node, job, kept)
+    spec = pod_spec(without_node, job, kept_fields)
     for container in spec["containers"]:
         for amounts in container.get("resources", {}).values():
             amounts |= {name: str(amount) for name, amount in amounts.items()}

@@ -194,12 +194,12 @@ class _Request:
         vcpus_keys = container.requirement("VCPU", "vcpus") or (*keys, "vcpus")
         memory_keys = container.requirement("MEMORY", "memory_bytes") or (*keys, "memory")
         memory = self._reader.whole(*memory_keys, field=f"roles.{index}.memory_bytes")
-        stated = {
+        resources = {
             "vcpus": self._reader.number(*vcpus_keys, field=f"roles.{index}.vcpus"),
             "memory_bytes": None if memory is None else memory * MIB,
             "gpus": container.required("GPU", "gpus"),
         }
-        changes |= {name: value for name, value in stated.items() if value is not None}
+        changes |= {name: value for name, value in resources.items() if value is not None}
         if job_role.is_exclusive and (name := container.text("instanceType", field="instance")):
             changes["instance"] = name
         if command := container.words("command", field="command"):
@@ -220,9 +220,9 @@ class _Request:
     def _parameters(self, job: Job) -> dict[str, str]:
         """Values of `Ref::name`: the request's, and the definition's where it states none."""
         defaults = {
-            str(kept.keys[1]): str(kept.value)
-            for kept in job.kept
-            if kept.keys[0] == "parameters" and len(kept.keys) > 1
+            str(field.keys[1]): str(field.value)
+            for field in job.kept_fields
+            if field.keys[0] == "parameters" and len(field.keys) > 1
         }
         names = self._reader.names("parameters")
         submitted = {

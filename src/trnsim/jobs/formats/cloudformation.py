@@ -54,9 +54,11 @@ def _document(place: SourcePlace, logical: str, name: str) -> SourcePlace:
     content.setdefault(name, logical)
 
     def line_of(keys: Keys) -> int:
-        stated = _template_keys(place.value, keys, is_lower_case)
-        parent = place.keys if stated else place.keys[:-1]  # the logical name is the resource's key
-        return place.document.parsed.line_of((*parent, *stated))
+        template_keys = _template_keys(place.value, keys, is_lower_case)
+        parent = (
+            place.keys if template_keys else place.keys[:-1]
+        )  # the logical name is the resource's key
+        return place.document.parsed.line_of((*parent, *template_keys))
 
     return FileContent(place.document.file, ParsedText(content, line_of), place.document.fix).root
 
@@ -77,7 +79,7 @@ def _converted(value: Any, is_lower_case: bool) -> Any:
 
 def _template_keys(value: Any, keys: Keys, is_lower_case: bool) -> Keys:
     """The keys in the template of the value that has `keys` in the API's document."""
-    stated: list[str | int] = []
+    template_keys: list[str | int] = []
     inner: Any = value
     for key in keys:
         if isinstance(inner, dict) and not _function(inner):
@@ -86,14 +88,14 @@ def _template_keys(value: Any, keys: Keys, is_lower_case: bool) -> Keys:
             )
             if name is None:
                 break
-            stated.append(name)
+            template_keys.append(name)
             inner = inner[name]
         elif isinstance(inner, list) and isinstance(key, int) and key < len(inner):
-            stated.append(key)
+            template_keys.append(key)
             inner = inner[key]
         else:
             break
-    return tuple(stated)
+    return tuple(template_keys)
 
 
 def _spelled(name: str) -> str:

@@ -217,19 +217,21 @@ def common_fields(role: Role) -> dict[str, Any]:
     }
 
 
-def with_places(fields: dict[str, Any], kept: Iterable[KeptField], keys: Keys) -> dict[str, Any]:
+def with_places(
+    fields: dict[str, Any], kept_fields: Iterable[KeptField], keys: Keys
+) -> dict[str, Any]:
     """The fields of a container without empty ones, with room in lists for items kept whole.
 
     Args:
         fields: the fields.
-        kept: kept fields of the job.
+        kept_fields: fields of the job.
         keys: the names and indexes that lead to the container.
     """
-    kept = tuple(kept)
+    kept_fields = tuple(kept_fields)
     for path, name in _LISTS:
         holder = fields
         for key in path[:-1]:
             holder = holder.get(key) or {}
         if holder.get(path[-1]):
-            holder[path[-1]] = placed(holder[path[-1]], kept, (*keys, *path), name)
+            holder[path[-1]] = placed(holder[path[-1]], kept_fields, (*keys, *path), name)
     return without_empty(fields)

@@ -31,10 +31,10 @@ from trnsim.jobs.formats.listing import (
     Keys,
     indexed,
     item_count,
-    named,
     placed,
     tagged_model,
     tags,
+    with_names,
 )
 from trnsim.jobs.formats.refusal import (
     UnsupportedField,
@@ -104,12 +104,12 @@ def _read(place: SourcePlace) -> JobSpec:
         roles.append(_role(container, instance, is_alone=count == 1))
         names.update(container.names)
     model = tagged_model(reader, "tags", key="key", value="value")
-    kept = named(reader.kept(), names)
+    kept_fields = with_names(reader.kept_fields(), names)
     is_server = any(
-        _is_server(role, kept, index) for role, index in zip(roles, indexes, strict=True)
+        _is_server(role, kept_fields, index) for role, index in zip(roles, indexes, strict=True)
     )
     kind = JobKind.SERVING if is_server else JobKind.TRAINING
-    job = Job(name=name, kind=kind, roles=tuple(roles), model=model, kept=kept)
+    job = Job(name=name, kind=kind, roles=tuple(roles), model=model, kept_fields=kept_fields)
     return JobSpec(FORMAT.name, job, reader.start, reader.lines, tuple(reader.templates))
 
 
@@ -202,11 +202,11 @@ def _instance(reader: SpecReader, role_count: int) -> str:
     return ""
 
 
-def _is_server(role: Role, kept: tuple[KeptField, ...], index: int) -> bool:
+def _is_server(role: Role, kept_fields: tuple[KeptField, ...], index: int) -> bool:
     """True if a container listens: it has ports, or its command has `--port`."""
     ports = (_CONTAINERS, index, "portMappings", 0)
     return "port" in options_of(role.command) or any(
-        field.keys[: len(ports)] == ports for field in kept
+        field.keys[: len(ports)] == ports for field in kept_fields
     )
 
 
@@ -215,13 +215,15 @@ def _write(job: Job) -> str:
     check_expressible(job, _UNSUPPORTED_FIELDS)
     check_name(job.name, _FAMILY, "a family of ECS: 1 to 255 letters, digits, - and _")
     instance = common_value(job, "instance", "the containers of a task are on one instance")
-    containers = placed([_container(role) for role in job.roles], job.kept, (_CONTAINERS,), "image")
+    containers = placed(
+        [_container(role) for role in job.roles], job.kept_fields, (_CONTAINERS,), "image"
+    )
     for index, container in enumerate(containers):
         if container:
-            containers[index] = with_places(container, job.kept, (_CONTAINERS, index))
+            containers[index] = with_places(container, job.kept_fields, (_CONTAINERS, index))
     constraint = {"type": "memberOf", "expression": f"attribute:ecs.instance-type == {instance}"}
     constraints = placed(
-        [constraint] if instance else [], job.kept, ("placementConstraints",), "expression"
+        [constraint] if instance else [], job.kept_fields, ("placementConstraints",), "expression"
     )
     _check_kind(job, containers)
     document = without_empty(
@@ -232,7 +234,7 @@ def _write(job: Job) -> str:
             "tags": tags(job, ("tags",), key="key", value="value"),
         }
     )
-    return json_spec(with_kept(document, indexed(document, job.kept)))
+    return json_spec(with_kept(document, indexed(document, job.kept_fields)))
 
 
 def _container(role: Role) -> dict[str, Any]:
@@ -281,7 +283,9 @@ def _check_kind(job: Job, containers: list[dict[str, Any]]) -> None:
         raise BadInput("a cluster is no ECS task", fix="write a job that runs on it")
     roles = iter(job.roles)
     is_server = any(
-        _is_server(next(roles), job.kept, index) for index, row in enumerate(containers) if row
+        _is_server(next(roles), job.kept_fields, index)
+        for index, row in enumerate(containers)
+        if row
     )
     if is_server is not (job.kind is JobKind.SERVING):
         raise BadInput(

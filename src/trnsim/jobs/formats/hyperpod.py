@@ -114,7 +114,7 @@ def _write(job: Job) -> str:
             fix=f"start the ranks by {_LAUNCHER}, without an address",
             source="Amazon SageMaker AI developer guide, Using the HyperPod training operator",
         )
-    kept = KeptFields(job.kept)
+    kept_fields = KeptFields(job.kept_fields)
     processes = stated_processes(job.roles, _TITLE)
     document = {
         "apiVersion": _VERSION,
@@ -126,7 +126,7 @@ def _write(job: Job) -> str:
                 "runPolicy": without_empty({"activeDeadlineSeconds": deadline(job)}),
                 "elasticPolicy": _elastic(job),
                 "replicaSpecs": [
-                    _replica_spec(job, index, kept) for index in range(len(job.roles))
+                    _replica_spec(job, index, kept_fields) for index in range(len(job.roles))
                 ],
             }
         ),
@@ -161,9 +161,9 @@ def _elastic(job: Job) -> dict[str, Any]:
     return without_empty({"minReplicas": next(iter(job.roles)).least_replicas})
 
 
-def _replica_spec(job: Job, index: int, kept: KeptFields) -> dict[str, Any]:
+def _replica_spec(job: Job, index: int, kept_fields: KeptFields) -> dict[str, Any]:
     """The replica spec of a role."""
-    job_role, inner = job.roles[index], kept.fields_below(*_ROLES, index)
+    job_role, inner = job.roles[index], kept_fields.fields_below(*_ROLES, index)
     return without_empty(
         {
             "name": label_name(job_role.name, f"role-{index}"),

@@ -78,7 +78,7 @@ class ConfigReader(SpecReader):
 
     def sorted_kept(self) -> tuple[KeptField, ...]:
         """The kept fields, in the order of their keys."""
-        return in_order(self.kept())
+        return in_order(self.kept_fields())
 
     def _resolved_keys(self, keys: Keys, field: str) -> Keys:
         """Keys of the value of a field; its line is that of the field itself."""

@@ -116,22 +116,24 @@ def _write(job: Job) -> str:
     check_job(job, "a JobSet", roles=range(1, _MOST_ROLES + 1))
     check_training(job, "a JobSet")
     job = with_head(job, _head(job))
-    kept = KeptFields(job.kept)
+    kept_fields = KeptFields(job.kept_fields)
     document = {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",
         "metadata": {"name": label_name(job.name, "job")},
         "spec": {
-            "replicatedJobs": [_replicated(job, index, kept) for index in range(len(job.roles))]
+            "replicatedJobs": [
+                _replicated(job, index, kept_fields) for index in range(len(job.roles))
+            ]
         },
     }
     return manifest_text(job, document, _defaults(len(job.roles)))
 
 
-def _replicated(job: Job, index: int, kept: KeptFields) -> dict[str, Any]:
+def _replicated(job: Job, index: int, kept_fields: KeptFields) -> dict[str, Any]:
     """A replicated job: one Job with all pods of the role, unless more Jobs are kept."""
     job_role = job.roles[index]
-    inner = kept.fields_below(*_ROLES, index)
+    inner = kept_fields.fields_below(*_ROLES, index)
     pods = stated_replicas(job, index, inner, ("replicas",), (*_JOB, "parallelism"))
     jobs = inner.value("replicas", default=1)
     counts = {}

@@ -107,14 +107,14 @@ def _read(kind: KubeflowKind, place: SourcePlace) -> JobSpec:
     for keys in (("metadata",), ("spec",), kind.roles(), _RUN, _ELASTIC):
         check_mapping(reader, *keys)
     legal = (kind.head, kind.workers)
-    stated = reader.names(*kind.roles())
-    if not stated or not set(stated) <= set(legal):
+    role_names = reader.names(*kind.roles())
+    if not role_names or not set(role_names) <= set(legal):
         raise reader.refused(
             kind.roles(),
             f"legal: a mapping of {' and '.join(legal)}",
-            _role_fix(kind, stated, legal),
+            _role_fix(kind, role_names, legal),
         )
-    names = [name for name in legal if name in stated]
+    names = [name for name in legal if name in role_names]
     roles: list[Role] = []
     for index, name in enumerate(names):
         keys = kind.roles(name)
@@ -136,9 +136,9 @@ def _read(kind: KubeflowKind, place: SourcePlace) -> JobSpec:
     return spec_of(kind.format, reader, job, kind.defaults(names))
 
 
-def _role_fix(kind: KubeflowKind, stated: Iterable[str], legal: Sequence[str]) -> str:
+def _role_fix(kind: KubeflowKind, role_names: Iterable[str], legal: Sequence[str]) -> str:
     """Advice to rename the first role that is not legal; without one, to add the workers' role."""
-    wrong = next((name for name in stated if name not in legal), "")
+    wrong = next((name for name in role_names if name not in legal), "")
     near = get_close_matches(wrong.lower(), [name.lower() for name in legal], 1)
     name = next((legal_name for legal_name in legal if legal_name.lower() in near), kind.workers)
     return f"rename {wrong} to {name}" if wrong else f"add {name} with replicas and template"
@@ -188,7 +188,7 @@ def _write(kind: KubeflowKind, job: Job) -> str:
     check_training(job, kind.title)
     names = _names(kind, job)
     job = with_head(job, _head(kind, job.name, names))
-    kept = KeptFields(job.kept)
+    kept_fields = KeptFields(job.kept_fields)
     document = {
         "apiVersion": f"{_GROUP}/{kind.version}",
         "kind": kind.kind,
@@ -196,10 +196,10 @@ def _write(kind: KubeflowKind, job: Job) -> str:
         "spec": without_empty(
             {
                 "runPolicy": without_empty({"activeDeadlineSeconds": deadline(job)}),
-                "elasticPolicy": _elastic(job, kept),
+                "elasticPolicy": _elastic(job, kept_fields),
                 kind.processes_field: _stated_processes(kind, job),
                 kind.specs: {
-                    name: _replicas(kind, job, index, name, kept)
+                    name: _replicas(kind, job, index, name, kept_fields)
                     for index, name in enumerate(names)
                 },
             }
@@ -226,7 +226,7 @@ def _names(kind: KubeflowKind, job: Job) -> list[str]:
     return [kind.head, kind.workers]
 
 
-def _elastic(job: Job, kept: KeptFields) -> dict[str, Any]:
+def _elastic(job: Job, kept_fields: KeptFields) -> dict[str, Any]:
     """The `elasticPolicy`, the smallest and largest number of workers; {} if they do not scale.
 
     Raises:
@@ -241,7 +241,7 @@ def _elastic(job: Job, kept: KeptFields) -> dict[str, Any]:
     workers = job.roles[-1]
     if workers.least_replicas is None:
         return {}
-    most_replicas = kept.value(*_ELASTIC, "maxReplicas", default=workers.replicas)
+    most_replicas = kept_fields.value(*_ELASTIC, "maxReplicas", default=workers.replicas)
     return without_empty({"minReplicas": workers.least_replicas, "maxReplicas": most_replicas})
 
 
@@ -253,10 +253,10 @@ def _stated_processes(kind: KubeflowKind, job: Job) -> int | str | None:
 
 
 def _replicas(
-    kind: KubeflowKind, job: Job, index: int, name: str, kept: KeptFields
+    kind: KubeflowKind, job: Job, index: int, name: str, kept_fields: KeptFields
 ) -> dict[str, Any]:
     """The replicas of a role."""
-    inner = kept.fields_below(*kind.roles(name))
+    inner = kept_fields.fields_below(*kind.roles(name))
     container = kind.container or "main"
     return without_empty(
         {

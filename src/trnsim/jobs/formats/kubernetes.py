@@ -166,7 +166,7 @@ def spec_of(name: str, reader: SpecReader, job: Job, defaults: Defaults) -> JobS
         if reader.value(*keys) == value:
             reader.take(*keys)
     model = reader.text(*_MODEL, field="model")
-    job = replace(job, model=model, kept=in_order(reader.kept()))
+    job = replace(job, model=model, kept_fields=in_order(reader.kept_fields()))
     return JobSpec(name, job, reader.start, reader.lines, tuple(reader.templates), reader.claims)
 
 
@@ -208,14 +208,14 @@ class KeptFields:
             name: name of a field that every kept item has, and an item that is written lacks;
                 "" if kept items alone have kept fields.
         """
-        taken = {
+        taken_indexes = {
             field.keys[0]
             for field in self.fields
             if isinstance(field.keys[0], int) and (not name or field.keys[1:2] == (name,))
         }
         placed: list[Any] = []
         for item in items:
-            while len(placed) in taken:
+            while len(placed) in taken_indexes:
                 placed.append({})
             placed.append(item)
         return placed
@@ -232,14 +232,14 @@ def label_name(name: str, default: str) -> str:
     return legal.strip("-")[:_MOST_NAME].rstrip("-") or default
 
 
-def stated_replicas(job: Job, index: int, kept: KeptFields, *templates: Keys) -> int | None:
+def stated_replicas(job: Job, index: int, kept_fields: KeptFields, *templates: Keys) -> int | None:
     """Replicas of a role; None where a kept field under one of the keys `templates` fills them in.
 
     Raises:
         BadInput: nothing states them, or they are too many.
     """
     role = job.roles[index]
-    if role.replicas is None and not any(kept.has_field(*keys) for keys in templates):
+    if role.replicas is None and not any(kept_fields.has_field(*keys) for keys in templates):
         raise BadInput(
             f"role {role.name!r}: the number of replicas is not stated",
             fix="state it in the spec that is read",
@@ -271,12 +271,12 @@ def deadline(job: Job) -> int | None:
 
 def manifest_text(job: Job, document: dict[str, Any], defaults: Defaults) -> str:
     """A manifest as YAML, with the job's kept fields at their places, and then the defaults."""
-    kept = KeptFields(job.kept)
+    kept_fields = KeptFields(job.kept_fields)
     head = {
-        "apiVersion": kept.value("apiVersion", default=document["apiVersion"]),
-        "kind": kept.value("kind", default=document["kind"]),
+        "apiVersion": kept_fields.value("apiVersion", default=document["apiVersion"]),
+        "kind": kept_fields.value("kind", default=document["kind"]),
     }
-    manifest = with_kept({**document, **head}, job.kept)
+    manifest = with_kept({**document, **head}, job.kept_fields)
     if job.model:
         with_kept(manifest, [KeptField(_MODEL, job.model)])
     return yaml_spec(with_kept(manifest, [KeptField(keys, value) for keys, value in defaults]))

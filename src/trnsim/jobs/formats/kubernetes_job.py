@@ -95,10 +95,12 @@ def _pods(reader: SpecReader) -> tuple[int, int | None]:
 
 
 def _write(job: Job) -> str:
-    kept = KeptFields(job.kept)
+    kept_fields = KeptFields(job.kept_fields)
     check_job(job, "a Job", beyond=("copies",))
     check_training(job, "a Job")
-    replicas = stated_replicas(job, 0, kept, ("spec", "completions"), ("spec", "parallelism"))
+    replicas = stated_replicas(
+        job, 0, kept_fields, ("spec", "completions"), ("spec", "parallelism")
+    )
     if job.copies > 1 and replicas != 1:
         raise BadInput(
             f"{job.copies} copies of {replicas} replicas; the pods of a Job are all equal",
@@ -106,9 +108,9 @@ def _write(job: Job) -> str:
         )
     name, is_meeting = label_name(job.name, "job"), has_head(job)
     job = with_head(job, f"{name}-0.{name}")
-    inner = kept.fields_below(*_POD)
+    inner = kept_fields.fields_below(*_POD)
     spec = {
-        **_counts(job.copies, replicas, kept),
+        **_counts(job.copies, replicas, kept_fields),
         "activeDeadlineSeconds": deadline(job),
         "template": {"spec": pod_spec(job.roles[0], job, inner)},
     }
@@ -132,7 +134,7 @@ def _service(name: str) -> dict[str, Any]:
     }
 
 
-def _counts(copies: int, replicas: int | None, kept: KeptFields) -> dict[str, Any]:
+def _counts(copies: int, replicas: int | None, kept_fields: KeptFields) -> dict[str, Any]:
     """Completions and parallelism.
 
     Kept completions are of pods that run one by one; a kept parallelism that equals the copies is
@@ -140,8 +142,8 @@ def _counts(copies: int, replicas: int | None, kept: KeptFields) -> dict[str, An
     """
     if replicas not in (None, 1):
         return {"completions": replicas, "parallelism": replicas, "completionMode": _INDEXED}
-    parallelism = kept.value("spec", "parallelism", default=0)
-    if copies == 1 or kept.has_field("spec", "completions") or parallelism == copies:
+    parallelism = kept_fields.value("spec", "parallelism", default=0)
+    if copies == 1 or kept_fields.has_field("spec", "completions") or parallelism == copies:
         return {}
     return {"completions": copies, "parallelism": parallelism or copies}
 

@@ -107,13 +107,13 @@ def _write(job: Job) -> str:
             f"{job.copies:,} copies; {_TITLE} has at most {_MOST_GROUPS:,} groups",
             fix="write several sets",
         )
-    kept = KeptFields(job.kept)
+    kept_fields = KeptFields(job.kept_fields)
     names = [_LEADER, _WORKER] if len(job.roles) > 1 else [_WORKER]
-    group: dict[str, Any] = {"size": _pods(job, kept)}
+    group: dict[str, Any] = {"size": _pods(job, kept_fields)}
     for job_role, name in zip(job.roles, names, strict=True):
-        spec = pod_spec(job_role, job, kept.fields_below(*_pod(name)), container=name)
+        spec = pod_spec(job_role, job, kept_fields.fields_below(*_pod(name)), container=name)
         group[f"{name}Template"] = {"spec": spec}
-    groups = None if job.copies == 1 and kept.has_field(*_GROUPS) else job.copies
+    groups = None if job.copies == 1 and kept_fields.has_field(*_GROUPS) else job.copies
     document = {
         "apiVersion": "leaderworkerset.x-k8s.io/v1",
         "kind": "LeaderWorkerSet",
@@ -123,7 +123,7 @@ def _write(job: Job) -> str:
     return manifest_text(job, document, _defaults(names))
 
 
-def _pods(job: Job, kept: KeptFields) -> int | None:
+def _pods(job: Job, kept_fields: KeptFields) -> int | None:
     """Pods of a group; None where a kept template fills them in.
 
     Raises:
@@ -136,7 +136,7 @@ def _pods(job: Job, kept: KeptFields) -> int | None:
             fix="give the job a first role of one replica",
         )
     if workers.replicas is None:
-        if kept.has_field(*_SIZE):
+        if kept_fields.has_field(*_SIZE):
             return None
         raise BadInput(
             f"role {workers.name!r}: the number of replicas is not stated",

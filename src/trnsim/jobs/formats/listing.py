@@ -22,10 +22,10 @@ __all__ = [
     "check_model",
     "indexed",
     "item_count",
-    "named",
     "placed",
     "tagged_model",
     "tags",
+    "with_names",
 ]
 
 Keys = tuple[str | int, ...]
@@ -45,8 +45,8 @@ def item_count(reader: SpecReader, *keys: str | int) -> int:
     return check_list(reader, *keys, may_hold_templates=True)
 
 
-def named(
-    kept: Iterable[KeptField], names: Mapping[Keys, Mapping[int, str]]
+def with_names(
+    kept_fields: Iterable[KeptField], names: Mapping[Keys, Mapping[int, str]]
 ) -> tuple[KeptField, ...]:
     """The kept fields, with names for indexes of the lists in `names`."""
 
@@ -58,27 +58,27 @@ def named(
                 keys = (*keys[:length], name, *keys[length + 1 :])
         return keys
 
-    return tuple(KeptField(renamed(field.keys), field.value) for field in kept)
+    return tuple(KeptField(renamed(field.keys), field.value) for field in kept_fields)
 
 
-def indexed(document: Any, kept: Iterable[KeptField]) -> tuple[KeptField, ...]:
+def indexed(document: Any, kept_fields: Iterable[KeptField]) -> tuple[KeptField, ...]:
     """The kept fields with indexes of `document` for names, without fields of missing items."""
-    fields = [(_indexed(document, field.keys), field.value) for field in kept]
+    fields = [(_indexed(document, field.keys), field.value) for field in kept_fields]
     return tuple(KeptField(keys, value) for keys, value in fields if keys is not None)
 
 
 def placed(
-    items: Sequence[dict[str, Any]], kept: Iterable[KeptField], keys: Keys, name: str
+    items: Sequence[dict[str, Any]], kept_fields: Iterable[KeptField], keys: Keys, name: str
 ) -> list[dict[str, Any]]:
     """Items of a list, with an empty one for each item that is kept whole, at its index.
 
     Args:
         items: the items that are written.
-        kept: kept fields; one that has the field `name` of an item belongs to an item kept whole.
+        kept_fields: a field `name` of an item among them belongs to an item kept whole.
         keys: the names and indexes that lead to the list.
         name: the field that every item has.
     """
-    return KeptFields(tuple(kept)).fields_below(*keys).with_gaps(items, name)
+    return KeptFields(tuple(kept_fields)).fields_below(*keys).with_gaps(items, name)
 
 
 def tagged_model(reader: SpecReader, *keys: str | int, key: str, value: str) -> str:
@@ -122,7 +122,7 @@ def tags(job: Job, keys: Keys, *, key: str, value: str) -> list[dict[str, Any]]:
     """
     check_model(job)
     items = [{key: MODEL_TAG, value: job.model}] if job.model else []
-    return placed(items, job.kept, keys, key)
+    return placed(items, job.kept_fields, keys, key)
 
 
 def _indexed(document: Any, keys: Keys) -> Keys | None:

@@ -88,7 +88,9 @@ def _places(root: SourcePlace) -> Iterator[SourcePlace]:
 def _write(job: Job) -> str:
     words = [word for role in job.roles for word in role.command]
     layout = job.parallelism.with_defaults(parallelism_in(options_of(words)))
-    has_kept = any(kept.keys in ((_MODEL, _TENSOR), (_MODEL, _MICRO_BATCH)) for kept in job.kept)
+    has_kept = any(
+        field.keys in ((_MODEL, _TENSOR), (_MODEL, _MICRO_BATCH)) for field in job.kept_fields
+    )
     if layout.tensor is None and layout.micro_batch is None and not has_kept:
         why = f"{_TENSOR} or {_MICRO_BATCH} makes a file one of NeMo's"
         raise BadInput(

@@ -60,20 +60,20 @@ class _Parts:
     Attributes:
         lines: file and line of fields of the job.
         templates: fields that are filled in later.
-        kept: fields that no field of the job holds.
+        kept_fields: fields that no field of the job holds.
         faults: faults of the training's file.
     """
 
     lines: dict[str, SourceLine] = field(default_factory=dict)
     templates: list[TemplateValue] = field(default_factory=list)
-    kept: list[KeptField] = field(default_factory=list)
+    kept_fields: list[KeptField] = field(default_factory=list)
     faults: tuple[FieldFault, ...] = ()
 
     def add(self, reader: SpecReader) -> None:
         """Add the fields of one more file; the line of an earlier file wins."""
         self.lines = reader.lines | self.lines
         self.templates += reader.templates
-        self.kept += reader.kept()
+        self.kept_fields += reader.kept_fields()
 
 
 def _read(place: SourcePlace) -> JobSpec:
@@ -89,7 +89,7 @@ def _read(place: SourcePlace) -> JobSpec:
     job = _on_cluster(reader, parts, replace(job, roles=(job_role,)))
     reader.take("defaults")
     parts.add(reader)
-    job = replace(job, kept=tuple(parts.kept))
+    job = replace(job, kept_fields=tuple(parts.kept_fields))
     templates = tuple(parts.templates)
     return JobSpec(FORMAT.name, job, reader.start, parts.lines, templates, faults=parts.faults)
 
@@ -138,9 +138,9 @@ def _training(reader: SpecReader, parts: _Parts, job: Job) -> Job:
     spec = nemo.FORMAT.read(place)
     parts.lines.update(spec.lines)
     parts.templates += spec.templates
-    parts.kept += spec.job.kept
+    parts.kept_fields += spec.job.kept_fields
     parts.faults = spec.faults
-    return replace(spec.job, kept=())
+    return replace(spec.job, kept_fields=())
 
 
 def _variables(reader: SpecReader) -> Iterator[tuple[str, str]]:

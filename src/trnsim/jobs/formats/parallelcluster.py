@@ -71,7 +71,7 @@ def _read(place: SourcePlace) -> JobSpec:
         roles=tuple(roles),
         region=reader.text("Region", field="region"),
         purchase=purchase,
-        kept=in_order(reader.kept()),
+        kept_fields=in_order(reader.kept_fields()),
     )
     return JobSpec("parallelcluster", job, reader.start, reader.lines, tuple(reader.templates))
 
@@ -93,8 +93,8 @@ def _resource_indexes(reader: SpecReader) -> Iterator[tuple[int, int]]:
             raise reader.refused((*_QUEUES, queue), "legal: a mapping of a queue's fields", fix)
         _pass_over(reader, (*_QUEUES, queue, *_SUBNETS), [_SUBNET])
         if not reader.length(*_QUEUES, queue, _RESOURCES):
-            listed = (*_QUEUES, queue, _RESOURCES)
-            faulty = listed if reader.place(*listed) else (*_QUEUES, queue)
+            resource_keys = (*_QUEUES, queue, _RESOURCES)
+            faulty = resource_keys if reader.place(*resource_keys) else (*_QUEUES, queue)
             fix = f"add {_RESOURCES}, and in it - Name, InstanceType and MaxCount"
             raise reader.refused(faulty, f"legal: {_RESOURCES}, a list of compute resources", fix)
         for resource in range(reader.length(*_QUEUES, queue, _RESOURCES)):
@@ -158,11 +158,11 @@ def _interfaces(instance: str) -> int | None:
 def _purchase(reader: SpecReader) -> str:
     """The kind of purchase that all queues state; "" where they differ."""
     queues = range(reader.length(*_QUEUES))
-    stated = [reader.value(*_QUEUES, queue, "CapacityType") for queue in queues]
-    first = stated[0] if stated else None
+    capacity_types = [reader.value(*_QUEUES, queue, "CapacityType") for queue in queues]
+    first = capacity_types[0] if capacity_types else None
     if not isinstance(first, str) or first not in _PURCHASES:
         return ""
-    if any(text != first for text in stated):
+    if any(text != first for text in capacity_types):
         return ""
     for queue in queues:
         reader.text(*_QUEUES, queue, "CapacityType", field="purchase")
@@ -183,7 +183,7 @@ def _write(job: Job) -> str:
             queues.append({"Name": queue, **capacity, _RESOURCES: []})
         queues[-1][_RESOURCES].append(_resource(role, name))
     document[_QUEUES[0]] = {_QUEUES[1]: queues}
-    with_kept(document, job.kept)
+    with_kept(document, job.kept_fields)
     for keys, value in _PLACEHOLDERS:
         _put(document, keys, value)
     for queue_fields in queues:
@@ -235,7 +235,7 @@ def _check(job: Job) -> None:
             "time_limit_s": job.time_limit_s is not None,
             "copies": job.copies != 1,
             "model": job.model or job.config,
-            "parallelism": job.parallelism.stated,
+            "parallelism": job.parallelism.stated_fields,
         }.items()
         if is_stated
     ]
@@ -284,7 +284,7 @@ def _check_role(role: Role, job: Job, number: int) -> None:
     if role.memory_bytes is not None and (role.memory_bytes % _MIB or not role.memory_bytes):
         subject = f"role {role.name}: {role.memory_bytes} bytes"
         raise _refused(subject, "multiples of 1 MiB", "round the memory to MiB")
-    has_kept = any(kept.keys[:2] == _QUEUES for kept in job.kept)
+    has_kept = any(field.keys[:2] == _QUEUES for field in job.kept_fields)
     if not role.instance and not has_kept:
         subject = f"role {role.name} (number {number})"
         raise _refused(

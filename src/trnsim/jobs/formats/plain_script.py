@@ -120,7 +120,7 @@ def _read(place: SourcePlace) -> JobSpec:
     )
     return JobSpec(
         FORMAT.name,
-        Job(roles=(role,), kept=reader.kept()),
+        Job(roles=(role,), kept_fields=reader.kept_fields()),
         reader.start._replace(line=1),
         reader.lines,
         tuple(reader.templates),
@@ -137,10 +137,13 @@ def _ranks(launcher: str, command: Sequence[str], step: Sequence[str]) -> _Ranks
         step: options of srun.
     """
     if launcher == "srun":
-        stated = options_in(step)
-        per_node = _positive(stated.get("ntasks-per-node"))
+        srun_options = options_in(step)
+        per_node = _positive(srun_options.get("ntasks-per-node"))
         ranks = _ranks_by_counts(
-            _positive(stated.get("ntasks")), _most_nodes(stated.get("nodes")), per_node, default=1
+            _positive(srun_options.get("ntasks")),
+            _most_nodes(srun_options.get("nodes")),
+            per_node,
+            default=1,
         )
         inner = started_ranks(command)
         return ranks if inner is None else ranks._replace(per_node=(ranks.per_node or 1) * inner)

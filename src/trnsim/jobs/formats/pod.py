@@ -94,8 +94,8 @@ def _read(place: SourcePlace) -> JobSpec:
 
 
 def _write(job: Job) -> str:
-    kept = KeptFields(job.kept)
-    kind = kept.value("kind", default=_SETS[0] if job.kind is JobKind.SERVING else _POD)
+    kept_fields = KeptFields(job.kept_fields)
+    kind = kept_fields.value("kind", default=_SETS[0] if job.kind is JobKind.SERVING else _POD)
     check_job(job, f"a {kind}")
     if job.kind is JobKind.CLUSTER:
         raise BadInput(
@@ -106,12 +106,12 @@ def _write(job: Job) -> str:
         "apiVersion": "v1" if kind == _POD else "apps/v1",
         "kind": kind,
         "metadata": {"name": label_name(job.name, "job")},
-        "spec": _pod(job, kept) if kind == _POD else _set(job, kind, kept),
+        "spec": _pod(job, kept_fields) if kind == _POD else _set(job, kind, kept_fields),
     }
     return manifest_text(job, document, _defaults(kind, job.kind, job.name))
 
 
-def _pod(job: Job, kept: KeptFields) -> dict[str, Any]:
+def _pod(job: Job, kept_fields: KeptFields) -> dict[str, Any]:
     """The spec of a Pod.
 
     Raises:
@@ -123,11 +123,11 @@ def _pod(job: Job, kept: KeptFields) -> dict[str, Any]:
             f"role {only.name!r}: {only.replicas} replicas; a Pod is one",
             fix="write a job, jobset or pytorchjob",
         )
-    spec = pod_spec(only, job, kept.fields_below("spec"))
+    spec = pod_spec(only, job, kept_fields.fields_below("spec"))
     return without_empty({"activeDeadlineSeconds": deadline(job)}) | spec
 
 
-def _set(job: Job, kind: str, kept: KeptFields) -> dict[str, Any]:
+def _set(job: Job, kind: str, kept_fields: KeptFields) -> dict[str, Any]:
     """The spec of a Deployment or a StatefulSet.
 
     Raises:
@@ -138,9 +138,11 @@ def _set(job: Job, kind: str, kept: KeptFields) -> dict[str, Any]:
             f"a {kind} has no time limit, and the job has one",
             fix="take the limit out, or --as job",
         )
-    inner = kept.fields_below("spec", "template", "spec")
+    inner = kept_fields.fields_below("spec", "template", "spec")
     (job_role,) = job.roles
-    has_kept = any("resourceClaims" in field.keys or "limits" in field.keys for field in job.kept)
+    has_kept = any(
+        "resourceClaims" in field.keys or "limits" in field.keys for field in job.kept_fields
+    )
     if not (
         job_role.devices or job_role.cores or job_role.gpus or job_role.is_exclusive or has_kept
     ):
@@ -149,7 +151,7 @@ def _set(job: Job, kind: str, kept: KeptFields) -> dict[str, Any]:
             f"a {kind} without them is a service beside jobs",
             fix="state the number of its devices",
         )
-    replicas = stated_replicas(job, 0, kept, ("spec", "replicas"))
+    replicas = stated_replicas(job, 0, kept_fields, ("spec", "replicas"))
     template = {"spec": pod_spec(job_role, job, inner)}
     return without_empty({"replicas": replicas, "template": template})
 

@@ -54,8 +54,8 @@ def _pods(value: Any, keys: Keys) -> Iterator[tuple[Keys, dict[str, Any]]]:
 def _rows(value: Any, name: str) -> list[tuple[int, dict[str, Any]]]:
     """The mappings in a list below a mapping, with their indexes."""
     items = value.get(name) if isinstance(value, dict) else None
-    listed = items if isinstance(items, list) else []
-    return [(index, item) for index, item in enumerate(listed) if isinstance(item, dict)]
+    rows = items if isinstance(items, list) else []
+    return [(index, item) for index, item in enumerate(rows) if isinstance(item, dict)]
 
 
 def _is_templated(value: Any) -> bool:
@@ -73,8 +73,8 @@ def _volumes(keys: Keys, pod: dict[str, Any]) -> Iterator[FieldFault]:
             name = mount.get("name")
             if not isinstance(name, str) or name in volumes or _is_templated(name):
                 continue
-            listed = ", ".join(str(volume) for volume in volumes)
-            which = f"; its volumes: {listed}" if listed else ", which has none"
+            names = ", ".join(str(volume) for volume in volumes)
+            which = f"; its volumes: {names}" if names else ", which has none"
             yield FieldFault(
                 (*keys, "containers", container_index, "volumeMounts", index, "name"),
                 "volume-name",
@@ -155,12 +155,12 @@ def _selector(value: Any) -> Iterator[FieldFault]:
     selected = selector.get("matchLabels") if isinstance(selector, dict) else None
     if not isinstance(selected, dict) or _is_templated(selected) or _is_templated(labels):
         return
-    stated = labels if isinstance(labels, dict) else {}
+    pod_labels = labels if isinstance(labels, dict) else {}
     for name, label in selected.items():
         if (
-            stated.get(name) != label
+            pod_labels.get(name) != label
             and not _is_templated(label)
-            and not _is_templated(stated.get(name))
+            and not _is_templated(pod_labels.get(name))
         ):
             yield FieldFault(
                 ("spec", "selector", "matchLabels", name),

@@ -126,7 +126,7 @@ def role(
     *,
     name: str,
     is_program: bool = True,
-    **stated: Any,
+    **role_fields: Any,
 ) -> Role:
     """The role of a pod's spec; the values that lead to the spec must be mappings.
 
@@ -136,7 +136,7 @@ def role(
         path: path of the role in the job, such as "roles.0".
         name: name of the role; "" for that of its container.
         is_program: whether the container's command is the program of the role.
-        stated: other fields of the role.
+        role_fields: other fields of the role.
 
     Raises:
         BadInput: a value is not legal.
@@ -174,7 +174,7 @@ def role(
             )
         ),
         **_resources(reader, (*container_keys, "resources"), path),
-        **{**(_program(reader, container_keys, path) if is_program else {}), **stated},
+        **{**(_program(reader, container_keys, path) if is_program else {}), **role_fields},
     )
 
 

@@ -55,8 +55,8 @@ def check_job(
         raise BadInput(
             f"the job has {job.copies} copies; {title} is one job", fix="write a Job, as job"
         )
-    stated = {"config": job.config, "parallelism": job.parallelism.stated}
-    for name, value in stated.items():
+    job_fields = {"config": job.config, "parallelism": job.parallelism.stated_fields}
+    for name, value in job_fields.items():
         if value:
             raise BadInput(
                 f"{title} has no field for the job's {name}",
@@ -102,7 +102,7 @@ def _check_role(role: Role, title: str, beyond: Collection[str]) -> None:
 def pod_spec(
     role: Role,
     job: Job,
-    kept: KeptFields,
+    kept_fields: KeptFields,
     *,
     container: str = "",
     is_program: bool = True,
@@ -112,14 +112,14 @@ def pod_spec(
     Args:
         role: the role.
         job: its job.
-        kept: kept fields of the spec, by keys below it.
+        kept_fields: fields of the spec, by keys below it.
         container: name of the container, unless a name is kept; "" for the role's name.
         is_program: whether the command of the role is that of the container.
 
     Raises:
         BadInput: a number has no form in Kubernetes.
     """
-    others = kept.fields_below("containers")
+    others = kept_fields.fields_below("containers")
     index = next(index for index in itertools.count() if not others.has_field(index, "image"))
     inner = others.fields_below(index)
     name = inner.value("name", default=container or label_name(role.name, "main"))
@@ -141,11 +141,11 @@ def pod_spec(
     spec = {
         "nodeSelector": without_empty({INSTANCE_LABELS[0]: role.instance, **_selector(job)}),
         "containers": others.with_gaps([without_empty(written)], "image"),
-        "volumes": kept.fields_below("volumes").with_gaps(
+        "volumes": kept_fields.fields_below("volumes").with_gaps(
             [{"name": _SHM, "emptyDir": shm}] if has_shm else []
         ),
     }
-    return with_kept(without_empty(spec), kept.fields)
+    return with_kept(without_empty(spec), kept_fields.fields)
 
 
 def _selector(job: Job) -> dict[str, str]:
@@ -220,10 +220,10 @@ def _whole_instance(role: Role) -> dict[str, int]:
             fix="state the instance type or the number of devices",
         )
     field = "gpus" if instance.accelerator in rows.gpus else "devices"
-    stated = getattr(role, field)
-    if stated not in (None, instance.count):
+    count = getattr(role, field)
+    if count not in (None, instance.count):
         raise BadInput(
-            f"role {role.name!r} has {instance.name} for itself and {stated} of its "
+            f"role {role.name!r} has {instance.name} for itself and {count} of its "
             f"{instance.count} {field}; a pod has an instance for itself by all of them",
             fix=f"state {instance.count} {field}",
         )

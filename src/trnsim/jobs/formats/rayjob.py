@@ -141,8 +141,8 @@ def _write(job: Job) -> str:
         )
     kind = kinds[job.kind]
     _check_roles(job, kind)
-    kept = KeptFields(job.kept)
-    cluster = _cluster(job, kept.fields_below(*_SPECS[kind]))
+    kept_fields = KeptFields(job.kept_fields)
+    cluster = _cluster(job, kept_fields.fields_below(*_SPECS[kind]))
     spec = cluster
     if kind == "RayJob":
         spec = without_empty(
@@ -186,7 +186,7 @@ def _check_roles(job: Job, kind: str) -> None:
         )
 
 
-def _cluster(job: Job, kept: KeptFields) -> dict[str, Any]:
+def _cluster(job: Job, kept_fields: KeptFields) -> dict[str, Any]:
     """The spec of a cluster."""
 
     def template(job_role: Role, inner: KeptFields, container: str) -> dict[str, Any]:
@@ -195,10 +195,10 @@ def _cluster(job: Job, kept: KeptFields) -> dict[str, Any]:
         )
         return {"spec": spec}
 
-    head = template(job.roles[0], kept.fields_below("headGroupSpec"), "ray-head")
+    head = template(job.roles[0], kept_fields.fields_below("headGroupSpec"), "ray-head")
     groups = []
     for index, job_role in enumerate(job.roles[1:]):
-        inner = kept.fields_below("workerGroupSpecs", index)
+        inner = kept_fields.fields_below("workerGroupSpecs", index)
         replicas = stated_replicas(job, index + 1, inner, ("replicas",), ("minReplicas",))
         least_replicas = replicas if job_role.least_replicas is None else job_role.least_replicas
         counts = {

@@ -56,18 +56,18 @@ def claim_templates(documents: Iterable[FileContent]) -> dict[str, DeviceClaim]:
 def with_claims(spec: JobSpec, templates: Mapping[str, DeviceClaim]) -> JobSpec:
     """The spec with the devices, types and LNC of its roles' templates; a pod's own fields win."""
     claims = {
-        path: tuple(templates.get(claim.name, claim) for claim in named)
-        for path, named in spec.claims.items()
+        path: tuple(templates.get(claim.name, claim) for claim in role_claims)
+        for path, role_claims in spec.claims.items()
     }
     roles, lines = list(spec.job.roles), dict(spec.lines)
     for index, job_role in enumerate(roles):
-        named = claims.get(f"roles.{index}", ())
-        place = next((claim.place for claim in named if claim.place is not None), None)
+        role_claims = claims.get(f"roles.{index}", ())
+        place = next((claim.place for claim in role_claims if claim.place is not None), None)
         if place is not None:
-            roles[index] = _with_devices(job_role, named)
+            roles[index] = _with_devices(job_role, role_claims)
             for field in ("devices", "instance", f"environment.{LNC_VARIABLES[0]}"):
                 lines.setdefault(f"roles.{index}.{field}", place)
-        for number, claim in enumerate(named):
+        for number, claim in enumerate(role_claims):
             places = {"devices": claim.place, "group": claim.group_place}
             lines |= {f"roles.{index}.claims.{number}.{n}": p for n, p in places.items() if p}
     return replace(spec.with_job(roles=tuple(roles)), claims=claims, lines=lines)

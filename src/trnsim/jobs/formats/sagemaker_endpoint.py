@@ -68,7 +68,9 @@ def _read(place: SourcePlace) -> JobSpec:
         raise reader.refused((_VARIANTS,), "an endpoint needs a variant", fix)
     roles = tuple(_role(reader, index) for index in range(count))
     model = tagged_model(reader, "Tags", key="Key", value="Value")
-    job = Job(name=name, kind=JobKind.SERVING, roles=roles, model=model, kept=reader.kept())
+    job = Job(
+        name=name, kind=JobKind.SERVING, roles=roles, model=model, kept_fields=reader.kept_fields()
+    )
     return JobSpec(FORMAT.name, job, reader.start, reader.lines, tuple(reader.templates))
 
 
@@ -120,7 +122,7 @@ def _write(job: Job) -> str:
         _VARIANTS: [_variant(role) for role in job.roles],
         "Tags": tags(job, ("Tags",), key="Key", value="Value"),
     }
-    document = with_kept(without_empty(document), job.kept)
+    document = with_kept(without_empty(document), job.kept_fields)
     for variant, role in zip(document[_VARIANTS], job.roles, strict=False):
         _complete(variant, role)
     return json_spec(document)

@@ -109,7 +109,7 @@ def _read(place: SourcePlace) -> JobSpec:
         roles=tuple(roles),
         time_limit_s=None if limit is None else float(limit),
         region=_region(reader),
-        kept=reader.kept(),
+        kept_fields=reader.kept_fields(),
     )
     return JobSpec(FORMAT.name, job, reader.start, reader.lines, tuple(reader.templates))
 
@@ -205,7 +205,7 @@ def _write(job: Job) -> str:
         ),
     }
     examples = (KeptField(keys, value) for keys, value in _EXAMPLES.items())
-    return json_spec(with_kept(without_empty(document), (*job.kept, *examples)))
+    return json_spec(with_kept(without_empty(document), (*job.kept_fields, *examples)))
 
 
 def _resources(job: Job) -> dict[str, Any]:

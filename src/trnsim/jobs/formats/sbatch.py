@@ -95,7 +95,7 @@ def _read(place: SourcePlace) -> JobSpec:
         reader.lines[fault.path] = SourceLine(place.document.file, script.line_of(fault.keys))
     return JobSpec(
         "sbatch",
-        replace(job, kept=reader.kept()),
+        replace(job, kept_fields=reader.kept_fields()),
         reader.start,
         reader.lines,
         tuple(reader.templates),
@@ -249,15 +249,15 @@ def _gpus(reader: SpecReader, key: str, path: str) -> int | None:
     field, option = f"{path}.gpus", (key, "gpus-per-node")
     text, place = reader.value(*option), reader.place(*option)
     if not isinstance(text, str) or text.isdecimal() or is_template(text):
-        stated = reader.whole(*option, field=field)
+        count = reader.whole(*option, field=field)
     else:
         match = _TYPED_COUNT.fullmatch(text)
-        stated = int(match[1]) if match else None
+        count = int(match[1]) if match else None
         if match and place is not None:
             reader.lines.setdefault(field, place.line)
             reader.read_keys.add(option)
     gres_count = reader.whole(key, "gres", "gpu", field=field)
-    return gres_count if stated is None else stated
+    return gres_count if count is None else count
 
 
 def _memory_bytes(reader: SpecReader, key: str, path: str) -> int | None:

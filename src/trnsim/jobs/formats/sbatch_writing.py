@@ -38,11 +38,11 @@ def write(job: Job) -> str:
         BadInput: the script cannot express the job.
     """
     _check(job)
-    kept = {kept.keys: kept.value for kept in job.kept}
-    lines = ["#!/bin/bash", *_options(job, kept)]
+    kept_values = {field.keys: field.value for field in job.kept_fields}
+    lines = ["#!/bin/bash", *_options(job, kept_values)]
     lines += [f"# of the cluster: {text}" for text in _cluster_facts(job)]
-    lines += _body(job, kept)
-    lines += [value for keys, value in kept.items() if keys[0] == "ignored"]
+    lines += _body(job, kept_values)
+    lines += [value for keys, value in kept_values.items() if keys[0] == "ignored"]
     return "\n".join(lines) + "\n"
 
 
@@ -56,8 +56,12 @@ def _check(job: Job) -> None:
         raise _refused(f"kind is {job.kind.value}", *reasons[job.kind])
     if not job.roles:
         raise _refused("no role", "a script asks for nodes", "give the job a role")
-    stated = parallelism_in(options_of(job.roles[0].command)).stated
-    missing = [name for name, value in job.parallelism.stated.items() if stated.get(name) != value]
+    command_fields = parallelism_in(options_of(job.roles[0].command)).stated_fields
+    missing = [
+        name
+        for name, value in job.parallelism.stated_fields.items()
+        if command_fields.get(name) != value
+    ]
     if missing or job.config:
         names = ", ".join(missing) or "config"
         reason = "a script has its options alone"
@@ -98,7 +102,7 @@ def _check_role(role: Role, job: Job) -> None:
         why = "sbatch takes multiples of 1 KiB"
         raise _refused(f"memory_bytes is {role.memory_bytes}", why, "round the memory to KiB")
     key = component_key(job.roles.index(role))
-    is_counted = any(kept.keys in ((key, "ntasks"), (key, "nodes")) for kept in job.kept)
+    is_counted = any(field.keys in ((key, "ntasks"), (key, "nodes")) for field in job.kept_fields)
     if role.replicas is None and not is_counted:
         fix = "state the number of its nodes"
         subject = f"role {role.name}: no number of replicas"
@@ -125,28 +129,30 @@ def _refused(subject: str, reason: str, fix: str) -> BadInput:
     return BadInput(f"sbatch cannot express the job: {subject}: {reason}", fix=fix)
 
 
-def _options(job: Job, kept: dict[tuple[str | int, ...], Any]) -> Iterator[str]:
+def _options(job: Job, kept_values: dict[tuple[str | int, ...], Any]) -> Iterator[str]:
     for index, role in enumerate(job.roles):
         key = component_key(index)
         if index:
             yield f"{HEADER} hetjob"
         if job.name and not index:
             yield f"{HEADER} --job-name={_option_text(job.name)}"
-        yield from (f"{HEADER} --{option}" for option in _role_options(role, key, kept))
+        yield from (f"{HEADER} --{option}" for option in _role_options(role, key, kept_values))
         notes = [f"{name}={getattr(job, name)}" for name in NOTES if getattr(job, name)]
         if notes and not index:
             yield f"{HEADER} --comment={','.join(notes)}"
         if not index and job.time_limit_s is not None:
             yield f"{HEADER} --time={time_text(int(job.time_limit_s))}"
-        if not index and job.copies != 1 and (key, "array") not in kept:
+        if not index and job.copies != 1 and (key, "array") not in kept_values:
             yield f"{HEADER} --array=0-{job.copies - 1}"
-        for keys, value in kept.items():
+        for keys, value in kept_values.items():
             if keys[0] == key and keys[1:2] != ("gres",):
                 text = "" if value is True else f"={_option_text(str(value))}"
                 yield f"{HEADER} --{keys[1]}{text}"
 
 
-def _role_options(role: Role, key: str, kept: dict[tuple[str | int, ...], Any]) -> Iterator[str]:
+def _role_options(
+    role: Role, key: str, kept_values: dict[tuple[str | int, ...], Any]
+) -> Iterator[str]:
     if role.replicas is not None:
         least_nodes = "" if role.least_replicas is None else f"{role.least_replicas}-"
         yield f"nodes={least_nodes}{role.replicas}"
@@ -155,31 +161,31 @@ def _role_options(role: Role, key: str, kept: dict[tuple[str | int, ...], Any]) 
         yield f"ntasks-per-node={tasks}"
     if role.vcpus is not None:
         yield f"cpus-per-task={int(role.vcpus) // (tasks or 1)}"
-    resources = dict(_resources(role, key, kept))
+    resources = dict(_resources(role, key, kept_values))
     if resources:
         texts = []
         for name, count in resources.items():
-            type_ = kept.get((key, "gres", f"{name} type"))
+            type_ = kept_values.get((key, "gres", f"{name} type"))
             texts.append(":".join(filter(None, (name, type_, count))))
         yield f"gres={','.join(texts)}"
     if role.memory_bytes is not None:
         yield f"mem={_memory_text(role.memory_bytes)}"
     if role.is_exclusive:
         yield "exclusive"
-    if role.instance and kept.get((key, "partition")) != role.instance:
+    if role.instance and kept_values.get((key, "partition")) != role.instance:
         yield f"constraint={role.instance}"
 
 
 def _resources(
-    role: Role, key: str, kept: dict[tuple[str | int, ...], Any]
+    role: Role, key: str, kept_values: dict[tuple[str | int, ...], Any]
 ) -> Iterator[tuple[str, str]]:
     devices = role.devices if role.devices is not None else len(role.device_indexes) or None
     for name, count in (("neuron", devices), ("neuroncore", role.cores)):
         if count is not None:
             yield name, str(count)
-    if role.gpus is not None and (key, "gpus-per-node") not in kept:
+    if role.gpus is not None and (key, "gpus-per-node") not in kept_values:
         yield "gpu", str(role.gpus)
-    for keys, value in kept.items():
+    for keys, value in kept_values.items():
         if keys[:2] == (key, "gres") and keys[2:] and not str(keys[2]).endswith(" type"):
             yield str(keys[2]), str(value)
 
@@ -202,14 +208,16 @@ def _cluster_facts(job: Job) -> Iterator[str]:
                 yield f"{' '.join(text.split())} {_CLUSTER_RESOURCES[field.name]} on each node"
 
 
-def _body(job: Job, kept: dict[tuple[str | int, ...], Any]) -> Iterator[str]:
+def _body(job: Job, kept_values: dict[tuple[str | int, ...], Any]) -> Iterator[str]:
     """Statements, variables and the command, in the order of their numbers."""
     statements = {
-        keys[1]: value for keys, value in kept.items() if keys[0] == "script" and len(keys) > 1
+        keys[1]: value
+        for keys, value in kept_values.items()
+        if keys[0] == "script" and len(keys) > 1
     }
     written = [
         *(f"export {name}={quoted(value)}" for name, value in job.roles[0].environment),
-        *_command(job, kept),
+        *_command(job, kept_values),
     ]
     words = [word for role in job.roles for word in role.command]
     has_head = job.roles[0].variable(HEAD[0]) is not None or any(
@@ -229,19 +237,19 @@ def _body(job: Job, kept: dict[tuple[str | int, ...], Any]) -> Iterator[str]:
         slot += 1
 
 
-def _command(job: Job, kept: dict[tuple[str | int, ...], Any]) -> Iterator[str]:
+def _command(job: Job, kept_values: dict[tuple[str | int, ...], Any]) -> Iterator[str]:
     steps = [
-        _step_words(role, index, kept)
+        _step_words(role, index, kept_values)
         for index, role in enumerate(job.roles)
-        if role.command or role.image or any(keys[:2] == ("srun", index) for keys in kept)
+        if role.command or role.image or any(keys[:2] == ("srun", index) for keys in kept_values)
     ]
     if not steps:
         return
-    is_step = kept.get(("srun",)) is not False
+    is_step = kept_values.get(("srun",)) is not False
     words = ["srun"] if is_step else []
     for number, step in enumerate(steps):
         words += [":", *step] if number else step
-    tail = kept.get(("tail",), "")
+    tail = kept_values.get(("tail",), "")
     if tail.startswith("\n"):  # the rest of a block
         yield _wrapped(words) + tail
     else:
@@ -262,10 +270,10 @@ def _wrapped(words: list[str]) -> str:
     return "\n".join(lines)
 
 
-def _step_words(role: Role, index: int, kept: dict[tuple[str | int, ...], Any]) -> list[str]:
+def _step_words(role: Role, index: int, kept_values: dict[tuple[str | int, ...], Any]) -> list[str]:
     options = [
         quoted(str(value))
-        for keys, value in kept.items()
+        for keys, value in kept_values.items()
         if keys[:2] == ("srun", index) and keys[2:]
     ]
     if role.image:

@@ -104,7 +104,7 @@ def read_config(place: SourcePlace, keys: TrainingConfigKeys) -> JobSpec:
         model=reader.text(*keys.model, field="model") if keys.model else "",
         config=tuple(_sizes(reader, keys)),
         parallelism=parallelism,
-        kept=reader.sorted_kept(),
+        kept_fields=reader.sorted_kept(),
     )
     faults = tuple(_near_keys(reader, keys))
     for fault in faults:
@@ -124,10 +124,10 @@ def _near_keys(reader: ConfigReader, keys: TrainingConfigKeys) -> Iterator[Field
     paths += [path for path, _ in keys.choices.values()]
     paths += [keys.model, ("trainer", "num_nodes"), ("trainer", "devices")]
     for section in sorted({path[:-1] for path in paths if path}):
-        stated = reader.names(*section)
+        names = reader.names(*section)
         legal = {path[-1] for path in paths if path and path[:-1] == section}
-        absent = sorted(legal.difference(stated))
-        for name in stated:
+        absent = sorted(legal.difference(names))
+        for name in names:
             near = get_close_matches(str(name)[:100], absent, 1, _LEAST_SIMILARITY)
             if near and name not in legal:
                 keys_of_name = (*section, name)
@@ -194,12 +194,12 @@ class _Document:
     """A document that is filled with a job's values, except under the keys of kept fields."""
 
     def __init__(self, job: Job) -> None:
-        self._kept = {kept.keys for kept in job.kept}
+        self._kept_keys = {field.keys for field in job.kept_fields}
         self.values: dict[str, Any] = {}
 
     def put(self, path: Keys, value: Any) -> None:
         """Put a value at its keys; None and "" are no value."""
-        if value is None or value == "" or path in self._kept:
+        if value is None or value == "" or path in self._kept_keys:
             return
         inner = self.values
         for key in path[:-1]:
@@ -215,15 +215,15 @@ def write_config(job: Job, keys: TrainingConfigKeys) -> str:
     """
     _check(job, keys)
     document = _Document(job)
-    kept = {kept.keys: kept.value for kept in job.kept}
-    is_run = job.time_limit_s is not None or any(path[0] == "run" for path in kept)
+    kept_values = {field.keys: field.value for field in job.kept_fields}
+    is_run = job.time_limit_s is not None or any(path[0] == "run" for path in kept_values)
     document.put(("run", "name") if keys.has_run_section and is_run else ("name",), job.name)
     if job.time_limit_s is not None and keys.has_run_section:
         document.put(("run", "time_limit"), time_text(int(job.time_limit_s)))
     (role,) = job.roles
     document.put(("trainer", "num_nodes"), role.replicas)
     document.put(("trainer", "devices"), role.processes)
-    for path, value in _layout_values(_stated_layout(job).stated, keys, kept):
+    for path, value in _layout_values(_stated_layout(job).stated_fields, keys, kept_values):
         document.put(path, value)
     if keys.model:
         document.put(keys.model, job.model)
@@ -236,7 +236,7 @@ def write_config(job: Job, keys: TrainingConfigKeys) -> str:
     for section in keys.sections:
         document.values.setdefault(section, {})
     comments = "".join(f"# started with {fact}\n" for fact in _start_facts(job, keys))
-    return comments + yaml_spec(with_kept(document.values, job.kept))
+    return comments + yaml_spec(with_kept(document.values, job.kept_fields))
 
 
 def _stated_layout(job: Job) -> Parallelism:
@@ -245,21 +245,23 @@ def _stated_layout(job: Job) -> Parallelism:
 
 
 def _layout_values(
-    stated: dict[str, Any], keys: TrainingConfigKeys, kept: dict[tuple[str | int, ...], Any]
+    layout_fields: dict[str, Any],
+    keys: TrainingConfigKeys,
+    kept_values: dict[tuple[str | int, ...], Any],
 ) -> Iterator[tuple[Keys, Any]]:
     """Keys and values of a layout's fields."""
     for name, path in keys.counts.items():
-        is_of_data = name == "sequence" and any(path[:end] in kept for end in (1, len(path)))
-        yield keys.sequence if is_of_data else path, stated.get(name)
+        is_of_data = name == "sequence" and any(path[:end] in kept_values for end in (1, len(path)))
+        yield keys.sequence if is_of_data else path, layout_fields.get(name)
     for name, path in keys.booleans.items():
-        yield path, None if name not in stated else bool(stated[name])
+        yield path, None if name not in layout_fields else bool(layout_fields[name])
     for names, (path, meanings) in keys.choices.items():
-        values = tuple(stated.get(name) for name in names)
-        if path in kept or values == (None,) * len(names):
+        values = tuple(layout_fields.get(name) for name in names)
+        if path in kept_values or values == (None,) * len(names):
             continue
         text = next((text for text, meaning in meanings.items() if meaning == values), _NONE)
         if text is _NONE:
-            words = ", ".join(f"{name} {stated.get(name)}" for name in names)
+            words = ", ".join(f"{name} {layout_fields.get(name)}" for name in names)
             reason = f"{'.'.join(path)} has no name for it"
             raise _refused(keys, words, reason, f"leave out {names[0]}, or state another")
         yield path, _NULL if text is None else text
@@ -294,9 +296,13 @@ def _check(job: Job, keys: TrainingConfigKeys) -> None:
 
 
 def _check_layout(job: Job, keys: TrainingConfigKeys) -> None:
-    named = {*keys.counts, *keys.booleans, *(name for names in keys.choices for name in names)}
-    layout = _stated_layout(job).stated
-    unsupported = [name for name in layout if name not in named]
+    expressible = {
+        *keys.counts,
+        *keys.booleans,
+        *(name for names in keys.choices for name in names),
+    }
+    layout = _stated_layout(job).stated_fields
+    unsupported = [name for name in layout if name not in expressible]
     unsupported += [name for name, _ in job.config if name not in (*keys.sizes, "model_type")]
     if unsupported:
         subject = ", ".join(unsupported)

@@ -75,10 +75,10 @@ def _spot_wait(value: dict[str, Any]) -> Iterator[FieldFault]:
     wait, run = (
         _whole(value, condition, f"Max{name}InSeconds") for name in ("WaitTime", "Runtime")
     )
-    stated = value.get(condition)
+    limits = value.get(condition)
     is_spot = value.get("EnableManagedSpotTraining") is True
-    has_wait = isinstance(stated, dict) and "MaxWaitTimeInSeconds" in stated
-    if is_spot and isinstance(stated, dict) and not has_wait:
+    has_wait = isinstance(limits, dict) and "MaxWaitTimeInSeconds" in limits
+    if is_spot and isinstance(limits, dict) and not has_wait:
         yield FieldFault(
             (condition, "MaxWaitTimeInSeconds"),
             "value-limit",

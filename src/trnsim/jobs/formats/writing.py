@@ -77,19 +77,19 @@ def without_empty(fields: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def in_order(kept: Iterable[KeptField]) -> tuple[KeptField, ...]:
+def in_order(kept_fields: Iterable[KeptField]) -> tuple[KeptField, ...]:
     """The kept fields, sorted by their keys."""
     return tuple(
-        sorted(kept, key=lambda field: [(isinstance(key, str), key) for key in field.keys])
+        sorted(kept_fields, key=lambda field: [(isinstance(key, str), key) for key in field.keys])
     )
 
 
-def with_kept(document: dict[str, Any], kept: Sequence[KeptField]) -> dict[str, Any]:
+def with_kept(document: dict[str, Any], kept_fields: Sequence[KeptField]) -> dict[str, Any]:
     """A document with the kept fields under their keys.
 
     A field is left out if a value on the way to it is no mapping or list.
     """
-    for field in kept:
+    for field in kept_fields:
         _put(document, field.keys, copy(field.value))
     return document
 

@@ -75,17 +75,17 @@ def _unlocked_efa(spec: JobSpec) -> Iterator[Violation]:
 def _efa_permissions(spec: JobSpec) -> Iterator[Violation]:
     """Permissions of an EFA device of Batch that are not all three."""
     permissions: dict[tuple[str | int, ...], set[str]] = {}
-    for kept in spec.job.kept:
-        *_, path, name, _ = ("", "", *kept.keys)
+    for field in spec.job.kept_fields:
+        *_, path, name, _ = ("", "", *field.keys)
         if str(path).startswith("/dev/infiniband/") and name == "permissions":
-            permissions.setdefault(kept.keys[:-1], set()).add(str(kept.value).upper())
-    for keys, stated in permissions.items():
+            permissions.setdefault(field.keys[:-1], set()).add(str(field.value).upper())
+    for keys, permission_names in permissions.items():
         role = next((key for key in keys if isinstance(key, int)), 0)
-        if stated != _EFA_PERMISSIONS:
+        if permission_names != _EFA_PERMISSIONS:
             yield Violation(
                 f"roles.{role}.efa",
-                f"{keys[-2]} has the permissions {enumerated(sorted(stated), 'and')}; legal: READ, "
-                "WRITE and MKNOD",
+                f"{keys[-2]} has the permissions {enumerated(sorted(permission_names), 'and')}; "
+                "legal: READ, WRITE and MKNOD",
                 "leave permissions out, or state all three",
             )
 
@@ -119,8 +119,8 @@ def _pages_alone(spec: JobSpec) -> Iterator[Violation]:
 def _shared_memory(spec: JobSpec) -> Iterator[Violation]:
     """Data loaders with workers, in a container with /dev/shm of the default size or less."""
     is_shared = any(
-        kept.value == "/dev/shm" or kept.keys[-1] in ("ipcMode", "hostIPC")  # noqa: S108  a mount
-        for kept in spec.job.kept
+        field.value == "/dev/shm" or field.keys[-1] in ("ipcMode", "hostIPC")  # noqa: S108  a mount
+        for field in spec.job.kept_fields
     )
     if is_shared:
         return
@@ -149,7 +149,8 @@ def _stated_sizes(spec: JobSpec) -> Iterator[Violation]:
     """
     needs = [name for format_name, name in _SIZES if format_name == spec.format]
     others = (
-        kept.keys == ("memory",) or "memoryReservation" in kept.keys for kept in spec.job.kept
+        field.keys == ("memory",) or "memoryReservation" in field.keys
+        for field in spec.job.kept_fields
     )
     if spec.format == "ecs" and any(others):
         return
@@ -182,7 +183,7 @@ def _device_numbers(spec: JobSpec) -> Iterator[Violation]:
 
 def _unmapped(spec: JobSpec) -> Iterator[Violation]:
     """Settings of Neuron's runtime in a container without devices."""
-    if any(kept.value == "NeuronDevice" for kept in spec.job.kept):
+    if any(field.value == "NeuronDevice" for field in spec.job.kept_fields):
         return
     for index, role in enumerate(spec.job.roles):
         names = [name for name, _ in role.environment]

@@ -268,7 +268,7 @@ def _all_interfaces(spec: JobSpec) -> Iterator[Violation]:
     for path, role, machine in _machines(spec):
         interfaces, name = machine.instance.efa_devices, machine.instance.name
         has_whole_instance = machine.is_neuron and role.devices == machine.instance.count
-        is_claimed = any("resourceClaims" in field.keys for field in spec.job.kept)
+        is_claimed = any("resourceClaims" in field.keys for field in spec.job.kept_fields)
         if not interfaces or not has_whole_instance or (role.replicas or 0) <= 1:
             continue
         if role.is_privileged or is_claimed or spec.is_template(f"{path}.efa"):

@@ -48,15 +48,15 @@ def _lnc_of_chip(spec: JobSpec) -> Iterator[Violation]:
         legal = _legal_lnc(role)
         words = " or ".join(map(str, legal))
         where = f" on {role.instance}" if machine_of(role) else ""
-        stated = [
+        settings = [
             (name, value)
             for name in LNC_VARIABLES
             if (value := role.variable(name)) is not None and not is_template(value)
         ]
         option = options_of(role.command).get(_LNC_OPTION, "")
         if option and not is_template(option):
-            stated.append((f"--{_LNC_OPTION}", option))
-        for setting, value in stated:
+            settings.append((f"--{_LNC_OPTION}", option))
+        for setting, value in settings:
             if value not in map(str, legal):
                 yield Violation(
                     spec.option_field(index, _LNC_OPTION)
@@ -84,12 +84,12 @@ def _lnc_agreement(spec: JobSpec) -> Iterator[Violation]:
             continue
         name = next(name for name in LNC_VARIABLES if whole_number(role.variable(name)) is not None)
         flags = _COMPILER_LNC.findall(role.variable(_COMPILER_FLAGS) or "")
-        stated = {
+        settings = {
             "the framework": spec.job.parallelism.logical_cores,
             f"--{_LNC_OPTION}": whole_number(options_of(role.command).get(_LNC_OPTION)),
             _COMPILER_FLAGS: int(flags[-1]) if flags else None,
         }
-        for setting, cores in stated.items():
+        for setting, cores in settings.items():
             if cores is not None and cores != runtime:
                 yield Violation(
                     f"roles.{index}.environment.{name}",
@@ -154,9 +154,9 @@ def _is_multi_host_test(role: Role) -> bool:
 def _may_be_set(spec: JobSpec, role: Role) -> bool:
     """True if an image, or a file that a script reads, may set variables."""
     return bool(role.image) or any(
-        isinstance(kept.value, str) and _SETTING_FILES.search(kept.value)
-        for kept in spec.job.kept
-        if kept.keys[0] == "script"
+        isinstance(field.value, str) and _SETTING_FILES.search(field.value)
+        for field in spec.job.kept_fields
+        if field.keys[0] == "script"
     )
 
 
@@ -176,11 +176,11 @@ def _efa_contradiction(spec: JobSpec) -> Iterator[Violation]:
         if not _crosses_nodes(role):
             continue
         for name, value in _EFA_VARIABLES.items():
-            stated = role.variable(name)
-            if stated is not None and not is_template(stated) and stated != value:
+            text = role.variable(name)
+            if text is not None and not is_template(text) and text != value:
                 yield Violation(
                     f"roles.{index}.environment.{name}",
-                    f"{name} is {stated}; ranks of {role.replicas} instances exchange over EFA, "
+                    f"{name} is {text}; ranks of {role.replicas} instances exchange over EFA, "
                     f"for which it is {value}",
                     f"set {name}={value}",
                 )
@@ -248,11 +248,11 @@ def _growth(spec: JobSpec) -> Iterator[Violation]:
 
 
 def _late_options(spec: JobSpec) -> Iterator[Violation]:
-    for kept in spec.job.kept:
-        if kept.keys[0] == "ignored":
+    for field in spec.job.kept_fields:
+        if field.keys[0] == "ignored":
             yield Violation(
-                f"ignored.{kept.keys[1]}",
-                f"{kept.value} stands after the first command, where sbatch reads no options",
+                f"ignored.{field.keys[1]}",
+                f"{field.value} stands after the first command, where sbatch reads no options",
                 "move it to the other options, before the first command",
             )
 

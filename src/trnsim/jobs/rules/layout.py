@@ -79,9 +79,9 @@ def _is_training(job: Job) -> bool:
     )
 
 
-def _model_ranks(stated: Parallelism) -> int:
+def _model_ranks(parallelism: Parallelism) -> int:
     """Ranks that share one copy of the model: ``tensor pipeline context``."""
-    return (stated.tensor or 1) * (stated.pipeline or 1) * (stated.context or 1)
+    return (parallelism.tensor or 1) * (parallelism.pipeline or 1) * (parallelism.context or 1)
 
 
 def _has_templates(spec: JobSpec, names: frozenset[str] = _DEGREES_AND_BATCHES) -> bool:
@@ -89,7 +89,7 @@ def _has_templates(spec: JobSpec, names: frozenset[str] = _DEGREES_AND_BATCHES) 
     if any(value.field.removeprefix("parallelism.") in names for value in spec.templates):
         return True
     return any(
-        is_template(value) and names & set(parallelism_in({name: "1"}).stated)
+        is_template(value) and names & set(parallelism_in({name: "1"}).stated_fields)
         for role in spec.job.roles
         for name, value in options_of(role.command).items()
     )
@@ -110,16 +110,16 @@ def _sizes(job: Job) -> dict[str, Any]:
 
 
 def _ranks(spec: JobSpec) -> Iterator[Violation]:
-    job, stated = spec.job, parallelism_of(spec.job)
+    job, parallelism = spec.job, parallelism_of(spec.job)
     ranks = all_ranks(job)
     if ranks is None or not _is_training(job) or _has_templates(spec, _DEGREES):
         return
-    model_ranks = _model_ranks(stated)
+    model_ranks = _model_ranks(parallelism)
     if ranks % model_ranks:
         words = " x ".join(
             f"{name} {value}"
             for name in ("tensor", "pipeline", "context")
-            if (value := getattr(stated, name)) is not None
+            if (value := getattr(parallelism, name)) is not None
         )
         yield Violation(
             _field(spec, "tensor"),
@@ -127,10 +127,11 @@ def _ranks(spec: JobSpec) -> Iterator[Violation]:
             f"a number of ranks that is a multiple of {model_ranks}, or degrees that divide "
             f"{ranks:,}",
         )
-    elif stated.data is not None and stated.data * model_ranks != ranks:
+    elif parallelism.data is not None and parallelism.data * model_ranks != ranks:
         yield Violation(
             _field(spec, "data"),
-            f"data {stated.data} x {model_ranks} ranks of the model are not the job's {ranks:,}",
+            f"data {parallelism.data} x {model_ranks} ranks of the model are not "
+            f"the job's {ranks:,}",
             f"set data {ranks // model_ranks}",
         )
 
@@ -153,8 +154,8 @@ def _layers(spec: JobSpec) -> Iterator[Violation]:
     job = spec.job
     if not _is_training(job):
         return
-    stated, layers = parallelism_of(job), _sizes(job).get(_LAYERS)
-    parts = (stated.pipeline or 1) * (stated.virtual or 1)
+    parallelism, layers = parallelism_of(job), _sizes(job).get(_LAYERS)
+    parts = (parallelism.pipeline or 1) * (parallelism.virtual or 1)
     if not isinstance(layers, int) or parts == 1:
         return
     if layers < parts:
@@ -178,41 +179,41 @@ def _has_even_stages(spec: JobSpec) -> bool:
         return False
     names = {name for role in spec.job.roles for name in options_of(role.command)}
     # Fields of the file that `Job` does not hold may be such options too.
-    names |= {str(kept.keys[-1]).replace("_", "-") for kept in spec.job.kept}
+    names |= {str(field.keys[-1]).replace("_", "-") for field in spec.job.kept_fields}
     return not any("pipeline" in name and name not in _EVEN_STAGES for name in names)
 
 
 def _batch(spec: JobSpec) -> Iterator[Violation]:
-    job, stated = spec.job, parallelism_of(spec.job)
+    job, parallelism = spec.job, parallelism_of(spec.job)
     ranks = all_ranks(job)
     if ranks is None or not _is_training(job) or _has_templates(spec):
         return
-    model_ranks = _model_ranks(stated)
-    if ranks % model_ranks or stated.global_batch is None:
+    model_ranks = _model_ranks(parallelism)
+    if ranks % model_ranks or parallelism.global_batch is None:
         return
     data = ranks // model_ranks
-    sequences_at_once = data * (stated.micro_batch or 1)
-    if stated.global_batch % sequences_at_once:
-        next_batch = -(-stated.global_batch // sequences_at_once) * sequences_at_once
+    sequences_at_once = data * (parallelism.micro_batch or 1)
+    if parallelism.global_batch % sequences_at_once:
+        next_batch = -(-parallelism.global_batch // sequences_at_once) * sequences_at_once
         yield Violation(
             _field(spec, "global_batch"),
-            f"global batch {stated.global_batch} is no multiple of {data} data ranks x micro batch "
-            f"{stated.micro_batch or 1}",
+            f"global batch {parallelism.global_batch} is no multiple of {data} data ranks x "
+            f"micro batch {parallelism.micro_batch or 1}",
             f"for example {next_batch}",
         )
 
 
 def _memory(spec: JobSpec) -> Iterator[Violation]:
-    job, stated = spec.job, parallelism_of(spec.job)
+    job, parallelism = spec.job, parallelism_of(spec.job)
     if not _is_training(job) or len(job.roles) != 1 or _has_templates(spec):
         return
     machine = machine_of(job.roles[0])
-    lnc = job.roles[0].lnc or stated.logical_cores
-    if machine is None or stated.sequence is None or job.roles[0].replicas is None:
+    lnc = job.roles[0].lnc or parallelism.logical_cores
+    if machine is None or parallelism.sequence is None or job.roles[0].replicas is None:
         return
     if lnc in (1, 2) and machine.chip.cores % lnc == 0:
         machine = replace(machine, lnc=lnc)
-    layout = _least_layout(stated, machine.ranks)
+    layout = _least_layout(parallelism, machine.ranks)
     if layout is None:
         return
     try:
@@ -224,9 +225,9 @@ def _memory(spec: JobSpec) -> Iterator[Violation]:
         return
 
 
-def _least_layout(stated: Parallelism, ranks: int) -> Layout | None:
+def _least_layout(parallelism: Parallelism, ranks: int) -> Layout | None:
     """The layout with the least memory for a rank that the stated parts allow."""
-    model_ranks = _model_ranks(stated)
+    model_ranks = _model_ranks(parallelism)
     if ranks % model_ranks:
         return None
     fields: dict[str, Any] = {
@@ -238,9 +239,11 @@ def _least_layout(stated: Parallelism, ranks: int) -> Layout | None:
             key=lambda name: OPTIMIZERS[name].moment_bytes + OPTIMIZERS[name].master_bytes,
         ),
     }
-    fields |= {name: value for name, value in stated.stated.items() if name in _LAYOUT_FIELDS}
+    fields |= {
+        name: value for name, value in parallelism.stated_fields.items() if name in _LAYOUT_FIELDS
+    }
     data = ranks // model_ranks
-    fields["global_batch"] = data * (stated.micro_batch or 1)
+    fields["global_batch"] = data * (parallelism.micro_batch or 1)
     try:
         return Layout(data=data, **fields)
     except (TypeError, ValueError):
@@ -248,8 +251,8 @@ def _least_layout(stated: Parallelism, ranks: int) -> Layout | None:
 
 
 def _checkpoints(spec: JobSpec) -> Iterator[Violation]:
-    job, stated = spec.job, parallelism_of(spec.job)
-    steps = stated.checkpoint_steps
+    job, parallelism = spec.job, parallelism_of(spec.job)
+    steps = parallelism.checkpoint_steps
     if steps is None or not _is_training(job):
         return
     if any(machine_of(role) is None for role in job.roles):
@@ -265,17 +268,17 @@ def _checkpoints(spec: JobSpec) -> Iterator[Violation]:
     reliability, goodput = Reliability(), plan.goodput
     interval_s = min(steps * step_s, run_s)
     best_s = min(best_interval_s(goodput.mtbf_s, reliability.checkpoint_s), run_s)
-    kept, best = (
+    useful_share, best_share = (
         kept_fraction(goodput.mtbf_s, every_s, reliability.checkpoint_s, goodput.recovery_s)
         for every_s in (interval_s, best_s)
     )
-    if best - kept > _LITTLE_LOSS:
+    if best_share - useful_share > _LITTLE_LOSS:
         count = max(round(best_s / step_s), 1)
         yield Violation(
             _field(spec, "checkpoint_steps"),
             f"a checkpoint every {steps:,} steps, {seconds(interval_s)}: failures every "
-            f"{seconds(goodput.mtbf_s)} and checkpoints leave {kept:.0%} of the time; every "
-            f"{count:,} steps leave {best:.0%}",
+            f"{seconds(goodput.mtbf_s)} and checkpoints leave {useful_share:.0%} of the time; "
+            f"every {count:,} steps leave {best_share:.0%}",
             f"a checkpoint every {count:,} steps",
         )
 

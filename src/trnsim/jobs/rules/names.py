@@ -108,9 +108,9 @@ def _container_names(spec: JobSpec) -> Iterator[Violation]:
     for index, role in enumerate(spec.job.roles):
         pod = ("spec", _REPLICAS, role.name, "template", "spec", "containers")
         names = {
-            kept.keys[-2]: str(kept.value)
-            for kept in spec.job.kept
-            if kept.keys[: len(pod)] == pod and kept.keys[len(pod) + 1 :] == ("name",)
+            field.keys[-2]: str(field.value)
+            for field in spec.job.kept_fields
+            if field.keys[: len(pod)] == pod and field.keys[len(pod) + 1 :] == ("name",)
         }
         is_templated = any(map(is_template, names.values()))
         if 0 in names and _CONTAINER not in names.values() and not is_templated:
