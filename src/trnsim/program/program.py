@@ -314,10 +314,10 @@ def _replaced(
     Those of instruction i are from ``starts[i]`` on.
     """
     changed, counts, done = array("l"), np.diff(np.asarray(starts)), 0
-    for index, own in others:
+    for index, replacement in others:
         changed += values[starts[done] : starts[index]]
-        changed.extend(own)
-        counts[index] = len(own)
+        changed.extend(replacement)
+        counts[index] = len(replacement)
         done = index + 1
     changed += values[starts[done] :]
     changed_starts = array("l", [0])
