@@ -42,8 +42,8 @@ def chips(*, on: On = None) -> Document:
     published = [*rows.chips.values(), *rows.gpus.values()]
     announced = list(rows.announced.values())
     if on:
-        named = {platform.chip for platform in platforms(on)}
-        published, announced = [chip for chip in published if chip.name in named], []
+        chip_names = {platform.chip for platform in platforms(on)}
+        published, announced = [chip for chip in published if chip.name in chip_names], []
     cards = [block for chip in announced for block in announced_card(chip)]
     sections = [
         Section(

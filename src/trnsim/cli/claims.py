@@ -49,12 +49,12 @@ def _claims_named(id_: str) -> list[Claim]:
     judged = all_claims()
     if not id_:
         return judged
-    named = [claim for claim in judged if claim.id == id_.upper()]
-    if not named:
+    matches = [claim for claim in judged if claim.id == id_.upper()]
+    if not matches:
         names = [claim.id for claim in judged]
         near = ", ".join(get_close_matches(id_.upper(), names, _MOST_SIMILAR_NAMES)) or names[0]
         raise BadInput(
             f"there is no claim {id_!r}; legal: {names[0]} to {names[-1]}",
             fix=f"perhaps {near}; trnsim claims lists all",
         )
-    return named
+    return matches

@@ -150,9 +150,9 @@ def _parameters(command: Any, context: Any, columns: int) -> Iterator[str]:
             rows["Options"].append(
                 (_TYPE_PATTERN.sub("", names), help_.replace("[default: required]", "[required]"))
             )
-    for heading, listed in rows.items():
-        if listed:
-            yield "\n".join(_listing(heading, listed, columns))
+    for heading, entries in rows.items():
+        if entries:
+            yield "\n".join(_listing(heading, entries, columns))
 
 
 def _commands(

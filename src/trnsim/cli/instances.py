@@ -101,16 +101,21 @@ def instances(
     if kind is not None:
         check_kind(kind, f"--price is {kind!r}")
     accelerators = {*catalogue.chips, *catalogue.gpus}
-    listed = [row for row in catalogue.instances.values() if row.accelerator in accelerators]
+    instance_types = [
+        row for row in catalogue.instances.values() if row.accelerator in accelerators
+    ]
     if on:
-        named = {name for platform in platforms(on) for name in platform.instances}
-        listed = [instance for instance in listed if instance.name in named]
-    quotes = {instance.name: quote_of(instance.name, kind, day, catalogue) for instance in listed}
+        names = {name for platform in platforms(on) for name in platform.instances}
+        instance_types = [instance for instance in instance_types if instance.name in names]
+    quotes = {
+        instance.name: quote_of(instance.name, kind, day, catalogue) for instance in instance_types
+    }
     if config is None:
         values = [
-            instance_values(instance, quotes[instance.name], catalogue) for instance in listed
+            instance_values(instance, quotes[instance.name], catalogue)
+            for instance in instance_types
         ]
-        rows = [_row(instance, quotes[instance.name], catalogue) for instance in listed]
+        rows = [_row(instance, quotes[instance.name], catalogue) for instance in instance_types]
         blocks: list[Block] = [Table(_INSTANCE_COLUMNS, rows), Note(_KINDS_NOTE)]
         schema = "instances/1"
     else:
@@ -118,7 +123,7 @@ def instances(
         length = _tokens_of_sequence(model, tokens)
         values = [
             _fit_values(instance, quotes[instance.name], model, length, sequences, catalogue)
-            for instance in listed
+            for instance in instance_types
         ]
         blocks = [Note(_size_sentence(model, length, sequences)), *_fit_blocks(values, quotes)]
         schema = "instances-for/1"

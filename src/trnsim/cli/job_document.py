@@ -97,12 +97,12 @@ def _role_words(role: Role) -> str:
         "EFA": role.efa,
         "ranks": role.processes,
     }
-    stated = [
+    count_texts = [
         f"{count} {unit.removesuffix('s') if count == 1 else unit}"
         for unit, count in counts.items()
         if count is not None
     ]
-    return f"{', '.join([*parts, *stated])}{' each' if stated else ''}"
+    return f"{', '.join([*parts, *count_texts])}{' each' if count_texts else ''}"
 
 
 def _check_blocks(spec: JobSpec, findings: Sequence[Finding]) -> list[Block]:

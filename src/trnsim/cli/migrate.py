@@ -177,7 +177,7 @@ def _check_arguments(report: Report, names: list[str]) -> None:
     Raises:
         BadInput: it names the arguments of the file's kernels.
     """
-    legal, known = (
+    legal, all_names = (
         [
             argument.arg
             for function in functions
@@ -190,7 +190,7 @@ def _check_arguments(report: Report, names: list[str]) -> None:
         for functions in (report.file.kernels, report.file.functions)
     )
     for name in names:
-        if name not in known:
+        if name not in all_names:
             raise BadInput(
                 f"--shape names {name}, which no kernel of {report.path} takes; legal: "
                 f"{', '.join(dict.fromkeys(legal)) or 'none'}",

@@ -68,11 +68,11 @@ def one_platform(on: Sequence[str] | None, default: str = "") -> Platform:
     Raises:
         BadInput: it names several, or nothing and there is no default.
     """
-    named = platforms(on or ([default] if default else None))
-    if len(named) != 1:
-        names = ", ".join(platform.name for platform in named) or "nothing"
+    matches = platforms(on or ([default] if default else None))
+    if len(matches) != 1:
+        names = ", ".join(platform.name for platform in matches) or "nothing"
         raise BadInput(f"--on names {names}; legal: one platform", fix="for example --on trn2")
-    return named[0]
+    return matches[0]
 
 
 def chips(on: Sequence[str] | None, default: str = "trn2") -> list[Target]:
@@ -82,7 +82,7 @@ def chips(on: Sequence[str] | None, default: str = "trn2") -> list[Target]:
         BadInput: a platform is unknown, or has a chip that trnsim plans for and does not emulate.
     """
     by_chip = {target.chip: target for target in TARGETS.values()}
-    named: dict[str, Target] = {}
+    targets: dict[str, Target] = {}
     for chosen in platforms(on or [default]):
         target = by_chip.get(chosen.chip)
         if target is None:
@@ -91,5 +91,5 @@ def chips(on: Sequence[str] | None, default: str = "trn2") -> list[Target]:
                 f"legal: {', '.join(TARGETS)}, their families and instance types",
                 fix="for example --on trn2; trnsim plan takes every platform",
             )
-        named[target.name] = target
-    return list(named.values())
+        targets[target.name] = target
+    return list(targets.values())

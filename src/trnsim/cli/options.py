@@ -149,21 +149,21 @@ def catalogue_with(path: Path | None) -> Catalogue:
     return catalogue() if path is None else with_own_prices(path)
 
 
-def day_of(stated: str | None, catalogue: Catalogue) -> date:
+def day_of(text: str | None, catalogue: Catalogue) -> date:
     """The day that `--as-of` names; today without it.
 
     Raises:
-        BadInput: `stated` is no day, or one after today.
+        BadInput: `text` is no day, or one after today.
     """
     from trnsim.errors import BadInput  # noqa: PLC0415
     from trnsim.price import check_day, today  # noqa: PLC0415
 
-    if stated is None:
+    if text is None:
         return today(catalogue)
     try:
-        day = date.fromisoformat(stated if len(stated) == len("2026-11-21") else "")
+        day = date.fromisoformat(text if len(text) == len("2026-11-21") else "")
     except ValueError:
         raise BadInput(
-            f"--as-of is {stated!r}; legal: a day up to {today(catalogue)}, as YYYY-MM-DD"
+            f"--as-of is {text!r}; legal: a day up to {today(catalogue)}, as YYYY-MM-DD"
         ) from None
     return check_day(day, catalogue)

@@ -36,8 +36,10 @@ def number(
         exclusive_minimum: exclusive lower limit.
     """
     has_no_limit = minimum is None and exclusive_minimum is None
-    read = quantities.number if has_no_limit else partial(_number_from, minimum, exclusive_minimum)
-    return _option(read, text, names, unit, example, default)
+    conversion = (
+        quantities.number if has_no_limit else partial(_number_from, minimum, exclusive_minimum)
+    )
+    return _option(conversion, text, names, unit, example, default)
 
 
 def whole(
@@ -54,8 +56,8 @@ def whole(
 
     `metavar` is for options of AWS's commands, whose help has other words.
     """
-    read = quantities.whole if minimum is None else partial(_whole_from, minimum, maximum)
-    return _option(read, text, names, unit, example, default, metavar=metavar)
+    conversion = quantities.whole if minimum is None else partial(_whole_from, minimum, maximum)
+    return _option(conversion, text, names, unit, example, default, metavar=metavar)
 
 
 def wholes(text: str, *names: str, unit: str = "", example: str, is_list: bool = False) -> Any:
@@ -88,7 +90,7 @@ def _number_from(
 
 
 def _option(
-    read: Callable[[str, str], _Value],
+    conversion: Callable[[str, str], _Value],
     text: str,
     names: tuple[str, ...],
     unit: str,
@@ -100,7 +102,7 @@ def _option(
     example = example or (quantities.example(unit) if unit else "")
     return typer.Option(
         *names,
-        parser=_parser(read, unit),
+        parser=_parser(conversion, unit),
         help=text,
         show_default=default,
         metavar=metavar
@@ -108,14 +110,14 @@ def _option(
     )
 
 
-def _parser(read: Callable[[str, str], _Value], unit: str) -> Callable[[Any], Any]:
+def _parser(conversion: Callable[[str, str], _Value], unit: str) -> Callable[[Any], Any]:
     """A parser of an option's text; a default, which is no text, stays as it is."""
 
-    def parse(stated: Any) -> Any:
-        if not isinstance(stated, str):
-            return stated
+    def parse(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
         try:
-            return read(stated, unit)
+            return conversion(value, unit)
         except ValueError as error:
             raise typer.BadParameter(str(error)) from None
 

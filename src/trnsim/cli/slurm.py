@@ -68,8 +68,8 @@ def gres(
 
     Example: trnsim slurm gres --on trn2.48xlarge --node-names 'trn2-[1-4]' --folder slurm
     """
-    named = [platform.instance for platform in platforms(on)] or [instance_model().name]
-    types = node_types([instance_model(name) for name in named], hosts or ())
+    instances = [platform.instance for platform in platforms(on)] or [instance_model().name]
+    types = node_types([instance_model(name) for name in instances], hosts or ())
     contents = {"gres.conf": gres_conf(types), "slurm-neuron.conf": slurm_conf(types)}
     paths = write_together(folder, contents) if folder else ()
     values = {
@@ -155,14 +155,14 @@ def _model(on: list[str] | None) -> InstanceModel:
         return instance_model(one_platform(on).instance)
     if os.environ.get("TRNSIM_INSTANCE"):
         return instance_model()
-    named = ""
+    product = ""
     with suppress(OSError):
-        named = _PRODUCT.read_text(encoding="utf-8").strip()
+        product = _PRODUCT.read_text(encoding="utf-8").strip()
     try:
-        return instance_model(named or "none")
+        return instance_model(product or "none")
     except BadInput as error:
         raise BadInput(
-            f"this node is {named or 'of no named type'}, no instance with Neuron devices",
+            f"this node is {product or 'of no named type'}, no instance with Neuron devices",
             fix="start slurmd in an instance, trnsim shell --on trn2.48xlarge -- slurmd -D; or "
             "name it, --on trn2.48xlarge",
         ) from error

@@ -205,9 +205,9 @@ def legal_text(hint: Any, rule: Rule) -> str:
 
 
 def _words(hint: Any, rule: Rule) -> str:
-    named = choices(hint, rule)
-    if named is not None:
-        return ", ".join(named)
+    values_by_name = choices(hint, rule)
+    if values_by_name is not None:
+        return ", ".join(values_by_name)
     limits = f" {rule.limits}" if rule.limits else ""
     inner = get_args(hint)
     if get_origin(hint) is dict:

@@ -83,8 +83,8 @@ class FileRecord:
         Raises:
             BadInput: it is missing, or another text.
         """
-        named = {name: name for name in legal}
-        return str(_value_named(named, self._place.inner(self._stated(field) or field)))
+        values_by_name = {name: name for name in legal}
+        return str(_value_named(values_by_name, self._place.inner(self._stated(field) or field)))
 
     def converted(self, kind: type[_T], values: Mapping[str, Any], *without: str) -> _T:
         """A record of another kind at the same place of the file.
@@ -94,8 +94,8 @@ class FileRecord:
             values: fields that are added, or that replace fields of this record.
             without: fields of this record that are left out; it has all others.
         """
-        stated = {name: value for name, value in self._place.value.items() if name not in without}
-        return record(kind, self._place._replace(value={**stated, **values}))
+        fields = {name: value for name, value in self._place.value.items() if name not in without}
+        return record(kind, self._place._replace(value={**fields, **values}))
 
     def _stated(self, field: str) -> str | None:
         """The name or alias under which the file states a field; None if it does not."""
@@ -141,8 +141,8 @@ def rows(kind: type[_T], document: FileContent) -> list[_T]:
     if isinstance(content, dict) and len(content) == 1:  # in TOML a list always has a name
         ((name, content),) = content.items()
         line_of = document.parsed.line_of
-        named = ParsedText(content, lambda keys: line_of((name, *keys)))
-        document = replace(document, parsed=named)
+        list_text = ParsedText(content, lambda keys: line_of((name, *keys)))
+        document = replace(document, parsed=list_text)
     if not isinstance(content, list):
         why = "no list; write one row as '- field: value', its fields below it"
         raise document.refused(1, why)
@@ -173,11 +173,11 @@ def record(kind: type[_T], place: SourcePlace) -> _T:
     for name, declaration in fields_of(kind).items():
         holder = reduce(SourcePlace.inner, declaration.rule.inside, place)
         inner = holder.value if isinstance(holder.value, dict) else {}
-        stated = _stated(declaration, inner)
-        if len(stated) > 1:
-            raise holder.inner(stated[1]).refused(f"another name of {stated[0]}, given too")
-        if stated:
-            inner_place = holder.inner(stated[0])
+        names = _stated(declaration, inner)
+        if len(names) > 1:
+            raise holder.inner(names[1]).refused(f"another name of {names[0]}, given too")
+        if names:
+            inner_place = holder.inner(names[0])
             if issubclass(kind, ForeignRecord):
                 _check_foreign_number(kind, declaration, inner_place)
             values[name] = _value(declaration.hint, declaration.rule, inner_place)
@@ -243,9 +243,9 @@ def _value_of_member(hint: Any, rule: Rule, place: SourcePlace) -> Any:
         return _items_of(hint, rule, place)
     if is_record(hint):
         return record(hint, place)
-    named = choices(hint, rule)
-    if named is not None:
-        return _value_named(named, place)
+    values_by_name = choices(hint, rule)
+    if values_by_name is not None:
+        return _value_named(values_by_name, place)
     return _SCALARS[hint](rule, hint, place)
 
 
@@ -310,17 +310,18 @@ def _parsed(rule: Rule, hint: Any, place: SourcePlace) -> Any:
         raise place.refused(reason or f"legal: {legal_text(hint, rule)}", _example(rule)) from None
 
 
-def _value_named(named: dict[str, Any], place: SourcePlace) -> Any:
+def _value_named(values_by_name: dict[str, Any], place: SourcePlace) -> Any:
     key = str(place.value)
-    if key in named and not isinstance(place.value, bool | list | dict):
-        return named[key]
+    if key in values_by_name and not isinstance(place.value, bool | list | dict):
+        return values_by_name[key]
     raise place.refused(
-        f"legal: {', '.join(named)}", _similar_names(key, list(named), _MOST_SUGGESTIONS)
+        f"legal: {', '.join(values_by_name)}",
+        _similar_names(key, list(values_by_name), _MOST_SUGGESTIONS),
     )
 
 
-def _similar_names(stated: str, legal: list[str], max_count: int) -> str:
-    near = get_close_matches(stated[:100], legal, max_count)
+def _similar_names(name: str, legal: list[str], max_count: int) -> str:
+    near = get_close_matches(name[:100], legal, max_count)
     return f"perhaps {' or '.join(map(repr, near))}" if near else ""
 
 
@@ -331,12 +332,12 @@ def _text(rule: Rule, hint: Any, place: SourcePlace) -> str:
 
 
 def _number(rule: Rule, hint: Any, place: SourcePlace) -> float:
-    stated = place.value
-    stated = _spelled(quantities.number, rule, place) if isinstance(stated, str) else stated
-    if isinstance(stated, bool) or not isinstance(stated, int | float):
+    content = place.value
+    content = _spelled(quantities.number, rule, place) if isinstance(content, str) else content
+    if isinstance(content, bool) or not isinstance(content, int | float):
         raise _illegal(rule, hint, place)
     try:
-        value = float(stated)
+        value = float(content)
     except OverflowError:
         value = math.inf
     if not (math.isfinite(value) and rule.allows(value)):
@@ -345,8 +346,8 @@ def _number(rule: Rule, hint: Any, place: SourcePlace) -> float:
 
 
 def _whole_number(rule: Rule, hint: Any, place: SourcePlace) -> int:
-    stated = place.value
-    value: Any = _spelled(quantities.whole, rule, place) if isinstance(stated, str) else stated
+    content = place.value
+    value: Any = _spelled(quantities.whole, rule, place) if isinstance(content, str) else content
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not rule.allows(value):
@@ -374,10 +375,10 @@ def _boolean(rule: Rule, hint: Any, place: SourcePlace) -> bool:
 
 
 def _day(rule: Rule, hint: Any, place: SourcePlace) -> date:
-    stated = place.value
-    if isinstance(stated, str) and re.fullmatch(r"\d{4}-\d{2}-\d{2}", stated, re.ASCII):
+    text = place.value
+    if isinstance(text, str) and re.fullmatch(r"\d{4}-\d{2}-\d{2}", text, re.ASCII):
         try:
-            return date.fromisoformat(stated)
+            return date.fromisoformat(text)
         except ValueError:
             pass
     raise _illegal(rule, hint, place)

@@ -49,11 +49,11 @@ def _line(text: str, keys: Keys) -> int:
         start = start if statement else number
         statement += line
         try:
-            stated = tomllib.loads(statement)
+            content = tomllib.loads(statement)
         except ValueError:
             continue
         is_header, statement = statement.lstrip().startswith("["), ""
-        path = _path(stated)
+        path = _path(content)
         if is_header:
             table = _numbered(path, counts, is_item=line.lstrip().startswith("[["))
         full_path = table if is_header else (*table, *path)
@@ -63,13 +63,13 @@ def _line(text: str, keys: Keys) -> int:
     return line_of_best
 
 
-def _path(stated: Any) -> Keys:
+def _path(content: Any) -> Keys:
     """The names that a statement nests its value in: ``a.b = 1`` is ("a", "b")."""
     path: list[str | int] = []
-    while isinstance(stated, dict) and len(stated) == 1:
-        ((name, stated),) = stated.items()
+    while isinstance(content, dict) and len(content) == 1:
+        ((name, content),) = content.items()
         path.append(name)
-        if isinstance(stated, list):
+        if isinstance(content, list):
             break
     return tuple(path)
 

@@ -42,13 +42,13 @@ class ToXlaTensorArena:
         converted = self._convert_fn([*selected.values()]) if selected else []
         return self._rebuilt(inputs, dict(zip(selected, converted, strict=True)), {})
 
-    def _collect(self, value: Any, selected: dict[int, Any], seen: set[int]) -> None:
+    def _collect(self, value: Any, selected: dict[int, Any], visited_ids: set[int]) -> None:
         if self._select_fn(value):
             selected.setdefault(id(value), value)
-        elif id(value) not in seen:
-            seen.add(id(value))
+        elif id(value) not in visited_ids:
+            visited_ids.add(id(value))
             for part in _parts(value):
-                self._collect(part, selected, seen)
+                self._collect(part, selected, visited_ids)
 
     def _rebuilt(self, value: Any, converted: dict[int, Any], rebuilt: dict[int, Any]) -> Any:
         if id(value) in converted:

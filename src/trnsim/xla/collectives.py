@@ -385,8 +385,8 @@ def collective_permute(value: Tensor, pairs: Sequence[Sequence[int]]) -> Tensor:
 
 def _require_pairs(pairs: Any) -> None:
     world = ranks.world_size()
-    listed = pairs if isinstance(pairs, list | tuple) else [pairs]
-    illegal = [pair for pair in listed if not _is_pair(pair)]
+    pair_list = pairs if isinstance(pairs, list | tuple) else [pairs]
+    illegal = [pair for pair in pair_list if not _is_pair(pair)]
     if not illegal:
         senders, receivers = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
         if len({*senders}) < len(senders) or len({*receivers}) < len(receivers):
@@ -396,7 +396,7 @@ def _require_pairs(pairs: Any) -> None:
                 fix="each rank once as a sender and once as a receiver",
                 line=program_line(),
             )
-        illegal = [pair for pair in listed if not {*pair} <= {*range(world)}]
+        illegal = [pair for pair in pair_list if not {*pair} <= {*range(world)}]
     if illegal:
         raise CollectiveMisused(
             f"xm.collective_permute with {illegal[0]!r} among its pairs; legal: a source and a "

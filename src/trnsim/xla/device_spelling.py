@@ -131,8 +131,10 @@ def _name_tensors() -> None:
 
     def device(self: torch.Tensor) -> torch.device:
         """The device of the tensor."""
-        read: torch.device = own_device(self)
-        return _xla_device(read.index) if read.type == DEVICE_TYPE else read
+        neuron_device: torch.device = own_device(self)
+        return (
+            _xla_device(neuron_device.index) if neuron_device.type == DEVICE_TYPE else neuron_device
+        )
 
     def is_xla(self: torch.Tensor) -> bool:
         """True if the tensor is on the device."""
@@ -229,7 +231,9 @@ def _install_fakes(module: Any) -> None:
 
     def device(self: Any) -> Any:
         """The device of the tensor."""
-        read = own_device(self)
-        return _xla_device(read.index) if read.type == DEVICE_TYPE else read
+        neuron_device = own_device(self)
+        return (
+            _xla_device(neuron_device.index) if neuron_device.type == DEVICE_TYPE else neuron_device
+        )
 
     kind.__new__, kind.device = staticmethod(new), property(device)

@@ -377,10 +377,10 @@ def _check_load(options: ServeOptions) -> None:
             ("--num-prefixes", options.num_prefixes, ServeOptions.num_prefixes),
         )
     }
-    named = [name for name, value in drawn.items() if value is not None]
-    if options.trace_file is not None and named:
+    option_names = [name for name, value in drawn.items() if value is not None]
+    if options.trace_file is not None and option_names:
         raise BadInput(
-            f"both --trace and {named[0]} given; legal: one of them, as a trace is the load",
+            f"both --trace and {option_names[0]} given; legal: one of them, as a trace is the load",
             fix="leave one out",
         )
 

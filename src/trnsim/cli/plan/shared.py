@@ -77,9 +77,9 @@ def purchased_platforms(
         option = f"--price is {own_kind!r}" if own_kind == kind else f"--on {name}:{own_kind}"
         check_kind(own_kind, option)
     if len({own_kind for _, own_kind in priced}) > 1 and not is_mixed:
-        named = " against ".join(f"{name} {own_kind}" for name, own_kind in priced)
+        kinds_text = " against ".join(f"{name} {own_kind}" for name, own_kind in priced)
         raise BadInput(
-            f"{named}: different purchase kinds do not compare",
+            f"{kinds_text}: different purchase kinds do not compare",
             fix="name one kind, or add --mixed-prices",
         )
     return priced

@@ -25,7 +25,7 @@ def claims(rows: Catalogue | None = None) -> list[Claim]:
     return judged_claims(RowReader(rows or catalogue()))
 
 
-def counts(listed: Iterable[Claim]) -> dict[ClaimVerdict, int]:
+def counts(claim_list: Iterable[Claim]) -> dict[ClaimVerdict, int]:
     """Number of claims by verdict."""
-    verdicts = [claim.verdict for claim in listed]
+    verdicts = [claim.verdict for claim in claim_list]
     return {verdict: verdicts.count(verdict) for verdict in ClaimVerdict}

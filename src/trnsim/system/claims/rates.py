@@ -48,8 +48,8 @@ def rate(rows: RowReader, workload: str, instance: str) -> Amount:
     if row != shipped.instance(instance) or chip != shipped.accelerator(chip.name):
         raise Absent(f"a rate of '{workload}' on {instance} as its row now is")
     source = SOURCES[workload.split(maxsplit=1)[0]]
-    named = ", ".join(entry["assumed"])
-    doubt = f"assumed for {instance}: {named}" if named else ""
+    assumed_names = ", ".join(entry["assumed"])
+    doubt = f"assumed for {instance}: {assumed_names}" if assumed_names else ""
     day = str(shipped.generated)
     names = (f"instances/{instance}", f"{'chips' if chip.is_neuron else 'gpus'}/{chip.name}")
     origins = tuple(Citation(Grade.MODEL, name, day, source, doubt) for name in names)

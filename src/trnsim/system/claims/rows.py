@@ -192,8 +192,8 @@ class RowReader:
         prices = self._prices.get((instance, kind))
         if prices is None:
             is_priced = any(row.instance == instance for row in self.catalogue.prices)
-            listed = history(instance, kind, rows=self.catalogue) if is_priced else []
-            prices = self._prices[instance, kind] = sorted(listed, key=_days_from_document)
+            quotes = history(instance, kind, rows=self.catalogue) if is_priced else []
+            prices = self._prices[instance, kind] = sorted(quotes, key=_days_from_document)
         return prices
 
     def pairs(
@@ -225,13 +225,13 @@ class RowReader:
         return Amount(float(fact), (self._origin(row, fact),))
 
     def _origin(self, row: str, fact: Rate) -> Citation:
-        stated = fact.provenance.source
+        fact_source = fact.provenance.source
         source = "; ".join(
-            part for part in stated.split("; ") if not part.startswith(_JUDGED_DOCUMENTS)
+            part for part in fact_source.split("; ") if not part.startswith(_JUDGED_DOCUMENTS)
         )
         if not source:
             return Citation(
-                Grade.ASSUMED, row, self._day, stated, f"from a judged document: {stated}"
+                Grade.ASSUMED, row, self._day, fact_source, f"from a judged document: {fact_source}"
             )
         is_assumed = fact.provenance.kind is Evidence.ASSUMED
         kind = Grade.ASSUMED if is_assumed else Grade.ROW

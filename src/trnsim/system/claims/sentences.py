@@ -45,9 +45,9 @@ def _part(part: Mapping[str, Any], rows: RowReader) -> ClaimPart:
     )
 
 
-def _figures(listed: Sequence[Mapping[str, Any]], rows: RowReader) -> Iterator[BasisOrGap]:
+def _figures(entries: Sequence[Mapping[str, Any]], rows: RowReader) -> Iterator[BasisOrGap]:
     """Our values of a claimed quantity, or names of unknown inputs, from entries of the file."""
-    for entry in listed:
+    for entry in entries:
         (first, option), *_ = entry.items()
         if first in SERIES:
             options = option if isinstance(option, dict) else {"name": option}

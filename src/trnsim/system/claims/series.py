@@ -187,12 +187,12 @@ def prices(
         return rows.usd(price) / rows.count(instance) if per_chip else rows.usd(price)
 
     first = date.fromisoformat(since) if since else date.min
-    listed = [price for kind in kinds for price in rows.prices(instance, kind)]
-    listed = [price for price in listed if price.first_seen >= first]
-    for price in listed:
+    quotes = [price for kind in kinds for price in rows.prices(instance, kind)]
+    quotes = [price for price in quotes if price.first_seen >= first]
+    for price in quotes:
         text = f"{label(price)}, {per_chip}" if per_chip else label(price)
         yield figure(text, partial(usd, price))
-    if not listed:
+    if not quotes:
         yield or_missing
 
 

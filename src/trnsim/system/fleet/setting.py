@@ -55,9 +55,9 @@ class Setting:
         Raises:
             BadInput: no such file is beside the scenario, and no model of this name ships.
         """
-        named = named_file(fields.model)
-        if named is not None and not (self.folder / fields.model).exists():
-            return named
+        path = named_file(fields.model)
+        if path is not None and not (self.folder / fields.model).exists():
+            return path
         return self.path(fields, "model")
 
     @property

@@ -158,7 +158,7 @@ def _trained_tokens(
     """
     job, counts = scenario.jobs[job_index], plan.jobs[job_index]
     rates = np.array([level.kept_tokens_per_s for level in job.levels])
-    useful_chips = np.array([level.kept * level.chips for level in job.levels])
+    useful_chips = np.array([level.kept_fraction * level.chips for level in job.levels])
     stopped = np.clip(scenario.stop_s(job) / STEP_S - np.arange(HOUR_STEPS), 0.0, 1.0)
     changed = level_changes(counts)
 
@@ -194,11 +194,15 @@ def _deviation(
     chips = np.repeat(counts @ np.array([level.chips for level in job.levels]), HOUR_STEPS)
     rates = np.array([level.tokens_per_s for level in job.levels])
     kept_rates = np.array([level.kept_tokens_per_s for level in job.levels])
-    full, kept = (np.repeat(counts @ per_job, HOUR_STEPS) for per_job in (rates, kept_rates))
-    lost = (full - kept) / np.maximum(kept, 1e-300)
+    full_tokens, kept_tokens = (
+        np.repeat(counts @ per_job, HOUR_STEPS) for per_job in (rates, kept_rates)
+    )
+    loss_ratio = (full_tokens - kept_tokens) / np.maximum(kept_tokens, 1e-300)
     mean = chips * (STEP_S / scenario.fleet.chip_mtbf_s)
     failures = generator.poisson(np.broadcast_to(mean, shape))
-    deviation: Array = np.where(mean > 0, lost * (1.0 - failures / np.maximum(mean, 1e-300)), 0.0)
+    deviation: Array = np.where(
+        mean > 0, loss_ratio * (1.0 - failures / np.maximum(mean, 1e-300)), 0.0
+    )
     return deviation
 
 

@@ -168,9 +168,9 @@ def _pipeline_inference(
     names = [name for name, kind in values.items() if _is_part(kind)]
     denoisers = [name for name in names if name in _DENOISERS]
     if not denoisers:
-        listed = ", ".join(names) or "none"
+        name_list = ", ".join(names) or "none"
         raise NotModelled(
-            f"{file}: a pipeline without a denoiser ({' or '.join(_DENOISERS)}); parts: {listed}"
+            f"{file}: a pipeline without a denoiser ({' or '.join(_DENOISERS)}); parts: {name_list}"
         )
 
     def part(name: str) -> Workload:

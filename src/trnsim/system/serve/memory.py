@@ -92,10 +92,10 @@ class RankMemory:
             f"states of {running} sequences": state_bytes,
             "activations": self.activations_bytes,
         }
-        listed = ", ".join(f"{name} {_gib(size)}" for name, size in parts.items() if size)
+        part_list = ", ".join(f"{name} {_gib(size)}" for name, size in parts.items() if size)
         is_weights = self.free_bytes <= 0
         raise OutOfMemory(
-            f"{model}: a {rank} needs {_gib(sum(parts.values()))} of HBM: {listed}; it has "
+            f"{model}: a {rank} needs {_gib(sum(parts.values()))} of HBM: {part_list}; it has "
             f"{_gib(self.total_bytes)}, of which {self.utilization:.0%} may be used",
             fix="use more ranks or fewer bits a weight: --tensor-parallel-size, a larger type, or "
             "one with EFA and --pipeline-parallel-size; --quantization"

@@ -33,8 +33,8 @@ class Optimizer:
         State is read and written, the gradient is read, the parameter is written, and read where
         there is no copy in float32.
         """
-        read = 0 if self.master_bytes else weight_bytes
-        return 2 * self.state_bytes + gradient_bytes + weight_bytes + read
+        read_bytes = 0 if self.master_bytes else weight_bytes
+        return 2 * self.state_bytes + gradient_bytes + weight_bytes + read_bytes
 
 
 _ZERO_SOURCE = "ZeRO (arXiv:1910.02054), section 3.1: a copy and two moments in float32, K = 12"

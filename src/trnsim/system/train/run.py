@@ -134,18 +134,20 @@ def goodput(chips: int, instances: int, reliability: Reliability | None = None) 
     unspared_fraction = _unspared_fraction(mtbf_s, reliability)
     recovery_s = reliability.recovery_s + reliability.replacement_s * unspared_fraction
     interval_s = best_interval_s(mtbf_s, reliability.checkpoint_s)
-    kept = kept_fraction(mtbf_s, interval_s, reliability.checkpoint_s, recovery_s)
+    useful_fraction = kept_fraction(mtbf_s, interval_s, reliability.checkpoint_s, recovery_s)
     slowdown = straggler_slowdown(instances, reliability.straggler_spread)
     why = ""
-    if kept / slowdown < _LITTLE_GOODPUT:
+    if useful_fraction / slowdown < _LITTLE_GOODPUT:
         ways = ["--spares"] if unspared_fraction > _RARE_UNSPARED_PART else []
         ways += ["--instances for fewer", "--chip-mtbf-hours for chips that fail less often"]
         why = (
-            f"goodput {kept / slowdown:.1%}: a failure every {seconds(mtbf_s)}, and "
+            f"goodput {useful_fraction / slowdown:.1%}: a failure every {seconds(mtbf_s)}, and "
             f"{seconds(recovery_s)} until training goes on ({unspared_fraction:.0%} of failures "
             f"find no spare); what helps: {', '.join(ways)}"
         )
-    return Goodput(mtbf_s, interval_s, kept, slowdown, recovery_s, unspared_fraction, why)
+    return Goodput(
+        mtbf_s, interval_s, useful_fraction, slowdown, recovery_s, unspared_fraction, why
+    )
 
 
 def kept_fraction(

@@ -37,23 +37,28 @@ def kernel_text(kernel: Kernel) -> str:
     return f"{place}, {numbers.setdefault(content, len(numbers))}"
 
 
-def _content(function: Any, seen: dict[int, int] | None = None, depth: int = 0) -> object:
+def _content(
+    function: Any, function_numbers: dict[int, int] | None = None, depth: int = 0
+) -> object:
     """The code of a function and the plain values that it reads; else its identity."""
-    seen = {} if seen is None else seen
+    function_numbers = {} if function_numbers is None else function_numbers
     if isinstance(function, partial):
         bound = (*function.args, *sorted(function.keywords.items()))
-        return (_content(function.func, seen, depth), _comparable(bound, seen, depth))
+        return (
+            _content(function.func, function_numbers, depth),
+            _comparable(bound, function_numbers, depth),
+        )
     code = getattr(function, "__code__", None)
     if code is None or depth > _MOST_DEEP:
         return _Identity(function)
-    if id(function) in seen:  # it calls itself, or two functions call it
-        return seen[id(function)]
-    seen[id(function)] = len(seen)
+    if id(function) in function_numbers:  # it calls itself, or two functions call it
+        return function_numbers[id(function)]
+    function_numbers[id(function)] = len(function_numbers)
     parts = (
         *(*_closed_over(function), function.__defaults__, function.__kwdefaults__),
         *_globals_read(function),
     )
-    return (code, _comparable(parts, seen, depth + 1))
+    return (code, _comparable(parts, function_numbers, depth + 1))
 
 
 def _closed_over(function: Any) -> list[Any]:
@@ -96,16 +101,16 @@ def _names_of(code: CodeType) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(names["LOAD_GLOBAL"]), (*names["LOAD_ATTR"], *names["LOAD_METHOD"])
 
 
-def _comparable(value: Any, seen: dict[int, int], depth: int) -> object:
+def _comparable(value: Any, function_numbers: dict[int, int], depth: int) -> object:
     """A value with its type, so that 1 is not 1.0; one of another class by its identity."""
     if isinstance(value, tuple):
-        return tuple([_comparable(part, seen, depth) for part in value])
+        return tuple([_comparable(part, function_numbers, depth) for part in value])
     if isinstance(value, dict):
-        return tuple([_comparable(pair, seen, depth) for pair in value.items()])
+        return tuple([_comparable(pair, function_numbers, depth) for pair in value.items()])
     if isinstance(value, _PLAIN):
         return (type(value), repr(value) if isinstance(value, float) else value)
     inner = value.function if isinstance(value, Kernel) else value
-    return _content(inner, seen, depth)
+    return _content(inner, function_numbers, depth)
 
 
 class _Identity:

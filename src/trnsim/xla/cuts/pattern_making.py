@@ -100,11 +100,11 @@ class _Making:
         if any(isinstance(value, Tensor) for value in kwargs.values()):
             return False
         pattern.arguments, pattern.keywords = len(args), len(kwargs)
-        read, new = self._take_arguments(args, kwargs), self._new_tensors(result)
+        read_positions, new = self._take_arguments(args, kwargs), self._new_tensors(result)
         written = _WRITTEN.get(name, [] if name in _READ else [at for at, _ in rule.written])
-        if read is None or new is None or any(at >= len(args) for at in written):
+        if read_positions is None or new is None or any(at >= len(args) for at in written):
             return False
-        positions = [*read, *[at for at in written if at not in read]]
+        positions = [*read_positions, *[at for at in written if at not in read_positions]]
         pattern.args = picker(tuple(positions))
         self.tensors = [*[args[at] for at in positions], *new]
         targets = [*range(len(positions), len(self.tensors)), *map(positions.index, written)]
@@ -117,7 +117,7 @@ class _Making:
 
     def _take_arguments(self, args: Any, kwargs: Any) -> list[int] | None:
         """Note numbers and constants; the positions of the tensors that the call reads."""
-        read: list[int] = []
+        positions: list[int] = []
         for at, part in self._parts(args, kwargs):
             value = args[at] if isinstance(at, int) else kwargs[at]
             operand = self.main.operands[part.number] if isinstance(part, Operand) else None
@@ -125,7 +125,7 @@ class _Making:
                 if not isinstance(operand, RecordedValue) or not isinstance(at, int):
                     return None
                 self.operands.append(operand)
-                read.append(at)
+                positions.append(at)
             elif isinstance(operand, HostNumber):
                 self.pattern.numbers.append((at, operand, isinstance(value, Tensor)))
             elif operand is not None or _has_operands(part):
@@ -134,17 +134,17 @@ class _Making:
                 self.pattern.constants.append((at, value.item(), True))
             else:
                 self.pattern.constants.append((at, value, False))
-        return read
+        return positions
 
     def _parts(self, args: Any, kwargs: Any) -> list[tuple[int | str, Any]]:
         """Each argument that changes the call, by position or name, as the signature has it."""
         signature, name, rule = self.main.signature, self.pattern.name, rule_of(self.pattern.name)
         if name in _READ:
             return [(at, signature.arguments[at]) for at in _READ[name]]
-        read = [at for at in range(len(args)) if rule.arguments[at] not in rule.ignored]
-        named = sorted(key for key in kwargs if key not in rule.ignored)
-        parts: list[tuple[int | str, Any]] = [*zip(read, signature.arguments, strict=False)]
-        parts += zip(named, [part for _, part in signature.keywords], strict=True)
+        positions = [at for at in range(len(args)) if rule.arguments[at] not in rule.ignored]
+        keywords = sorted(key for key in kwargs if key not in rule.ignored)
+        parts: list[tuple[int | str, Any]] = [*zip(positions, signature.arguments, strict=False)]
+        parts += zip(keywords, [part for _, part in signature.keywords], strict=True)
         if rule.is_random:  # with a generator of the host it is another call
             parts += [(at, None) for at in range(len(args)) if rule.arguments[at] == "generator"]
             parts += [(key, None) for key in kwargs if key == "generator"]

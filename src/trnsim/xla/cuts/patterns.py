@@ -304,7 +304,7 @@ class CallPattern:
         return True
 
     def _storages(
-        self, known: dict[int, TensorStorage], args: Any, result: Any
+        self, storages_by_address: dict[int, TensorStorage], args: Any, result: Any
     ) -> list[TensorStorage] | None:
         """The storages of a call's tensors; None if a geometry differs, or if one has no value."""
         tensors = self.args(args)
@@ -318,7 +318,7 @@ class CallPattern:
         offsets = self.offsets
         for at, tensor in enumerate(tensors):
             address = _address(tensor)
-            storage = known.get(address - offsets[at] if offsets else address)
+            storage = storages_by_address.get(address - offsets[at] if offsets else address)
             if storage is None:
                 return None
             storages.append(storage)

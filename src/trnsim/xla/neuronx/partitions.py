@@ -249,10 +249,10 @@ class _Assembly:
         body: list[str] = []
         for number, level in enumerate(self._levels):
             name = f"{'cpu' if level.is_on_host else 'neuron'}_{number}"
-            program, read = self._program(level, name, flags, workdir)
+            program, input_nodes = self._program(level, name, flags, workdir)
             weights = [self._function.weights[weight] for weight in program.weights]
             parts[name] = program.to_bytes(), weights
-            arguments = ", ".join(self._places[node] for node in read)
+            arguments = ", ".join(self._places[node] for node in input_nodes)
             body.append(f"r{number} = self.{name}(torch.jit.annotate(List[Tensor], [{arguments}]))")
             for index, node in enumerate(self._level_outputs(level)):
                 self._places[node] = f"r{number}[{index}]"
@@ -293,8 +293,8 @@ class _Assembly:
             for operand in node.all_input_nodes
             if operand not in level.nodes
         )
-        read = [node for node in outside if node not in self._weights]
-        operands = [*(node for node in outside if node in self._weights), *read]
+        input_nodes = [node for node in outside if node not in self._weights]
+        operands = [*(node for node in outside if node in self._weights), *input_nodes]
         module, values = _subgraph(level.nodes, operands, self._level_outputs(level))
         names = {
             value.name: self._weights.get(node, node.name)
@@ -303,7 +303,7 @@ class _Assembly:
         weight_names = [self._weights[node] for node in operands if node in self._weights]
         weights = {weight: function.weights[weight] for weight in weight_names}
         title = f"{function.title}.{name}"
-        forms = {node.name: StoredTensor.of(node.meta["val"]) for node in read}
+        forms = {node.name: StoredTensor.of(node.meta["val"]) for node in input_nodes}
         if level.is_on_host:
             calls = Calls(module, values)
             return StoredProgram(
@@ -317,13 +317,13 @@ class _Assembly:
                 calls=calls.calls,
                 outputs=calls.outputs,
                 places=calls.places,
-            ), read
+            ), input_nodes
         program, report = compile_module(
             title, function.line, module, values, names, weights, forms, flags
         )
         if workdir is not None:
             write_workdir(workdir / name, report, program)
-        return program, read
+        return program, input_nodes
 
 
 def _outputs(module: fx.GraphModule) -> list[fx.Node]:

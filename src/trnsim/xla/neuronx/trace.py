@@ -68,8 +68,8 @@ class CompiledTrace:
 def returned_of(function: TracedFunction, program: StoredProgram) -> NestedValue:
     """The nesting of a function's results, without the states of its program."""
     states = {output for _, output in program.aliases}
-    kept = [place for place in range(len(program.outputs)) if place not in states]
-    positions = {place: position for position, place in enumerate(kept)}
+    result_places = [place for place in range(len(program.outputs)) if place not in states]
+    positions = {place: position for position, place in enumerate(result_places)}
     return function.results.renumbered(positions)
 
 
@@ -187,12 +187,12 @@ def traced_program(
     unread = {name for node, name in tensors if not node.users}
     if len(unread) == len(function.inputs):
         unread = set()
-    kept = [
+    values = [
         node
         for index, node in enumerate(function.values)
         if index < len(function.weights) or node.users or not unread
     ]
-    calls = Calls(function.module, kept)
+    calls = Calls(function.module, values)
     program = StoredProgram(
         title=function.title,
         traced_at=str(function.line or ""),
@@ -348,7 +348,7 @@ def _states(function: TracedFunction, aliases: Mapping[Tensor, int]) -> list[lis
     originals = list(function.originals)
     outputs = function.result_forms
     for tensor, output in aliases.items():
-        weight = next((n for n, kept in enumerate(originals) if kept is tensor), None)
+        weight = next((n for n, original in enumerate(originals) if original is tensor), None)
         if weight is None:
             raise BadInput(
                 f"input_output_aliases has a tensor of shape {list(tensor.shape)} that "

@@ -132,8 +132,12 @@ class ParallelLoader:
 
 def _with_index(device: torch.device | str) -> torch.device:
     """A device with its number, as tensors have it: "xla" is "xla:0"."""
-    named = torch.device(device)
-    return torch.device(named.type, named.index or 0) if named.type == SPELLING else named
+    torch_device = torch.device(device)
+    return (
+        torch.device(torch_device.type, torch_device.index or 0)
+        if torch_device.type == SPELLING
+        else torch_device
+    )
 
 
 class MpDeviceLoader:

@@ -28,8 +28,8 @@ def checkpointed(forward: Callable[..., Any]) -> Callable[..., Any]:
         leaves, tree = pytree.tree_flatten((args, kwargs))
 
         def run(*values: Any) -> Any:
-            positional, named = pytree.tree_unflatten(list(values), tree)
-            return forward(*positional, **named)
+            arguments, keywords = pytree.tree_unflatten(list(values), tree)
+            return forward(*arguments, **keywords)
 
         return checkpoint(run, *leaves)
 

@@ -324,14 +324,14 @@ class XlaFullyShardedDataParallel(nn.Module):
 
     def get_original_names_and_sharded_parameters(self) -> list[tuple[str, nn.Parameter]]:
         """Each share with the name of its parameter in the module that was wrapped."""
-        named = []
+        shards = []
         for path, module in self.named_modules():
             if isinstance(module, XlaFullyShardedDataParallel):
                 for unit in module._units:  # noqa: SLF001  of this class
                     shard: Any = unit.shard
                     name = ".".join(filter(None, (path, shard._orig_name)))  # noqa: SLF001  torch_xla's name
-                    named.append((name.replace(f"{_WRAPPED}.", ""), unit.shard))
-        return named
+                    shards.append((name.replace(f"{_WRAPPED}.", ""), unit.shard))
+        return shards
 
     def get_shard_metadata(self) -> dict[str, Any]:
         """Names and sizes with which `consolidate_sharded_state_dicts` joins all shares."""
