@@ -55,8 +55,8 @@ def candidate_names(on: tuple[str, ...] = (), rows: Catalogue | None = None) -> 
             for name, instance in rows.instances.items()
             if rows.accelerator(instance.accelerator).is_neuron or family(name) in GPUS
         )
-    named = [name for selector in on for name in platform(selector, rows).instances]
-    return tuple(dict.fromkeys(named))
+    names = [name for selector in on for name in platform(selector, rows).instances]
+    return tuple(dict.fromkeys(names))
 
 
 @dataclass(frozen=True)

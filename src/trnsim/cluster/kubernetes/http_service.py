@@ -67,10 +67,10 @@ def _received(environment: dict[str, Any]) -> Object:
     if not (length.isascii() and length.isdecimal()):
         raise _Refused("411 Length Required", "the call states no Content-Length")
     if len(length) > _MOST_DIGITS or int(length) > MOST_BYTES:
-        stated = f"{int(length):,}" if len(length) <= _MOST_DIGITS else "too many"
+        length_text = f"{int(length):,}" if len(length) <= _MOST_DIGITS else "too many"
         raise _Refused(
             "413 Request Entity Too Large",
-            f"the call has {stated} bytes; legal: at most {MOST_BYTES:,} (4 MiB); set "
+            f"the call has {length_text} bytes; legal: at most {MOST_BYTES:,} (4 MiB); set "
             "nodeCacheCapable: true, with which a call has names of nodes alone",
         )
     body = environment["wsgi.input"].read(int(length))

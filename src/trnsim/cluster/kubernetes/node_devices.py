@@ -132,12 +132,12 @@ class NodeDevices:
         Raises:
             BadInput: the node has no such id.
         """
-        taken = self._taken_elsewhere(resource, holdings)
+        other_cores = self._taken_elsewhere(resource, holdings)
         must = {self._number(resource, name) for name in needed}
         free = {
             self._number(resource, name)
             for name in available
-            if taken.isdisjoint(self.cores(resource, [name]))
+            if other_cores.isdisjoint(self.cores(resource, [name]))
         } | must
         chosen = self._legal(resource, free, must, count)
         if chosen is None:

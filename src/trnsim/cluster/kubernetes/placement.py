@@ -115,14 +115,14 @@ def _disjoint(
     """Disjoint sets for all `demands`; None where the search finds none."""
     steps = count()
 
-    def search(position: int, left: frozenset[int]) -> Placement | None:
+    def search(position: int, free_cores: frozenset[int]) -> Placement | None:
         if position == len(demands):
             return {}
         demand = demands[position]
-        for cores in _candidates(node, demand, left):
+        for cores in _candidates(node, demand, free_cores):
             if next(steps) > _MOST_STEPS:
                 return None
-            rest = search(position + 1, left.difference(cores))
+            rest = search(position + 1, free_cores.difference(cores))
             if rest is not None:
                 return {demand.container: cores} | rest
         return None

@@ -99,8 +99,8 @@ def _demand(pod: Object, container: Object, *, is_initial: bool = False) -> Cont
         BadInput: as of `demands`.
     """
     resources = mapping(container.get("resources"))
-    stated = mapping(resources.get("requests")) | mapping(resources.get("limits"))
-    counts = {name: _count(pod, name, stated[name]) for name in RESOURCES if name in stated}
+    amounts = mapping(resources.get("requests")) | mapping(resources.get("limits"))
+    counts = {name: _count(pod, name, amounts[name]) for name in RESOURCES if name in amounts}
     positive = [name for name, count in counts.items() if count]
     if not positive:
         return None

@@ -98,12 +98,12 @@ class SchedulerExtension:
         pod = fields.get("pod")
         if not isinstance(pod, dict):
             return {"Error": "the filter call has no Pod"}
-        listed = mapping(fields.get("nodes")).get("items")
+        node_objects = mapping(fields.get("nodes")).get("items")
         names = fields.get("nodenames")
         try:
             with self._changed:
                 self._wait_for_binds(uid(pod))
-                offered = _offered(listed, names)
+                offered = _offered(node_objects, names)
                 fits, failed, hopeless = self._sorted(pod, offered)
                 if fits and demands(pod):
                     self._expected[uid(pod)] = time.monotonic() + _BIND_S
@@ -112,9 +112,9 @@ class SchedulerExtension:
             return {"Error": _one_line(error)}
         self.log(f"filter {title(pod)}: fits {', '.join(fits) or 'no node'}{_reasons(failed)}")
         result: Object = {"FailedNodes": failed, "FailedAndUnresolvableNodes": hopeless}
-        if listed is None:
+        if node_objects is None:
             return {**result, "NodeNames": fits}
-        chosen = [node for node in entries(listed) if name_of(node) in set(fits)]
+        chosen = [node for node in entries(node_objects) if name_of(node) in set(fits)]
         return {**result, "Nodes": {"apiVersion": "v1", "kind": "NodeList", "items": chosen}}
 
     def bind(self, arguments: Mapping[str, Any]) -> Object:
@@ -331,14 +331,14 @@ def _by_lower_name(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {str(name).lower(): value for name, value in arguments.items()}
 
 
-def _offered(listed: Any, names: Any) -> dict[str, Object | None]:
+def _offered(node_objects: Any, names: Any) -> dict[str, Object | None]:
     """The nodes of a filter call: names alone, or with their objects.
 
     Raises:
         BadInput: the call has neither names nor objects.
     """
-    if isinstance(listed, list):
-        return {name_of(node): node for node in entries(listed)}
+    if isinstance(node_objects, list):
+        return {name_of(node): node for node in entries(node_objects)}
     if isinstance(names, list):
         return dict.fromkeys(map(str, names))
     raise BadInput(

@@ -55,9 +55,9 @@ def claimed_devices(
         BadInput: no such set is free, or the first task of the node took none.
     """
     folder = _folder(step, lock_root)
-    taken = folder / f"step-{step.step}"
+    claim_file = folder / f"step-{step.step}"
     if step.local_task:
-        return _read(taken, step, wait_s)
+        return _read(claim_file, step, wait_s)
     choosing = _lock(folder / "choosing", is_waiting=True)
     locks = {device: _lock(folder / f"device-{device}") for device in devices}
     free = [device for device, lock in locks.items() if lock is not None]
@@ -74,7 +74,7 @@ def claimed_devices(
             fix="let each step request a number of devices that divides those of the job",
             source=device_sets.rule(instance).provenance.source,
         )
-    write(taken, ",".join(map(str, chosen)))
+    write(claim_file, ",".join(map(str, chosen)))
     return chosen
 
 
@@ -100,7 +100,7 @@ def _folder(step: SlurmStep, lock_root: Path | None) -> Path:
     return folder
 
 
-def _read(taken: Path, step: SlurmStep, wait_s: float) -> tuple[int, ...]:
+def _read(claim_file: Path, step: SlurmStep, wait_s: float) -> tuple[int, ...]:
     """The set that the first task of this node took.
 
     Raises:
@@ -109,7 +109,7 @@ def _read(taken: Path, step: SlurmStep, wait_s: float) -> tuple[int, ...]:
     until_s = time.monotonic() + wait_s
     while True:
         with suppress(OSError, ValueError):
-            return numbers(taken.read_text(encoding="utf-8"))
+            return numbers(claim_file.read_text(encoding="utf-8"))
         if time.monotonic() > until_s:
             raise BadInput(
                 f"the first task of step {step.name} on {step.host} has taken no devices in "

@@ -77,17 +77,17 @@ def node_types(models: Sequence[InstanceModel], hosts: Sequence[str]) -> list[No
             fix="for example --on trn2.48xlarge --node-names 'trn2-[1-4]'",
         )
     lists = list(hosts) or [f"{model.name.replace('.', '-')}-1" for model in models]
-    seen: set[str] = set()
+    host_names: set[str] = set()
     for host_list in lists:
         names = expanded(host_list, "--node-names") if _HOSTS.fullmatch(host_list) else ()
-        twice = sorted(seen.intersection(names))
+        twice = sorted(host_names.intersection(names))
         if not names or twice:
             fault = f"has {twice[0]} again" if twice else "is no list of hosts"
             raise BadInput(
                 f"--node-names {host_list!r} {fault}; legal: names with ranges, each host once",
                 fix="for example --node-names 'trn2-[1-4]'",
             )
-        seen.update(names)
+        host_names.update(names)
     return [NodeType(model, host_list) for model, host_list in zip(models, lists, strict=True)]
 
 

@@ -108,7 +108,7 @@ def counts(text: str, variable: str) -> tuple[int, ...]:
     Raises:
         BadInput: it is no such list.
     """
-    listed: list[int] = []
+    counts: list[int] = []
     for part in text.split(","):
         count = _COUNT.fullmatch(part)
         if count is None or not int(count[1]) or count[2] == "0":
@@ -117,8 +117,8 @@ def counts(text: str, variable: str) -> tuple[int, ...]:
                 fix="leave it as srun sets it",
                 source="sbatch(1), SLURM_TASKS_PER_NODE",
             )
-        listed += [int(count[1])] * int(count[2] or 1)
-    return tuple(listed)
+        counts += [int(count[1])] * int(count[2] or 1)
+    return tuple(counts)
 
 
 def numbers(text: str) -> tuple[int, ...]:
@@ -127,11 +127,11 @@ def numbers(text: str) -> tuple[int, ...]:
     Raises:
         ValueError: it is no such list.
     """
-    listed: set[int] = set()
+    numbers: set[int] = set()
     for part in text.split(","):
         limits = _RANGE.fullmatch(part)
         first, last = (int(limits[1]), int(limits[2] or limits[1])) if limits else (1, 0)
         if not 0 <= last - first < _MOST_HOSTS:
             raise ValueError(text)
-        listed.update(range(first, last + 1))
-    return tuple(sorted(listed))
+        numbers.update(range(first, last + 1))
+    return tuple(sorted(numbers))

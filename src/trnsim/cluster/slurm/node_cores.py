@@ -27,22 +27,22 @@ def node_cores(
     Raises:
         BadInput: the devices are no legal set, or cores are named that the step lacks.
     """
-    named = environment.get(VISIBLE)
+    visible_cores = environment.get(VISIBLE)
     try:
         devices = node_devices(step, model, ask)
     except BadInput:
-        if named is None or shutil.which("scontrol") is not None:
+        if visible_cores is None or shutil.which("scontrol") is not None:
             raise
         devices = tuple(range(len(model.devices)))
     first = model.devices[devices[0]].core_ids.start
     cores = range(first, model.devices[devices[-1]].core_ids.stop)
-    if named is None:
+    if visible_cores is None:
         return cores
-    narrowed = parse_cores(named)
+    narrowed = parse_cores(visible_cores)
     if narrowed[0] not in cores or narrowed[-1] not in cores:
         raise BadInput(
-            f"{VISIBLE}={named!r}; legal: cores {cores.start} to {cores.stop - 1}, of devices "
-            f"{_text(devices)} that step {step.name} has on {step.host}",
+            f"{VISIBLE}={visible_cores!r}; legal: cores {cores.start} to {cores.stop - 1}, of "
+            f"devices {_text(devices)} that step {step.name} has on {step.host}",
             fix=f"unset {VISIBLE}",
         )
     return range(narrowed[0], narrowed[-1] + 1)

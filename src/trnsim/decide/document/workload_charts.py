@@ -113,8 +113,8 @@ def compared_candidates(workload: WorkloadDecision) -> list[Candidate]:
         priced, key=lambda option: option.usd_per_month.p50 if option.usd_per_month else 0.0
     )
     neuron = [option for option in cheapest if option.is_neuron]
-    named = map(workload.candidate, (workload.today.instance, workload.best))
-    selected = [*named, *neuron[:1], *cheapest[:1]]
+    sides = map(workload.candidate, (workload.today.instance, workload.best))
+    selected = [*sides, *neuron[:1], *cheapest[:1]]
     unique = {option.instance: option for option in selected if option is not None and option.ms}
     return list(unique.values())[:_MOST_COMPARED_CANDIDATES]
 

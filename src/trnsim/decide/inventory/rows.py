@@ -134,9 +134,9 @@ def _model_file(path: Path, row: InventoryRow) -> Path:
     Raises:
         BadInput: there is neither.
     """
-    named = named_file(row.model_config)
-    if named is not None and not (path.parent / row.model_config).exists():
-        return named
+    file = named_file(row.model_config)
+    if file is not None and not (path.parent / row.model_config).exists():
+        return file
     return path_inside(path, row, "model_config", row.model_config)
 
 

@@ -46,8 +46,8 @@ def _volume(evidence: WorkloadEvidence) -> Ruling:
 
 
 def _latency(evidence: WorkloadEvidence) -> Ruling:
-    name, stated = "latency-tolerant batch", evidence.workload.limits
-    limits = [limit for field, limit in stated.items() if field != "deadline_hours"]
+    name, all_limits = "latency-tolerant batch", evidence.workload.limits
+    limits = [limit for field, limit in all_limits.items() if field != "deadline_hours"]
     if not limits:
         return Ruling(name, _GROUP, True, "for a move", "no latency is promised")
     applies = min(limits) >= TOLERANT_S

@@ -131,8 +131,8 @@ def lowering(full_name: str) -> tuple[Lowering, tuple[str, ...]]:
         full_name: name with its module, such as "torch.linalg.svd" or "torch.nn.LayerNorm".
     """
     lowerings = [_function_lowering(name) for name in _operator_names(full_name)]
-    known = (pair for pair in lowerings if pair[0] is not Lowering.UNKNOWN)
-    return next(known, (Lowering.UNKNOWN, ()))
+    known_pairs = (pair for pair in lowerings if pair[0] is not Lowering.UNKNOWN)
+    return next(known_pairs, (Lowering.UNKNOWN, ()))
 
 
 def is_function(full_name: str) -> bool:

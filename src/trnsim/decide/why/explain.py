@@ -352,12 +352,12 @@ def _option_changes(
     """Changed options of the commands that are not among the changed inputs of the answers."""
     if not (old.options and new.options):
         return []
-    stated = {cause.path.rpartition(".")[2] for cause in causes}
+    field_names = {cause.path.rpartition(".")[2] for cause in causes}
     return [
         AnswerChange(name, old.options.get(name), new.options.get(name))
         for name in dict.fromkeys((*old.options, *new.options))
         if old.options.get(name) != new.options.get(name)
-        and name.lstrip("-").replace("-", "_") not in stated
+        and name.lstrip("-").replace("-", "_") not in field_names
         and name != "--on"
     ]
 

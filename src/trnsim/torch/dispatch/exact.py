@@ -118,9 +118,9 @@ def _check_inputs(name: str, graph: Graph, inputs: list[Tensor]) -> None:
     Raises:
         Unlowered: for integers beyond.
     """
-    read = {value.number for node in graph.nodes for value in node.values}
+    read_numbers = {value.number for node in graph.nodes for value in node.values}
     for value, tensor in zip(graph.inputs, inputs, strict=True):
-        is_long = tensor.dtype is torch.int64 and value.number in read
+        is_long = tensor.dtype is torch.int64 and value.number in read_numbers
         if is_long and tensor.numel() and not torch.equal(tensor, tensor.int().long()):
             raise Unlowered(_INTEGERS_BEYOND.format(name))
 

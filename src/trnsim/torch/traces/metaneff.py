@@ -95,7 +95,7 @@ class MetaNeff:
             form = _result_form(program, value)
             meta.output_tensors.append(_meta_tensor(f"output_{place}", TensorType.OUTPUT, form))
         meta.output_aliases_to = {
-            place: names.index(weights[kept]) for kept, place in program.aliases
+            place: names.index(weights[weight_index]) for weight_index, place in program.aliases
         }
         meta.constants = dict(constants)
         meta.serialized_graph_def = program.to_bytes()

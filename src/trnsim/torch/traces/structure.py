@@ -70,9 +70,9 @@ class NestedValue:
             return []
         keys: tuple[Any, ...] = self.keys or tuple(range(len(self.parts)))
         return [
-            read
+            expression
             for key, part in zip(keys, self.parts, strict=True)
-            for read in part.reads(f"{name}[{_literal(key)}]")
+            for expression in part.reads(f"{name}[{_literal(key)}]")
         ]
 
     def renumbered(self, positions: Mapping[int, int]) -> NestedValue:
@@ -82,12 +82,12 @@ class NestedValue:
         is_kept = [part.kind != "tensor" or part.content in positions for part in self.parts]
         parts = [
             part.renumbered(positions)
-            for part, kept in zip(self.parts, is_kept, strict=True)
-            if kept
+            for part, is_part in zip(self.parts, is_kept, strict=True)
+            if is_part
         ]
         if not all(is_kept) and len(parts) == 1 and self.kind != "dict":
             return parts[0]
-        keys = [key for key, kept in zip(self.keys, is_kept, strict=False) if kept]
+        keys = [key for key, is_part in zip(self.keys, is_kept, strict=False) if is_part]
         return replace(self, parts=tuple(parts), keys=tuple(keys))
 
     def constants(self) -> Iterator[NestedValue]:
@@ -171,7 +171,11 @@ def forward_text(
         body: lines that make the list `r` of results from the list `a` of the arguments' tensors.
     """
     parameters = [f"{name}: {part.type}" for name, part in zip(names, arguments, strict=True)]
-    reads = [read for name, part in zip(names, arguments, strict=True) for read in part.reads(name)]
+    reads = [
+        expression
+        for name, part in zip(names, arguments, strict=True)
+        for expression in part.reads(name)
+    ]
     lines = [
         f"def forward({', '.join(['self', *parameters])}):",
         f"    a = torch.jit.annotate(List[Tensor], [{', '.join(reads)}])",
@@ -183,10 +187,12 @@ def forward_text(
 
 def parameter_names(names: list[str]) -> list[str]:
     """Names as parameters of TorchScript: unique identifiers that `forward_text` does not use."""
-    taken = {"self", "a", "r", "torch"}
+    reserved_names = {"self", "a", "r", "torch"}
     legal: list[str] = []
     for index, name in enumerate(names):
-        is_legal = name.isidentifier() and not keyword.iskeyword(name) and name not in taken
+        is_legal = (
+            name.isidentifier() and not keyword.iskeyword(name) and name not in reserved_names
+        )
         legal.append(name if is_legal else f"input_{index}")
-        taken.add(legal[-1])
+        reserved_names.add(legal[-1])
     return legal

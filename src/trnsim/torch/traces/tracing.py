@@ -120,8 +120,8 @@ def trace_function(
     for dynamic in dynamic_refusals(traced.module):
         raise dynamic.error()
     owner = module.function if isinstance(module, NamedCall) else module
-    kept = _kept_tensors(owner, traced)
-    values = [*kept, *_input_nodes(owner, traced)]
+    weights = _kept_tensors(owner, traced)
+    values = [*weights, *_input_nodes(owner, traced)]
     (output,) = (node for node in traced.module.graph.nodes if node.op == "output")
     returned: Any = output.args[0]
     parameters = parameter_names(names)
@@ -130,28 +130,31 @@ def trace_function(
         program_line(),
         traced.module,
         values,
-        {traced.names.get(node.name, node.name): _copy(tensor) for node, tensor in kept.items()},
+        {traced.names.get(node.name, node.name): _copy(tensor) for node, tensor in weights.items()},
         _named_inputs(parameters, arguments, tensors),
         parameters,
         arguments,
         recorder.nesting,
         traced,
-        list(kept.values()),
+        list(weights.values()),
         [_stored_result(node.meta["val"], title) for node in returned],
-        _written_weights(recorder.replaced, written, list(kept), traced),
+        _written_weights(recorder.replaced, written, list(weights), traced),
     )
 
 
 def _written_weights(
-    replaced: Sequence[str], written: Sequence[fx.Node], kept: list[fx.Node], traced: TracedModule
+    replaced: Sequence[str],
+    written: Sequence[fx.Node],
+    weight_nodes: list[fx.Node],
+    traced: TracedModule,
 ) -> list[int]:
-    """Positions in `kept` of the buffers that the function replaces, then of those that it writes.
+    """Positions in `weight_nodes` of the buffers that the function replaces, then of those written.
 
     A buffer that is written and then replaced has the value that replaces it.
     """
-    names = [traced.names.get(node.name, node.name) for node in kept]
+    names = [traced.names.get(node.name, node.name) for node in weight_nodes]
     places = [names.index(name.removeprefix(_PREFIX)) for name in replaced]
-    return [*places, *(kept.index(node) for node in written)]
+    return [*places, *(weight_nodes.index(node) for node in written)]
 
 
 def _stored_result(tensor: Tensor, title: str) -> StoredTensor:
@@ -297,7 +300,7 @@ def example_arguments(func: Any, example_inputs: Any) -> tuple[tuple[Any, ...], 
 
 
 def _bind(
-    func: Any, call: Any, args: tuple[Any, ...], named: Mapping[str, Any]
+    func: Any, call: Any, args: tuple[Any, ...], keywords: Mapping[str, Any]
 ) -> inspect.BoundArguments | None:
     """The example inputs as arguments of a call; None for a function of C, without a signature."""
     try:
@@ -305,9 +308,9 @@ def _bind(
     except ValueError:
         return None
     try:
-        return signature.bind(*args, **named)
+        return signature.bind(*args, **keywords)
     except TypeError as error:
-        inputs = f"the example inputs {', '.join(map(str, named))}" if named else ""
+        inputs = f"the example inputs {', '.join(map(str, keywords))}" if keywords else ""
         raise BadInput(
             f"{inputs or f'{len(args)} example inputs'} for {title_of(func)}{signature}: {error}",
             fix="pass a tuple of the arguments of one call, or a dictionary by their names",
@@ -321,9 +324,9 @@ def _named_inputs(
 ) -> dict[str, Tensor]:
     """The tensors of the arguments by the expressions that read them."""
     reads = [
-        read
+        expression
         for name, nesting in zip(parameters, arguments, strict=True)
-        for read in nesting.reads(name)
+        for expression in nesting.reads(name)
     ]
     if not tensors:
         raise BadInput(
@@ -422,13 +425,13 @@ def _drop_writes(traced: TracedModule, *, are_kept: bool) -> list[fx.Node]:
 def _kept_tensors(module: nn.Module, traced: TracedModule) -> dict[fx.Node, Tensor]:
     """The graph's weights and constants by their nodes."""
     weights = dict(module.named_parameters()) | dict(module.named_buffers())
-    kept: dict[fx.Node, Tensor] = {}
+    tensors: dict[fx.Node, Tensor] = {}
     for node in traced.module.graph.nodes:
         if node.op == "placeholder" and traced.names[node.name] in weights:
-            kept[node] = weights[traced.names[node.name]]
+            tensors[node] = weights[traced.names[node.name]]
         elif node.op == "get_attr":
-            kept[node] = _attribute(traced.module, str(node.target))
-    return kept
+            tensors[node] = _attribute(traced.module, str(node.target))
+    return tensors
 
 
 def _input_nodes(module: nn.Module, traced: TracedModule) -> list[fx.Node]:

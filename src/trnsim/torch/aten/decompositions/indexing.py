@@ -83,13 +83,13 @@ def _are_few_updates(x: Value, dim: int, index: Value, op: str) -> bool:
 
 def _chosen_along(b: Build, x: Value, dim: int, index: Value, updates: Any, op: str) -> Value:
     """`_scatter_along` by comparing the number of each element with the indices of its row."""
-    counts, kept = b.graph.iota(x.shape, dim), [d for d in range(len(x.shape)) if d != dim]
+    counts, other_dims = b.graph.iota(x.shape, dim), [d for d in range(len(x.shape)) if d != dim]
 
     def along_row(value: Value, number: int) -> Value:
         """One element of each row, repeated along the row."""
         column = b.sliced(value, dim, number, 1)
-        column = b.graph.reshape(column, [value.shape[d] for d in kept])
-        return b.graph.broadcast_in_dim(column, x.shape, kept)
+        column = b.graph.reshape(column, [value.shape[d] for d in other_dims])
+        return b.graph.broadcast_in_dim(column, x.shape, other_dims)
 
     if isinstance(updates, Value):
         updates = b.graph.slice(updates, [0] * len(index.shape), index.shape)

@@ -29,8 +29,8 @@ def _for_each(decompose: Decomposition) -> Decomposition:
         for index in range(len(lists[0])):
             args = [_element_at(operand, index) for operand in operands]
             b.result_types = result_types[index : index + 1] or [args[0].type]
-            named = {name: _element_at(operand, index) for name, operand in kwargs.items()}
-            outputs.append(decompose(b, *args, **named))
+            keywords = {name: _element_at(operand, index) for name, operand in kwargs.items()}
+            outputs.append(decompose(b, *args, **keywords))
         return tuple(outputs)
 
     return build

@@ -115,9 +115,9 @@ def grid_sampler(
     terms: list[Value] = []
     for corner in _CORNERS[mode]:
         row, inside, nearness = points.neighbor(b, corner)
-        read = b.graph.gather(table, row)
-        weight = b.broadcast(_product(b, inside + nearness), read.shape)
-        terms.append(b.ew("multiply", read, weight, dtype="float32"))
+        pixels = b.graph.gather(table, row)
+        weight = b.broadcast(_product(b, inside + nearness), pixels.shape)
+        terms.append(b.ew("multiply", pixels, weight, dtype="float32"))
     shape = (x.shape[0], *grid.shape[1:3], x.shape[1])
     return b.as_result(b.graph.transpose(b.graph.reshape(b.total(terms), shape), (0, 3, 1, 2)))
 
@@ -147,8 +147,8 @@ def grid_sampler_backward(
         weight = b.broadcast(_product(b, inside + nearness), grads.shape)
         image_gradient = b.graph.scatter(image_gradient, row, b.ew("multiply", grads, weight))
         if mode == _BILINEAR:
-            read = b.ew("multiply", grads, b.convert(b.graph.gather(table, row), "float32"))
-            channel_sum = b.reduce("add", read, [1], keeps_dims=True)
+            products = b.ew("multiply", grads, b.convert(b.graph.gather(table, row), "float32"))
+            channel_sum = b.reduce("add", products, [1], keeps_dims=True)
             for dim, step in enumerate(corner):
                 term = _product(b, [channel_sum, *inside, nearness[1 - dim], points.slope[dim]])
                 coordinate_terms[dim].append(term if step else b.ew("negate", term))

@@ -200,8 +200,8 @@ FORMS: Final[dict[Any, Any]] = {
 def is_storable(instruction_class: Any) -> bool:
     """True for a class of instructions whose operands all have a stored form; not collectives."""
     kinds = set[Any]().union(*map(legal_types, field_types(instruction_class).values()))
-    known = {*FORMS, str, bool, int, float, type(None)}
-    return all(item in known or issubclass(item, Enum) for item in kinds)
+    stored_kinds = {*FORMS, str, bool, int, float, type(None)}
+    return all(item in stored_kinds or issubclass(item, Enum) for item in kinds)
 
 
 def _with_typed_operands(
