@@ -55,6 +55,37 @@ def test_many_short_reductions_take_some_times_their_bytes(op, shape, most_bound
     assert device_s < most_bounds * bound(graph, "trn2").seconds
 
 
+@pytest.mark.parametrize("op", ["add", "maximum"])
+@pytest.mark.parametrize(
+    "shape", [(2, 1 << 18), (3, 1000, 700), (7, 1000, 33), (4, 2048, 2048), (24, 128, 512)]
+)
+def test_few_long_rows_take_some_times_their_bytes(op, shape):
+    graph = reduction(shape, "float32", op, (0,))
+    device_s = sum(cost.device_time_s for cost in costs(graph, "trn2"))
+    assert device_s < 3 * bound(graph, "trn2").seconds + 6e-6
+
+
+@pytest.mark.parametrize("chip", ["trn1", "trn2"])
+@pytest.mark.parametrize("op", FUNCTIONS)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    "shape", [(2, 2047, 1), (2, 2049, 1), (3, 128, 16), (2, 5, 4099), (1, 24, 4000), (25, 999, 5)]
+)
+def test_few_long_rows_equal_numpys(chip, op, dtype, shape):
+    x = np.random.default_rng(0).uniform(0.9, 1.1, shape).astype(DTYPES.get(dtype, dtype))
+    dim = int(shape[0] == 1)
+    (values,) = evaluate(reduction(shape, dtype, op, (dim,)), [x], chip)
+    expected = FUNCTIONS[op](x.astype(np.float64), axis=dim)
+    tolerance = {"float32": 1e-5, "bfloat16": 2e-2}[dtype]
+    np.testing.assert_allclose(values.astype(np.float64), expected, rtol=tolerance)
+
+
+def test_sums_of_few_long_rows_of_integers_wrap_around():
+    x = np.random.default_rng(0).integers(-128, 128, (5, 3001, 2)).astype(np.int8)
+    (values,) = evaluate(reduction(x.shape, "int8", "add", (0,)), [x], "trn2")
+    np.testing.assert_array_equal(values, np.add.reduce(x.astype(np.int64), 0).astype(np.int8))
+
+
 def test_a_partition_with_nan_leaves_the_others():
     x = np.ones((130, 3, 40), np.float32)
     x[129, 2, 7] = np.nan

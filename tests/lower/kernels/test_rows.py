@@ -14,7 +14,7 @@ RUNNING = {
 
 
 @pytest.mark.parametrize("op", RUNNING)
-@pytest.mark.parametrize("shape", [(140, 9), (2, 5000)])
+@pytest.mark.parametrize("shape", [(140, 9), (2, 5000), (3001, 3), (130, 2), (5000, 1)])
 def test_running_results_go_along_each_row(random, op, shape):
     x = random(shape) if op != "multiply" else 1 + random(shape) / 1000
     g = Graph()

@@ -16,7 +16,7 @@ from trnsim.graph.ops.layout import BroadcastInDim, Reinterpret, Reshape
 from trnsim.graph.ops.leaves import Constant
 from trnsim.graph.ops.rounding import Convert
 from trnsim.graph.patterns import number_of
-from trnsim.lower.emit.computing.evaluation import Evaluation
+from trnsim.lower.emit.computing.packing import RowEvaluation
 from trnsim.lower.emit.constants import Constants
 from trnsim.lower.emit.deferred_nodes import DeferredNodes
 from trnsim.lower.emit.graph_facts import GraphFacts
@@ -118,7 +118,7 @@ class Emission:
         if is_view(node) and node.values[0].number in self.places:
             self.materialize(node.values[0])
             return self.find_places(value)
-        self.places[value.number] = [Evaluation(self, value, place).run()]
+        self.places[value.number] = [RowEvaluation(self, value, place).run()]
         return self.places[value.number]
 
     def add_place(self, value: Value, place: TensorPlace) -> None:
@@ -169,7 +169,7 @@ class Emission:
             elif isinstance(node.operation, Constant):
                 self.places[value.number] = [in_hbm(self._constant_tensor(value), value.shape)]
             elif node.kind is Kind.LEAF:
-                self.places[value.number] = [Evaluation(self, value).run_to_hbm()]
+                self.places[value.number] = [RowEvaluation(self, value).run_to_hbm()]
             elif value.number in self.facts.window_sums.parts:
                 self._emit(self.facts.window_sums.parts[value.number][0])
             elif self.deferred.reductions.pop(value.number, None):
@@ -177,7 +177,7 @@ class Emission:
             elif is_view(node):
                 self.places[value.number] = self._view_places(node)
             else:
-                self.places[value.number] = [Evaluation(self, value).run()]
+                self.places[value.number] = [RowEvaluation(self, value).run()]
         return self.places[value.number]
 
     def _view_places(self, node: Node) -> list[TensorPlace]:
@@ -222,7 +222,7 @@ class Emission:
             place = self._repeated_last(node) or place
             if is_dense(place):
                 return place.storage
-            return Evaluation(self, node.result, place).run_to_hbm().storage
+            return RowEvaluation(self, node.result, place).run_to_hbm().storage
         return transposing.write_dense(place, node.result)
 
     def _repeated_last(self, node: Node) -> TensorPlace | None:

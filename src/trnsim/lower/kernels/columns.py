@@ -7,10 +7,13 @@ from typing import Any, Final
 
 from trnsim.graph import Node
 from trnsim.graph.ops.reductions import Reduce
+from trnsim.isa import Engine
+from trnsim.isa.language.lanes import clock_hz
 from trnsim.lower.kernels import integers, tiles
 from trnsim.lower.kernels.tiles import BANK, P, Tensor, new, transposed
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
+from trnsim.program import current_core
 
 _PIECE_CYCLES: Final = 512
 """Elements that a partition may reduce in place of one piece of columns, which takes about twice
@@ -19,31 +22,92 @@ _TILE_ELEMENTS: Final = 8192
 """Maximum number of elements of a partition that are reduced at once."""
 _MIN_RUN_ELEMENTS: Final = 16
 """Minimum number of neighbouring elements that are loaded of a row, if it has more."""
+_RUN_ELEMENTS: Final = 128
+"""Neighbouring elements of a row from which transfers are fast: 512 bytes of float32."""
+_FEW_ROWS: Final = 24
+"""Rows up to which runs of them on all partitions are faster on every chip."""
+_ROW_CYCLES: Final = 12
+"""Cycles in which one row of 128 columns is loaded and reduced, a column a partition (assumed)."""
+_FEW_PIECES: Final = 4
+"""Pieces into which columns are cut, so that one is loaded while another is reduced."""
 
 
 def column_reduce(op: Reduce, node: Node, source: Tensor) -> Tensor:
     """Reduce over dimensions before the last.
 
-    Many short reductions lie side by side on the partitions; else sums are products with ones, and
-    extremes are those of transposed columns.
+    Many short reductions lie side by side on the partitions, and so do many columns of few rows.
+    Else sums are products with ones, and extremes are those of transposed columns.
     """
     shape, dims = node.values[0].shape, op.dims
     before, columns = prod(shape[: dims[0]]), prod(shape[dims[-1] + 1 :])
     rows = prod(shape[dims[0] : dims[-1] + 1])
     out = tiles.output(node.result.shape, node.result.dtype)
-    if is_reduced_on_partitions(op, shape):
+    is_spread = are_columns_spread(op, shape)
+    if not is_spread and is_reduced_on_partitions(op, shape):
         _reduce_on_partitions(op, (before, rows, columns), source, out)
         return out
     reduce = _sum_columns if op.op == "add" else _reduce_columns
     width = BANK if reduce is _sum_columns else P
     for number in range(before):
-        for start, length in tiles.pieces(columns, width):
+        first = 0
+        if is_spread:
+            first = _reduce_spread_columns(op, (number, rows, columns), source, out)
+        for at, length in tiles.pieces(columns - first, width):
+            start = first + at
             first_element = number * rows * columns + start
             result = reduce(source, rows, columns, first_element, length, op.op)
             place = number * columns + start
             result = integers.wrap(result, node.result.dtype)
             tiles.store(tiles.strided(out, [(0, 1), (1, length)], place), result)
     return out
+
+
+def are_columns_spread(op: Reduce, shape: tuple[int, ...]) -> bool:
+    """True if rows of few matrices are so long, and so few, that runs of them fill the partitions.
+
+    The Vector Engine then reads all rows, which for few rows takes less time than a load and a
+    store of each piece of columns, or than a product of it.
+    """
+    before, columns = prod(shape[: op.dims[0]]), prod(shape[op.dims[-1] + 1 :])
+    rows, core = prod(shape[op.dims[0] : op.dims[-1] + 1]), current_core().core
+    issues_s = 2 * float(core.dma_issue_s) / core.dma_queues
+    row_cycles = _ROW_CYCLES * (BANK if op.op == "add" else P) // P
+    max_rows = max(_FEW_ROWS, int(issues_s * clock_hz(core, Engine.vector)) // row_cycles)
+    return before < P // 2 and rows <= max_rows and columns >= P * _MIN_RUN_ELEMENTS
+
+
+def _reduce_spread_columns(
+    op: Reduce, matrix: tuple[int, int, int], source: Tensor, out: Tensor
+) -> int:
+    """Reduce many columns of few rows, with runs of columns along the partitions.
+
+    `matrix` has the number of a matrix, its rows and its columns. Returns the count of columns that
+    were reduced: the others fill no partitions.
+    """
+    number, rows, columns = matrix
+    width = min(_TILE_ELEMENTS // rows, max(columns // P // _FEW_PIECES, _RUN_ELEMENTS))
+    for start, partitions, length in tiles.spread(columns, width):
+        if length < _MIN_RUN_ELEMENTS:
+            return start
+        view = [(length, partitions), (columns, rows), (1, length)]
+        place = number * columns + start
+        result = _reduced_middle(op, source, view, number * rows * columns + start)
+        result = integers.wrap(result, out.dtype.name)
+        tiles.store(tiles.strided(out, [(length, partitions), (1, length)], place), result)
+    return columns
+
+
+def _reduced_middle(
+    op: Reduce, source: Tensor, view: list[tuple[int, int]], first_element: int
+) -> Tensor:
+    """The elements of a view of HBM, [partitions, rows, columns], reduced over rows."""
+    tile = tiles.load(
+        tiles.strided(source, view, first_element),
+        None if "float" in source.dtype.name else nl.float32,
+    )
+    result = new((tile.shape[0], tile.shape[2]))
+    nisa.tensor_reduce(dst=result, op=getattr(nl, op.op), data=tile.permute((0, 2, 1)), axis=2)
+    return result
 
 
 def is_reduced_on_partitions(op: Reduce, shape: tuple[int, ...]) -> bool:
@@ -68,14 +132,7 @@ def _reduce_on_partitions(
     for start, count in tiles.pieces(before, P):
         for column, length in tiles.pieces(columns, width):
             view = [(rows * columns, count), (columns, rows), (1, length)]
-            tile = tiles.load(
-                tiles.strided(source, view, start * rows * columns + column),
-                None if "float" in source.dtype.name else nl.float32,
-            )
-            result = new((count, length))
-            nisa.tensor_reduce(
-                dst=result, op=getattr(nl, op.op), data=tile.permute((0, 2, 1)), axis=2
-            )
+            result = _reduced_middle(op, source, view, start * rows * columns + column)
             result = integers.wrap(result, out.dtype.name)
             place = start * columns + column
             tiles.store(tiles.strided(out, [(columns, count), (1, length)], place), result)

@@ -5,6 +5,7 @@ Rows are independent, 128 of them on the partitions at a time.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import ceil, isqrt
 from typing import Final
 
@@ -13,13 +14,17 @@ import numpy as np
 from trnsim.errors import NotModelled
 from trnsim.graph import Node
 from trnsim.graph.ops.reductions import Scan, TopK, neutral
+from trnsim.isa import Engine
+from trnsim.isa.language.lanes import clock_hz
 from trnsim.lower.kernels import integers, tiles
 from trnsim.lower.kernels.extremes import index_of_largest
 from trnsim.lower.kernels.merging import merged_order, parts_to_merge
+from trnsim.lower.kernels.short_rows import are_shared_partitions_faster
 from trnsim.lower.kernels.tiles import P, Tensor, new
 from trnsim.lower.rules import kernel
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
+from trnsim.program import current_core
 
 _SCAN_COLUMNS: Final = 2048
 """Columns of a tile in one scan."""
@@ -35,10 +40,17 @@ _LOWEST_FLOAT32: Final = -3.4028235e38
 
 @kernel(Scan)
 def scan(operation: Scan, node: Node, source: Tensor) -> Tensor:
-    """Running results along each row, by the Vector Engine, piece by piece."""
+    """Running results along each row, by the Vector Engine, piece by piece.
+
+    Many short rows share partitions.
+    """
     op, length = operation.op, node.result.shape[-1]
     out = tiles.output(node.result.shape, node.result.dtype)
-    for start, rows in tiles.pieces(node.result.type.elements // length, P):
+    shape = node.result.type.elements // length, length
+    if are_shared_partitions_faster(shape, source.dtype.itemsize, _columns_s(shape)):
+        _scan_short_rows(op, shape, source, out)
+        return out
+    for start, rows in tiles.pieces(shape[0], P):
         carry: Tensor = float(neutral(op, np.float32))
         for column, columns in tiles.pieces(length, _SCAN_COLUMNS):
             pattern = [(length, rows), (1, columns)]
@@ -54,6 +66,49 @@ def scan(operation: Scan, node: Node, source: Tensor) -> Tensor:
 
 _GROWING: Final = ("add", "multiply")
 """Operations whose running results may leave the range of a short integer type."""
+
+
+def _columns_s(shape: tuple[int, int]) -> float:
+    """Seconds of a scan column by column: they follow one another, each with its latency.
+
+    A last tile of few rows waits for its own transfer.
+    """
+    core = current_core().core
+    together = [count for _, _, count in _shared_rows(shape)]
+    cycles = sum(shape[1] * (2 * float(core.access_latency_cycles) + 2 * n) for n in together)
+    waited_s = float(core.dma_start_s) if together[-1] < together[0] else 0.0
+    return cycles / clock_hz(core, Engine.vector) + waited_s
+
+
+def _shared_rows(shape: tuple[int, int]) -> Iterator[tuple[int, int, int]]:
+    """The first row, partitions, and rows of a partition, of each tile of short rows."""
+    rows, length = shape
+    return tiles.spread(rows, max(_SCAN_COLUMNS // length, 1))
+
+
+def _scan_short_rows(op: str, shape: tuple[int, int], source: Tensor, out: Tensor) -> None:
+    """Running results along rows of which neighbours lie on one partition, column by column.
+
+    A scan along a partition would carry an infinity from one row to the next.
+    """
+    length = shape[1]
+    for start, partitions, together in _shared_rows(shape):
+        pattern = [(together * length, partitions), (1, together * length)]
+        tile = tiles.load(tiles.strided(source, pattern, start * length))
+        result = new((partitions, together, length))
+        data = tile.reshape(result.shape)
+        nisa.tensor_copy(dst=result[:, :, :1], src=data[:, :, :1])
+        for column in range(1, length):
+            nisa.tensor_tensor(
+                dst=result[:, :, column : column + 1],
+                data1=result[:, :, column - 1 : column],
+                data2=data[:, :, column : column + 1],
+                op=getattr(nl, op),
+            )
+        stored = result.reshape((partitions, together * length))
+        if op in _GROWING:
+            stored = integers.wrap(stored, out.dtype.name)
+        tiles.store(tiles.strided(out, pattern, start * length), stored)
 
 
 def _scan_tile(op: str, tile: Tensor, carry: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from trnsim.lower import (
     fusion_groups,
 )
 from trnsim.lower.emit.computing import generating
-from trnsim.lower.emit.computing.spaces import matrix_parts
+from trnsim.lower.emit.computing.spaces import matrix_parts, row_parts
 from trnsim.lower.emit.places.tensor_place import in_hbm
 
 
@@ -158,6 +158,20 @@ def test_dimensions_walked_evenly_are_one():
 def test_a_dimension_that_one_operand_repeats_stays_apart():
     # 4000 columns are cut in two, as so few rows leave most partitions empty.
     assert space_of((2, 3, 4, 1000), (2, 4, 1000), (0, 2, 3)) == [([2, 2, 3], [2000], 0)]
+
+
+def test_many_short_rows_are_cut_at_no_divisor_of_their_number():
+    # 2053 is a prime: 128 x 16 rows, then 5
+    assert space_of((2053, 3), (3,), (1,)) == [([128], [16, 3], 0), ([1], [5, 3], 6144)]
+
+
+def test_rows_of_several_dimensions_stay_whole():
+    shape = (7, 300, 2, 3)
+    y = in_hbm(Tensor(7, 300), (7, 300)).repeated(shape, (0, 1))
+    parts = row_parts({"x": in_hbm(Tensor(*shape), shape), "y": y}, 2, 60)
+    found = [(part.frame.shape, part.frame.p_dims, part.counted) for part in parts]
+    assert found == [((210, 10, 6), (0,), 1)]
+    assert parts[0].places["y"].steps == ((10,), (1,), (0,))
 
 
 def test_a_vector_is_spread_and_its_rest_is_a_row():

@@ -12,6 +12,7 @@ from trnsim.lower.emit.places.tensor_place import SbufMatrix, TensorPlace, in_hb
 from trnsim.lower.emit.places.walk import (
     Frame,
     TileSpan,
+    count_transfers,
     covers_pending_result,
     frame_in_hbm,
     frame_of,
@@ -323,3 +324,14 @@ def test_runs_evenly_apart_are_written_by_one_transfer(start, columns, most):
     np.testing.assert_array_equal(found.outputs, wanted.reshape(20, 6, 4).transpose(1, 0, 2))
     written = [s for s in found.timeline.spans() if "src=SBUF" in s.operands]
     assert len(written) == most
+
+
+def test_a_row_from_another_partition_is_a_transfer_of_its_own():
+    """Runs of HBM and neighbouring rows of SBUF are one transfer, in each block of 128 rows."""
+    frame = Frame((4, 64, 8), (0, 1), (2,))
+    dense = in_hbm(None, frame.shape)
+    assert count_transfers(dense, frame) == 2
+    on_chip = TensorPlace(SbufMatrix(None, 256), frame.shape, ((64, 0), (1, 0), (0, 1)), (0, 0))
+    assert count_transfers(on_chip, frame) == 2
+    repeated = TensorPlace(SbufMatrix(None, 4), frame.shape, ((1, 0), (0, 0), (0, 1)), (0, 0))
+    assert count_transfers(repeated, frame) == 2 * 4 * 64

@@ -233,7 +233,7 @@ def load_span(place: TensorPlace, frame: Frame, span: TileSpan, dtype: Any) -> T
     )
     if is_repeated and span.columns == frame.columns:
         dims = (*frame.p_dims, *moving)
-        once, thin = _select_dims(place, frame, dims)
+        once, thin = select_dims(place, frame, dims)
         tile = load_span(once, thin, replace(span, columns=thin.columns), dtype)
         shape = (span.partitions, span.blocks)
         view = tile.reshape((*shape, *(n if any(step) else 1 for n, step in dims_along)))
@@ -244,7 +244,7 @@ def load_span(place: TensorPlace, frame: Frame, span: TileSpan, dtype: Any) -> T
     if not 1 < step <= NEAR_STRIDE or reach * dtype.itemsize > _STRIDED_LOAD_BYTES:
         dense_run = load_near(place, frame, span, dtype)
         return load_tile(place, frame, span, dtype) if dense_run is None else dense_run
-    wide, frame_wide = _select_dims(place, frame, frame.p_dims, frame.columns * step)
+    wide, frame_wide = select_dims(place, frame, frame.p_dims, frame.columns * step)
     dense_run = load_tile(
         wide, frame_wide, replace(span, start=span.start * step, columns=reach), dtype
     )
@@ -274,7 +274,7 @@ def load_near(place: TensorPlace, frame: Frame, span: TileSpan, dtype: Any) -> T
     if rows * reach * span.blocks * dtype.itemsize > _STRIDED_LOAD_BYTES:
         return None
     dims = (*frame.p_dims, *(dim for dim in frame.f_dims if dim != inner))
-    wide, frame_wide = _select_dims(place, frame, dims, reach)
+    wide, frame_wide = select_dims(place, frame, dims, reach)
     loaded = replace(span, start=first * reach, columns=rows * reach)
     dense_run = load_tile(wide, frame_wide, loaded, dtype)
     shape = (span.partitions, span.blocks, rows, width)
@@ -284,7 +284,7 @@ def load_near(place: TensorPlace, frame: Frame, span: TileSpan, dtype: Any) -> T
     return whole[:, :, start : start + span.columns]
 
 
-def _select_dims(
+def select_dims(
     place: TensorPlace, frame: Frame, dims: tuple[int, ...], reach: int = 0
 ) -> tuple[TensorPlace, Frame]:
     """A place, and its frame, with the dimensions `dims` alone, and a run of `reach` elements."""

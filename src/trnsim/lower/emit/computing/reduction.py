@@ -14,6 +14,7 @@ from trnsim.graph.types import BOOL, INTEGERS, ITEM_BYTES
 from trnsim.lower.emit.computing.compute import reduce_rows
 from trnsim.lower.emit.computing.evaluation import PIECE_ELEMENTS, Evaluation
 from trnsim.lower.emit.computing.groups import emit_group_sums
+from trnsim.lower.emit.computing.packing import RowEvaluation
 from trnsim.lower.emit.computing.rows import should_defer_reduction
 from trnsim.lower.emit.emission import Emission
 from trnsim.lower.emit.graph_facts import MOST_TRANSPOSED_BYTES
@@ -29,7 +30,7 @@ from trnsim.lower.emit.places.walk import (
 )
 from trnsim.lower.kernels import integers
 from trnsim.lower.kernels.balance import balanced
-from trnsim.lower.kernels.columns import column_reduce, is_reduced_on_partitions
+from trnsim.lower.kernels.columns import are_columns_spread, column_reduce, is_reduced_on_partitions
 from trnsim.lower.kernels.instructions import copied, widened
 from trnsim.lower.kernels.tiles import BANK, P, Tensor, dtype_of, new, pieces
 from trnsim.lower.rules import emitter
@@ -38,6 +39,8 @@ from trnsim.nki import language as nl
 
 _MOST_ELEMENTS_REDUCED: Final = 8192
 """Elements of a partition that are reduced at once."""
+_MOST_BLOCKS_OF_GROUP: Final = 2
+"""Blocks of partitions that a group may fill for its sums to be products with masks."""
 
 _WHOLE_OPERATIONS: Final = (
     *("abs", "add", "clamp", "convert", "maximum", "minimum", "multiply", "negate"),
@@ -59,6 +62,8 @@ def reduce(emission: Emission, node: Node) -> None:
         return
     rank, last = len(value.shape), len(operation.dims)
     is_of_rows = tuple(sorted(operation.dims)) == tuple(range(rank - last, rank))
+    if is_of_rows and _reduce_short_rows(emission, node):
+        return
     is_float = value.type.is_floating and node.result.type.is_floating
     has_rows = bool(node.result.shape) or value.type.elements == max(value.shape, default=1)
     if is_float and has_rows and _reduce_in_place(emission, node, is_of_rows=is_of_rows):
@@ -79,12 +84,21 @@ def reduce(emission: Emission, node: Node) -> None:
         emission.places[node.result.number] = [place]
 
 
+def _reduce_short_rows(emission: Emission, node: Node) -> bool:
+    """Emit a reduction of many short rows from HBM to HBM; False if it does not suit."""
+    place = RowEvaluation(emission, node.values[0], is_kept=False).reduce_to_hbm(node)
+    if place is not None:
+        emission.places[node.result.number] = [place]
+    return place is not None
+
+
 def _reduce_in_place(emission: Emission, node: Node, *, is_of_rows: bool) -> bool:
     """Emit a reduction of floats in the layout of its operand; False if it does not suit."""
     operation: Any = node.operation
     (value,) = node.values
     evaluation = Evaluation(emission, value, is_kept=False)
-    if is_of_rows and emission.facts.is_output_only(node.result) and evaluation.is_in_hbm():
+    is_last = emission.facts.is_output_only(node.result) and evaluation.is_in_hbm()
+    if is_last and (is_of_rows or are_columns_spread(operation, value.shape)):
         return False
     if evaluation.pending_leaves() and not set(evaluation.frame.p_dims) <= set(operation.dims):
         emission.materialize(value)
@@ -117,13 +131,15 @@ def _reduce_in_place(emission: Emission, node: Node, *, is_of_rows: bool) -> boo
 def _suits_kernel(emission: Emission, node: Node, evaluation: Evaluation) -> bool:
     """True if a sum over groups of partitions is better read from HBM.
 
-    It must be if the operand does not fit beside the sums, and is faster for an operand in HBM
-    whose sums no operation repeats for each element.
+    It must be if the operand does not fit beside the sums. It is faster for groups of several
+    blocks, and for an operand in HBM whose sums no operation repeats for each element, if blocks
+    have no whole groups: each pair of blocks of a group has a mask of its own.
     """
     (value,) = node.values
     frame, reduced = evaluation.frame, node.operation
     nbytes = frame.blocks * frame.columns * nl.float32.itemsize
-    if 2 * nbytes > emission.residents.most_bytes:
+    size = value.type.elements // node.result.type.elements
+    if 2 * nbytes > emission.residents.most_bytes or size > _MOST_BLOCKS_OF_GROUP * frame.block:
         return True
     is_repeated = any(
         isinstance(reader.operation, BroadcastInDim) and reader.result.shape == value.shape
@@ -133,7 +149,7 @@ def _suits_kernel(emission: Emission, node: Node, evaluation: Evaluation) -> boo
         isinstance(reduced, Reduce)
         and evaluation.is_in_hbm()
         and not is_repeated
-        and is_reduced_on_partitions(reduced, value.shape)
+        and (frame.block % size != 0 or is_reduced_on_partitions(reduced, value.shape))
     )
 
 

@@ -13,19 +13,22 @@ from itertools import product
 from math import prod
 from typing import Any, Final
 
-from trnsim.lower.emit.computing.leaves import NEAR_STRIDE
+from trnsim.lower.emit.computing.leaves import NEAR_STRIDE, select_dims
 from trnsim.lower.emit.places.tensor_place import TensorPlace, merge_axes
 from trnsim.lower.emit.places.walk import MANY_TRANSFERS, Frame, axes_along, count_transfers
+from trnsim.lower.kernels.short_rows import LONGEST_SHORT_ROW
 from trnsim.lower.kernels.tiles import P
 
 _FEW_COLUMNS: Final = 512
 """Columns of a tile below which the fixed cost of instructions dominates."""
+_MANY_BLOCKS: Final = 16
+"""Blocks of short rows whose transfers outweigh those of a remainder."""
 
 _Steps = tuple[int, ...]
 _Axis = tuple[int, _Steps]
 """A length, and the stride in elements of each tensor; 0 repeats."""
-_Space = tuple[list[_Axis], list[_Axis], int]
-"""Axes along the partitions, axes along the columns, and the offset of the first element."""
+_Space = tuple[list[_Axis], list[_Axis], _Steps]
+"""Axes along the partitions, axes along the columns, and each tensor's offset of the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,32 +43,82 @@ class MatrixPart:
     places: dict[Any, TensorPlace]
 
 
+@dataclass(frozen=True, slots=True)
+class RowsPart(MatrixPart):
+    """A part of an iteration space as a matrix with several whole rows on each partition.
+
+    Attributes:
+        counted: the number of the frame's first column axes that count the rows of a partition.
+    """
+
+    counted: int
+
+
 def matrix_parts(places: Mapping[Any, TensorPlace], piece: int) -> list[MatrixPart]:
     """The matrices that cover tensors of one shape in HBM, of rows of at most `piece` elements."""
+    shape, steps = _shape_and_steps(places)
+    is_counted = any(tensor.is_generated for tensor in places.values())
+    return [
+        part
+        for space in _spaces(merge_axes(shape, steps), piece)
+        for part in _parts_of(space, places, is_counted=is_counted)
+    ]
+
+
+def row_parts(places: Mapping[Any, TensorPlace], outer: int, piece: int) -> list[RowsPart]:
+    """The matrices that cover tensors of one shape in HBM, each partition with several whole rows.
+
+    A row has the dimensions from number `outer` on. A row of a matrix has about `piece` elements.
+    """
+    shape, steps = _shape_and_steps(places)
+    row = merge_axes(shape[outer:], steps[outer:])
+    rows_of_piece = max(piece // _size(row), 1)
+    along = merge_axes(shape[:outer], steps[:outer])
+    is_even = len(along) == 1
+    spaces = _spread_axis(along[0], rows_of_piece) if is_even else _spaces(along, rows_of_piece)
+    return [
+        RowsPart(part.frame, part.places, len(columns))
+        for rows, columns, first in spaces
+        for part in _parts_of((rows, [*columns, *row], first), places)
+    ]
+
+
+def _shape_and_steps(places: Mapping[Any, TensorPlace]) -> tuple[tuple[int, ...], list[_Steps]]:
+    """The shape of tensors, and for each dimension the strides of all."""
     tensors = list(places.values())
     shape = tensors[0].shape
-    steps = [tuple(tensor.steps[dim][0] for tensor in tensors) for dim in range(len(shape))]
-    matrices: list[MatrixPart] = []
-    for rows, columns, first in _spaces(merge_axes(shape, steps), piece):
-        outer = _walked_axes(rows, is_counted=any(tensor.is_generated for tensor in tensors))
-        for index in product(*(range(length) for length, _ in rows[:outer])):
-            offsets = [
-                sum(i * step[at] for i, (_, step) in zip(index, rows, strict=False))
-                + first * any(step[at] for _, step in (*rows, *columns))
-                for at in range(len(tensors))
-            ]
-            matrices.append(_matrix_part(places, rows[outer:], columns, offsets))
-    return matrices
+    return shape, [tuple(tensor.steps[dim][0] for tensor in tensors) for dim in range(len(shape))]
+
+
+def _parts_of(
+    space: _Space, places: Mapping[Any, TensorPlace], *, is_counted: bool = False
+) -> Iterator[MatrixPart]:
+    """The matrices of a space, one for each element of the axes that are walked."""
+    rows, columns, first = space
+    outer = _walked_axes(rows, is_counted=is_counted)
+    for index in product(*(range(length) for length, _ in rows[:outer])):
+        offsets = [
+            sum(i * step[at] for i, (_, step) in zip(index, rows, strict=False))
+            + (first[at] if first else 0)
+            for at in range(len(places))
+        ]
+        yield _matrix_part(places, rows[outer:], columns, offsets)
 
 
 def is_near(part: MatrixPart, keys: Iterable[Any]) -> bool:
-    """True if the elements of the tensors `keys` lie so near each other that transfers are fast."""
+    """True if the elements of the tensors `keys` lie so near each other that transfers are fast.
+
+    Elements that are repeated along columns are loaded once.
+    """
     for place in (part.places[key] for key in keys):
-        last = axes_along(place, part.frame.f_dims)[-1:]
+        frame = part.frame
+        last = axes_along(place, frame.f_dims)[-1:]
         is_far = bool(last) and last[0][1][0] > NEAR_STRIDE
-        if not place.is_generated and (
-            is_far or count_transfers(place, part.frame) > MANY_TRANSFERS
-        ):
+        moving = [dim for dim in frame.f_dims if any(place.steps[dim])]
+        once, thin = place, frame
+        if moving:
+            once, thin = select_dims(place, frame, (*frame.p_dims, *moving))
+        if not place.is_generated and (is_far or count_transfers(once, thin) > MANY_TRANSFERS):
             return False
     return True
 
@@ -105,11 +158,23 @@ def _walked_axes(rows: list[_Axis], *, is_counted: bool) -> int:
 def _spaces(along: list[_Axis], piece: int) -> Iterator[_Space]:
     """Spaces that cover all elements; elements that fill no 128 rows are a space of their own."""
     if not along:
-        yield [], [], 0
-    elif len(along) == 1 and set(along[0][1]) <= {0, 1}:
+        yield [], [], ()
+        return
+    if len(along) == 1 and set(along[0][1]) <= {0, 1}:
         yield from _spread_axis(along[0], piece)
+        return
+    rows, columns = _split(along, piece)
+    axis, *row = along
+    if len(row) == len(rows) == 1 and _are_many_short_rows(rows[0][0], _size(columns)):
+        for spread_rows, counted, first in _spread_axis(axis, piece // row[0][0]):
+            yield spread_rows, [*counted, *row], first
     else:
-        yield (*_split(along, piece), 0)
+        yield rows, columns, ()
+
+
+def _are_many_short_rows(rows: int, width: int) -> bool:
+    """True for so many short rows that they are cut at no divisor of their number."""
+    return rows > _MANY_BLOCKS * P and width <= LONGEST_SHORT_ROW
 
 
 def _spread_axis(axis: _Axis, piece: int) -> Iterator[_Space]:
@@ -135,7 +200,7 @@ def _spread_axis(axis: _Axis, piece: int) -> Iterator[_Space]:
 
 def _rows(rows: int, columns: int, step: _Steps, first: int) -> _Space:
     """A stretch of an axis from element `first` on, as rows of `columns` elements."""
-    return [(rows, _scale_steps(step, columns))], [(columns, step)], first
+    return [(rows, _scale_steps(step, columns))], [(columns, step)], _scale_steps(step, first)
 
 
 def _scale_steps(step: _Steps, number: int) -> _Steps:
