@@ -68,11 +68,11 @@ def matrix_parts(places: Mapping[Any, TensorPlace], piece: int) -> list[MatrixPa
 def row_parts(places: Mapping[Any, TensorPlace], outer: int, piece: int) -> list[RowsPart]:
     """The matrices that cover tensors of one shape in HBM, each partition with several whole rows.
 
-    A row has the dimensions from number `outer` on. A row of a matrix has about `piece` elements.
+    A row has the dimensions from number `outer` on. A row of a matrix has at least `piece` elements if there are as many.
     """
     shape, steps = _shape_and_steps(places)
     row = merge_axes(shape[outer:], steps[outer:])
-    rows_of_piece = max(piece // _size(row), 1)
+    rows_of_piece = -(-piece // _size(row))
     along = merge_axes(shape[:outer], steps[:outer])
     is_even = len(along) == 1
     spaces = _spread_axis(along[0], rows_of_piece) if is_even else _spaces(along, rows_of_piece)
