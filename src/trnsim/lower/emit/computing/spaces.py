@@ -68,7 +68,8 @@ def matrix_parts(places: Mapping[Any, TensorPlace], piece: int) -> list[MatrixPa
 def row_parts(places: Mapping[Any, TensorPlace], outer: int, piece: int) -> list[RowsPart]:
     """The matrices that cover tensors of one shape in HBM, each partition with several whole rows.
 
-    A row has the dimensions from number `outer` on. A row of a matrix has at least `piece` elements if there are as many.
+    A row has the dimensions from number `outer` on. A partition has at least `piece` elements of a
+    matrix, if there are as many.
     """
     shape, steps = _shape_and_steps(places)
     row = merge_axes(shape[outer:], steps[outer:])
