@@ -226,14 +226,15 @@ MANY_TRANSFERS: Final = 1024
 def count_transfers(place: TensorPlace, frame: Frame) -> int:
     """The count of evenly spaced pieces in which a place's elements lie, in a frame's order.
 
-    From SBUF each row of a frame is a piece, unless neighbouring rows lie on neighbouring
-    partitions.
+    A transfer from SBUF reads neighbouring partitions: rows that lie otherwise are a piece each.
     """
     pieces = frame.blocks
     for dims in (frame.p_dims, frame.f_dims):
         pieces *= prod(length for length, _ in axes_along(place, dims)[:-1])
-    rows = axes_along(place, frame.p_dims)[-1:]
-    return pieces * rows[0][0] if place.is_on_chip and rows and rows[0][1] != (1, 0) else pieces
+    rows = axes_along(place, frame.p_dims)
+    if place.is_on_chip and rows and rows[-1][1] != (1, 0):
+        pieces *= rows[-1][0]
+    return pieces
 
 
 def is_aligned(place: TensorPlace, frame: Frame) -> bool:
