@@ -20,14 +20,21 @@ def logistic(x):
     return 1 / (1 + np.exp(-x))
 
 
+def expert_rows(rank_graph, mlp, scores, *, is_wired=True, is_whole=True):
+    return ExpertRows(rank_graph, mlp, scores, columns=3, is_wired=is_wired, is_whole=is_whole)
+
+
 def found(routing, correction=None, *, is_whole=True):
-    """Each token's rows as its experts take them, and their sum where each gives what it got."""
+    """Each token's rows as its experts take them, and their sum where each gives what it got.
+
+    First the expert of each row.
+    """
     rank_graph = RankGraph(bits=32)
     scores, rows = rank_graph.input(TOKENS, COUNT), rank_graph.input(TOKENS, HIDDEN)
     mlp = Experts(COUNT, EACH, Mlp(3), routing=routing)
-    routed = ExpertRows(rank_graph, mlp, scores, is_wired=True, is_whole=is_whole)
-    taken = routed.repeat_rows(rows)
-    rank_graph.graph.outputs = [routed.choice.experts, taken, routed.combine(taken, rows.shape)]
+    routed = expert_rows(rank_graph, mlp, scores, is_whole=is_whole)
+    taken = routed.expert_inputs(rows)
+    rank_graph.graph.outputs = [routed.experts, taken, routed.combine(taken, rows.shape)]
     given = [SCORES, ROWS, *([] if correction is None else [correction])]
     return rank_graph.graph.reference(given)
 
@@ -57,20 +64,35 @@ def test_tokens_are_weighed_by_the_scores_of_their_experts(routing, known, is_wh
     experts, taken, total = found(routing, is_whole=is_whole)
     chosen, weights = wanted(known, known, routing)
     assert sorted(experts) == sorted(chosen.reshape(-1))
-    assert sorted(taken[:, 0]) == sorted(np.repeat(ROWS[:, 0], EACH))
-    if is_whole:
-        assert (np.diff(experts) >= 0).all()
+    assert set(taken[:, 0]) == set(ROWS[:, 0])
     np.testing.assert_allclose(total, weights * ROWS, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("tokens", "is_sorted"), [(1, False), (3, False), (4, True)])
-def test_rows_are_sorted_by_expert_where_they_are_more_than_the_experts(tokens, is_sorted):
+@pytest.mark.parametrize(("tokens", "has_blocks"), [(1, False), (3, False), (4, True)])
+def test_rows_lie_in_blocks_where_they_are_more_than_the_experts(tokens, has_blocks):
     rank_graph = RankGraph(bits=32)
     scores = rank_graph.input(tokens, COUNT)
-    choice = ExpertRows(
-        rank_graph, Experts(COUNT, EACH, Mlp(3)), scores, is_wired=True, is_whole=True
-    ).choice
-    assert (choice.order is not None, choice.ends is not None) == (is_sorted, is_sorted)
+    routed = expert_rows(rank_graph, Experts(COUNT, EACH, Mlp(3)), scores)
+    assert (routed.blocks is not None) == has_blocks
+
+
+@pytest.mark.parametrize("tokens", [4, 33, 150])
+@pytest.mark.parametrize("is_even", [True, False])
+def test_each_block_has_rows_of_one_expert(tokens, is_even):
+    rank_graph = RankGraph(bits=32)
+    values = rank_graph.input(tokens, COUNT), rank_graph.input(tokens, HIDDEN)
+    routed = expert_rows(rank_graph, Experts(COUNT, EACH, Mlp(3)), values[0])
+    blocks = routed.blocks
+    rank_graph.graph.outputs = [routed.experts, blocks.experts, blocks.tokens, blocks.places]
+    random = np.random.default_rng(tokens)
+    scores = random.normal(size=(tokens, COUNT)).astype(np.float32)
+    if not is_even:
+        scores[:, 2:4] += 9  # all tokens go to two experts
+    experts, owners, sources, places = rank_graph.graph.reference([scores, np.zeros((tokens, 4))])
+    assert len(sources) == len(owners) * blocks.size
+    assert len(set(places.ravel())) == places.size
+    assert (owners[places // blocks.size] == experts.reshape(places.shape)).all()
+    assert (sources[places] == np.arange(tokens)[:, None]).all()
 
 
 def test_a_correction_decides_and_does_not_weigh():
@@ -92,9 +114,7 @@ def test_experts_of_the_best_groups_are_left():
 def test_routers_of_which_sizes_are_known_alone_choose_and_do_not_weigh():
     rank_graph = RankGraph()
     scores = rank_graph.input(TOKENS, COUNT)
-    routed = ExpertRows(
-        rank_graph, Experts(COUNT, EACH, Mlp(3)), scores, is_wired=False, is_whole=True
-    )
+    routed = expert_rows(rank_graph, Experts(COUNT, EACH, Mlp(3)), scores, is_wired=False)
     assert routed.weights is None
     assert isinstance(rank_graph.graph.nodes[0].operation, TopK)
 
@@ -104,7 +124,7 @@ def test_corrections_that_are_parameters_are_added_in_float32():
     scores, rows = rank_graph.input(TOKENS, COUNT), rank_graph.input(TOKENS, HIDDEN)
     routing = Routing("logistic", is_corrected=True)
     mlp = Experts(COUNT, EACH, Mlp(3), router_biases=COUNT, routing=routing)
-    ExpertRows(rank_graph, mlp, scores, is_wired=True, is_whole=True).repeat_rows(rows)
+    expert_rows(rank_graph, mlp, scores).expert_inputs(rows)
     (bias,) = (value for value in rank_graph.graph.inputs if value.number in rank_graph.weights)
     readers = [node for node in rank_graph.graph.nodes if bias in node.values]
     assert bias.dtype == "bfloat16"

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 
 from trnsim.graph import Value
-from trnsim.graph.building.build import Build
-from trnsim.graph.building.groups import multiply_row_groups
+from trnsim.graph.building.groups import multiply_blocks
 from trnsim.workload.architecture import GATED, Architecture, Experts, Mlp
 from trnsim.workload.operators import Axis, Split
 from trnsim.workload.rank_graph import RankGraph, Use
-from trnsim.workload.routing import ExpertChoice, ExpertRows
+from trnsim.workload.routing import ExpertRows
 
 
 class RankMlp:
@@ -57,11 +56,11 @@ class RankMlp:
         mlp: Mlp,
         rows: Value,
         experts: int = 0,
-        choice: ExpertChoice | None = None,
+        routed: ExpertRows | None = None,
     ) -> Value:
         """``down(act(gate) up)`` or ``down(act(up))``; each row with its expert's matrices."""
         rank_graph, hidden = self.rank_graph, self.rows.shape[1]
-        columns = math.ceil(mlp.intermediate / self.split.tensor)
+        columns = self._columns(mlp)
         names = self._ups(prefix, mlp, experts)
         ups = mlp.matrices - 1
         outputs = ups * columns // len(names)
@@ -72,7 +71,7 @@ class RankMlp:
             rank_graph.vector_elements,
         )
         parts = [
-            self._product(name, rows, weight, choice, is_biased=is_biased)
+            self._product(name, rows, weight, routed, is_biased=is_biased)
             for name, weight in zip(names, weights, strict=True)
         ]
         if len(parts) < ups:
@@ -83,9 +82,13 @@ class RankMlp:
             rank_graph.operator("gating")
             between = rank_graph.graph.elementwise("multiply", between, parts[1])
         is_biased = is_biased and self.split.tensor == 1
-        output = self._product(f"{prefix}down", between, down, choice, is_biased=is_biased)
+        output = self._product(f"{prefix}down", between, down, routed, is_biased=is_biased)
         self._biases(mlp, experts, before)
         return output
+
+    def _columns(self, mlp: Mlp) -> int:
+        """This rank's columns of a matrix before the activation."""
+        return math.ceil(mlp.intermediate / self.split.tensor)
 
     def _ups(self, prefix: str, mlp: Mlp, experts: int) -> list[str]:
         """Names of the matrices before the activation: gate and up are two in a wired graph.
@@ -97,25 +100,20 @@ class RankMlp:
         return [f"{prefix}gate", f"{prefix}up"] if is_apart else [f"{prefix}up"]
 
     def _product(
-        self, name: str, rows: Value, weight: Value, choice: ExpertChoice | None, *, is_biased: bool
+        self, name: str, rows: Value, weight: Value, routed: ExpertRows | None, *, is_biased: bool
     ) -> Value:
         """Rows times a matrix, or each row times the matrix of its expert."""
         rank_graph = self.rank_graph
-        if choice is None:
+        if routed is None:
             return rank_graph.product(name, rows, weight, is_biased=is_biased)
         rank_graph.operator(name)
         lhs = rank_graph.cast(rows, rank_graph.weights[weight.number].product_bits)
-        if choice.ends is not None:
-            build = Build()
-            build.graph = rank_graph.graph
-            return rank_graph.cast(
-                multiply_row_groups(build, lhs, weight, choice.ends), rank_graph.bits
-            )
-        row_weights = rank_graph.graph.gather(weight, choice.experts)
-        apart = rank_graph.graph.reshape(lhs, (rows.shape[0], 1, rows.shape[1]))
-        results = rank_graph.cast(
-            rank_graph.graph.dot_general(apart, row_weights, (2, 1)), rank_graph.bits
-        )
+        size, experts = 1, routed.experts
+        if routed.blocks is not None:
+            size, experts = routed.blocks.size, routed.blocks.experts
+        blocks = rank_graph.graph.reshape(lhs, (rows.shape[0] // size, size, rows.shape[1]))
+        results = multiply_blocks(rank_graph.graph, blocks, weight, experts)
+        results = rank_graph.cast(results, rank_graph.bits)
         return rank_graph.graph.reshape(results, (rows.shape[0], weight.shape[2]))
 
     def _biases(self, mlp: Mlp, experts: int, before: float) -> None:
@@ -137,15 +135,21 @@ class RankMlp:
         bits = self.model.other_bits
         router = rank_graph.weight((hidden, mlp.count), bits, name="router")
         scores = rank_graph.product("router", self.rows, router)
-        is_whole = split.expert == 1
-        routed = ExpertRows(rank_graph, mlp, scores, is_wired=self.is_wired, is_whole=is_whole)
-        rows = routed.repeat_rows(self.rows)
+        routed = ExpertRows(
+            rank_graph,
+            mlp,
+            scores,
+            columns=self._columns(mlp.expert),
+            is_wired=self.is_wired,
+            is_whole=split.expert == 1,
+        )
+        rows = routed.expert_inputs(self.rows)
         count = rows.shape[0]
         if split.expert > 1:
             rows = rank_graph.exchange("all_to_all", rows, Axis.EXPERT, split.expert)
             rows = rank_graph.first_rows(rows, count, hidden)
         here = math.ceil(mlp.count / split.expert)
-        outputs = self._matrices("expert ", mlp.expert, rows, here, routed.choice)
+        outputs = self._matrices("expert ", mlp.expert, rows, here, routed)
         if split.expert > 1:
             outputs = rank_graph.exchange("all_to_all", outputs, Axis.EXPERT, split.expert)
         result = routed.combine(outputs, self.rows.shape)

@@ -74,6 +74,7 @@ class RankGraph:
         vector_elements: elements of the parameters that operators have added or multiplied by.
         use: the way in which the parameters of `vector_elements` are read.
         uncomputed_norm_elements: elements of norms that summaries count and the graph lacks.
+        unpadded_rows: by the number of rows in blocks of experts, how many are no padding.
         half: the half of a layer that is being built: "attention", "mlp".
         short_dtype: the floating-point type of 16 bits.
         own_bits: by a weight's name, its bits in place of those passed to `weight`.
@@ -94,6 +95,7 @@ class RankGraph:
     vector_elements: float = 0.0
     use: Use = Use.WHOLE
     uncomputed_norm_elements: float = 0.0
+    unpadded_rows: dict[int, int] = field(default_factory=dict[int, int])
     half: str = ""
     short_dtype: str = "bfloat16"
     own_bits: dict[str, MatrixBits] = field(default_factory=dict[str, MatrixBits])

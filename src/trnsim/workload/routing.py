@@ -1,7 +1,7 @@
 """Routing: the choice of experts for each row, and its weights, from a router's scores.
 
-If there are no more rows than experts, each row fetches its experts' matrices; else rows are sorted
-by expert, and blocks of them share a matrix.
+If there are no more rows than experts, each row fetches its expert's matrices; else the rows of
+each expert lie in padded blocks, and a block fetches its expert's matrices.
 
 Source: transformers 5.23, the routers of modeling_mixtral.py and modeling_deepseek_v3.py.
 """
@@ -9,9 +9,11 @@ Source: transformers 5.23, the routers of modeling_mixtral.py and modeling_deeps
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import Final
 
 from trnsim.graph import TensorType, Value
+from trnsim.graph.building.groups import block_rows
 from trnsim.workload.architecture import Experts
 from trnsim.workload.rank_graph import RankGraph
 
@@ -21,27 +23,44 @@ _WEIGHT_SUM_EPSILON: Final = 1e-20
 
 
 @dataclass(frozen=True)
-class ExpertChoice:
-    """The expert of each row.
+class ExpertBlocks:
+    """Blocks of rows, each of one expert.
 
     Attributes:
-        experts: the expert of each row, int32 [rows].
-        ends: end of the rows of each expert, int32 [experts], if rows are sorted.
-        order: index of each sorted row in the order of tokens, int32 [rows], if rows are sorted.
+        size: rows of a block.
+        experts: the expert of each block, int32 [blocks].
+        tokens: the token of each row of the blocks, int32 [blocks * size]; padding has the first.
+        places: the row of the blocks for each expert of each token, int32 [tokens, experts].
     """
 
+    size: int
     experts: Value
-    ends: Value | None = None
-    order: Value | None = None
+    tokens: Value
+    places: Value
 
 
 class ExpertRows:
-    """The rows that experts take, and their weights."""
+    """The rows that experts take, and their weights.
+
+    Attributes:
+        experts: the expert of each row, int32 [tokens * experts of a token].
+        weights: the weight of each expert of each token, float32; None for equal weights.
+        blocks: the blocks in which the rows of each expert lie; None if they stay in the order of
+            tokens.
+    """
 
     def __init__(
-        self, rank_graph: RankGraph, mlp: Experts, scores: Value, *, is_wired: bool, is_whole: bool
+        self,
+        rank_graph: RankGraph,
+        mlp: Experts,
+        scores: Value,
+        *,
+        columns: int,
+        is_wired: bool,
+        is_whole: bool,
     ) -> None:
         self.rank_graph, self.mlp, self.graph = rank_graph, mlp, rank_graph.graph
+        self.columns = columns
         self.tokens, self.per_token = scores.shape[0], mlp.per_token
         rank_graph.operator("routing")
         self.weights: Value | None = None
@@ -50,9 +69,9 @@ class ExpertRows:
         else:
             places = self.graph.top_k(scores, self.per_token)
         count = self.tokens * self.per_token
-        flat = self.graph.reshape(places, (count,))
-        is_ordered = is_wired and is_whole and count > mlp.count
-        self.choice = self._sorted_choice(flat) if is_ordered else ExpertChoice(flat)
+        has_blocks = is_wired and is_whole and count > mlp.count
+        self.blocks = self._expert_blocks(places) if has_blocks else None
+        self.experts = self.graph.reshape(places, (count,))
 
     def _weighted_choice(self, scores: Value) -> tuple[Value, Value]:
         """Places of the chosen experts [T, k], int32, and their weights, float32."""
@@ -121,48 +140,82 @@ class ExpertRows:
         self.rank_graph.operator("routing")
         return graph.elementwise("multiply", scores, graph.reshape(spread, scores.shape))
 
-    def _sorted_choice(self, experts: Value) -> ExpertChoice:
-        """The choice with rows sorted by expert.
+    def _expert_blocks(self, choice: Value) -> ExpertBlocks:
+        """The rows of each expert in blocks of their own.
 
-        A row's place is the count of rows of earlier experts and of earlier rows of its own.
+        A row's place is the first of its expert's blocks, and the count of the expert's earlier
+        rows.
         """
-        graph, (count,) = self.graph, experts.shape
+        graph, experts = self.graph, self.mlp.count
         self.rank_graph.operator("order of experts")
-        shape = self.mlp.count, count
+        size = block_rows(self.tokens * self.per_token, experts, self._rows_of_matrices())
+        number = self.tokens * self.per_token // size + experts
+        self.rank_graph.unpadded_rows[number * size] = self.tokens * self.per_token
+        shape = self.tokens, self.per_token, experts
         is_chosen = graph.elementwise(
             "compare",
-            graph.broadcast_in_dim(experts, shape, (1,)),
-            graph.iota(shape, 0),
+            graph.broadcast_in_dim(choice, shape, (0, 1)),
+            graph.iota(shape, 2),
             dtype=_FLOAT_DTYPE,
             direction="EQ",
         )
+        is_chosen = graph.transpose(graph.reduce("add", is_chosen, (1,)), (1, 0))
         rows_so_far = graph.scan("add", is_chosen)
         lengths = graph.reduce("add", is_chosen, (1,))
-        ends = graph.scan("add", graph.reshape(lengths, (1, self.mlp.count)))
-        ends = graph.reshape(ends, (self.mlp.count,))
-        starts = graph.elementwise("subtract", ends, lengths)
-        before_first = graph.elementwise("subtract", starts, 1.0)
-        places = graph.elementwise(
-            "add", rows_so_far, graph.broadcast_in_dim(before_first, shape, (0,))
+        # The half keeps the quotient of whole blocks above its integer.
+        blocks = graph.elementwise("add", lengths, size - 0.5)
+        blocks = graph.elementwise("floor", graph.elementwise("multiply", blocks, 1 / size))
+        until = graph.scan("add", graph.reshape(blocks, (1, experts)))
+        until = graph.reshape(until, (experts,))
+        first_rows = graph.elementwise("subtract", until, blocks)
+        first_rows = graph.elementwise("multiply", first_rows, float(size))
+        before_first = graph.elementwise("subtract", first_rows, 1.0)
+        rows = graph.elementwise(
+            "add", rows_so_far, graph.broadcast_in_dim(before_first, is_chosen.shape, (0,))
         )
-        places = graph.reduce("add", graph.elementwise("multiply", is_chosen, places), (0,))
-        places, int_ends = (
-            graph.elementwise("convert", value, dtype="int32") for value in (places, ends)
+        places = graph.gather_in_rows(graph.transpose(rows, (1, 0)), choice)
+        places = graph.elementwise("convert", places, dtype="int32")
+        return ExpertBlocks(
+            size,
+            self._experts_of_blocks(until, number),
+            self._tokens(places, number * size),
+            places,
         )
-        order = graph.scatter(
-            TensorType((count,), "int32"), places, graph.iota((count,), 0), "assign"
-        )
-        return ExpertChoice(graph.gather(experts, order), int_ends, order)
 
-    def repeat_rows(self, rows: Value) -> Value:
-        """Each token repeated for each of its experts: [rows x experts of a token, hidden]."""
+    def _rows_of_matrices(self) -> float:
+        """Elements of this rank's matrices of an expert, in units of a row that they take."""
+        return self.mlp.expert.matrices * self.columns / 2
+
+    def _experts_of_blocks(self, until: Value, number: int) -> Value:
+        """The expert of each of `number` blocks: those of expert e end before block ``until[e]``.
+
+        Blocks without rows have the last expert.
+        """
+        graph, shape = self.graph, (number, self.mlp.count)
+        has_ended = graph.elementwise(
+            "compare",
+            graph.broadcast_in_dim(until, shape, (1,)),
+            graph.elementwise("convert", graph.iota(shape, 0), dtype=_FLOAT_DTYPE),
+            dtype=_FLOAT_DTYPE,
+            direction="LE",
+        )
+        experts = graph.reduce("add", has_ended, (1,))
+        experts = graph.elementwise("minimum", experts, float(self.mlp.count - 1))
+        return graph.elementwise("convert", experts, dtype="int32")
+
+    def _tokens(self, places: Value, rows: int) -> Value:
+        """The token of each row of the blocks; 0 in padding, whose results nothing reads."""
+        tokens = self.graph.iota((self.tokens, self.per_token), 0)
+        tokens, places = (
+            self.graph.reshape(value, (self.tokens * self.per_token,)) for value in (tokens, places)
+        )
+        return self.graph.scatter(TensorType((rows,), "int32"), places, tokens, "assign")
+
+    def expert_inputs(self, rows: Value) -> Value:
+        """The row [hidden] of each token, once for each of its experts, or in blocks."""
         graph, (count, hidden) = self.graph, rows.shape
-        if self.choice.order is not None:
-            numbers = graph.elementwise("convert", self.choice.order, dtype=_FLOAT_DTYPE)
-            middle = graph.elementwise("add", numbers, 0.5)
-            tokens = graph.elementwise("multiply", middle, 1 / self.per_token)
-            tokens = graph.elementwise("floor", tokens)
-            return graph.gather(rows, graph.elementwise("convert", tokens, dtype="int32"))
+        if self.blocks is not None:
+            return graph.gather(rows, self.blocks.tokens)
         spread = graph.broadcast_in_dim(rows, (count, self.per_token, hidden), (0, 2))
         return graph.reshape(spread, (count * self.per_token, hidden))
 
@@ -170,10 +223,9 @@ class ExpertRows:
         """The weighted sum of the outputs of a token's experts."""
         graph, (count, hidden) = self.graph, shape
         self.rank_graph.operator("routing")
+        if self.blocks is not None:
+            return self._sum_of_blocks(outputs, self.blocks)
         short = graph.slice(outputs, (0, 0), (count * self.per_token, hidden))
-        if self.choice.order is not None:
-            back = TensorType(short.shape, short.dtype)
-            short = graph.scatter(back, self.choice.order, short, "assign")
         if self.weights is not None:
             weights = graph.reshape(self.weights, (count * self.per_token,))
             spread = graph.broadcast_in_dim(weights, short.shape, (0,))
@@ -182,3 +234,28 @@ class ExpertRows:
             )
         apart = graph.reshape(short, (count, self.per_token, hidden))
         return graph.reduce("add", apart, (1,))
+
+    def _sum_of_blocks(self, outputs: Value, blocks: ExpertBlocks) -> Value:
+        """The weighted sum of each token's rows of blocks, added up in float32."""
+        parts = [self._weighted_rows(outputs, blocks, number) for number in range(self.per_token)]
+        return self.rank_graph.cast(reduce(self._sum, parts), self.rank_graph.bits)
+
+    def _sum(self, left: Value, right: Value) -> Value:
+        return self.graph.elementwise("add", left, right)
+
+    def _weighted_rows(self, outputs: Value, blocks: ExpertBlocks, number: int) -> Value:
+        """The output of each token's expert `number` times its weight, float32."""
+        graph = self.graph
+        rows = graph.gather(outputs, self._column(blocks.places, number))
+        rows = self.rank_graph.cast(rows, 32)
+        if self.weights is None:
+            return rows
+        weights = self._column(self.weights, number)
+        return graph.elementwise(
+            "multiply", rows, graph.broadcast_in_dim(weights, rows.shape, (0,))
+        )
+
+    def _column(self, values: Value, number: int) -> Value:
+        """The values [tokens] of each token's expert `number`."""
+        column = self.graph.slice(values, (0, number), (self.tokens, 1))
+        return self.graph.reshape(column, (self.tokens,))

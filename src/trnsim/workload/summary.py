@@ -225,7 +225,7 @@ class _Reader:
 
     def _routed(self, node: Node, experts: Value, product: Product) -> Product:
         """Products of experts, to which rows are routed evenly."""
-        rows = self._before_tiles(node.values[0])
+        rows = self.routed_rows(node.values[0])
         takers = self.experts_used(rows, experts.shape[0])
         return replace(product, m=rows / takers, times=takers)
 
@@ -234,8 +234,8 @@ class _Reader:
         missed: float = (1 - 1 / experts) ** rows
         return experts * (1 - missed)
 
-    def _before_tiles(self, value: Value) -> int:
-        """Rows of a matrix before they were gathered into tiles."""
+    def routed_rows(self, value: Value) -> int:
+        """Rows that experts take, before they were gathered into blocks of one expert each."""
         maker = self.rank_graph.graph.maker(value)
         while maker is not None and isinstance(maker.operation, Reshape | Gather | Pad):
             if isinstance(maker.operation, Pad):
@@ -287,11 +287,8 @@ class _BuiltReader(_Reader):
     def summary(self, name: str, times: int, share: float) -> PartSummary:
         """The summary of the graph, which holds a share of its weights."""
         rank_graph, products, exchanges = self.rank_graph, list[Product](), list[Exchange]()
-        elementwise = (
-            [Elementwise(_NORMS, rank_graph.uncomputed_norm_elements)]
-            if rank_graph.uncomputed_norm_elements
-            else []
-        )
+        norm_elements = rank_graph.uncomputed_norm_elements
+        elementwise = [Elementwise(_NORMS, norm_elements)] if norm_elements else []
         self._routing = next((node for node in rank_graph.graph.nodes if _is_choice(node)), None)
         for origin, nodes in groupby(rank_graph.graph.nodes, lambda node: node.origin):
             operator, group = origin.operator if origin else "", list(nodes)
@@ -299,23 +296,28 @@ class _BuiltReader(_Reader):
             products += group_products
             exchanges += [exchange for node in group for exchange in _exchanges(node)]
             if operator in _COUNTED_OPERATORS:
-                passed = _PASSES_OF_ELEMENT * group[-1].result.type.elements
+                result = group[-1].result
+                passed = _PASSES_OF_ELEMENT * self.routed_rows(result) * result.shape[-1]
                 elementwise.append(Elementwise(_COUNTED_OPERATORS[operator], passed))
             elementwise += [
                 _softmax(product) for product in group_products if product.name == "scores"
             ]
         states = {n: rank_graph.cache_inputs[n] for n in rank_graph.states}
-        numbers = rank_graph.cache_inputs, rank_graph.cache_outputs, states
-        cache = Cache(*map(self._bytes, numbers))
+        caches = rank_graph.cache_inputs, rank_graph.cache_outputs, states
         return PartSummary(
             name,
             times,
             tuple(products),
             self._with_weights(_merged_halves(elementwise)),
             tuple(exchanges),
-            cache,
+            Cache(*map(self._bytes, caches)),
             *self._parameters(share),
         )
+
+    def routed_rows(self, value: Value) -> int:
+        """Rows that experts take, without the padding of their blocks."""
+        rows = math.prod(value.shape[:-1])
+        return self.rank_graph.unpadded_rows.get(rows, rows)
 
     def experts_used(self, rows: float, experts: int) -> float:
         """``E (1 - (1 - k / E)^tokens)`` of E experts, of which each token takes k others.
@@ -463,11 +465,8 @@ def _exchanges(node: Node) -> list[Exchange]:
     input_bytes = sum(map(_nbytes, node.values))
     output_bytes = sum(map(_nbytes, node.results))
     named = node.origin.operator if node.origin else ""
-    axis = Axis(named) if named in _AXES else Axis.TENSOR
+    axis = Axis(named) if named in tuple(Axis) else Axis.TENSOR
     return [Exchange(node.name, max(input_bytes, output_bytes), axis)]
-
-
-_AXES: Final = tuple(Axis)
 
 
 def _merged_halves(operators: Sequence[Elementwise]) -> list[Elementwise]:

@@ -1,20 +1,22 @@
 """Products of groups of rows, each with a matrix of its own, as in a layer of experts.
 
-The ends of groups are a tensor, so rows are cut into blocks of 128 on the chip: each block belongs
-to one group, whose matrix is gathered for it, and is padded with zeros. The number of blocks is
-enough for any division of the rows into groups.
+The ends of groups are a tensor, so rows are cut into blocks on the chip: each block belongs to one
+group, whose matrix is gathered for it, and is padded with zeros. The number of blocks is enough for
+any division of the rows into groups.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil, log2, sqrt
 from typing import Final
 
-from trnsim.graph import TensorType, Value
+from trnsim.graph import Graph, TensorType, Value
 from trnsim.graph.building.build import Build
 
-_BLOCK_ROWS: Final = 128
-"""Rows of a block: the partitions of a result of the Tensor Engine."""
+_LEAST_BLOCK_ROWS: Final = 16
+_MOST_BLOCK_ROWS: Final = 128
+"""Maximum rows of a block: the partitions of a result of the Tensor Engine."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +36,20 @@ class _Blocks:
     rows: Value
 
 
-def _cut_into_blocks(b: Build, ends: Value, count: int) -> _Blocks:
-    """Blocks of `count` rows whose groups end before the rows `ends`, int32 [groups]."""
-    groups, size = ends.shape[0], max(min(_BLOCK_ROWS, count), 1)
+def block_rows(count: int, groups: int, rows_of_matrix: float) -> int:
+    """Rows of a block for which the bytes of all blocks are about the least: a power of two.
+
+    Blocks of s rows are ``count / s + groups``, and each reads s rows and a matrix of as many bytes
+    as `rows_of_matrix` rows: least bytes at ``s = sqrt(count * rows_of_matrix / groups)``.
+    """
+    rows = sqrt(count * rows_of_matrix / groups) if groups else 0.0
+    rows = 2 ** ceil(log2(rows)) if rows > 1.0 else 1
+    return max(min(max(rows, _LEAST_BLOCK_ROWS), _MOST_BLOCK_ROWS, count), 1)
+
+
+def _cut_into_blocks(b: Build, ends: Value, count: int, size: int) -> _Blocks:
+    """Blocks of `size` of the `count` rows, whose groups end before the rows `ends` [groups]."""
+    groups = ends.shape[0]
     number = count // size + groups
     shape = (number, groups)
     end = b.convert(ends, "float32")
@@ -85,21 +98,27 @@ def _matrix_rows(b: Build, blocks: _Blocks, height: int) -> Value:
     return b.graph.reshape(rows, (blocks.count * height,))
 
 
+def multiply_blocks(graph: Graph, blocks: Value, matrices: Value, groups: Value) -> Value:
+    """Each block of [B, S, K] times the matrix of its group, of [G, K, N]: [B, S, N].
+
+    `groups` [B] has the index of each block's group.
+    """
+    source, order = graph.transpose_source(matrices)
+    is_flipped = order == (0, 2, 1)
+    chosen = graph.gather(source if is_flipped else matrices, groups)
+    return graph.dot_general(blocks, chosen, (2, 2 if is_flipped else 1))
+
+
 def multiply_row_groups(b: Build, x: Value, matrices: Value, ends: Value) -> Value:
     """The rows of x [T, K], each group of them times its matrix of [G, K, N]: [T, N].
 
     `ends` [G] has the index after the last row of each group.
     """
-    blocks = _cut_into_blocks(b, ends, x.shape[0])
-    source, order = b.graph.transpose_source(matrices)
-    is_flipped = order == (0, 2, 1)
-    table = source if is_flipped else matrices
-    height, width = table.shape[1:]
-    flat = b.graph.reshape(table, (table.shape[0] * height, width))
-    chosen = b.graph.gather(flat, _matrix_rows(b, blocks, height))
-    chosen = b.graph.reshape(chosen, (blocks.count, height, width))
-    products = b.graph.dot_general(_gather_rows(b, x, blocks), chosen, (2, 2 if is_flipped else 1))
-    columns = matrices.shape[2]
+    groups, height, columns = matrices.shape
+    rows_of_matrix = height * columns / (height + columns)
+    size = block_rows(x.shape[0], groups, rows_of_matrix)
+    blocks = _cut_into_blocks(b, ends, x.shape[0], size)
+    products = multiply_blocks(b.graph, _gather_rows(b, x, blocks), matrices, blocks.groups)
     rows = b.graph.reshape(products, (blocks.count * blocks.size, columns))
     type_ = TensorType((x.shape[0] + 1, columns), x.dtype)
     placed = b.graph.scatter(type_, blocks.rows, rows, "assign")
@@ -112,7 +131,8 @@ def multiply_column_groups(b: Build, x: Value, y: Value, ends: Value) -> Value:
     `ends` [G] has the index after the last column of each group.
     """
     height, width, groups = x.shape[0], y.shape[1], ends.shape[0]
-    blocks = _cut_into_blocks(b, ends, x.shape[1])
+    size = max(min(_MOST_BLOCK_ROWS, x.shape[1]), 1)
+    blocks = _cut_into_blocks(b, ends, x.shape[1], size)
     left = _gather_rows(b, b.graph.transpose(x, (1, 0)), blocks)
     parts = b.graph.dot_general(left, _gather_rows(b, y, blocks), (1, 1), "float32")
     rows = b.graph.reshape(parts, (blocks.count * height, width))

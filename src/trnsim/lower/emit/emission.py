@@ -16,6 +16,7 @@ from trnsim.graph.ops.layout import BroadcastInDim, Reinterpret, Reshape
 from trnsim.graph.ops.leaves import Constant
 from trnsim.graph.ops.rounding import Convert
 from trnsim.graph.patterns import number_of
+from trnsim.lower.emit.computing.gathering import is_deferred_gather
 from trnsim.lower.emit.computing.packing import RowEvaluation
 from trnsim.lower.emit.constants import Constants
 from trnsim.lower.emit.deferred_nodes import DeferredNodes
@@ -77,7 +78,7 @@ class Emission:
                 continue  # added up together
             if node.kind is Kind.ELEMENTWISE or is_free(node):
                 self.deferred.add(node)
-            else:
+            elif not is_deferred_gather(self, node):
                 self._emit(node)
         with self.names.stretch("results to HBM"):
             # Outputs that nodes read too are computed together with those nodes.
@@ -172,13 +173,18 @@ class Emission:
                 self.places[value.number] = [RowEvaluation(self, value).run_to_hbm()]
             elif value.number in self.facts.window_sums.parts:
                 self._emit(self.facts.window_sums.parts[value.number][0])
-            elif self.deferred.reductions.pop(value.number, None):
+            elif self._is_left_alone(value):
                 self._emit(node)
             elif is_view(node):
                 self.places[value.number] = self._view_places(node)
             else:
                 self.places[value.number] = [RowEvaluation(self, value).run()]
         return self.places[value.number]
+
+    def _is_left_alone(self, value: Value) -> bool:
+        """True if a reduction or a gather that was deferred is not computed by its reader."""
+        is_reduction = self.deferred.reductions.pop(value.number, None) is not None
+        return is_reduction or value.number in self.facts.deferred_gathers
 
     def _view_places(self, node: Node) -> list[TensorPlace]:
         source = node.values[0]

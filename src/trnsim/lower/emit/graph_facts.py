@@ -9,6 +9,7 @@ from typing import Final
 from trnsim.graph import Graph, Kind, Node, Operation, Value
 from trnsim.graph.ops.contraction import Attention, DotGeneral
 from trnsim.graph.ops.layout import Reshape
+from trnsim.graph.ops.lookup import Gather, Scatter
 from trnsim.graph.ops.reductions import Reduce
 from trnsim.graph.types import Shape, TensorType
 from trnsim.lower.emit.places.framing import channel_vectors
@@ -18,6 +19,11 @@ from trnsim.lower.kernels.tiles import P
 
 MOST_TRANSPOSED_BYTES: Final = 24 * 1024
 """Maximum bytes of a partition of a value that is transposed to be reduced along its columns."""
+
+
+MATRIX_RANK: Final = 3
+"""Dimensions of a batch of matrices: [matrix, row, column]."""
+_ROW_RANK: Final = 2
 
 
 class GraphFacts:
@@ -63,6 +69,12 @@ class GraphFacts:
         """Sums of padded images, as of the gradient of a pooling."""
         return WindowSums(self.graph, self._readers, self._outputs)
 
+    @cached_property
+    def deferred_gathers(self) -> frozenset[int]:
+        """Results of gathers that their only reader computes."""
+        nodes = self.graph.nodes
+        return frozenset(node.result.number for node in nodes if _is_deferred_gather(self, node))
+
     def readers(self, value: Value) -> list[Node]:
         """The nodes that read a value."""
         return self._readers.get(value.number, [])
@@ -74,6 +86,20 @@ class GraphFacts:
     def is_output_only(self, value: Value) -> bool:
         """True if a value is an output of the graph that no node reads."""
         return self.is_output(value) and not self.readers(value)
+
+    def is_read_in_hbm(self, value: Value) -> bool:
+        """True if all that reads a value reads its rows in HBM: the caller, gathers, and scatters.
+
+        Reshapes of the value are read in its place.
+        """
+        if not self.readers(value):
+            return self.is_output(value)
+        return all(
+            self.is_read_in_hbm(node.result)
+            if isinstance(node.operation, Reshape)
+            else isinstance(node.operation, Gather | Scatter)
+            for node in self.readers(value)
+        )
 
     def follow_path(self, value: Value, path: Path) -> Value:
         """The result of a path of views applied to a value.
@@ -172,3 +198,38 @@ def long_row_values(graph: Graph) -> set[int]:
         for value in values
         if value.shape and (value.type.elements, value.shape[-1]) in sizes
     }
+
+
+def _is_deferred_gather(facts: GraphFacts, node: Node) -> bool:
+    """True if the only reader of a gather loads what it chooses by indices of one dimension.
+
+    That is a product, of matrices [B, K, N] or of rows [B * S, K] that may be reshaped to
+    [B, S, K], if it sums over K; or an elementwise operation on rows.
+    """
+    if not isinstance(node.operation, Gather) or facts.is_output(node.result):
+        return False
+    table, indices = node.values[0].shape, node.values[1].shape
+    if len(indices) != 1 or node.operation != Gather.rows(table, indices):
+        return False
+    is_of_matrices = len(table) == MATRIX_RANK
+    if not is_of_matrices and len(table) != _ROW_RANK:
+        return False
+    value = node.result if is_of_matrices else _reshaped_rows(facts, node.result)
+    readers = facts.readers(value)
+    if len(readers) != 1 or facts.is_output(value):
+        return False
+    if not isinstance(readers[0].operation, DotGeneral):
+        return value is node.result and readers[0].kind is Kind.ELEMENTWISE and not is_of_matrices
+    summed_dim = 1 if is_of_matrices else len(value.shape) - 1
+    sides = zip(readers[0].values, readers[0].operation.contracting, strict=True)
+    return all(dim == summed_dim for operand, dim in sides if operand is value)
+
+
+def _reshaped_rows(facts: GraphFacts, rows: Value) -> Value:
+    """Rows [R, K] as the batch [B, S, K] into which their only reader reshapes them, or as are."""
+    readers = facts.readers(rows)
+    if len(readers) == 1 and isinstance(readers[0].operation, Reshape):
+        batch = readers[0].result
+        if len(batch.shape) == MATRIX_RANK and batch.shape[-1] == rows.shape[-1]:
+            return batch
+    return rows

@@ -124,7 +124,8 @@ class Residents:
             is_read = is_read_later.get(current.number, False) or self.facts.is_output(current)
             for node in self.facts.readers(current):
                 places = self.places.get(node.result.number)
-                is_lazy = node.kind is Kind.ELEMENTWISE and places is None
+                is_deferred = node.result.number in self.facts.deferred_gathers
+                is_lazy = (node.kind is Kind.ELEMENTWISE or is_deferred) and places is None
                 if is_view(node) or is_lazy or (places is not None and places[0].is_pending):
                     pending.append(node.result)  # its readers read the value through it
                 else:

@@ -43,14 +43,21 @@ def _gather_rows(node: Node, table: Tensor, indices: Tensor) -> Tensor:
     count, width = node.values[1].type.elements, _row_elements(node.values[0].shape)
     item_bytes = table.dtype.itemsize
     rows_of_table = tiles.flat(table, node.values[0].shape[0], width)
-    for start, rows in tiles.pieces(count, P):
-        index = tiles.load(tiles.strided(indices, [(1, rows), (1, 1)], start))
+    most_rows = max(_STORED_BYTES // (width * item_bytes), 1)
+    for start, partitions, rows in tiles.spread(count, most_rows):
+        index = tiles.load(tiles.strided(indices, [(rows, partitions), (1, rows)], start))
         for column, columns in _row_parts(width, item_bytes, width * item_bytes):
             part = rows_of_table[:, column : column + columns]
-            tile = _rows_at(part, index, rows, columns)
-            target = tiles.strided(out, [(width, rows), (1, columns)], start * width + column)
-            tiles.store(target, tile)
+            tile = new((partitions, rows, columns), part.dtype)
+            for row in range(rows):
+                rows_at(part, index[:, row : row + 1], tile[:, row])
+            pattern = [(rows * width, partitions), (width, rows), (1, columns)]
+            tiles.store(tiles.strided(out, pattern, start * width + column), tile)
     return out
+
+
+_STORED_BYTES: Final = 4096
+"""Bytes of rows that a partition gathers before they are stored together."""
 
 
 def _row_parts(width: int, item_bytes: int, accessed_bytes: int) -> Iterator[tuple[int, int]]:
@@ -127,7 +134,7 @@ def scatter(
             if not is_assigned:
                 equal = _equal(index, rows, is_long=shape[0] > _MOST_EXACT_ROWS)
                 total = _combine(equal, rows_tile, rows, columns, op)
-                before = _rows_at(part, index, rows, columns)
+                before = rows_at(part, index, new((rows, columns), part.dtype))
                 rows_tile = new((rows, columns), table_dtype)
                 nisa.tensor_tensor(dst=rows_tile, data1=total, data2=before, op=getattr(nl, op))
             _write_rows(part, index, rows_tile, rows)
@@ -270,14 +277,13 @@ def _fold(tile: Tensor, op: Any) -> Tensor:
     return result
 
 
-def _rows_at(table: Tensor, index: Tensor, rows: int, width: int) -> Tensor:
-    """Rows of `table` by index; row by row where the chip makes no descriptors."""
-    tile = new((rows, width), table.dtype)
+def rows_at(table: Tensor, index: Tensor, tile: Tensor) -> Tensor:
+    """Load rows of `table` by index into a tile; row by row where the chip makes no descriptors."""
     if current_core().core.features.indirect_dma:
         nisa.dma_copy(dst=tile, src=table.vector_select(0, index))
         return tile
-    registers = _registers(rows)
-    for row in range(rows):
+    registers = _registers(tile.shape[0])
+    for row in range(tile.shape[0]):
         source = _row_at(table, index, row, registers)
         nisa.dma_copy(dst=tile[row : row + 1], src=source)
     return tile

@@ -22,13 +22,15 @@ from trnsim.lower.emit.computing.compute import (
     reduce_squares,
 )
 from trnsim.lower.emit.computing.fusing import FusedComputation, are_floats
+from trnsim.lower.emit.computing.gathering import gathered_rows, is_deferred_gather
 from trnsim.lower.emit.computing.generating import generated_place
 from trnsim.lower.emit.computing.rows import deferred_reduction, has_rows_on_partitions, is_inside
 from trnsim.lower.emit.computing.spaces import is_near, matrix_parts
+from trnsim.lower.emit.graph_facts import MATRIX_RANK
 from trnsim.lower.emit.naming import chain_name, chain_node
 from trnsim.lower.emit.places.framing import choose_frame
 from trnsim.lower.emit.places.paths import Path, apply_view, follow, is_passed, is_view, is_widening
-from trnsim.lower.emit.places.tensor_place import PendingResult, TensorPlace, chunks_of, in_hbm
+from trnsim.lower.emit.places.tensor_place import TensorPlace, chunks_of, in_hbm
 from trnsim.lower.emit.places.walk import (
     Frame,
     TileSpan,
@@ -157,7 +159,7 @@ class Evaluation(FusedComputation):
         is_required |= prod(self.value.shape) == max(self.value.shape, default=0) >= _LONG_VECTOR
         if self._rows or not (is_required or all(map(self._is_last, values))):
             return None
-        if not self.is_in_hbm():
+        if not (self.is_in_hbm() and self.fits_any_frame()):
             return None
         tensors = {output.number: tiles.output(output.shape, output.dtype) for output in values}
         results = {number: in_hbm(tensor, self.value.shape) for number, tensor in tensors.items()}
@@ -207,9 +209,9 @@ class Evaluation(FusedComputation):
         return in_hbm(tensor, self.frame.shape)
 
     def _is_sent_to_hbm(self, value: Value) -> bool:
-        """True if a value is an output only, and its rows in HBM run along the columns."""
+        """True if a value is only read in HBM, and its rows there run along the columns."""
         frame = self.frame
-        if frame.is_replicated or not self.emission.facts.is_output_only(value):
+        if frame.is_replicated or not self.emission.facts.is_read_in_hbm(value):
             return False
         down = [dim for dim in frame.f_dims if value.shape[dim] > 1]
         return bool(down) and not any(length > 1 for length in value.shape[down[-1] + 1 :])
@@ -254,14 +256,6 @@ class Evaluation(FusedComputation):
             tile = copied(tile, dtype, new(shape, dtype))
             self._memo[value.number, ()] = tile
         return tile
-
-    def is_in_hbm(self) -> bool:
-        """True if all leaves lie in HBM."""
-        return not any(leaf.is_on_chip or leaf.is_pending for leaf in self.leaves.values())
-
-    def pending_leaves(self) -> list[PendingResult]:
-        """The pending results, such as products, among the leaves."""
-        return [leaf.storage for leaf in self.leaves.values() if leaf.is_pending]
 
     def tile_spans(self, start: int = 0, columns: int = 0) -> Iterator[TileSpan]:
         """Spans of `columns` from `start` on, 0 for all; of one bank if sums come from PSUM."""
@@ -334,10 +328,12 @@ class Evaluation(FusedComputation):
         return emission.facts.uses.get(value.number, 0) <= 1 or self._is_cheap(value)
 
     def _generated_view(self, value: Value, *, is_root: bool = False) -> TensorPlace | None:
-        """A view of an iota or of random numbers, which each reader generates; else None."""
+        """A view of an iota, random numbers or gathered rows, which readers generate; else None."""
         node = self.emission.facts.producers.get(value.number)
         if node is None or value.number in self.emission.places:
             return None
+        if is_deferred_gather(self.emission, node) and len(value.shape) < MATRIX_RANK:
+            return gathered_rows(self.emission, node).place()
         if is_view(node):
             place = self._generated_view(node.values[0])
             return None if place is None else apply_view(node, place)

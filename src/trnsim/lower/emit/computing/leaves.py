@@ -12,7 +12,7 @@ from trnsim.isa import FREE_DIMENSIONS
 from trnsim.lower.emit.places.framing import has_no_repeats
 from trnsim.lower.emit.places.interleaving import is_interleaved
 from trnsim.lower.emit.places.paths import Path, follow, invert_view
-from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
+from trnsim.lower.emit.places.tensor_place import PendingResult, TensorPlace, in_hbm
 from trnsim.lower.emit.places.transposing import is_straight
 from trnsim.lower.emit.places.walk import (
     MANY_TRANSFERS,
@@ -69,6 +69,19 @@ class Leaves:
     def frame(self) -> Frame:
         """The layout in which the value is computed."""
         raise NotImplementedError
+
+    def is_in_hbm(self) -> bool:
+        """True if all leaves lie in HBM."""
+        return not any(leaf.is_on_chip or leaf.is_pending for leaf in self.leaves.values())
+
+    def pending_leaves(self) -> list[PendingResult]:
+        """The pending results, such as products, among the leaves."""
+        return [leaf.storage for leaf in self.leaves.values() if leaf.is_pending]
+
+    def fits_any_frame(self) -> bool:
+        """True if every frame can generate the leaves that are not stored."""
+        leaves = self.leaves.values()
+        return all(leaf.storage.fits_any_frame for leaf in leaves if leaf.is_generated)
 
     def _dense_leaf(self, number: int, path: Path) -> TensorPlace:
         """The place of a leaf that is written to HBM in row-major order, in the computed shape.

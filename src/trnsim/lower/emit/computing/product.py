@@ -15,6 +15,7 @@ from trnsim.graph import Node, Value
 from trnsim.graph.ops.contraction import DotGeneral
 from trnsim.graph.ops.layout import Reshape
 from trnsim.graph.ops.rounding import Convert
+from trnsim.lower.emit.computing.gathering import gathered_operand
 from trnsim.lower.emit.emission import Emission
 from trnsim.lower.emit.places.paths import is_view
 from trnsim.lower.emit.places.tensor_place import PendingResult, SbufMatrix, TensorPlace
@@ -55,18 +56,19 @@ def dot_general(emission: Emission, node: Node) -> None:
 
 
 def _should_write_rows(emission: Emission, node: Node) -> bool:
-    """True if a product that no node reads takes less time with its rows along the partitions.
+    """True if a product that is read in HBM takes less time with its rows along the partitions.
 
-    Its operands must be inputs in HBM: a weight is always stationary, as its layout is chosen for
-    that, and an operand that was computed lies as the next product needs it. Few rows take less
-    time as the moving operand, though the result is then transposed, 128 columns for each block of
-    rows at a time.
+    Its operands must be inputs in HBM, or its result too large for SBUF: an operand that was
+    computed lies as the next product needs it. A weight is always stationary, as its layout is
+    chosen for that. Few rows take less time as the moving operand, though the result is then
+    transposed, 128 columns for each block of rows at a time.
     """
-    if not emission.facts.is_output_only(node.result):
+    if not emission.facts.is_read_in_hbm(node.result):
         return False
     inputs = {value.number for value in emission.facts.graph.inputs}
     origins = [_origin(emission, value) for value in node.values]
-    if not inputs.issuperset(origins) or origins[1] in emission.inputs.weights:
+    is_of_inputs = inputs.issuperset(origins) or not _fits_in_sbuf(emission, node.result)
+    if not is_of_inputs or origins[1] in emission.inputs.weights:
         return False
     operation: Any = node.operation
     M, N = node.result.shape[-2:]
@@ -75,6 +77,13 @@ def _should_write_rows(emission: Emission, node: Node) -> bool:
     rows_cycles = rows * blocks * max(N, _FEWEST_COLUMNS)
     columns_cycles = columns * blocks * max(M, _FEWEST_COLUMNS) + columns * rows * P
     return rows_cycles <= columns_cycles or M > BANK
+
+
+def _fits_in_sbuf(emission: Emission, value: Value) -> bool:
+    """True if a value with its last dimension along the partitions fits in the room for results."""
+    blocks = ceil(value.shape[-1] / P)
+    nbytes = blocks * value.type.elements // value.shape[-1] * dtype_of(value.dtype).itemsize
+    return bool(nbytes <= emission.residents.free_bytes())
 
 
 def _origin(emission: Emission, value: Value) -> int:
@@ -263,12 +272,13 @@ class _ProductOperand:
         self._start, self._is_part = 0, False
         self._panel: tuple[Any, Tensor] | None = None
         self.spare_bytes = 0
+        self._gathered = gathered_operand(emission, value)
 
     # As the moving operand
 
     def _ready_place(self) -> TensorPlace | None:
         """A place in SBUF with the contraction along the partitions; else None."""
-        if self._weight() is not None:
+        if self._gathered is not None or self._weight() is not None:
             return None
         dtype, free = dtype_of(self.value.dtype), self.frame.f_dims[-1]
         for place in self.emission.materialize(self.value):
@@ -296,7 +306,8 @@ class _ProductOperand:
         column_bytes = dtype_of(self.value.dtype).itemsize * self.blocks
         fitting = PANEL_BYTES // column_bytes
         most_columns = fitting // BANK * BANK or max(fitting // P, 1) * P
-        if most_columns >= self.frame.columns and self._weight() is None:
+        is_loaded = self._gathered is None and self._weight() is None
+        if most_columns >= self.frame.columns and is_loaded:
             self.emission.add_place(
                 self.value, load_in_frame(self.emission, self.value, self.frame)
             )
@@ -321,9 +332,17 @@ class _ProductOperand:
         key = self.value.number, self.frame, start, columns
         latest = self.emission.loaded_moving
         if latest is None or latest[0] != key:
-            place = load_in_frame(self.emission, self.value, self.frame, start, columns)
+            place = self._copy_in_frame(start, columns)
             self.emission.loaded_moving = latest = key, place
         return latest[1]
+
+    def _copy_in_frame(self, start: int, columns: int) -> TensorPlace:
+        """A range of columns in SBUF in the frame: a copy, or what a deferred gather chooses."""
+        if self._gathered is None:
+            return load_in_frame(self.emission, self.value, self.frame, start, columns)
+        tile = self._gathered.load(start, columns, dtype_of(self.value.dtype))
+        matrix = SbufMatrix(tile, self.frame.rows)
+        return TensorPlace(matrix, self.frame.shape, self.frame.steps(), (0, 0))
 
     def _load_weight(self, start: int, columns: int) -> TensorPlace | None:
         """A range of columns of a weight in SBUF; None if the operand is no weight."""
@@ -406,7 +425,11 @@ class _ProductOperand:
         if self._weight() is not None:
             return _WEIGHT_PANEL_BYTES
         is_long = _STATIONARY_PANEL_BYTES // self.blocks >= _SHORT_ROW_BYTES
-        if is_long or not is_straight(self.emission.materialize(self.value)[0], self.frame):
+        if (
+            self._gathered is not None
+            or is_long
+            or not is_straight(self.emission.materialize(self.value)[0], self.frame)
+        ):
             return _STATIONARY_PANEL_BYTES
         return PANEL_BYTES + self.spare_bytes
 
@@ -415,6 +438,8 @@ class _ProductOperand:
 
         None if there is no such weight.
         """
+        if self._gathered is not None:
+            return None
         for place in self.emission.convertible_places(self.value):
             number = self.emission.inputs.weight_of(place)
             if number is not None:
@@ -444,4 +469,4 @@ class _ProductOperand:
             nisa.dma_copy(dst=tile, src=source)
             return tile
         at = number * self.length + start
-        return load_in_frame(self.emission, self.value, self.frame, at, columns).storage.tile
+        return self._copy_in_frame(at, columns).storage.tile

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from trnsim.graph.types import Shape, dense
 from trnsim.lower.kernels.tiles import BANK, P, Tensor
@@ -97,9 +97,11 @@ class TileSource:
 
     Attributes:
         dtype: its format.
+        fits_any_frame: False if some frames must load it from HBM.
     """
 
     dtype: Any
+    fits_any_frame: ClassVar[bool] = True
 
     def tile(self, place: Any, frame: Any, span: Any) -> Tensor | None:
         """The elements of a span; None if they must come from HBM."""

@@ -1,0 +1,188 @@
+"""Matrices and rows that a gather chooses from a table, which its only reader loads by itself.
+
+A product loads each matrix at an address in a register, or rows by their indices, as a layer of
+experts does; elementwise operations load rows. No copy of them is written to HBM.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from trnsim.graph import Node, Value
+from trnsim.graph.ops.layout import Reshape
+from trnsim.lower.emit.graph_facts import MATRIX_RANK
+from trnsim.lower.emit.places.tensor_place import SbufMatrix, TensorPlace, TileSource, in_hbm
+from trnsim.lower.emit.places.transposing import copy_in_frame
+from trnsim.lower.emit.places.walk import (
+    Frame,
+    TileSpan,
+    axes_along,
+    fill_tile,
+    is_aligned,
+    slice_of,
+)
+from trnsim.lower.kernels import tiles
+from trnsim.lower.kernels.indexing import rows_at
+from trnsim.lower.kernels.tiles import P, Tensor, dtype_of, new
+from trnsim.nki import isa as nisa
+
+if TYPE_CHECKING:
+    from trnsim.lower.emit.emission import Emission
+
+_REGISTERS: Final = 4
+"""Registers that the indices take in turn: a transfer reads its own when it is issued."""
+
+
+def gathered_operand(emission: Emission, value: Value) -> GatheredMatrices | GatheredRows | None:
+    """The operand of a product whose gather is deferred; None if there is no such gather."""
+    gather = emission.facts.producers.get(value.number)
+    if gather is not None and isinstance(gather.operation, Reshape):
+        gather = emission.facts.producers.get(gather.values[0].number)
+    if gather is None or not is_deferred_gather(emission, gather):
+        return None
+    is_of_matrices = len(gather.result.shape) == MATRIX_RANK
+    return GatheredMatrices(emission, gather) if is_of_matrices else gathered_rows(emission, gather)
+
+
+def is_deferred_gather(emission: Emission, node: Node) -> bool:
+    """True if a node is a gather that is left to its reader, and not computed yet."""
+    number = node.result.number
+    return number in emission.facts.deferred_gathers and number not in emission.places
+
+
+class GatheredMatrices:
+    """The matrices [B, K, N] of a deferred gather."""
+
+    def __init__(self, emission: Emission, node: Node) -> None:
+        self._table, self._indices = (emission.dense(value) for value in node.values)
+        _, self._height, self._width = node.values[0].shape
+        self._registers: list[Any] = []
+        self._taken = 0
+
+    def load(self, start: int, columns: int, dtype: Any) -> Tensor:
+        """Columns of all matrices side by side: a tile [partitions, blocks of K, columns].
+
+        Column c is column ``c % N`` of matrix ``c // N`` of the batch.
+        """
+        tile = new((min(P, self._height), -(-self._height // P), columns), dtype)
+        first, last = start // self._width, (start + columns - 1) // self._width
+        indices = [
+            tiles.load(tiles.strided(self._indices, [(1, count), (1, 1)], first + number))
+            for number, count in tiles.pieces(last + 1 - first, P)
+        ]
+        for number in range(first, last + 1):
+            begin = max(start, number * self._width)
+            end = min(start + columns, (number + 1) * self._width)
+            group, row = divmod(number - first, P)
+            register = self._register(indices[group][row : row + 1])
+            target = tile[:, :, begin - start : end - start]
+            self._load_matrix(register, begin - number * self._width, target)
+        return tile
+
+    def _register(self, index: Tensor) -> Any:
+        """A register with an index that lies in SBUF."""
+        if len(self._registers) < _REGISTERS:
+            self._registers.append(nisa.register_alloc())
+        register = self._registers[self._taken % _REGISTERS]
+        self._taken += 1
+        nisa.register_load(dst=register, src=index)
+        return register
+
+    def _load_matrix(self, register: Any, column: int, target: Tensor) -> None:
+        """Load columns of a matrix, row ``k * 128 + p`` into block k of partition p."""
+        width, columns = self._width, target.shape[2]
+        full_blocks, last_rows = divmod(self._height, P)
+        groups = [(0, full_blocks, P)] if full_blocks else []
+        groups += [(full_blocks, 1, last_rows)] if last_rows else []
+        for block, blocks, rows in groups:
+            source = self._table.ap(
+                [[width, rows], [P * width, blocks], [1, columns]],
+                offset=block * P * width + column,
+                scalar_offset=register,
+            )
+            nisa.dma_copy(dst=target[:rows, block : block + blocks], src=source)
+
+
+def gathered_rows(emission: Emission, gather: Node) -> GatheredRows:
+    """The rows of a deferred gather."""
+    table = emission.dense(gather.values[0])
+    indices = _index_place(emission, gather.values[1])
+    return GatheredRows(dtype_of(gather.result.dtype), table, gather.values[0].shape, indices)
+
+
+def _index_place(emission: Emission, indices: Value) -> TensorPlace:
+    """The place of indices: along the partitions of SBUF, or contiguous in HBM."""
+    frame = Frame(indices.shape, (0,), ())
+    for place in emission.materialize(indices):
+        if is_aligned(place, frame) if place.is_on_chip else place.steps == ((1,),):
+            return place
+    return in_hbm(emission.dense(indices), indices.shape)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GatheredRows(TileSource):
+    """The rows [R, K] of a deferred gather.
+
+    Attributes:
+        table: the table in HBM.
+        shape: its shape.
+        indices: the place of the indices [R].
+    """
+
+    table: Tensor
+    shape: tuple[int, ...]
+    indices: TensorPlace
+    fits_any_frame: ClassVar[bool] = False
+
+    def place(self) -> TensorPlace:
+        """The rows as a tensor that its reader loads."""
+        shape = *self.indices.shape, self.shape[1]
+        return TensorPlace(self, shape, ((self.shape[1],), (1,)), (0,))
+
+    def tile(self, place: TensorPlace, frame: Frame, span: TileSpan) -> Tensor | None:
+        """The elements of a span; None unless rows lie along the partitions."""
+        width = self.shape[1]
+        rows, columns = axes_along(place, frame.p_dims), axes_along(place, frame.f_dims)
+        first, column = divmod(place.offset[0], width)
+        is_of_rows = len(rows) == 1 and rows[0][1] == (width,)
+        if not is_of_rows or len(columns) != 1 or columns[0][1] != (1,) or first % P:
+            return None
+        tile = new((span.partitions, span.blocks, span.columns), self.dtype)
+        for number in range(span.blocks):
+            start = first + (span.block + number) * frame.block
+            self._fill(tile[:, number], start, column + span.start)
+        return tile
+
+    def load(self, start: int, columns: int, dtype: Any) -> Tensor:
+        """Rows from `start` on, transposed: a tile [partitions, blocks of K, columns]."""
+        rows = new((min(P, columns), -(-columns // P), self.shape[1]), dtype)
+        for number, (at, count) in enumerate(tiles.pieces(columns, P)):
+            self._fill(rows[:count, number], start + at, 0)
+        shape = columns, self.shape[1]
+        across = Frame(shape, (0,), (1,))
+        place = TensorPlace(SbufMatrix(rows, columns), shape, across.steps(), (0, 0))
+        tile: Tensor = copy_in_frame(place, across.flipped()).storage.tile
+        return tile
+
+    def _fill(self, tile: Tensor, start: int, column: int) -> None:
+        """Load rows from number `start` on into a tile [rows, columns], from a column on."""
+        rows, columns = tile.shape
+        table = tiles.flat(self.table, self.shape[0], self.shape[1])
+        rows_at(table[:, column : column + columns], self._index(start, rows), tile)
+
+    def _index(self, start: int, rows: int) -> Tensor:
+        """The indices of some rows, [rows, 1] in SBUF."""
+        place = self.indices
+        if place.is_on_chip and start % P == 0:
+            frame = Frame(place.shape, (0,), ())
+            view = slice_of(place, frame, TileSpan(start // P, 1, rows, 0, 1))
+            if view is not None:
+                return view[:, 0]
+        if place.is_on_chip:
+            index = new((rows, 1), place.storage.tile.dtype)
+            frame = Frame(place.shape, (0,), ())
+            fill_tile(index.expand_dim(1), place, frame, TileSpan(0, 1, rows, 0, 1), start)
+            return index
+        view = tiles.strided(place.storage, [(1, rows), (1, 1)], place.offset[0] + start)
+        return tiles.load(view)

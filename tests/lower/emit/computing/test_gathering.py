@@ -1,0 +1,137 @@
+"""Gathers that their reader computes: values on odd sizes, and that no copy is written to HBM."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from made_graphs import CHIPS, Made
+
+from trnsim import compiler
+from trnsim.lower.emit.computing import product
+from trnsim.lower.emit.graph_facts import GraphFacts
+from trnsim.lower.emit.residents import Residents
+
+TABLE = 7
+
+
+def indices(made, *shape, end=TABLE):
+    array = np.random.default_rng(len(made.arrays)).integers(0, end, shape)
+    return made.given(*shape, dtype="int32", array=array)
+
+
+def product_of_matrices(made, sizes, *, is_weight=False):
+    matrices, rows, inner, columns = sizes
+    x = made.given(matrices, rows, inner)
+    table = (made.weight if is_weight else made.given)(TABLE, inner, columns)
+    chosen = made.graph.gather(table, indices(made, matrices))
+    return made.graph.dot_general(x, chosen, (2, 1))
+
+
+SIZES = [(1, 1, 1, 1), (5, 3, 129, 130), (130, 2, 5, 3), (3, 130, 128, 513), (2, 64, 300, 96)]
+
+
+@pytest.mark.parametrize("is_weight", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("sizes", SIZES)
+def test_products_load_the_matrices_that_indices_choose(sizes, dtype, is_weight):
+    made = Made(dtype)
+    result = product_of_matrices(made, sizes, is_weight=is_weight)
+    made.check(result, chip=CHIPS[sum(sizes) % 4])
+
+
+@pytest.mark.parametrize("sizes", [(9, 3, 130, 70), (9, 70, 3, 20)])
+def test_several_matrices_or_a_part_of_one_lie_in_a_panel(monkeypatch, sizes):
+    monkeypatch.setattr(product, "_STATIONARY_PANEL_BYTES", 256)
+    monkeypatch.setattr(product, "PANEL_BYTES", 512)
+    for is_read_later in (False, True):
+        made = Made()
+        result = product_of_matrices(made, sizes)
+        made.check(made.of("exponential", result) if is_read_later else result)
+
+
+@pytest.mark.parametrize("rows", [1, 127, 128, 130, 300])
+@pytest.mark.parametrize("chip", CHIPS)
+def test_products_load_rows_by_their_indices(rows, chip):
+    made = Made("bfloat16")
+    taken = made.graph.gather(made.given(TABLE, 130), indices(made, 3 * rows))
+    batch = made.graph.reshape(taken, (3, rows, 130))
+    made.check(made.graph.dot_general(batch, made.weight(3, 130, 33), (2, 1)), chip=chip)
+
+
+def test_a_matrix_of_rows_is_multiplied():
+    made = Made()
+    taken = made.graph.gather(made.given(TABLE, 40), indices(made, 150))
+    made.check(made.graph.dot_general(taken, made.given(40, 20), (1, 0)))
+
+
+@pytest.mark.parametrize("width", [1, 96, 2500])
+@pytest.mark.parametrize("chip", CHIPS)
+def test_elementwise_operations_load_rows_by_their_indices(width, chip):
+    made, rows = Made("bfloat16"), 261
+    table = made.given(TABLE, width)
+    factor = made.given(rows, dtype="float32")
+    wide = made.of("convert", made.graph.gather(table, indices(made, rows)), dtype="float32")
+    scaled = made.of("multiply", wide, made.repeated(factor, wide, [0]))
+    other = made.of("convert", made.graph.gather(table, indices(made, rows)), dtype="float32")
+    made.check(made.of("convert", made.of("add", scaled, other), dtype="bfloat16"), chip=chip)
+
+
+def test_indices_in_sbuf_and_in_columns_of_a_matrix():
+    made = Made()
+    table, both = made.given(TABLE, 96), indices(made, 200, 2, end=TABLE - 1)
+    following = made.of("add", both, 1.0, dtype="int32")
+    parts = []
+    for column in (0, 1):
+        chosen = made.graph.reshape(made.graph.slice(following, (0, column), (200, 1)), (200,))
+        parts.append(made.graph.gather(table, chosen))
+    made.check(made.of("subtract", *parts), made.of("multiply", following, 2.0, dtype="int32"))
+
+
+@pytest.mark.parametrize("other", ["output", "reader", "sum over rows", "reduction"])
+def test_other_readers_read_a_copy_in_hbm(other):
+    made = Made()
+    taken = made.graph.gather(made.given(TABLE, 64), indices(made, 64))
+    contracting = (0, 0) if other == "sum over rows" else (1, 0)
+    outputs = [made.graph.dot_general(taken, made.given(64, 20), contracting)]
+    outputs += [taken] if other == "output" else []
+    outputs += [made.of("exponential", taken)] if other == "reader" else []
+    outputs += [made.graph.reduce("add", taken, (1,))] if other == "reduction" else []
+    made.check(*outputs)
+
+
+def test_rows_that_a_product_needs_transposed_are_read_from_a_copy():
+    made = Made()
+    taken = made.graph.gather(made.given(TABLE, 150), indices(made, 200))
+    wide = made.of("multiply", taken, made.given(200, 150))
+    made.check(made.graph.dot_general(wide, made.given(150, 20), (1, 0)))
+
+
+@pytest.mark.parametrize("table", [(TABLE, 5, 6, 4), (TABLE,)])
+def test_tables_of_other_ranks(table):
+    made = Made()
+    taken = made.graph.gather(made.given(*table), indices(made, 9))
+    made.check(made.of("exponential", taken))
+
+
+def test_a_computed_table_leaves_sbuf_after_its_reader():
+    made = Made("bfloat16")
+    table = made.of("exponential", made.given(128, 256, scale=0.1))
+    taken = made.graph.gather(table, indices(made, 128, end=128))
+    result = made.graph.dot_general(taken, made.given(256, 64), (1, 0))
+    facts = GraphFacts(made.graph)
+    assert taken.number in facts.deferred_gathers
+    residents = Residents(facts, {}, lambda _: None, 1 << 16)
+    assert residents.is_unread(table, {})
+    residents.places[result.number] = [SimpleNamespace(is_pending=False, is_on_chip=False)]
+    assert not residents.is_unread(table, {})
+
+
+def test_a_layer_of_experts_moves_its_matrices_once():
+    """The bytes that a product moves in HBM are those of its operands and its result."""
+    made, sizes = Made("bfloat16"), (64, 32, 256, 512)
+    made.graph.outputs = [product_of_matrices(made, sizes)]
+    program = compiler.compile(made.graph, "trn2")
+    matrices, rows, inner, columns = sizes
+    elements = matrices * (rows * inner + inner * columns + rows * columns)
+    nbytes = sum(sum(share.part.hbm_bytes.values()) for share in program.shares)
+    assert nbytes == pytest.approx(2 * elements, rel=0.01)
