@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trnsim.graph import Kind, Value
-from trnsim.lower.emit.places.paths import is_view
+from trnsim.graph import Value
 from trnsim.lower.emit.places.tensor_place import SbufMatrix, TensorPlace
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import Tensor
@@ -55,13 +54,11 @@ def next_reader(residents: Residents, value: Value) -> int:
     first, pending, visited = end, [value], {value.number}
     while pending:
         for node in residents.facts.readers(pending.pop()):
-            places = residents.places.get(node.result.number)
-            is_deferred = is_view(node) or (node.kind is Kind.ELEMENTWISE and places is None)
-            if is_deferred or (places is not None and places[0].is_pending):
+            if residents.is_passed_on(node):
                 if node.result.number not in visited:
                     visited.add(node.result.number)
                     pending.append(node.result)
-            elif places is None:
+            elif node.result.number not in residents.places:
                 first = min(first, residents.facts.order[node.result.number])
     if first < end:
         return first

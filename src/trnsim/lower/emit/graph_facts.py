@@ -24,6 +24,8 @@ MOST_TRANSPOSED_BYTES: Final = 24 * 1024
 MATRIX_RANK: Final = 3
 """Dimensions of a batch of matrices: [matrix, row, column]."""
 _ROW_RANK: Final = 2
+_LEAST_MATRIX_BYTES: Final = 48 * 1024
+"""Bytes of a matrix that are copied in HBM in the time of a transfer's issue (0.6 us)."""
 
 
 class GraphFacts:
@@ -211,18 +213,28 @@ def _is_deferred_gather(facts: GraphFacts, node: Node) -> bool:
     table, indices = node.values[0].shape, node.values[1].shape
     if len(indices) != 1 or node.operation != Gather.rows(table, indices):
         return False
-    is_of_matrices = len(table) == MATRIX_RANK
-    if not is_of_matrices and len(table) != _ROW_RANK:
+    if len(table) == MATRIX_RANK:
+        is_large = node.result.type.nbytes >= _LEAST_MATRIX_BYTES * indices[0]
+        return is_large and _is_summed(facts, node.result, 1)
+    if len(table) != _ROW_RANK:
         return False
-    value = node.result if is_of_matrices else _reshaped_rows(facts, node.result)
+    rows = _reshaped_rows(facts, node.result)
+    readers = facts.readers(node.result)
+    is_elementwise = len(readers) == 1 and readers[0].kind is Kind.ELEMENTWISE
+    return is_elementwise or _is_summed(facts, rows, len(rows.shape) - 1)
+
+
+def _is_summed(facts: GraphFacts, value: Value, dim: int) -> bool:
+    """True if a product over dimension `dim` is the only reader of a value."""
     readers = facts.readers(value)
     if len(readers) != 1 or facts.is_output(value):
         return False
-    if not isinstance(readers[0].operation, DotGeneral):
-        return value is node.result and readers[0].kind is Kind.ELEMENTWISE and not is_of_matrices
-    summed_dim = 1 if is_of_matrices else len(value.shape) - 1
-    sides = zip(readers[0].values, readers[0].operation.contracting, strict=True)
-    return all(dim == summed_dim for operand, dim in sides if operand is value)
+    operation = readers[0].operation
+    return isinstance(operation, DotGeneral) and all(
+        summed_dim == dim
+        for operand, summed_dim in zip(readers[0].values, operation.contracting, strict=True)
+        if operand is value
+    )
 
 
 def _reshaped_rows(facts: GraphFacts, rows: Value) -> Value:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from math import prod
 from typing import Any, Final
 
-from trnsim.graph import Kind, Value
+from trnsim.graph import Kind, Node, Value
 from trnsim.graph.types import ITEM_BYTES
 from trnsim.lower.emit.eviction import evict
 from trnsim.lower.emit.graph_facts import GraphFacts
@@ -110,6 +110,17 @@ class Residents:
         places = self.places.get(value.number)
         return places is None or any(place.is_on_chip for place in places)
 
+    def is_passed_on(self, node: Node) -> bool:
+        """True if the readers of a node's result read the node's operands through it.
+
+        They do for views, and for nodes that are deferred or pending.
+        """
+        places = self.places.get(node.result.number)
+        if is_view(node) or (places is not None and places[0].is_pending):
+            return True
+        is_gather = node.result.number in self.facts.deferred_gathers
+        return places is None and (node.kind is Kind.ELEMENTWISE or is_gather)
+
     def is_unread(self, value: Value, is_read_later: dict[int, bool]) -> bool:
         """True if a value is an output or still to be read, directly or by deferred nodes.
 
@@ -123,13 +134,10 @@ class Residents:
             visited.add(current.number)
             is_read = is_read_later.get(current.number, False) or self.facts.is_output(current)
             for node in self.facts.readers(current):
-                places = self.places.get(node.result.number)
-                is_deferred = node.result.number in self.facts.deferred_gathers
-                is_lazy = (node.kind is Kind.ELEMENTWISE or is_deferred) and places is None
-                if is_view(node) or is_lazy or (places is not None and places[0].is_pending):
-                    pending.append(node.result)  # its readers read the value through it
+                if self.is_passed_on(node):
+                    pending.append(node.result)
                 else:
-                    is_read |= places is None
+                    is_read |= node.result.number not in self.places
             if is_read:
                 is_read_later[value.number] = True
                 return True

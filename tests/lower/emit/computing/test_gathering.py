@@ -135,3 +135,14 @@ def test_a_layer_of_experts_moves_its_matrices_once():
     elements = matrices * (rows * inner + inner * columns + rows * columns)
     nbytes = sum(sum(share.part.hbm_bytes.values()) for share in program.shares)
     assert nbytes == pytest.approx(2 * elements, rel=0.01)
+
+
+def test_the_last_row_of_a_matrix_in_sbuf_is_transposed_for_a_product():
+    """A row along the columns of SBUF is not transferred element by element."""
+    made, tokens, width = Made("bfloat16"), 130, 512
+    x = made.given(tokens, width)
+    y = made.of("multiply", x, made.repeated(made.graph.reduce("add", x, (1,)), x, [0]))
+    last = made.graph.slice(y, (tokens - 1, 0), (1, width))
+    result = made.graph.dot_general(last, made.given(96, width), (1, 1))
+    made.check(y, result)
+    assert made.opcodes(y, result).count("dma_copy") < 20

@@ -56,7 +56,8 @@ class GatheredMatrices:
 
     def __init__(self, emission: Emission, node: Node) -> None:
         self._table, self._indices = (emission.dense(value) for value in node.values)
-        _, self._height, self._width = node.values[0].shape
+        self._count, self._height, self._width = node.result.shape
+        self._index_tiles: dict[int, Tensor] = {}
         self._registers: list[Any] = []
         self._taken = 0
 
@@ -67,18 +68,22 @@ class GatheredMatrices:
         """
         tile = new((min(P, self._height), -(-self._height // P), columns), dtype)
         first, last = start // self._width, (start + columns - 1) // self._width
-        indices = [
-            tiles.load(tiles.strided(self._indices, [(1, count), (1, 1)], first + number))
-            for number, count in tiles.pieces(last + 1 - first, P)
-        ]
         for number in range(first, last + 1):
             begin = max(start, number * self._width)
             end = min(start + columns, (number + 1) * self._width)
-            group, row = divmod(number - first, P)
-            register = self._register(indices[group][row : row + 1])
+            register = self._register(self._index(number))
             target = tile[:, :, begin - start : end - start]
             self._load_matrix(register, begin - number * self._width, target)
         return tile
+
+    def _index(self, number: int) -> Tensor:
+        """The index of a matrix, in SBUF; 128 indices are loaded together."""
+        group, row = divmod(number, P)
+        if group not in self._index_tiles:
+            count = min(P, self._count - group * P)
+            view = tiles.strided(self._indices, [(1, count), (1, 1)], group * P)
+            self._index_tiles[group] = tiles.load(view)
+        return self._index_tiles[group][row : row + 1]
 
     def _register(self, index: Tensor) -> Any:
         """A register with an index that lies in SBUF."""

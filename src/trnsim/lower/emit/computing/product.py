@@ -15,7 +15,7 @@ from trnsim.graph import Node, Value
 from trnsim.graph.ops.contraction import DotGeneral
 from trnsim.graph.ops.layout import Reshape
 from trnsim.graph.ops.rounding import Convert
-from trnsim.lower.emit.computing.gathering import gathered_operand
+from trnsim.lower.emit.computing.gathering import GatheredMatrices, gathered_operand
 from trnsim.lower.emit.emission import Emission
 from trnsim.lower.emit.places.paths import is_view
 from trnsim.lower.emit.places.tensor_place import PendingResult, SbufMatrix, TensorPlace
@@ -311,7 +311,12 @@ class _ProductOperand:
             self.emission.add_place(
                 self.value, load_in_frame(self.emission, self.value, self.frame)
             )
-        return int(min(most_columns, self.frame.columns))
+        return int(min(most_columns, self._columns_together()))
+
+    def _columns_together(self) -> int:
+        """The columns that one load may bring: those of one matrix if a gather chooses it."""
+        is_chosen = isinstance(self._gathered, GatheredMatrices)
+        return int(self.length if is_chosen else self.frame.columns)
 
     def load_columns(self, start: int, columns: int) -> None:
         """Load a range of columns into SBUF."""
@@ -398,7 +403,7 @@ class _ProductOperand:
                 return columns, 0
         column_bytes = dtype_of(self.value.dtype).itemsize * self.blocks
         width = max(self._panel_bytes() // column_bytes // P, 1) * P
-        together = width // self.length
+        together = min(width, self._columns_together()) // self.length
         if together > 1:  # several matrices
             begin = number // together * together
             panel = self._cached_panel(

@@ -150,9 +150,14 @@ def _fill_from_contiguous(source: TensorPlace, frame: Frame, tile: Tensor) -> No
 
 
 def is_straight(source: TensorPlace, frame: Frame) -> bool:
-    """True if transfers can load the frame's columns as they lie, without a transpose."""
+    """True if transfers can load the frame's columns as they lie, without a transpose.
+
+    Rows of the frame that lie along columns of SBUF would be transferred element by element.
+    """
     if source.is_on_chip:
-        return has_loadable_columns(source, frame)
+        is_across = any(source.steps[dim][1] for dim in frame.p_dims if source.shape[dim] > 1)
+        is_transposable = is_across and has_loadable_columns(source, frame.flipped())
+        return has_loadable_columns(source, frame) and not is_transposable
     if frame.columns == 1 and _is_contiguous_column(source, frame):
         return False
     inner = frame.f_dims[-1:]
