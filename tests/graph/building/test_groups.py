@@ -2,7 +2,11 @@ import numpy as np
 import pytest
 
 from trnsim.graph.building.build import Build
-from trnsim.graph.building.groups import multiply_column_groups, multiply_row_groups
+from trnsim.graph.building.groups import (
+    block_rows,
+    multiply_column_groups,
+    multiply_row_groups,
+)
 
 ENDS = np.array([3, 3, 140, 150], np.int32)
 
@@ -15,6 +19,30 @@ def built(*shapes):
 
 def groups():
     return [slice(a, b) for a, b in zip((0, *ENDS[:-1]), ENDS, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "rows"),
+    [
+        ((4096, 128, 72.0), 64),  # sqrt(2,304) = 48
+        ((16384, 8, 4096.0), 128),
+        ((64, 64, 1.0), 16),
+        ((5, 2, 100.0), 5),
+        ((0, 4, 10.0), 1),
+        ((100, 0, 10.0), 16),
+    ],
+)
+def test_rows_of_a_block(sizes, rows):
+    assert block_rows(*sizes) == rows
+
+
+@pytest.mark.parametrize("rows_of_matrix", [1.0, 24.0, 700.0])
+def test_blocks_of_that_many_rows_read_about_the_least(rows_of_matrix):
+    def read_rows(size):
+        return (4096 / size + 32) * (size + rows_of_matrix)
+
+    size = block_rows(4096, 32, rows_of_matrix)
+    assert read_rows(size) <= 1.1 * min(map(read_rows, (16, 32, 64, 128)))
 
 
 @pytest.mark.parametrize("is_flipped", [False, True])

@@ -90,17 +90,17 @@ class GraphFacts:
         return self.is_output(value) and not self.readers(value)
 
     def is_read_in_hbm(self, value: Value) -> bool:
-        """True if all that reads a value reads its rows in HBM: the caller, gathers, and scatters.
+        """True if a value is an output that no node reads, or only lookups read its rows in HBM."""
+        return self.is_output_only(value) or self._is_looked_up(value)
 
-        Reshapes of the value are read in its place.
-        """
-        if not self.readers(value):
-            return self.is_output(value)
-        return all(
-            self.is_read_in_hbm(node.result)
+    def _is_looked_up(self, value: Value) -> bool:
+        """True if gathers and scatters alone read a value or reshapes of it."""
+        readers = self.readers(value)
+        return bool(readers) and all(
+            self._is_looked_up(node.result)
             if isinstance(node.operation, Reshape)
             else isinstance(node.operation, Gather | Scatter)
-            for node in self.readers(value)
+            for node in readers
         )
 
     def follow_path(self, value: Value, path: Path) -> Value:
