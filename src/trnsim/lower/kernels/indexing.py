@@ -43,7 +43,9 @@ def _gather_rows(node: Node, table: Tensor, indices: Tensor) -> Tensor:
     count, width = node.values[1].type.elements, _row_elements(node.values[0].shape)
     item_bytes = table.dtype.itemsize
     rows_of_table = tiles.flat(table, node.values[0].shape[0], width)
-    most_rows = max(_STORED_BYTES // (width * item_bytes), 1)
+    # Where rows are loaded one by one, the first are stored while others are loaded.
+    stored_bytes = _STORED_BYTES if current_core().core.features.indirect_dma else 0
+    most_rows = max(stored_bytes // (width * item_bytes), 1)
     for start, partitions, rows in tiles.spread(count, most_rows):
         index = tiles.load(tiles.strided(indices, [(rows, partitions), (1, rows)], start))
         for column, columns in _row_parts(width, item_bytes, width * item_bytes):

@@ -15,7 +15,7 @@ from trnsim.graph import Node, Value
 from trnsim.graph.ops.contraction import DotGeneral
 from trnsim.graph.ops.layout import Reshape
 from trnsim.graph.ops.rounding import Convert
-from trnsim.lower.emit.computing.gathering import GatheredMatrices, gathered_operand
+from trnsim.lower.emit.computing.gathering import GatheredMatrices, GatheredRows, gathered_operand
 from trnsim.lower.emit.emission import Emission
 from trnsim.lower.emit.places.paths import is_view
 from trnsim.lower.emit.places.tensor_place import PendingResult, SbufMatrix, TensorPlace
@@ -273,6 +273,11 @@ class _ProductOperand:
         self._panel: tuple[Any, Tensor] | None = None
         self.spare_bytes = 0
         self._gathered = gathered_operand(emission, value)
+        are_few = self.total_bytes() <= _STATIONARY_PANEL_BYTES
+        if isinstance(self._gathered, GatheredRows) and are_few:
+            # Loaded before the other operand, whose transfers they would wait for.
+            emission.add_place(value, self._copy_in_frame(0, self.frame.columns))
+            self._gathered = None
 
     # As the moving operand
 
