@@ -7,6 +7,8 @@ import pytest
 from made_graphs import CHIPS, Made
 
 from trnsim.compiler.program import evaluate_program
+from trnsim.graph import Graph
+from trnsim.lower import bound, costs, evaluate
 from trnsim.lower.emit.places.transposing import is_straight
 from trnsim.lower.emit.places.walk import Frame
 
@@ -110,3 +112,32 @@ def test_a_column_that_repeats_is_turned_into_rows_of_one_number(shape):
     wide = made.graph.broadcast_in_dim(x, (shape[0], 40), (0, 1))
     turned = made.graph.transpose(wide, (1, 0))
     check_exactly(made, turned, made.of("add", turned, made.given(40, shape[0])))
+
+
+@pytest.mark.parametrize("chip", ["trn1", "trn2"])
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    [
+        ((16, 128, 128), "bfloat16"),
+        ((16, 100, 131), "float32"),
+        ((3, 700, 903), "float32"),
+        ((16, 33, 2, 500), "float32"),
+        ((16, 130, 127), "int32"),
+        ((16, 64, 64), "uint8"),
+    ],
+)
+def test_a_short_first_dimension_becomes_the_last_of_reversed_ones(shape, dtype, chip):
+    graph = Graph()
+    order = tuple(range(len(shape)))[::-1]
+    graph.outputs = [graph.transpose(graph.input(shape, dtype), order)]
+    numbers = np.random.default_rng(0).integers(0, 250, shape)
+    x = numbers.astype(graph.inputs[0].type.numpy_dtype())
+    np.testing.assert_array_equal(evaluate(graph, [x], chip)[0], x.transpose(order))
+
+
+@pytest.mark.parametrize("shape", [(16, 128, 128), (4, 512, 512), (4, 2048, 2048)])
+def test_reversed_dimensions_take_a_second_way_through_hbm_and_not_short_runs(shape):
+    graph = Graph()
+    graph.outputs = [graph.transpose(graph.input(shape, "float32"), (2, 1, 0))]
+    device_s = sum(cost.device_time_s for cost in costs(graph, "trn2"))
+    assert device_s < 7 * bound(graph, "trn2").seconds + 12e-6

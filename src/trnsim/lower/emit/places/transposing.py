@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
+from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.graph import Value
@@ -47,6 +48,10 @@ _LOADED_BYTES: Final = 64 * 1024
 """Bytes of a partition that are loaded at once to be transposed."""
 _WRITTEN_ELEMENTS: Final = 4096
 """Elements of a partition in one write to HBM."""
+_SHORT_AXIS: Final = 16
+"""Elements of a last axis up to which runs of them are written by way of another tensor."""
+_MANY_ELEMENTS: Final = 1 << 14
+"""Elements from which a second way through HBM takes less time than many short runs."""
 
 
 def load_in_frame(
@@ -263,6 +268,9 @@ def _copy_in_hbm(place: TensorPlace, target: TensorPlace) -> None:
     axes = merge_axes(place.shape, strides) or [(1, (1, 1))]
     if try_copy_interleaved(place, target, axes):
         return
+    if _is_last_axis_turned(axes, place.storage.dtype.itemsize):
+        _copy_over_rows(place, target, axes)
+        return
     # The axis along which the source is contiguous, if that is not the last one.
     src_axis = next((at for at, (_, (step, _)) in enumerate(axes[:-1]) if step == 1), None)
     if src_axis is None or place.storage.dtype.itemsize == 1:
@@ -281,6 +289,33 @@ def _copy_in_hbm(place: TensorPlace, target: TensorPlace) -> None:
         source = TensorPlace(place.storage, shape, src_steps, (src_offset,))
         part = TensorPlace(target.storage, shape, dst_steps, (dst_offset,))
         _write_transposed(source, frame, part)
+
+
+def _is_last_axis_turned(axes: list[tuple[int, Step]], itemsize: int) -> bool:
+    """True for large matrices that are transposed while a short first axis becomes the last."""
+    (length, _), others = axes[-1], axes[:-1]
+    first = next((at for at, (_, (step, _)) in enumerate(others) if step == 1), len(others))
+    if first >= len(others) - 1 or length > _SHORT_AXIS or itemsize == 1:
+        return False
+    return prod(n for n, _ in axes) >= _MANY_ELEMENTS
+
+
+def _copy_over_rows(place: TensorPlace, target: TensorPlace, axes: list[tuple[int, Step]]) -> None:
+    """Copy from HBM to HBM over a tensor in which the last axis is the first.
+
+    All runs are then long on both ways, but for those that engines put in order.
+    """
+    *others, last = axes
+    ordered = [last, *others]
+    lengths = tuple(length for length, _ in ordered)
+    rows = in_hbm(tiles.output(lengths, place.storage.dtype.name), lengths)
+    source, final = (
+        TensorPlace(end.storage, lengths, tuple((steps[side],) for _, steps in ordered), end.offset)
+        for side, end in enumerate((place, target))
+    )
+    _copy_in_hbm(source, rows)
+    order = (*range(1, len(lengths)), 0)
+    _copy_in_hbm(rows.transposed(order), final.transposed(order))
 
 
 def _copy(place: TensorPlace, target: TensorPlace, axes: list[tuple[int, Step]]) -> None:
