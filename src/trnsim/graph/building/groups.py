@@ -28,12 +28,14 @@ class _Blocks:
         groups: the group of each block, int32 [count].
         rows: the source row of each row of the blocks, int32 [count * size]; padding has the
             index after the last row.
+        places: the row of the blocks that each source row has, int32.
     """
 
     count: int
     size: int
     groups: Value
     rows: Value
+    places: Value
 
 
 def block_rows(count: int, groups: int, rows_of_matrix: float) -> int:
@@ -80,7 +82,21 @@ def _cut_into_blocks(b: Build, ends: Value, count: int, size: int) -> _Blocks:
     )
     rows = b.ew("select", is_row_of_group, row, float(count), dtype="float32")
     flat = b.graph.reshape(b.convert(rows, "int32"), (number * size,))
-    return _Blocks(number, size, b.convert(group, "int32"), flat)
+    first_rows = b.ew("multiply", b.ew("subtract", until, blocks), float(size))
+    places = _places(b, begin, end, b.ew("subtract", first_rows, begin), count)
+    return _Blocks(number, size, b.convert(group, "int32"), flat, places)
+
+
+def _places(b: Build, begin: Value, end: Value, shifts: Value, count: int) -> Value:
+    """The row of the blocks that each of `count` rows has: its index plus its group's shift."""
+    shape = count, begin.shape[0]
+    row = b.convert(b.graph.iota(shape, 0), "float32")
+    has_begun = b.ew("compare", row, b.broadcast(begin, shape), dtype="float32", direction="GE")
+    is_before_end = b.ew("compare", row, b.broadcast(end, shape), dtype="float32", direction="LT")
+    is_in_group = b.ew("multiply", has_begun, is_before_end)
+    shift = b.graph.reduce("add", b.ew("multiply", is_in_group, b.broadcast(shifts, shape)), (1,))
+    place = b.ew("add", shift, b.convert(b.graph.iota((count,), 0), "float32"))
+    return b.convert(place, "int32")
 
 
 def _gather_rows(b: Build, x: Value, blocks: _Blocks) -> Value:
@@ -112,7 +128,7 @@ def multiply_blocks(graph: Graph, blocks: Value, matrices: Value, groups: Value)
 def multiply_row_groups(b: Build, x: Value, matrices: Value, ends: Value) -> Value:
     """The rows of x [T, K], each group of them times its matrix of [G, K, N]: [T, N].
 
-    `ends` [G] has the index after the last row of each group.
+    `ends` [G] has the index after the last row of each group. Rows after all groups give zeros.
     """
     groups, height, columns = matrices.shape
     rows_of_matrix = height * columns / (height + columns)
@@ -120,9 +136,18 @@ def multiply_row_groups(b: Build, x: Value, matrices: Value, ends: Value) -> Val
     blocks = _cut_into_blocks(b, ends, x.shape[0], size)
     products = multiply_blocks(b.graph, _gather_rows(b, x, blocks), matrices, blocks.groups)
     rows = b.graph.reshape(products, (blocks.count * blocks.size, columns))
-    type_ = TensorType((x.shape[0] + 1, columns), x.dtype)
-    placed = b.graph.scatter(type_, blocks.rows, rows, "assign")
-    return b.graph.slice(placed, (0, 0), (x.shape[0], columns))
+    results = b.graph.gather(rows, blocks.places)
+    last_end = b.graph.slice(ends, (groups - 1,), (1,))
+    row = b.graph.iota((x.shape[0],), 0)
+    is_grouped = b.ew(
+        "compare",
+        row,
+        b.graph.broadcast_in_dim(last_end, row.shape, (0,)),
+        dtype="bool",
+        direction="LT",
+    )
+    is_grouped = b.graph.broadcast_in_dim(is_grouped, results.shape, (0,))
+    return b.ew("select", is_grouped, results, 0.0, dtype=results.dtype)
 
 
 def multiply_column_groups(b: Build, x: Value, y: Value, ends: Value) -> Value:
