@@ -2,6 +2,7 @@ import json
 import os
 import subprocess
 import sys
+from math import inf
 
 import pytest
 from spoiled_cache import OTHER_FIELDS, spoil
@@ -28,10 +29,10 @@ def test_a_kernels_time_with_other_fields_is_measured_again(folder, changes):
     graph = Graph()
     graph.outputs = [graph.elementwise("tanh", graph.input((3, 5), "float32"))]
     (group,) = fusion_groups(graph)
-    measured = lowering._cost(group, "trn2", False)
+    measured = lowering._cost(group, "trn2", False, inf)
     spoil(folder, changes)
     lowering._group_costs.clear()
-    assert lowering._cost(group, "trn2", False) == measured
+    assert lowering._cost(group, "trn2", False, inf) == measured
 
 
 def test_what_was_written_is_read_and_nothing_else(folder):
