@@ -66,7 +66,7 @@ def refuse_attribute(
     name: str,
     legal: Iterable[str],
     *,
-    asked: str = "",
+    spelling: str = "",
     error: type[NoAttribute] = NoAttribute,
 ) -> NoReturn:
     """Refuse an attribute of an object; the error has the legal ones, and the nearest of them.
@@ -75,14 +75,14 @@ def refuse_attribute(
         described: the function that gives the object as programs write it, such as "nisa.engine".
         name: the attribute.
         legal: the attributes that the object has.
-        asked: how the program asks, such as "[3]"; "" for ".name".
+        spelling: how the program asks, such as "[3]"; "" for ".name".
         error: class of the error.
 
     Raises:
         AttributeError: for a ".name" with an underscore before it, as libraries probe for such.
         NoAttribute: for every other name.
     """
-    if name.startswith("_") and not asked:
+    if name.startswith("_") and not spelling:
         raise AttributeError(name)
     label, names = described(), list(legal)
     near = get_close_matches(name, names, 1)
@@ -91,7 +91,8 @@ def refuse_attribute(
     else:
         fix = f"write one of these, such as {label}.{names[0]}" if names else f"write {label} alone"
     raise error(
-        f"{label}{asked or f'.{name}'}: there is none; legal: {', '.join(names) or 'no attribute'}",
+        f"{label}{spelling or f'.{name}'}: there is none; "
+        f"legal: {', '.join(names) or 'no attribute'}",
         fix=fix,
         source=page_of(label),
     )

@@ -90,11 +90,11 @@ def write(key: Hashable, value: dict[str, Any]) -> None:
 
 
 def _file(key: Hashable) -> Path | None:
-    named = os.environ.get(VARIABLE, "")
-    if named == "off":
+    folder_name = os.environ.get(VARIABLE, "")
+    if folder_name == "off":
         return None
     try:
-        folder = Path(named) if named else _default_folder()
+        folder = Path(folder_name) if folder_name else _default_folder()
     except RuntimeError:  # a user without a home, as in a container
         return None
     return folder / version() / f"{_digest(repr(key))}.json"
@@ -144,8 +144,8 @@ def version() -> str:
     """A digest of the sources that decide a time."""
     digest = hashlib.sha256()
     for room in _HASHED_ROOMS:
-        named = _ROOT / room
-        for file in sorted(named.rglob("*")) if named.is_dir() else [named]:
+        path = _ROOT / room
+        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
             if file.suffix in (".py", ".json"):
                 digest.update(file.read_bytes())
     return digest.hexdigest()[:_HASH_DIGITS]

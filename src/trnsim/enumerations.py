@@ -33,8 +33,8 @@ class EnumerationType(EnumType):
         def __call__(cls, *values: Any, **options: Any) -> Any:
             """The member of a value."""
             if len(values) != 1 or options:
-                named = [f"{key}={value!r}" for key, value in options.items()]
-                cls.refuse_member("", f"({', '.join([*map(repr, values), *named])})")
+                keywords = [f"{key}={value!r}" for key, value in options.items()]
+                cls.refuse_member("", f"({', '.join([*map(repr, values), *keywords])})")
             return super().__call__(*values)
 
 
@@ -61,18 +61,18 @@ class Enumeration(Enum, metaclass=EnumerationType):
         return list(cls.__members__)
 
     @classmethod
-    def refuse_member(cls, name: object, asked: str) -> NoReturn:
+    def refuse_member(cls, name: object, spelling: str) -> NoReturn:
         """Refuse a member that does not exist.
 
         Args:
             name: its name, or its value.
-            asked: how the program asks for it, such as "[3]".
+            spelling: how the program asks for it, such as "[3]".
 
         Raises:
             NoMember: always.
         """
         refuse_attribute(
-            lambda: cls._public, str(name), cls.public_names(), asked=asked, error=NoMember
+            lambda: cls._public, str(name), cls.public_names(), spelling=spelling, error=NoMember
         )
 
     @classmethod

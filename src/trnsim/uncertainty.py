@@ -37,8 +37,8 @@ class Basis:
     assumed: tuple[str, ...]
 
     def __str__(self) -> str:
-        stated = ", ".join(f"{self.counts.get(kind, 0)} {kind.value}" for kind in Evidence)
-        return f"inputs: {stated}"
+        counts_text = ", ".join(f"{self.counts.get(kind, 0)} {kind.value}" for kind in Evidence)
+        return f"inputs: {counts_text}"
 
 
 class FactDraws:

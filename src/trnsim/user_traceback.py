@@ -152,12 +152,12 @@ def _of_user(stack: StackSummary) -> list[FrameSummary]:
 
     from trnsim.errors import is_users_file, shown_file  # noqa: PLC0415
 
-    kept: list[FrameSummary] = []
+    frames: list[FrameSummary] = []
     for frame in stack:
         parts = frame.filename.replace("\\", "/").split("/")
         if is_users_file(frame.filename) and _INSTALLED.isdisjoint(parts):
             name = shown_file(frame.filename)
             if name != frame.filename:
                 frame = FrameSummary(name, frame.lineno, frame.name, line=frame.line)  # noqa: PLW2901
-            kept.append(frame)
-    return kept
+            frames.append(frame)
+    return frames

@@ -129,7 +129,7 @@ def test_scores_of_a_prompt_are_unsure_and_reads_of_memory_carry_over():
     encoder = QuestionCell(
         ModelKind.VISION, Phase.TRAIN, "inferentia2", Family.TRAINING, 56, 197, 1
     )
-    assert sigma_of(encoder, read=0.9) < sigma_of(encoder, read=0.1)
+    assert sigma_of(encoder, read_share=0.9) < sigma_of(encoder, read_share=0.1)
 
 
 def test_a_pass_among_rows_is_validated_with_their_number_and_error():

@@ -189,8 +189,8 @@ def plan_train(
     Raises:
         BadInput: as `run`.
     """
-    stated = {"instances": instances, "tokens": tokens, "sequence": sequence, "tp": tp, "pp": pp}
-    return _plan("train", model, bounds, on, stated | {"global_batch": global_batch}, price)
+    fields = {"instances": instances, "tokens": tokens, "sequence": sequence, "tp": tp, "pp": pp}
+    return _plan("train", model, bounds, on, fields | {"global_batch": global_batch}, price)
 
 
 def plan_infer(
@@ -217,8 +217,8 @@ def plan_infer(
     Raises:
         BadInput: as `run`.
     """
-    stated = {"batch": batch, "sequence": sequence, "image": image}
-    return _plan("infer", model, bounds, on, stated, price)
+    fields = {"batch": batch, "sequence": sequence, "image": image}
+    return _plan("infer", model, bounds, on, fields, price)
 
 
 def plan_serve(
@@ -249,14 +249,14 @@ def plan_serve(
     Raises:
         BadInput: as `run`.
     """
-    stated = {
+    fields = {
         "request_rate": request_rate,
         "input_len": input_len,
         "output_len": output_len,
         "slo_ttft": slo_ttft,
         "slo_tpot": slo_tpot,
     }
-    return _plan("serve", model, bounds, on, stated, price)
+    return _plan("serve", model, bounds, on, fields, price)
 
 
 def plan_collective(
@@ -291,11 +291,11 @@ def _plan(
     model: object,
     bounds: Bounds | None,
     on: Sequence[str],
-    stated: Mapping[str, Any],
+    fields: Mapping[str, Any],
     price: str | None,
 ) -> Answer:
     bounds = bounds or Bounds()
-    options = _options(on=on, price=price, **stated)
+    options = _options(on=on, price=price, **fields)
     if isinstance(model, str | Path) and _is_file(model, bounds):
         words = [bounds.path(model)]
     else:

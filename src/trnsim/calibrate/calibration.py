@@ -115,15 +115,15 @@ def calibrate(
     Raises:
         BadInput: a log is impossible, such as one in a wrong unit (`trnsim.calibrate.checks`).
     """
-    kept, left_out = usable(rows)
-    fitted = fit(kept)
-    predictions = _left_out_predictions(kept)
-    groups = dict.fromkeys(row.group for row in kept)
+    usable_rows, left_out = usable(rows)
+    fitted = fit(usable_rows)
+    predictions = _left_out_predictions(usable_rows)
+    groups = dict.fromkeys(row.group for row in usable_rows)
     return Calibration(
         written,
         fitted,
-        tuple(kept),
-        tuple(_group(group, kept, fitted, predictions) for group in groups),
+        tuple(usable_rows),
+        tuple(_group(group, usable_rows, fitted, predictions) for group in groups),
         tuple(left_out),
         tuple(logs),
         unasked,
@@ -216,17 +216,17 @@ def _left_out(each: LeftOut) -> dict[str, Any]:
 
 def corrections_of(fitted: Fit, rows: Sequence[Row]) -> list[dict[str, Any]]:
     """The corrections of all chips and families of rows, and of those without rows."""
-    named = causes(rows)
+    causes_by_family = causes(rows)
     chips = [*dict.fromkeys(row.chip for row in rows), OTHER]
     return [
-        _correction(fitted, rows, chip, family, named.get(family, ("",)))
+        _correction(fitted, rows, chip, family, causes_by_family.get(family, ("",)))
         for chip in chips
-        for family in (*named, OTHER)
+        for family in (*causes_by_family, OTHER)
     ]
 
 
 def _correction(
-    fitted: Fit, rows: Sequence[Row], chip: str, family: str, named: Sequence[str]
+    fitted: Fit, rows: Sequence[Row], chip: str, family: str, family_causes: Sequence[str]
 ) -> dict[str, Any]:
     family_rows = [
         row for row in rows if row.chip == chip and any(part.family == family for part in row.parts)
@@ -238,7 +238,8 @@ def _correction(
         "chip": chip,
         "family": family,
         "parts": {
-            cause: math.exp(fitted.log_factor(chip, family, cause)) for cause in named or ("",)
+            cause: math.exp(fitted.log_factor(chip, family, cause))
+            for cause in family_causes or ("",)
         },
         "sigma": sigma,
         "rows": len(family_rows),

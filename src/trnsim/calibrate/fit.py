@@ -118,8 +118,8 @@ class Fit:
                 gradient[self._places[effect]] = share
             else:
                 unseen += (share * self.sigmas[effect[0]]) ** 2
-        known = float(gradient @ self.posterior.covariance @ gradient)
-        return math.sqrt(known + unseen + self.error**2)
+        fitted_variance = float(gradient @ self.posterior.covariance @ gradient)
+        return math.sqrt(fitted_variance + unseen + self.error**2)
 
 
 def effects_of(chip: str, family: str, cause: str) -> tuple[Effect, ...]:

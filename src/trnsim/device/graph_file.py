@@ -82,7 +82,7 @@ def graph_bytes(subject: Subject) -> bytes:
     for number, call in model.origins.items():
         numbers_by_call.setdefault(id(call), []).append(number)
     calls = {id(call): call for call in (*model.calls, *model.origins.values())}
-    listed = {id(call) for call in model.calls}
+    call_ids = {id(call) for call in model.calls}
     values = {
         "title": subject.title,
         "items": list(subject.items),
@@ -91,7 +91,7 @@ def graph_bytes(subject: Subject) -> bytes:
         "operators": list(model.operators),
         "missing": list(model.missing),
         "calls": [
-            [_plain_call(call), numbers_by_call.get(key, []), key in listed]
+            [_plain_call(call), numbers_by_call.get(key, []), key in call_ids]
             for key, call in calls.items()
         ],
         "origins": [
@@ -149,7 +149,7 @@ def _subject(values: Mapping[str, Any]) -> Subject:
         Origin(str(module), str(operator), _line(line))
         for module, operator, line in values["origins"]
     ]
-    calls = [(_call(call), numbers, listed) for call, numbers, listed in values["calls"]]
+    calls = [(_call(call), numbers, is_of_model) for call, numbers, is_of_model in values["calls"]]
     name, count = values["items"]
     model: FrameworkGraph = GraphFile(
         graph_from_plain(values["graph"], origins),
@@ -157,7 +157,7 @@ def _subject(values: Mapping[str, Any]) -> Subject:
         {int(number): str(text) for number, text in values["names"].items()},
         _texts(values["operators"]),
         _texts(values["missing"]),
-        tuple(call for call, _, listed in calls if listed),
+        tuple(call for call, _, is_of_model in calls if is_of_model),
         {_whole_number(number): call for call, numbers, _ in calls for number in numbers},
     )
     return Subject(str(values["title"]), model, (str(name), _whole_number(count)))

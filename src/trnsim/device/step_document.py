@@ -231,8 +231,8 @@ def step_program(step: StepTime) -> StepProgram:
         if not hbm or hbm[-1][1] != event.live_bytes:  # a call has its results before it runs
             hbm.append((len(order), event.live_bytes))
         for kernel, launch_s in zip(time.kernels, time.launches_s, strict=True):
-            named = (kernel.name, operation, event.module, event.phase.value)
-            row = StepKernel(*named, kernel.device_time_s, launch_s)
+            names = (kernel.name, operation, event.module, event.phase.value)
+            row = StepKernel(*names, kernel.device_time_s, launch_s)
             order.append(numbers.setdefault(row, len(numbers)))
     hbm_bytes = device_core(arch.target(step.target)).hbm_bytes
     return StepProgram(list(numbers), order, hbm, int(hbm_bytes))

@@ -81,8 +81,8 @@ class Dot:
 
 def chart(caption: str, drawing: str, footer: str = "") -> str:
     """A drawing with its caption, which is also its name; `footer` is markup."""
-    named = f'role="img" aria-label="{escape(caption)}"'
-    drawing = drawing.replace('role="img"', named, 1)
+    attributes = f'role="img" aria-label="{escape(caption)}"'
+    drawing = drawing.replace('role="img"', attributes, 1)
     return f"<figure><figcaption>{escape(caption)}</figcaption>{drawing}{footer}</figure>\n"
 
 
@@ -231,11 +231,11 @@ def front(points: Sequence[Dot]) -> list[Dot]:
     return best
 
 
-def _dot_labels(named: Sequence[Dot], x: Scale, y: Scale) -> list[str]:
+def _dot_labels(dots: Sequence[Dot], x: Scale, y: Scale) -> list[str]:
     """Names beside their dots, moved down where they would overlap."""
     shapes: list[str] = []
     last = -float(_GAP)
-    for point in sorted(named, key=lambda dot: y(dot.y)):
+    for point in sorted(dots, key=lambda dot: y(dot.y)):
         is_left = x(point.x) > WIDTH / 2
         last = max(y(point.y) + 4, last + _GAP)
         at, anchor = (x(point.x) - 8, "end") if is_left else (x(point.x) + 8, "start")

@@ -120,31 +120,31 @@ def _class(kind: str) -> str:
 
 def _table(block: Table) -> str:
     shown = [at for at, column in enumerate(block.columns) if column.place != "text"]
-    known = [block.columns[at] for at in shown]
+    columns = [block.columns[at] for at in shown]
     cells = [[words_html(row[at]) for at in shown] for row in block.rows]
-    has_head = any(column.name for column in known)
-    heads = [escape(column.name) for column in known]
+    has_head = any(column.name for column in columns)
+    heads = [escape(column.name) for column in columns]
     labels = heads if has_head else ()
     lines = [
-        f"<tr{_class(block.marked.get(number, ''))}>{_cells('td', known, row, labels)}</tr>"
+        f"<tr{_class(block.marked.get(number, ''))}>{_cells('td', columns, row, labels)}</tr>"
         for number, row in enumerate(cells)
     ]
-    head = f"<thead><tr>{_cells('th', known, heads)}</tr></thead>" if has_head else ""
-    width = width_class(heads, [column.is_number for column in known], cells) if has_head else ""
+    head = f"<thead><tr>{_cells('th', columns, heads)}</tr></thead>" if has_head else ""
+    width = width_class(heads, [column.is_number for column in columns], cells) if has_head else ""
     classes = " ".join(filter(None, (block.kind, width)))
     table = f"<table{_class(classes)}>{head}<tbody>{''.join(lines)}</tbody></table>"
     return f'<div class="wide">{table}</div>'
 
 
 def _cells(
-    tag: str, known: Sequence[Column], cells: Iterable[str], labels: Sequence[str] = ()
+    tag: str, columns: Sequence[Column], cells: Iterable[str], labels: Sequence[str] = ()
 ) -> str:
     """The cells of a row; on a narrow page `labels` stand before them."""
     return "".join(
         f'<{tag} class="{"number" if column.is_number else "text"}"'
         f"{_title(column) if tag == 'th' else ''}"
         f"{f' data-label={chr(34)}{label}{chr(34)}' if label else ''}>{cell}</{tag}>"
-        for column, cell, label in zip(known, cells, labels or [""] * len(known), strict=True)
+        for column, cell, label in zip(columns, cells, labels or [""] * len(columns), strict=True)
     )
 
 

@@ -23,9 +23,9 @@ def spreadsheet(document: Document) -> str:
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
     if table is not None:
-        kept = [at for at, column in enumerate(table.columns) if column.place != "text"]
-        writer.writerow(table_row([table.columns[at].name for at in kept]))
-        writer.writerows(table_row([cell_value(row[at]) for at in kept]) for row in table.rows)
+        indexes = [at for at, column in enumerate(table.columns) if column.place != "text"]
+        writer.writerow(table_row([table.columns[at].name for at in indexes]))
+        writer.writerows(table_row([cell_value(row[at]) for at in indexes]) for row in table.rows)
     return lines.getvalue()
 
 

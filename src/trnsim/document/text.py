@@ -159,10 +159,12 @@ def _widths(
     word_widths = [
         max(columns_of(word) for part in column for word in part.split(" ")) for column in cells
     ]
-    kept = [width if column.is_number else 0 for width, column in zip(widths, columns, strict=True)]
+    number_widths = [
+        width if column.is_number else 0 for width, column in zip(widths, columns, strict=True)
+    ]
     for least_widths in (
-        map(max, word_widths, kept),
-        (max(_LONG_WORD_WIDTH, width) for width in kept),
+        map(max, word_widths, number_widths),
+        (max(_LONG_WORD_WIDTH, width) for width in number_widths),
         word_widths,
     ):
         narrowed = _narrowed(widths, list(least_widths), room)

@@ -57,10 +57,10 @@ def wrapped(
         return [f"{' ' * indent}{line}".rstrip()]
     rest = max(room - hanging, _NARROWEST)
 
-    def kept(match: re.Match[str]) -> str:
+    def unbroken(match: re.Match[str]) -> str:
         return match[0].replace(" ", _KEPT) if len(match[0]) <= rest else match[0]
 
-    pieces = _broken(_COMMAND.sub(kept, line), room, rest, is_cell=is_cell)
+    pieces = _broken(_COMMAND.sub(unbroken, line), room, rest, is_cell=is_cell)
     first, *others = [piece.replace(_KEPT, " ") for piece in pieces]
     return [" " * indent + first, *(f"{' ' * (indent + hanging)}{other}" for other in others)]
 

@@ -266,20 +266,24 @@ def _has_halves(question: QuestionCell) -> bool:
 
 
 def sigma_of(
-    question: QuestionCell, *, scores: float = 0.0, read: float = 0.0, further_sigma: float = 0.0
+    question: QuestionCell,
+    *,
+    scores: float = 0.0,
+    read_share: float = 0.0,
+    further_sigma: float = 0.0,
 ) -> float:
     """One sigma of the logarithm of (true / estimate).
 
     Args:
         question: the question's cell.
         scores: part of the time that scores of attention take.
-        read: part that weights, keys and values take beyond products.
+        read_share: part that weights, keys and values take beyond products.
         further_sigma: a sigma, added in squares.
     """
     scale = SCALES[question.family]
     variance, of_chip = distance_variance(question)
     variance += scale.sigma**2 + RELEASES**2 + (scale.scores * scores) ** 2
-    variance += of_chip * (1 - read) ** 2 + further_sigma**2
+    variance += of_chip * (1 - read_share) ** 2 + further_sigma**2
     return float(scale.factor) * math.sqrt(variance)
 
 
@@ -303,19 +307,21 @@ def with_errors(
     source = next((name for name in estimate.errors_s if name.startswith(FEW)), None)
     if source is None or not estimate.time_s:
         return estimate
-    kept = {
+    measured_errors_s = {
         name: error_s for name, error_s in estimate.errors_s.items() if name.startswith(_MEASURED)
     }
-    measured_s = sum(error_s / Evidence.MEASURED.spread for error_s in kept.values())
+    measured_s = sum(error_s / Evidence.MEASURED.spread for error_s in measured_errors_s.values())
     covered_s = max(estimate.time_s - measured_s, 0.0)
     parts_s, total_s = estimate.parts_s, estimate.time_s
     sigma = sigma_of(
         question,
         scores=parts_s.get(_SCORES_PART, 0.0) / total_s,
-        read=sum(parts_s.get(name, 0.0) for name in _READ_PARTS) / total_s,
+        read_share=sum(parts_s.get(name, 0.0) for name in _READ_PARTS) / total_s,
         further_sigma=further_sigma,
     )
-    return replace(estimate, errors_s={source: max(sigma, minimum_sigma) * covered_s, **kept})
+    return replace(
+        estimate, errors_s={source: max(sigma, minimum_sigma) * covered_s, **measured_errors_s}
+    )
 
 
 _SITE_FAMILY_NAMES: Final = {

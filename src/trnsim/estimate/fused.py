@@ -23,9 +23,9 @@ _FOLDED_NORMS: Final = ("native_batch_norm", "_native_batch_norm", "batch_norm",
 def fuse_operators(summary: PartSummary) -> PartSummary:
     """The part without the elementwise operators that are fused into others."""
     products = {product.name for product in summary.products}
-    kept = tuple(
+    elementwise = tuple(
         op
         for op in summary.elementwise
         if op.name not in products and not op.name.startswith((*_FOLDED_NORMS, CAST))
     )
-    return replace(summary, elementwise=kept)
+    return replace(summary, elementwise=elementwise)

@@ -114,8 +114,8 @@ def collective_time(
             f"lnc={lnc} on {target.name}; legal: 1 to {largest_lnc}, and 0 for {largest_lnc}"
         )
     cores = lnc or largest_lnc
-    named = os.environ.get(INSTANCE_VARIABLE, "") or instance
-    return _time(kind, float(nbytes), ranks, target.chip, cores, named, floor)
+    instance_name = os.environ.get(INSTANCE_VARIABLE, "") or instance
+    return _time(kind, float(nbytes), ranks, target.chip, cores, instance_name, floor)
 
 
 def _check_message(nbytes: float, groups: Sequence[Sequence[int]]) -> None:
@@ -163,10 +163,10 @@ def _time(
     groups: tuple[tuple[int, ...], ...],
     chip: str,
     lnc: int,
-    named: str,
+    instance_name: str,
     floor: Floor,
 ) -> CollectiveTime:
-    fabric = fabric_for(chip, max(map(max, groups)) + 1, lnc, named)
+    fabric = fabric_for(chip, max(map(max, groups)) + 1, lnc, instance_name)
     return time_on(fabric, kind, nbytes, groups, floor)
 
 
@@ -243,14 +243,14 @@ def fabric_for(
     chip: str,
     ranks: int,
     lnc: int,
-    named: str = "",
+    instance_name: str = "",
     *,
     ranks_per_node: int = 0,
     first: int = 0,
     stride: int = 1,
     factors: Mapping[str, float] | None = None,
 ) -> Fabric:
-    """The fabric of `ranks`: the instance called `named`, else the smallest that holds them all.
+    """The fabric of `ranks`: the instance of that name, else the smallest that holds them all.
 
     If none does, as many of the largest with EFA as are needed. With `ranks_per_node`, one instance
     for each node, of the smallest type that holds these.
@@ -260,11 +260,12 @@ def fabric_for(
     """
     row = catalogue().accelerator(chip)
     per_chip = row.cores // lnc
-    if named:
-        instance = catalogue().instance(named)
+    if instance_name:
+        instance = catalogue().instance(instance_name)
         if instance.accelerator != chip:
             raise BadInput(
-                f"{INSTANCE_VARIABLE}={named} has {instance.accelerator}; this runs on {chip}",
+                f"{INSTANCE_VARIABLE}={instance_name} has {instance.accelerator}; "
+                f"this runs on {chip}",
                 fix=f"name an instance with {chip}, or unset {INSTANCE_VARIABLE}",
             )
     else:

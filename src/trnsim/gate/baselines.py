@@ -60,8 +60,8 @@ class Key(NamedTuple):
         Raises:
             ValueError: the text is no key.
         """
-        named, separator, chip = text.rpartition(_ON)
-        owner, _, kernel = named.rpartition(" ")
+        owner_and_kernel, separator, chip = text.rpartition(_ON)
+        owner, _, kernel = owner_and_kernel.rpartition(" ")
         if not (separator and owner and kernel and chip):
             raise ValueError(f"{text!r} is not OWNER KERNEL on CHIP")
         return cls(owner, kernel, chip)
@@ -163,8 +163,8 @@ def baselines_of(path: Path, stored: bytes) -> Baselines:
     """
     _refuse_conflict(path, files.decoded(stored, path, _FIX))
     content = reader.parse(stored, path, _FIX, form="toml")
-    stated = content.parsed.content
-    version = stated.get("version") if isinstance(stated, dict) else None
+    table = content.parsed.content
+    version = table.get("version") if isinstance(table, dict) else None
     if isinstance(version, int) and version != _VERSION:
         raise content.refused(
             content.root.inner("version").line.line,

@@ -325,12 +325,12 @@ def upgrade_words(shift: KernelTimeDifference) -> str:
         f"{kernel}"
     )
     if shift.constants:
-        named = ", ".join(
+        changes = ", ".join(
             f"{row.name} {_number(row.before)} -> {_number(row.after)}"
             for row in shift.constants[:_MOST_LINES]
         )
         hidden_count = len(shift.constants) - _MOST_LINES
-        text += f"; constants: {named}{f' and {hidden_count} more' if hidden_count > 0 else ''}"
+        text += f"; constants: {changes}{f' and {hidden_count} more' if hidden_count > 0 else ''}"
     return text
 
 

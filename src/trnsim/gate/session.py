@@ -213,9 +213,9 @@ class GateSession:
             )
             lines.append(f"  for example {rows[0][1]}")
         if self._gone:
-            named = ", ".join(map(str, self._gone))
-            left = "dropped" if self._is_written else f"{_UPDATE} drops them"
-            lines.append(f"baselines of no kernel that ran ({left}): {named}")
+            keys = ", ".join(map(str, self._gone))
+            state = "dropped" if self._is_written else f"{_UPDATE} drops them"
+            lines.append(f"baselines of no kernel that ran ({state}): {keys}")
         if self._is_written:
             lines.append(f"wrote {len(self._new.times)} times to {self.path.name}: commit it")
         return lines

@@ -60,9 +60,9 @@ def source_digest(kernel: object, arguments: Arguments) -> str:
 
 def files_digest(run: Run, script: Path) -> str:
     """The digest of a program and of the user's files whose lines issued a run's instructions."""
-    named = {line.file for line in run.program.lines} | {str(script)}
+    files = {line.file for line in run.program.lines} | {str(script)}
     texts: list[str] = []
-    for file in sorted(filter(_is_users, named), key=lambda file: Path(file).name):
+    for file in sorted(filter(_is_users, files), key=lambda file: Path(file).name):
         try:
             tree = syntax_tree(Path(file).read_bytes())
         except (OSError, SyntaxError, ValueError):
@@ -142,11 +142,11 @@ def _function_of(kernel: object) -> Any:
     return inspect.unwrap(function) if callable(function) else function
 
 
-def _gather(function: Any, texts: list[str], seen: set[int]) -> None:
+def _gather(function: Any, texts: list[str], visited_ids: set[int]) -> None:
     """Add the text of a function, and those of the user's functions and constants that it names."""
-    if id(function) in seen:
+    if id(function) in visited_ids:
         return
-    seen.add(id(function))
+    visited_ids.add(id(function))
     try:
         tree = syntax_tree(textwrap.dedent(inspect.getsource(function)))
     except (OSError, SyntaxError, TypeError):  # typed in at a prompt
@@ -161,13 +161,13 @@ def _gather(function: Any, texts: list[str], seen: set[int]) -> None:
         if isinstance(value, FunctionType) or hasattr(value, "function"):
             inner = _function_of(value)
             if isinstance(inner, FunctionType) and _is_users(inner.__code__.co_filename):
-                _gather(inner, texts, seen)
+                _gather(inner, texts, visited_ids)
         elif isinstance(value, type):
             if _is_users(_file_of(value)):
-                _gather(value, texts, seen)
+                _gather(value, texts, visited_ids)
         elif isinstance(value, functools.partial):
             texts.append(f"{'.'.join(path)} = {_value_text(value)}")
-            _gather(_function_of(value), texts, seen)
+            _gather(_function_of(value), texts, visited_ids)
         elif value is not NotImplemented and not isinstance(value, ModuleType):
             texts.append(f"{'.'.join(path)} = {_value_text(value)}")
 

@@ -71,12 +71,12 @@ def forget_kinds(module: Any) -> None:
         op.erase()
 
 
-def _without_kinds(main: Any, listed: Sequence[Any]) -> Any:
+def _without_kinds(main: Any, attributes: Sequence[Any]) -> Any:
     """The attributes of arguments or results without their kinds."""
     from jaxlib.mlir import ir  # noqa: PLC0415  slow to import, and only compiling needs it
 
     with main.context:
-        rows = [{item.name: item.attr for item in row if item.name != _KIND} for row in listed]
+        rows = [{item.name: item.attr for item in row if item.name != _KIND} for row in attributes]
         return ir.ArrayAttr.get([ir.DictAttr.get(row) for row in rows])
 
 

@@ -144,31 +144,31 @@ def compile_all(
             "the cache is turned off by --no_cache in NEURON_CC_FLAGS", fix="leave --no_cache out"
         )
     log(log_line("NEURON_CACHE", f"Compile cache path: {settings.folder}"))
-    listed = [entry for entry in entries(folder) if entry.state is not EntryState.ABSENT]
-    _tell_counts(listed, log)
+    graph_entries = [entry for entry in entries(folder) if entry.state is not EntryState.ABSENT]
+    _tell_counts(graph_entries, log)
     waiting = [
         entry
-        for entry in listed
+        for entry in graph_entries
         if entry.state is EntryState.GRAPH
         or (entry.state is EntryState.FAILED and settings.retries_failed)
     ]
     graphs = [str(entry.graph_file) for entry in waiting]
     log(log_line("NEURON_PARALLEL_COMPILE", f"master grab hlos to compile: {graphs}"))
     call = {"retries": retries, "retries_failed": settings.retries_failed}
-    outcomes = _compiled([str(entry.folder) for entry in listed], processes, call)
-    _tell_counts(listed, log)
+    outcomes = _compiled([str(entry.folder) for entry in graph_entries], processes, call)
+    _tell_counts(graph_entries, log)
     return outcomes
 
 
-def _tell_counts(listed: Sequence[CacheEntry], log: Log) -> None:
+def _tell_counts(graph_entries: Sequence[CacheEntry], log: Log) -> None:
     """Log how many graphs are compiled, locked, failed, and left."""
-    states = [entry.state for entry in listed]
+    states = [entry.state for entry in graph_entries]
     done, failed = states.count(EntryState.DONE), states.count(EntryState.FAILED)
-    locked = sum(entry.is_locked for entry in listed)
-    left = len(listed) - done - failed
+    locked = sum(entry.is_locked for entry in graph_entries)
+    waiting = len(graph_entries) - done - failed
     text = (
-        f"Current remaining items are {left}, locked are {locked}, failed are {failed}, done are "
-        f"{done}, total is {len(listed)}"
+        f"Current remaining items are {waiting}, locked are {locked}, failed are {failed}, "
+        f"done are {done}, total is {len(graph_entries)}"
     )
     log(log_line("NEURON_CACHE", text))
 

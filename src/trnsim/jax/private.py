@@ -324,8 +324,8 @@ def stablehlo_versions() -> list[list[int]]:
     """The newest and the oldest version of StableHLO that this JAX can read."""
     from jaxlib.mlir.dialects import stablehlo  # noqa: PLC0415  slow to import
 
-    named = stablehlo.get_current_version(), stablehlo.get_minimum_version()
-    return [[int(part) for part in version.split(".")] for version in named]
+    versions = stablehlo.get_current_version(), stablehlo.get_minimum_version()
+    return [[int(part) for part in version.split(".")] for version in versions]
 
 
 def module_of(code: bytes) -> Any:

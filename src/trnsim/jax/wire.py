@@ -97,12 +97,12 @@ def _repeated_numbers(values: Iterable[int | bytes]) -> list[int]:
 def assignment(message: bytes) -> npt.NDArray[np.int32]:
     """XLA's DeviceAssignmentProto: the device of each replica and partition."""
     columns = [value for field, value in fields(message) if field == _PARTITION_DEVICES]
-    listed = [
+    rows = [
         _repeated_numbers(value for _, value in fields(column))
         for column in columns
         if isinstance(column, bytes)
     ]
-    return np.array(listed, np.int32).T
+    return np.array(rows, np.int32).T
 
 
 def assignment_message(devices: npt.NDArray[np.int32]) -> bytes:

@@ -103,8 +103,8 @@ class KernelServer(LanguageServer):
         root = (to_fs_path(uri) if uri else None) or params.root_path
         if root and Path(root).is_dir():
             self.bounds, self.has_root = replace(self.bounds, folder=Path(root)), True
-        stated = params.initialization_options
-        options: Mapping[str, Any] = stated if isinstance(stated, Mapping) else {}
+        content = params.initialization_options
+        options: Mapping[str, Any] = content if isinstance(content, Mapping) else {}
         if isinstance(options.get("runOnSave"), bool):
             self.runs_on_save = options["runOnSave"]
         chips = options.get("on")

@@ -119,16 +119,16 @@ def machine(
             the chip cannot join.
     """
     rows = rows or catalogue()
-    named = platform(name, rows)
-    instance = rows.instance(named.instance)
+    platform_row = platform(name, rows)
+    instance = rows.instance(platform_row.instance)
     if not 1 <= count <= MOST_INSTANCES:
         raise BadInput(
             f"--instances {count}; legal: from 1 to {MOST_INSTANCES:,}",
             fix="leave the number out for the smallest that fits",
         )
     chip = rows.accelerator(instance.accelerator)
-    cores = _lnc(named.name, chip.is_neuron, target_of_chip(chip.name), lnc)
-    return Machine(named.name, instance, chip, count, cores)
+    cores = _lnc(platform_row.name, chip.is_neuron, target_of_chip(chip.name), lnc)
+    return Machine(platform_row.name, instance, chip, count, cores)
 
 
 def _lnc(name: str, is_neuron: bool, target: Target | None, requested: int | None) -> int:

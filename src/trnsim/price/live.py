@@ -175,8 +175,8 @@ def _on_demand(client: Any, name: str, region: str, now: datetime) -> Iterator[C
         {"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in criteria.items()
     ]
     for page in _pages(client.get_products, ServiceCode="AmazonEC2", Filters=filters):
-        for listed in page["PriceList"]:
-            for usd in _hourly_usd(json.loads(listed)):
+        for text in page["PriceList"]:
+            for usd in _hourly_usd(json.loads(text)):
                 yield CurrentPrice(
                     name, "on_demand", usd, region, now.date(), "AWS pricing.GetProducts", ""
                 )
@@ -203,9 +203,9 @@ def _spot(client: Any, names: Sequence[str], region: str, now: datetime) -> Iter
     for page in _pages(client.describe_spot_price_history, **request):
         for row in page["SpotPriceHistory"]:
             prices_by_zone = zones.setdefault(row["InstanceType"], {})
-            stated = (row["Timestamp"], float(row["SpotPrice"]))
+            dated_price = (row["Timestamp"], float(row["SpotPrice"]))
             prices_by_zone[row["AvailabilityZone"]] = max(
-                stated, prices_by_zone.get(row["AvailabilityZone"], stated)
+                dated_price, prices_by_zone.get(row["AvailabilityZone"], dated_price)
             )
     for name, prices_by_zone in zones.items():
         usd = {zone: price for zone, (_, price) in sorted(prices_by_zone.items())}

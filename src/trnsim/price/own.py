@@ -98,14 +98,14 @@ def with_own_prices(path: Path | str, rows: Catalogue | None = None) -> Catalogu
     rows = rows or catalogue()
     prices: list[Price] = []
     credits_: list[Credit] = []
-    seen: set[tuple[str, str, str, date]] = set()
+    priced_keys: set[tuple[str, str, str, date]] = set()
     for row in read_rows(OwnPrice, path, _FIX):
         amount = _amount_field(row)
         if amount == "credit_usd":
             credits_.append(_credit(row))
         else:
             row_prices = _prices_of_row(row, amount, rows)
-            _check_once(row, row_prices, seen)
+            _check_once(row, row_prices, priced_keys)
             prices += row_prices
     return replace(rows, prices=(*prices, *rows.prices), credits=(*rows.credits, *credits_))
 
@@ -179,11 +179,11 @@ def _discounted_prices(row: OwnPrice, price: Price, rows: Catalogue) -> list[Pri
     region = None if price.region == "any" else price.region
     discounted: list[Price] = []
     for name in names:
-        listed = quote(name, "on_demand", as_of=price.first_seen, region=region, rows=rows)
-        if listed.usd_per_hour is not None:
-            derivation = f"{percent:g} % off {listed}"
+        base_quote = quote(name, "on_demand", as_of=price.first_seen, region=region, rows=rows)
+        if base_quote.usd_per_hour is not None:
+            derivation = f"{percent:g} % off {base_quote}"
             rate = Rate(
-                listed.usd_per_hour * (1 - percent / _ALL_PERCENT),
+                base_quote.usd_per_hour * (1 - percent / _ALL_PERCENT),
                 _provenance(row, Evidence.DERIVED, derivation),
             )
             discounted.append(replace(price, instance=name, usd_per_hour=rate))
@@ -217,10 +217,12 @@ def _terms(row: OwnPrice, terms: Terms | None) -> Terms | None:
     )
 
 
-def _check_once(row: OwnPrice, prices: list[Price], seen: set[tuple[str, str, str, date]]) -> None:
+def _check_once(
+    row: OwnPrice, prices: list[Price], priced_keys: set[tuple[str, str, str, date]]
+) -> None:
     """Refuse a row that says again what another says: instance, kind, region and first day."""
     for price in prices:
         key = (price.instance, price.kind, price.region, price.first_seen)
-        if key in seen:
+        if key in priced_keys:
             raise row.refused("instance", f"{', '.join(map(str, key))} is priced twice")
-        seen.add(key)
+        priced_keys.add(key)

@@ -40,8 +40,8 @@ _REGION_TEXTS: Final = {
 """Regions of prices that are no names of regions, as text."""
 
 
-def check_kind(kind: str, stated: str) -> None:
-    """Refuse an unknown kind of purchase; `stated` is how it was given, with its option.
+def check_kind(kind: str, spelling: str) -> None:
+    """Refuse an unknown kind of purchase; `spelling` is how it was given, with its option.
 
     Raises:
         BadInput: lists the kinds, and near ones.
@@ -49,7 +49,7 @@ def check_kind(kind: str, stated: str) -> None:
     if kind not in KINDS:
         near = get_close_matches(kind, KINDS, 2)
         raise BadInput(
-            f"{stated}; legal: {', '.join(KINDS)}",
+            f"{spelling}; legal: {', '.join(KINDS)}",
             fix=f"perhaps {' or '.join(near)}" if near else "trnsim explain price compares them",
         )
 
@@ -97,10 +97,10 @@ class Quote:
                 return f"no price known on {self.as_of} ({self.kind}){place}; {first}{ended}"
             return f"no public price ({self.kind}){place}{ended}"
         region = _REGION_TEXTS.get(self.row.region, self.row.region)
-        stated = f"{self.usd_per_hour:.2f} USD/h {self.kind} {region} {self.row.as_of}"
+        price_text = f"{self.usd_per_hour:.2f} USD/h {self.kind} {region} {self.row.as_of}"
         if self.is_stale and self.age is not None:
-            stated += f" (warning: {self.age.days} days old)"
-        return f"{stated} (own price)" if self.row.is_own else f"{stated}{ended}"
+            price_text += f" (warning: {self.age.days} days old)"
+        return f"{price_text} (own price)" if self.row.is_own else f"{price_text}{ended}"
 
 
 def today(rows: Catalogue | None = None) -> date:

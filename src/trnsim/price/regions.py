@@ -46,9 +46,9 @@ def codes(price: Price) -> tuple[str, ...]:
 def covers(price: Price, region: str) -> bool:
     """True if `price` holds in `region`, as far as its source says."""
     is_us = region.startswith("us-")
-    stated = codes(price)
+    region_codes = codes(price)
     if price.region.startswith("US"):
-        return is_us or region in stated
+        return is_us or region in region_codes
     if price.region == "outside US":
         return not is_us
-    return region in stated if stated else True
+    return region in region_codes if region_codes else True

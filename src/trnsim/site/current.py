@@ -42,9 +42,9 @@ def current() -> SiteCorrections | None:
     """
     if _handed_over:
         return _handed_over[-1]
-    named = os.environ.get(ENVIRONMENT)
-    if named is not None:
-        return _read_once(Path(named).absolute()) if named else None
+    site_name = os.environ.get(ENVIRONMENT)
+    if site_name is not None:
+        return _read_once(Path(site_name).absolute()) if site_name else None
     site_path = next((path for path in _site_paths() if _is_ours(path)), None)
     return None if site_path is None else _read_once(site_path)
 
@@ -154,22 +154,22 @@ def cached(maxsize: int) -> Callable[[Callable[Given, Result]], Callable[Given, 
 
     def decorate(function: Callable[Given, Result]) -> Callable[Given, Result]:
         def noted(
-            _site: str, *arguments: Given.args, **named: Given.kwargs
+            _site: str, *arguments: Given.args, **keywords: Given.kwargs
         ) -> tuple[Result, frozenset[str]]:
             with recorded_words() as words:
-                result = function(*arguments, **named)
+                result = function(*arguments, **keywords)
             return result, frozenset(words)
 
         memory: Callable[..., tuple[Result, frozenset[str]]] = lru_cache(maxsize=maxsize)(noted)
 
         @wraps(function)
-        def kept(*arguments: Given.args, **named: Given.kwargs) -> Result:
-            result, words = memory(cache_key(), *arguments, **named)
+        def from_memory(*arguments: Given.args, **keywords: Given.kwargs) -> Result:
+            result, words = memory(cache_key(), *arguments, **keywords)
             for each in words:
                 note_used(each)
             return result
 
-        return kept
+        return from_memory
 
     return decorate
 

@@ -342,8 +342,8 @@ class _Search:
             return [np.zeros(count) for count in counts]
         logs = np.log([each.time_us if each.is_timed else each.beyond_us for each in trials])
         columns = self._columns([each.setting for each in trials])
-        left = columns.T @ columns + _RIDGE * np.eye(columns.shape[1])
-        fitted = np.linalg.solve(left, columns.T @ (logs - logs.mean()))
+        normal_matrix = columns.T @ columns + _RIDGE * np.eye(columns.shape[1])
+        fitted = np.linalg.solve(normal_matrix, columns.T @ (logs - logs.mean()))
         return np.split(fitted, np.cumsum(counts)[:-1])
 
     def _columns(self, settings: Sequence[Setting]) -> npt.NDArray[np.float64]:

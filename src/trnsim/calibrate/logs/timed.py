@@ -123,8 +123,8 @@ def of_json(place: SourcePlace) -> TimedLog | None:
     summaries = list(_summaries(place))
     if summaries:
         # The program ends with its slowest core.
-        read = [(record(SummaryFields, each).total_time, each.line) for each in summaries]
-        longest, line = max(read, key=lambda each: each[0])
+        times = [(record(SummaryFields, each).total_time, each.line) for each in summaries]
+        longest, line = max(times, key=lambda each: each[0])
         return TimedLog(path, "neuron-profile", (TimedValue(longest, line),))
     if isinstance(value, list) and value and all(map(_is_report, value)):
         return TimedLog(path, "neuron-monitor", _latencies(place))

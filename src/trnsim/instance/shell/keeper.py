@@ -130,13 +130,13 @@ def end_others() -> None:
         return
     for number in (signal.SIGTERM, signal.SIGKILL):
         until_s = time.monotonic() + _GRACE_S
-        left = list(_other_members())
-        for pid in left:
+        members = list(_other_members())
+        for pid in members:
             with suppress(OSError):
                 os.kill(pid, number)
-        while left and time.monotonic() < until_s:
+        while members and time.monotonic() < until_s:
             time.sleep(_POLL_S)
-            left = list(_other_members())
+            members = list(_other_members())
 
 
 def _other_members() -> Iterator[int]:

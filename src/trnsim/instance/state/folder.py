@@ -36,14 +36,14 @@ def folder() -> Path:
     Raises:
         BadInput: TRNSIM_STATE is "off", or the user has no home.
     """
-    named = os.environ.get(STATE_VARIABLE)
-    if named == OFF:
+    folder_name = os.environ.get(STATE_VARIABLE)
+    if folder_name == OFF:
         raise BadInput(f"{STATE_VARIABLE}={OFF}: no state is kept", fix=_FIX)
     try:
         # A program may change its working directory, and its state stays where it began.
-        return Path(named).absolute() if named else _of_user()
+        return Path(folder_name).absolute() if folder_name else _of_user()
     except OSError as error:  # the working directory is gone
-        raise _unusable(named or "", error) from error
+        raise _unusable(folder_name or "", error) from error
     except RuntimeError as error:  # of Path.home: neither a variable nor the system names one
         raise BadInput("there is no home in which a state could be kept", fix=_FIX) from error
 
@@ -53,8 +53,8 @@ def _of_user() -> Path:
         return Path(os.environ.get("LOCALAPPDATA") or Path.home()) / "trnsim" / "state"
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Application Support" / "trnsim" / "state"
-    named = Path(os.environ.get("XDG_STATE_HOME", ""))
-    state_home = named if named.is_absolute() else Path.home() / ".local" / "state"
+    xdg_folder = Path(os.environ.get("XDG_STATE_HOME", ""))
+    state_home = xdg_folder if xdg_folder.is_absolute() else Path.home() / ".local" / "state"
     return state_home.absolute() / "trnsim"
 
 

@@ -189,15 +189,15 @@ def _arrays(
     args: Any, program: DeviceProgram, arguments: list[list[Buffer]]
 ) -> list[list[HostArray]]:
     """The elements of the arguments; copies of those whose memory must not be taken."""
-    arrays = [[buffer.array for buffer in listed] for listed in arguments]
+    arrays = [[buffer.array for buffer in row] for row in arguments]
     if program.donors and args.options:
         options = struct("ExecuteOptions").from_address(args.options)
         protected = numbers_at(
             options.non_donatable_input_indices, options.num_non_donatable_input_indices
         )
         for at in program.donors.intersection(protected):
-            for listed, sources in zip(arrays, arguments, strict=True):
-                listed[at] = host().copy(listed[at], sources[at].memory.core)
+            for row, sources in zip(arrays, arguments, strict=True):
+                row[at] = host().copy(row[at], sources[at].memory.core)
     return arrays
 
 

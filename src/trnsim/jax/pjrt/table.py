@@ -59,11 +59,11 @@ def slot(name: str, *, returns_error: bool = True) -> Callable[[Body], Body]:
 
 def value_slot(name: str, field: str, item_of: Callable[[Any], Any], attribute: str) -> None:
     """Declare a slot that writes an attribute of an item of the arguments into one field."""
-    read = attrgetter(attribute)
+    getter = attrgetter(attribute)
 
     @slot(name)
     def write_value(args: Any) -> None:
-        setattr(args, field, read(item_of(args)))
+        setattr(args, field, getter(item_of(args)))
 
 
 def address_slot(name: str, field: str, item_of: Callable[[Any], Any], attribute: str) -> None:
@@ -73,11 +73,11 @@ def address_slot(name: str, field: str, item_of: Callable[[Any], Any], attribute
     """
     names = {member for member, _ in struct(f"{name}_Args")._fields_}
     size_field = f"{field}_size" if f"{field}_size" in names else f"num_{field}"
-    read = attrgetter(attribute)
+    getter = attrgetter(attribute)
 
     @slot(name)
     def write_address(args: Any) -> None:
-        sized = read(item_of(args))
+        sized = getter(item_of(args))
         setattr(args, field, sized.address)
         setattr(args, size_field, sized.size)
 
@@ -101,7 +101,7 @@ def quick_number(
 ) -> None:
     """Declare the shorter function of a slot that writes an attribute of an item into a field."""
     handle_at, field_at = word_places(f"{slot_name}_Args", handle, field)
-    read = attrgetter(number)
+    getter = attrgetter(number)
 
     def make(call_slot: Call) -> Call:
         def call(address: int) -> int:
@@ -110,7 +110,7 @@ def quick_number(
                 item = items.get(words[at + handle_at])
                 if item is None:
                     return call_slot(address)
-                words[at + field_at] = read(item)
+                words[at + field_at] = getter(item)
             except BaseException as error:  # noqa: BLE001  an exception cannot pass through C
                 return error_handle(error)
             return 0

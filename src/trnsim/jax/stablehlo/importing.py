@@ -199,8 +199,10 @@ def _argument_name(argument: mlir.Ssa, index: int) -> str:
 def _drop_unread(target: Target, argument_numbers: set[int]) -> None:
     """Remove constants that nothing reads, and put the others behind the arguments."""
     graph = target.b.graph
-    read = {value.number for node in graph.nodes for value in node.values}
-    read |= {value.number for value in graph.outputs}
-    target.constants = {at: numbers for at, numbers in target.constants.items() if at in read}
+    read_numbers = {value.number for node in graph.nodes for value in node.values}
+    read_numbers |= {value.number for value in graph.outputs}
+    target.constants = {
+        at: numbers for at, numbers in target.constants.items() if at in read_numbers
+    }
     arguments = [value for value in graph.inputs if value.number in argument_numbers]
     graph.inputs = [*arguments, *(arg for arg in graph.inputs if arg.number in target.constants)]

@@ -114,10 +114,10 @@ def overviews(answers: Sequence[Values]) -> list[Overview]:
         KeyError: an answer lacks a field of its schema.
         ValueError: a time is no number of seconds, or a name no text.
     """
-    read = [_READERS[answer["schema"]](answer) for answer in answers]
-    for overview in read:
+    rows = [_READERS[answer["schema"]](answer) for answer in answers]
+    for overview in rows:
         _check(overview)
-    return read
+    return rows
 
 
 def _check(overview: Overview) -> None:

@@ -55,13 +55,17 @@ def stored_rank_lanes(stored: Sequence[Mapping[str, Any]]) -> list[Lane]:
 
 
 def _stretches(row: Mapping[str, Any], name: str) -> Stretches:
-    read = np.asarray(row[name], dtype=np.float64)
-    if not read.size:
+    spans = np.asarray(row[name], dtype=np.float64)
+    if not spans.size:
         return np.empty((2, 0))
-    is_legal = read.ndim == 2 and read.shape[1] == 2  # noqa: PLR2004  rows of start and end
-    if not is_legal or not ((read >= 0) & (read <= _LONGEST_S)).all() or (np.diff(read) < 0).any():
+    is_legal = spans.ndim == 2 and spans.shape[1] == 2  # noqa: PLR2004  rows of start and end
+    if (
+        not is_legal
+        or not ((spans >= 0) & (spans <= _LONGEST_S)).all()
+        or (np.diff(spans) < 0).any()
+    ):
         raise ValueError(f"{name} of lanes: legal: starts and later ends in seconds, 0 or more")
-    return read.T
+    return spans.T
 
 
 def _joined(stretches: Stretches, least_s: float) -> list[list[float]]:

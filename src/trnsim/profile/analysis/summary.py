@@ -288,9 +288,9 @@ def _engine_text(use: EngineUse) -> str:
 
 
 def _hbm_text(summary: Summary) -> str:
-    read, written = summary["hbm_read_bytes"] or 0, summary["hbm_write_bytes"] or 0
+    read_bytes, written_bytes = summary["hbm_read_bytes"] or 0, summary["hbm_write_bytes"] or 0
     used = summary.share_text("mbu")
-    return f"{bytes_text(read)} read, {bytes_text(written)} written, MBU {used}"
+    return f"{bytes_text(read_bytes)} read, {bytes_text(written_bytes)} written, MBU {used}"
 
 
 def _flop_text(summary: Summary) -> str:

@@ -302,7 +302,9 @@ def _product_read(program: Program, index: int, mergers: dict[int, Merger]) -> G
         if merger is None:
             continue
         product, *_ = program.instruction(producer).instruction.accesses()[1]
-        read = [t for t in instruction.accesses()[0] if t.memory is Memory.PSUM]
-        if merger.product.concerns(product.shape) and any(t.shape == product.shape for t in read):
+        read_tiles = [t for t in instruction.accesses()[0] if t.memory is Memory.PSUM]
+        if merger.product.concerns(product.shape) and any(
+            t.shape == product.shape for t in read_tiles
+        ):
             return merger.product
     return None

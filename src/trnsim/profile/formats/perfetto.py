@@ -183,8 +183,8 @@ class PerfettoTrace:
         return annotations
 
     def _annotation(self, name: str, value: bytes) -> bytes:
-        named = number(_A_NAME_IID, self._intern(_ANNOTATION_NAMES, name))
-        return length_delimited(_ANNOTATION, named, value)
+        name_field = number(_A_NAME_IID, self._intern(_ANNOTATION_NAMES, name))
+        return length_delimited(_ANNOTATION, name_field, value)
 
     def _intern(self, kind: int, value: str, *fields: bytes) -> int:
         """The number of an interned value; its first use also writes its text, or `fields`."""

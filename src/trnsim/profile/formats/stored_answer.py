@@ -40,8 +40,8 @@ class StoredAnswer:
     @property
     def page(self) -> Path | None:
         """The HTML page that the command wrote beside the file; None if there is none."""
-        named = self.path.with_suffix("").with_suffix(".html")
-        pages = [named, *(self.path.parent / name for name in _PAGES)]
+        same_name = self.path.with_suffix("").with_suffix(".html")
+        pages = [same_name, *(self.path.parent / name for name in _PAGES)]
         return next((page for page in pages if page.is_file()), None)
 
 

@@ -61,22 +61,22 @@ class Traffic:
 
 def traffic_of(checked: Checked, core: NeuronCore) -> Traffic:
     """The traffic of one instruction on a core."""
-    read, written = dict.fromkeys(Memory, 0), dict.fromkeys(Memory, 0)
+    read_bytes, written_bytes = dict.fromkeys(Memory, 0), dict.fromkeys(Memory, 0)
     for operand, tile in checked.instruction.tiles():
         if operand.access in READING:
-            read[tile.memory] += tile.nbytes
+            read_bytes[tile.memory] += tile.nbytes
         if operand.access in WRITING:
-            written[tile.memory] += tile.nbytes
+            written_bytes[tile.memory] += tile.nbytes
     flops = round(checked.cost.flops)
     # The only data movement of the Tensor Engine is a transpose.
     is_transpose = checked.engine is Engine.tensor and checked.instruction.movement() is not None
     return Traffic(
-        read[Memory.HBM],
-        written[Memory.HBM],
-        read[Memory.SBUF],
-        written[Memory.SBUF],
-        read[Memory.PSUM],
-        written[Memory.PSUM],
+        read_bytes[Memory.HBM],
+        written_bytes[Memory.HBM],
+        read_bytes[Memory.SBUF],
+        written_bytes[Memory.SBUF],
+        read_bytes[Memory.PSUM],
+        written_bytes[Memory.PSUM],
         flops,
         flops if is_transpose else 0,
         _bf16_weight(checked, core) if flops else 1.0,

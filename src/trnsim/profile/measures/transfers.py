@@ -87,13 +87,13 @@ def transfers(timeline: Timeline) -> Transfers:
             facts[which] = (1, *moved, QUEUE_TYPES.index(queue_type), queue)
     rows = facts[spans.which]
     is_dma = rows[:, 0] == 1
-    _, read, written, packets, queue_types, queue_of = rows[is_dma].T
+    _, read_bytes, written_bytes, packets, queue_types, queue_of = rows[is_dma].T
     return Transfers(
         np.flatnonzero(is_dma),
         spans.start_s[is_dma],
         spans.busy_until_s[is_dma],
-        read,
-        written,
+        read_bytes,
+        written_bytes,
         packets,
         queue_types,
         queue_of,

@@ -157,10 +157,10 @@ def _root_note() -> str:
 def _slurm_notes(options: NodeOptions, vcpus: int) -> list[str]:
     if options.hosts or options.hosts_file is not None:
         raise BadInput("--slurm-mode and hosts of MPI; legal: one of them", fix="leave one out")
-    stated = options.slurm_vcpus_per_node
-    if stated is not None and stated > vcpus:
+    count = options.slurm_vcpus_per_node
+    if count is not None and count > vcpus:
         raise BadInput(
-            f"--slurm-vcpus-per-node {stated}; legal: up to {vcpus}, those of the instance"
+            f"--slurm-vcpus-per-node {count}; legal: up to {vcpus}, those of the instance"
         )
     script = options.slurm_setup_script
     if script not in ("", DEFAULT_SETUP):

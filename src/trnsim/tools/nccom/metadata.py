@@ -78,9 +78,9 @@ class Metadata:
             group: the ranks of the group.
             receiver: index of the rank in the group.
         """
-        stated = self.entries[group[receiver]].recv_displs
+        displacements = self.entries[group[receiver]].recv_displs
         counts = [self.sent(sender, receiver) for sender in group]
-        return stated or tuple(accumulate(counts[:-1], initial=0))
+        return displacements or tuple(accumulate(counts[:-1], initial=0))
 
     def transfers(self, groups: Groups, element_bytes: int) -> Iterator[Transfer]:
         """The chunks that ranks send each other, in bytes."""
@@ -193,12 +193,12 @@ def _check_received(metadata: Metadata, group: Sequence[int]) -> None:
     """Refuse received counts that differ from the senders' counts."""
     for member, rank in enumerate(group):
         entry = metadata.entries[rank]
-        for peer, stated in enumerate(entry.recv_counts):
+        for peer, count in enumerate(entry.recv_counts):
             sent = metadata.sent(group[peer], member)
-            if stated != sent:
+            if count != sent:
                 raise entry.refused(
                     "recv_counts",
-                    f"rank {rank} expects {stated} elements of rank {group[peer]}, which sends "
+                    f"rank {rank} expects {count} elements of rank {group[peer]}, which sends "
                     f"{sent}; legal: the same number",
                     "leave recv_counts empty, or state an entry a rank",
                 )

@@ -105,12 +105,12 @@ class OperationOptions:
         self._check_sbuf()
 
     def _check_sbuf(self) -> None:
-        stated = {
+        options = {
             "--input-shape": bool(self.input_shape),
             "--output-shape": bool(self.output_shape),
             "--cc-dim": self.cc_dim != DEFAULT_DIMENSION,
         }
-        sbuf_options = [name for name, is_stated in stated.items() if is_stated]
+        sbuf_options = [name for name, is_stated in options.items() if is_stated]
         if sbuf_options and not self.sb2sb:
             raise BadInput(
                 f"{sbuf_options[0]} is of tensors in SBUF; legal: with --sb2sb", fix="add --sb2sb"
@@ -194,8 +194,8 @@ class StreamFields(FileRecord):
     def with_defaults(self, base: OperationOptions) -> OperationOptions:
         """The options of the command line, replaced by those that the stream states."""
         values = {field.name: getattr(base, field.name) for field in fields(base)}
-        for stated, replaced in _ALTERNATIVES:
-            if getattr(self, stated) is not None:
+        for option, replaced in _ALTERNATIVES:
+            if getattr(self, option) is not None:
                 values[replaced] = getattr(OperationOptions(operation=""), replaced)
         for field in fields(self):
             value = getattr(self, field.name)

@@ -73,15 +73,15 @@ def _groups_in(path: Path, ranks: int) -> Groups:
     file = read(ReplicaGroupsFile, path, FILE_FIXES["--custom-replica-groups"])
     field = "replica_groups"
     groups = _single(file, field, file.replica_groups, "groups")
-    seen: set[int] = set()
+    earlier_ranks: set[int] = set()
     for group in groups:
         beyond = [rank for rank in group if rank >= ranks]
         if beyond:
             raise file.refused(field, f"rank {beyond[0]}; legal: 0 to {ranks - 1} (--nworkers)")
-        repeated = [rank for rank in group if rank in seen or group.count(rank) > 1]
+        repeated = [rank for rank in group if rank in earlier_ranks or group.count(rank) > 1]
         if repeated:
             raise file.refused(field, f"rank {repeated[0]} stands twice; legal: once")
-        seen.update(group)
+        earlier_ranks.update(group)
     if len({len(group) for group in groups}) > 1:
         sizes = ", ".join(map(str, dict.fromkeys(map(len, groups))))
         raise file.refused(

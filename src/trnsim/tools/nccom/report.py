@@ -112,13 +112,13 @@ def _cell(head: str, figure: float | str) -> str:
 
 def results(blocks: Sequence[Sequence[SizeTime]], columns: ReportColumns) -> list[dict[str, Any]]:
     """The rows of the JSON, with the keys of AWS's example; a stream's with its number."""
-    listed = []
+    objects = []
     for stream, rows in enumerate(blocks):
         for row in rows:
             values = figures(row, columns._replace(has_interval=False))
             times = {key: values.pop(key) for key in list(values) if key.startswith("time:")}
-            listed.append(values | times | ({"stream": stream} if len(blocks) > 1 else {}))
-    return listed
+            objects.append(values | times | ({"stream": stream} if len(blocks) > 1 else {}))
+    return objects
 
 
 def estimates(blocks: Sequence[Sequence[SizeTime]]) -> list[dict[str, Any]]:

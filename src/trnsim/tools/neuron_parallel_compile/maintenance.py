@@ -82,8 +82,8 @@ def enabled_folder(folder: Path | None) -> Path:
 
 def _own_files(entry: CacheEntry) -> Iterator[Path]:
     """The files of an entry that this program wrote, finished or not; a link is not followed."""
-    with os.scandir(entry.folder) as listed:
-        for item in listed:
+    with os.scandir(entry.folder) as items:
+        for item in items:
             is_draft = item.name.startswith(_DRAFT) and item.name.endswith(".tmp")
             if item.name in _FILES or is_draft:
                 yield Path(item.path)

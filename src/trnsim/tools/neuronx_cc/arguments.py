@@ -67,33 +67,33 @@ class CompileArguments:
                     f"type two hyphens: --{word.lstrip(''.join(_DASHES) + '-')}",
                 )
         models: list[str] = []
-        stated: dict[str, str] = {}
+        values: dict[str, str] = {}
         compiler_words: list[str] = []
         for flag, value in flag_settings(words, PROGRAM, models):
             _check_value(flag, value)
             if flag.name in _COMMAND_FLAGS:
-                stated[flag.name] = value
+                values[flag.name] = value
             else:
                 compiler_words.append(f"--{flag.name}={value}" if value else f"--{flag.name}")
-        missing = [f"--{name}" for name in _REQUIRED if name not in stated]
+        missing = [f"--{name}" for name in _REQUIRED if name not in values]
         if missing:
             _refuse(
                 f"the following arguments are required: {', '.join(missing)}",
                 "neuronx-cc compile model.hlo --framework XLA --target trn2",
             )
         if len(models) != 1:
-            named = f"{len(models)}: {', '.join(models)}" if models else "none"
-            _refuse(f"one file of a graph is compiled; named are {named}", "name one file")
-        workdir = stated.get("workdir")
+            names = f"{len(models)}: {', '.join(models)}" if models else "none"
+            _refuse(f"one file of a graph is compiled; named are {names}", "name one file")
+        workdir = values.get("workdir")
         return cls(
             Path(models[0]),
-            chip_of(stated["target"]),
-            stated["target"],
+            chip_of(values["target"]),
+            values["target"],
             tuple(compiler_words),
-            Path(stated.get("output", DEFAULT_OUTPUT)),
-            Path(stated.get("logfile", DEFAULT_LOG)),
+            Path(values.get("output", DEFAULT_OUTPUT)),
+            Path(values.get("logfile", DEFAULT_LOG)),
             None if workdir is None else Path(workdir),
-            _level(stated.get("verbose", "")),
+            _level(values.get("verbose", "")),
             Flags.parse(compiler_words, PROGRAM).notes,
         )
 

@@ -48,22 +48,22 @@ def check_files(arguments: CompileArguments) -> None:
         BadInput: there is such a file.
     """
     check_readable(arguments.model, fix=_FIX)
-    kept = {"the graph": arguments.model}
+    paths = {"the graph": arguments.model}
     for name, path in (("output", arguments.output), ("logfile", arguments.logfile)):
         check_writable(path)
-        for label, other in kept.items():
+        for label, other in paths.items():
             if path.resolve() == other.resolve():
                 raise BadInput(
                     f"{PROGRAM}: --{name}={path} is the file of {label}, which would be lost",
                     fix=f"--{name} with another file",
                 )
-        kept[f"--{name}"] = path
+        paths[f"--{name}"] = path
     if arguments.workdir is None:
         return
     check_folder(arguments.workdir)
     name = file_name(arguments.model.stem)
     written = {arguments.workdir.resolve() / f"{name}{suffix}" for suffix in _FOLDER_SUFFIXES}
-    for label, path in kept.items():
+    for label, path in paths.items():
         if path.resolve() in written:
             raise BadInput(
                 f"{PROGRAM}: --workdir={arguments.workdir} gets a {path.name}, which is the file "

@@ -171,11 +171,9 @@ def _chip(flags: str | Sequence[str], platform_target: str) -> str:
         NotModelled: for one that is not emulated.
     """
     flagged = Flags.parse(flags, _WHERE).target
-    named = chip_of(platform_target or flagged)
-    if not named:
+    chip = chip_of(platform_target or flagged)
+    if not chip:
         return target().name
-    if named in ("inf1", "trn0"):
-        raise NotModelled(
-            f"platform_target={named!r} is not emulated", fix="platform_target='trn2'"
-        )
-    return chip_named(named).name
+    if chip in ("inf1", "trn0"):
+        raise NotModelled(f"platform_target={chip!r} is not emulated", fix="platform_target='trn2'")
+    return chip_named(chip).name

@@ -159,9 +159,9 @@ class CompileCacheFs(CompileCache):
         Raises:
             BadInput: it lies elsewhere.
         """
-        folder, named = Path(self.cache_path).resolve(), Path(path)
-        file = named.parent.resolve() / named.name  # a link itself, not what it names
-        if named.name == ".." or not file.is_relative_to(folder) or file == folder:
+        folder, plain_path = Path(self.cache_path).resolve(), Path(path)
+        file = plain_path.parent.resolve() / plain_path.name  # a link itself, not what it names
+        if plain_path.name == ".." or not file.is_relative_to(folder) or file == folder:
             raise BadInput(
                 f"{path} does not lie in the cache {self.cache_path}",
                 fix="name a file of the cache, or remove that one by yourself",
