@@ -63,13 +63,16 @@ class Box(NamedTuple):
             return [self]
         first_row, last_row, first_byte, last_byte = self
         top, bottom = max(first_row, other.first_row), min(last_row, other.last_row)
-        parts = [
-            Box(first_row, top - 1, first_byte, last_byte),
-            Box(bottom + 1, last_row, first_byte, last_byte),
-            Box(top, bottom, first_byte, other.first_byte - 1),
-            Box(top, bottom, other.last_byte + 1, last_byte),
-        ]
-        return [b for b in parts if b.first_row <= b.last_row and b.first_byte <= b.last_byte]
+        parts: list[Box] = []
+        if first_row < top:
+            parts.append(Box(first_row, top - 1, first_byte, last_byte))
+        if bottom < last_row:
+            parts.append(Box(bottom + 1, last_row, first_byte, last_byte))
+        if first_byte < other.first_byte:
+            parts.append(Box(top, bottom, first_byte, other.first_byte - 1))
+        if other.last_byte < last_byte:
+            parts.append(Box(top, bottom, other.last_byte + 1, last_byte))
+        return parts
 
     def without_all(self, others: Iterable[Box]) -> list[Box]:
         """The difference ``self - others``; `others` lie in it and are disjoint."""

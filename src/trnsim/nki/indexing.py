@@ -58,20 +58,20 @@ def cache_key(keys: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """
     plain: list[Any] = []
     for key in keys:
-        span: tuple[Any, ...]
-        if key.__class__ is slice:
-            span = key.start, key.stop, key.step
-        elif key.__class__ is DynamicSlice:
-            span = key
-        elif key.__class__ is int:
+        kind = key.__class__
+        if kind is slice:
+            start, stop, step = span = key.start, key.stop, key.step
+            if (
+                start.__class__ not in _STATIC_BOUNDS
+                or stop.__class__ not in _STATIC_BOUNDS
+                or step.__class__ not in _STATIC_BOUNDS
+            ):
+                return None
+            plain.append(span)
+        elif kind is int or (kind is DynamicSlice and _STATIC_BOUNDS.issuperset(map(type, key))):
             plain.append(key)
-            continue
         else:
             return None
-        for bound in span:
-            if bound.__class__ not in _STATIC_BOUNDS:
-                return None
-        plain.append(span)
     return tuple(plain)
 
 

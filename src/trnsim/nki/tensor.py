@@ -132,7 +132,10 @@ class NkiTensor(TensorViews):
             cut = self._cut(keys)
             layout.keep_cut(plain, cut.layout)
             return cut
-        return NkiTensor.laid_out(self.storage, self.dtype, cut_layout, self.buffer)
+        # The lines of `laid_out`: most operands are cuts, and a call takes as long again.
+        tensor = NkiTensor(self.storage, self.dtype, cut_layout.pattern, self.buffer)
+        tensor.layout = cut_layout
+        return tensor
 
     def _cut(self, keys: tuple[Any, ...]) -> NkiTensor:
         """The view of an index `tensor[keys]`."""

@@ -66,6 +66,7 @@ class Peer:
         accessed: called with the tiles in shared HBM that an instruction reads and writes, and with
             its preceding instructions.
         shared: the tensors in shared HBM, common to all cores.
+        is_watched: False if no callback does anything.
     """
 
     rank: int
@@ -75,6 +76,7 @@ class Peer:
     before: Callable[[int, Sequence[Tile]], None]
     accessed: Callable[[int, list[Tile], list[Tile], SourceLine | None, Sequence[int]], None]
     shared: SharedTensors
+    is_watched: bool = True
 
 
 class CoreContext:
@@ -119,6 +121,7 @@ class CoreContext:
         self.nesting = Nesting()
         self.labels: dict[str, list[tuple[int, Turns]]] = {}
         self._first_serial = next_serial()
+        self._watched = peer if peer is not None and peer.is_watched else None
         self._machine = Machine(core, peer.link if peer else None, ranks)
         self._dependencies = DependencyTable()
         self.last = -1
@@ -205,8 +208,7 @@ class CoreContext:
         if info.has_index:
             self._issue_indexed(instruction, info, after)
         else:
-            reads, writes = info.accesses(instruction)
-            self._run(instruction, info, reads, writes, after)
+            self._run(instruction, info, *info.accesses(instruction), after)
         if ordered is not None:
             ordered[engine] = self.last
         if info.writes_registers:
@@ -331,11 +333,11 @@ class CoreContext:
         """Execute and record a checked instruction whose operands have fixed addresses."""
         names = instruction.named
         named = [getattr(instruction, name) for name in names] if names else []
-        if self.peer is not None and (changed := [t for t in writes if t.storage.is_shared]):
+        if self._watched is not None and (changed := [t for t in writes if t.storage.is_shared]):
             if self._agreeing is not None:
                 self._compare_first(info, reads, writes, named, after)
             if self.has_values:
-                self.peer.before(self.peer.rank, changed)
+                self._watched.before(self._watched.rank, changed)
         if info.streams:
             for dst in writes:
                 for src in reads:
@@ -389,7 +391,7 @@ class CoreContext:
         line = user_line(depth=len(("_record", "_run", "issue", "its caller")))
         if self.loops is not None and self.loops.running:
             self.loops.accessed(reads, writes, line)
-        follower, peer = self._follower, self.peer
+        follower, peer = self._follower, self._watched
         index = self.last = self.issued()
         if follower is not None and not follower.agrees(info, line, reads, writes, named, after):
             self._leave_record()

@@ -188,8 +188,10 @@ class DependencyTable:
                 may not overtake.
             states: the private states of its engine that it uses.
         """
-        index = len(self._engine_of)
-        needed, replaced = set[int](), {i for i in after if i >= 0} if after else set[int]()
+        engine_of = self._engine_of
+        index = len(engine_of)
+        needed: set[int] = set()
+        replaced: set[int] = {i for i in after if i >= 0} if after else set()
         for tile in reads:
             self._read(index, tile, needed)
         for tile in writes:
@@ -197,15 +199,14 @@ class DependencyTable:
         for state in states:
             replaced.add(self._last_use.get((engine, state), _NO_WRITER))
             self._last_use[engine, state] = index
-        self._engine_of.append(engine)
+        engine_of.append(engine)
         replaced -= needed
         follows: list[int] = []
         if replaced and engine is not _DMA:
-            engine_of = self._engine_of
-            follows = sorted(
-                i for i in replaced if i >= 0 and engine_of[i] is engine and i != index
-            )
-            replaced.difference_update(follows)
+            follows = [i for i in replaced if i >= 0 and engine_of[i] is engine and i != index]
+            if follows:
+                follows.sort()
+                replaced.difference_update(follows)
         needed |= replaced
         needed.discard(index)
         needed.discard(_NO_WRITER)
@@ -239,7 +240,11 @@ class DependencyTable:
             if bucket is None:
                 bucket = accesses[self, number] = _Bucket()
             same = bucket.parts.get(box)
-            for part in bucket.covering(box) if same is None else (same,):
+            if same is not None:
+                predecessors.add(same.writer)
+                same.readers.append(index)
+                continue
+            for part in bucket.covering(box):
                 predecessors.add(part.writer)
                 part.readers.append(index)
 

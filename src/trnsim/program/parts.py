@@ -50,13 +50,18 @@ class Touches:
 
     def note(self, reads: Iterable[Tile], writes: Iterable[Tile], uses: Container[int]) -> None:
         """Append an instruction's tiles of the storages whose serials are in `uses`."""
-        for sign, tiles in ((0, reads), (-1, writes)):
-            for tile in tiles:
-                storage = tile.storage
-                if storage.memory is not _HBM and storage.serial in uses:
-                    self._serials.append(storage.serial ^ sign)
-                    self._layouts.append(tile.layout)
-        self._start.append(len(self._serials))
+        serials, layouts = self._serials, self._layouts
+        for tile in reads:
+            storage = tile.storage
+            if storage.memory is not _HBM and storage.serial in uses:
+                serials.append(storage.serial)
+                layouts.append(tile.layout)
+        for tile in writes:
+            storage = tile.storage
+            if storage.memory is not _HBM and storage.serial in uses:
+                serials.append(~storage.serial)
+                layouts.append(tile.layout)
+        self._start.append(len(serials))
 
     def append(self, touched: Iterable[tuple[int, TileLayout, bool]]) -> None:
         """Append an instruction's tiles, in the form of `tiles_of`."""

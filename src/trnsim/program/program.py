@@ -146,19 +146,16 @@ class Program:
     def append(self, which: int, before: Before, line: SourceLine | None) -> None:
         """Append one instruction."""
         self.which.append(which)
-        self._extend(before)
+        self._waits_for.extend(before.waits_for)
+        self._waits_start.append(len(self._waits_for))
+        self._follows.extend(before.follows)
+        self._follows_start.append(len(self._follows))
         index = -1
         if line is not None:
             index = self._line_index.setdefault(line, len(self.lines))
             if index == len(self.lines):
                 self.lines.append(line)
         self.line_of.append(index)
-
-    def _extend(self, before: Before) -> None:
-        self._waits_for.extend(before.waits_for)
-        self._waits_start.append(len(self._waits_for))
-        self._follows.extend(before.follows)
-        self._follows_start.append(len(self._follows))
 
     @property
     def issued(self) -> Program:

@@ -152,4 +152,4 @@ def _mirrored_peer(shared: SharedTensors) -> Peer:
     """The peer of a mirrored core, which runs the same instructions; races are not checked."""
     mirror = Mirror()
     callbacks = do_nothing, do_nothing, do_nothing
-    return Peer(mirror.core, mirror.cores, mirror, *callbacks, shared)
+    return Peer(mirror.core, mirror.cores, mirror, *callbacks, shared, is_watched=False)

@@ -96,10 +96,9 @@ class Schedule:
             if issued_s > start_s:
                 start_s, waited_for = issued_s, issuer
             self._issue_from_s = start_s
-        last = self._last.get(engine)
-        port_users = [self._port[port] for port in cost.ports if port in self._port]
-        for earlier in port_users if last is None else (last, *port_users):
-            if self.busy_until_s[earlier] >= start_s:
+        users = [self._last.get(engine), *map(self._port.get, cost.ports)]
+        for earlier in users:
+            if earlier is not None and self.busy_until_s[earlier] >= start_s:
                 start_s, waited_for = self.busy_until_s[earlier], earlier
         return start_s, waited_for
 
@@ -122,9 +121,10 @@ class Schedule:
                 ready_s += self._semaphore_s
             if ready_s > start_s:
                 start_s, waited_for = ready_s, earlier
-        for earlier in self._issued_after.get(index, ()):
-            if self.start_s[earlier] > start_s:
-                start_s, waited_for = self.start_s[earlier], earlier
+        if self._issued_after:
+            for earlier in self._issued_after.get(index, ()):
+                if self.start_s[earlier] > start_s:
+                    start_s, waited_for = self.start_s[earlier], earlier
         return start_s, waited_for
 
     def place(

@@ -61,7 +61,8 @@ def record_alternative(alternative: Alternative) -> None:
     """Record the instructions of an alternative."""
     loads = _LOADS.get()
     if loads is not None:
-        loads.update(_loads_after(loads, alternative))
+        for engine, seconds in alternative:
+            loads[engine] = loads.get(engine, 0.0) + seconds
 
 
 def seconds(engine: Engine, tile: Tensor, cycles: float) -> float:

@@ -179,12 +179,13 @@ class PendingProduct(PendingResult):
         sums = {
             span: new((span.partitions, 1, span.columns), nl.float32, nl.psum) for span in spans
         }
+        targets = [(span, dst[:, 0]) for span, dst in sums.items()]
         panel = self._stationary.panel(0, spans[0])
         for k in range(self._moving.blocks):
             stationary = self._stationary.stationary(panel, k, spans[0])
-            for span, dst in sums.items():
+            for span, dst in targets:
                 moving = self._moving.moving(k, span.start, span.columns)
-                nisa.nc_matmul(dst=dst[:, 0], stationary=stationary, moving=moving)
+                nisa.nc_matmul(dst=dst, stationary=stationary, moving=moving)
         return sums
 
     def _batched_sums(self, span: TileSpan) -> Tensor:
@@ -270,6 +271,7 @@ class _ProductOperand:
         self.length = value.shape[free]
         self._loaded_place: TensorPlace | None = None
         self._start, self._is_part = 0, False
+        self._views: dict[tuple[int, int, int], Tensor] = {}
         self._panel: tuple[Any, Tensor] | None = None
         self.spare_bytes = 0
         self._gathered = gathered_operand(emission, value)
@@ -326,6 +328,7 @@ class _ProductOperand:
     def load_columns(self, start: int, columns: int) -> None:
         """Load a range of columns into SBUF."""
         self._loaded_place, self._start, self._is_part = self._ready_place(), 0, False
+        self._views.clear()
         if self._loaded_place is None:
             self._is_part = True
             self._start = start
@@ -369,6 +372,13 @@ class _ProductOperand:
 
     def moving(self, k: int, start: int, columns: int) -> Tensor:
         """Columns of block `k` of the contraction, for nc_matmul's moving operand."""
+        key = k, start, columns
+        view = self._views.get(key)
+        if view is None:  # each block of the other operand reads it
+            view = self._views[key] = self._view(k, start, columns)
+        return view
+
+    def _view(self, k: int, start: int, columns: int) -> Tensor:
         place = self._loaded_place
         if place is None:
             raise InternalError("columns are read before they are loaded")
