@@ -22,6 +22,7 @@ from trnsim.graph.ops.calls import CustomCall
 from trnsim.graph.rewriting import rewrite_graph
 from trnsim.graph.types import BOOL, TensorType
 from trnsim.lower import control
+from trnsim.lower.bound import bound
 from trnsim.lower.fusion import FusionGroup, fusion_groups
 from trnsim.lower.kernels.integers import is_exact
 from trnsim.lower.legalize import legalize
@@ -148,18 +149,46 @@ def costs(
         ):  # its keys hold numbers, such as a learning rate
             _graph_costs.clear()
         verify(graph)
-        found: list[Cost] = []
-        for group in fusion_groups(legalize(graph)):
-            found.append(_cost(group, target, is_mirrored, limit_s))
-            limit_s -= found[-1].device_time_s
-        kernels = _graph_costs[key] = tuple(found)
+        groups = fusion_groups(legalize(graph))
+        kernels = _graph_costs[key] = _costs_within(limit_s, groups, target, is_mirrored)
     return kernels
 
 
 _MOST_CACHED_COSTS: Final = 1 << 14
 """Maximum number of graphs whose costs are kept."""
+_ROUNDING: Final = 1e-9
+"""Part of a limit by which sums of times may exceed it by rounding."""
 _graph_costs: dict[Hashable, tuple[Cost, ...]] = {}
 _group_costs: dict[Hashable, Cost] = {}
+
+
+def _costs_within(
+    limit_s: float, groups: Sequence[FusionGroup], target: str, is_mirrored: bool
+) -> tuple[Cost, ...]:
+    """The costs of groups; those that need least time are found first, as they are costed soonest.
+
+    Raises:
+        TimeLimitExceededError: as `costs`.
+    """
+    if limit_s == inf:
+        return tuple(_cost(group, target, is_mirrored, inf) for group in groups)
+    limit_s *= 1 + _ROUNDING
+    least_s = [_least_s(group, target) for group in groups]
+    total_s, found = sum(least_s), dict[int, Cost]()
+    for place in sorted(range(len(groups)), key=least_s.__getitem__):
+        if total_s > limit_s:
+            raise TimeLimitExceededError
+        others_s = total_s - least_s[place]
+        found[place] = _cost(groups[place], target, is_mirrored, limit_s - others_s)
+        total_s = others_s + found[place].device_time_s
+    return tuple(found[place] for place in range(len(groups)))
+
+
+def _least_s(group: FusionGroup, target: str) -> float:
+    """A lower bound of a group's time; 0 for graphs that it runs, and for a user's kernel."""
+    if group.nodes[0].kind in (Kind.CONTROL, Kind.CALL):
+        return 0.0
+    return bound(Graph(group.inputs, group.nodes, group.outputs), target).seconds
 
 
 def _cost(group: FusionGroup, target: str, is_mirrored: bool, limit_s: float) -> Cost:
