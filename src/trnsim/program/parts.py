@@ -74,7 +74,8 @@ class Touches:
         """(serial, layout, true if written) of each tile of instruction `index`."""
         for place in range(self._start[index], self._start[index + 1]):
             serial = self._serials[place]
-            yield max(serial, ~serial), self._layouts[place], serial < 0
+            is_written = serial < 0
+            yield ~serial if is_written else serial, self._layouts[place], is_written
 
     def read_tile(self, index: int, place: int, count: int) -> tuple[int, object] | None:
         """The storage and the byte pattern of a tile that instruction `index` reads.

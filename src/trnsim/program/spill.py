@@ -134,6 +134,9 @@ class _Rewriter:
         )
         self.moved: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0])
         self._place = array("q", [-1]) * len(issued)
+        self._elsewhere = {
+            serial for serial, use in issued.uses.items() if use.memory is not memory
+        }
         self._moved: set[tuple[TensorPart, int]] = set()
         self._areas: dict[TensorPart | tuple[str, SourceLine | None], int] = {}
         self._transfers: dict[tuple[int, int, int, bool], int] = {}
@@ -152,8 +155,9 @@ class _Rewriter:
             issued.which[index], Before(sorted(waits_for), follows), issued.line(index)
         )
         self.program.tensor_of.append(issued.tensor_of[index])
+        elsewhere = self._elsewhere
         self.program.touches.append(
-            touch for touch in issued.touches.tiles_of(index) if self._is_elsewhere(touch[0])
+            [touch for touch in issued.touches.tiles_of(index) if touch[0] in elsewhere]
         )
         place[index] = now
         return now
@@ -206,9 +210,6 @@ class _Rewriter:
                 self.program.uses[serial] = moved
         self.program.ordering = self._issued.ordering.renumbered(place)
         return self.program
-
-    def _is_elsewhere(self, serial: int) -> bool:
-        return self._issued.uses[serial].memory is not self._memory
 
     def _area(self, part: TensorPart, *, is_save: bool) -> int:
         """The serial of the storage for a part in the next memory.
@@ -332,7 +333,7 @@ class _Spiller:
 
     def _issue(self, index: int, now: int) -> None:
         """Append instruction `index` after the loads that it waits for."""
-        due = self._due(index)
+        due = self._due(index) if self._deferred else []
         for load in due:
             due += self._due(load)
         for step_index in (*sorted(due), index):
@@ -348,13 +349,15 @@ class _Spiller:
 
     def _step(self, index: int, now: int) -> None:
         """Make room for the parts that `index`, or a load for `now`, accesses, then append it."""
-        accesses = self._accesses[index]
-        absent = [access for access in accesses if not self._residences[access.part].is_here]
+        accesses, residences = self._accesses[index], self._residences
+        absent = [access for access in accesses if not residences[access.part].is_here]
+        waits: set[int] = set()
         if absent:
             self._make_room(index, now)
-        after = [self._arrive(index, access) for access in absent]
-        reloads = (self._residences[access.part].reloaded for access in accesses)
-        waits = {place for places in after for place in places}.union(reloads) - {-1}
+            for access in absent:
+                waits.update(self._arrive(index, access))
+        waits.update([residences[access.part].reloaded for access in accesses])
+        waits.discard(-1)
         place = self._rewriter.copy(index, waits)
         for access in accesses:
             self._access(index, place, access)

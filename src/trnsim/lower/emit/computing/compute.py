@@ -32,6 +32,7 @@ from trnsim.nki import language as nl
 _CYCLES_OF_TWO_TENSORS: Final = 2.0
 """Cycles for each element of scalar_tensor_tensor."""
 _ON_THREE_DIMS = (arithmetic.Divide, arithmetic.Reciprocal, arithmetic.Square)
+_PLAIN = (*_ON_THREE_DIMS, rounding.Convert)
 """Operations of several instructions that take tiles [partitions, blocks, columns] as they are."""
 
 
@@ -279,14 +280,14 @@ def _sum_rows(op: Any, tile: Tensor, dst: Tensor) -> None:
 
 
 def _is_plain(node: Node) -> bool:
-    """True if a node has floats alone, and an operator, a function, or a type of `_ON_THREE_DIMS`.
+    """True if a node has floats alone, and an operator, a function, or a type of `_PLAIN`.
 
     Conversions between floats count too; operations with a rule for tiles of their own do not.
     """
     operation = node.operation
     if not all(value.type.is_floating for value in (node.result, *node.values)):
         return False
-    if isinstance(operation, (*_ON_THREE_DIMS, rounding.Convert)):
+    if isinstance(operation, _PLAIN):
         return True
     if type(operation) in ON_TILES or not isinstance(operation, Elementwise):
         return False
