@@ -30,7 +30,8 @@ def share_by_quadrant(instruction: Instruction, *names: str) -> None:
     That is how the Tensor Engine reads the index of an `.indirect()` view.
     """
     for name in names:
-        tile, index = getattr(instruction, name), index_of(getattr(instruction, name))
+        tile = getattr(instruction, name)
+        index = index_of(tile)
         if index is not None and index.group_partitions != _GROUP_PARTITIONS:
             index = replace(index, group_partitions=_GROUP_PARTITIONS)
             setattr(instruction, name, Tile(tile.storage, tile.dtype, tile.pattern, index))

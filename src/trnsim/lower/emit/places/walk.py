@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import prod
 from typing import Any, Final
 
@@ -15,6 +16,9 @@ from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.instructions import copied
 from trnsim.lower.kernels.tiles import P, Tensor, new
 from trnsim.nki import isa as nisa
+
+_CACHED_AXES: Final = 1 << 12
+"""Places and dimensions of which `axes_along` is cached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +189,18 @@ def merged_span(strip: list[TileSpan]) -> TileSpan:
 
 
 def axes_along(place: TensorPlace, dims: Sequence[int]) -> list[tuple[int, Step]]:
-    """(length, stride) of the dimensions `dims` of a place, with evenly spaced ones joined."""
-    return merge_axes(tuple(place.shape[dim] for dim in dims), [place.steps[dim] for dim in dims])
+    """(length, stride) of the dimensions `dims` of a place, with evenly spaced ones joined.
+
+    The list is cached, and must not be changed.
+    """
+    return _axes_along(place.shape, place.steps, tuple(dims))
+
+
+@lru_cache(_CACHED_AXES)
+def _axes_along(
+    shape: Shape, steps: tuple[Step, ...], dims: tuple[int, ...]
+) -> list[tuple[int, Step]]:
+    return merge_axes(tuple(shape[dim] for dim in dims), [steps[dim] for dim in dims])
 
 
 def runs(
