@@ -64,8 +64,10 @@ def read(key: Hashable, decode: Callable[[dict[str, Any]], Value]) -> Value | No
     if file is None:
         return None
     try:
+        if not file.is_file():  # the error of reading it would name files of similar names
+            return None
         digest, _, content = files.read_text(file).partition("\n")
-    except BadInput:  # not there, no regular file, or no text
+    except (BadInput, OSError):  # it cannot be read, or is no text
         return None
     if digest != _digest(content):
         return None

@@ -171,7 +171,7 @@ def _costs_within(
         TimeLimitExceededError: as `costs`.
     """
     if limit_s == inf:
-        return tuple(_cost(group, target, is_mirrored, inf) for group in groups)
+        return tuple(_cost(group, target, is_mirrored) for group in groups)
     limit_s *= 1 + _ROUNDING
     least_s = [_least_s(group, target) for group in groups]
     total_s, found = sum(least_s), dict[int, Cost]()
@@ -191,7 +191,7 @@ def _least_s(group: FusionGroup, target: str) -> float:
     return bound(Graph(group.inputs, group.nodes, group.outputs), target).seconds
 
 
-def _cost(group: FusionGroup, target: str, is_mirrored: bool, limit_s: float) -> Cost:
+def _cost(group: FusionGroup, target: str, is_mirrored: bool, limit_s: float = inf) -> Cost:
     operation = group.nodes[0].operation
     if isinstance(operation, CustomCall):
         call: Any = operation.call
