@@ -193,7 +193,11 @@ class DependencyTable:
         needed: set[int] = set()
         replaced: set[int] = {i for i in after if i >= 0} if after else set()
         for tile in reads:
-            self._read(index, tile, needed)
+            storage = tile.storage
+            if storage.memory is _HBM:
+                self._read_hbm(index, tile, needed)
+            else:
+                self._read_parts(index, storage.accesses, tile.layout.buckets, needed)
         for tile in writes:
             self._write(index, tile, replaced)
         for state in states:
@@ -215,17 +219,16 @@ class DependencyTable:
             follows = sorted(not_overtaken.union(follows) - needed)
         return Before(sorted(needed), follows)
 
-    def _read(self, index: int, tile: Tile, predecessors: set[int]) -> None:
+    def _read_hbm(self, index: int, tile: Tile, predecessors: set[int]) -> None:
         accesses, buckets = tile.storage.accesses, tile.layout.buckets
-        if tile.storage.memory is _HBM:
-            key = self, _EARLY
-            if key not in accesses:
-                accesses[key] = _EarlyReads(array("l"), [])
-            early: _EarlyReads | None = accesses[key]
-            if early is not None:
-                early.indices.append(index)
-                early.buckets.append(buckets)
-                return
+        key = self, _EARLY
+        if key not in accesses:
+            accesses[key] = _EarlyReads(array("l"), [])
+        early: _EarlyReads | None = accesses[key]
+        if early is not None:
+            early.indices.append(index)
+            early.buckets.append(buckets)
+            return
         self._read_parts(index, accesses, buckets, predecessors)
 
     def _read_parts(
