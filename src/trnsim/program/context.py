@@ -279,7 +279,7 @@ class CoreContext:
     def issued(self) -> int:
         """Number of instructions issued so far."""
         follower = self._follower
-        return len(self.program) if follower is None else follower.position
+        return len(self.program.which) if follower is None else follower.position
 
     def _register_writers(self, instruction: Instruction) -> tuple[int, ...]:
         """The instructions that wrote the registers that `instruction` reads."""
@@ -424,11 +424,11 @@ class CoreContext:
         after: tuple[int, ...],
     ) -> list[int]:
         """Record an instruction; returns the instructions that it waits for."""
-        program, checked = self.program, info.checked
+        program, engine = self.program, info.checked.engine
         ordered_by = writes + named if named else writes
-        before = self._dependencies.before(checked.engine, reads, ordered_by, after, info.states)
+        before = self._dependencies.before(engine, reads, ordered_by, after, info.states)
         program.append(info.number, before, line)
-        program.note_use(len(program) - 1, reads, writes)
+        program.note_use(len(program.which) - 1, reads, writes)
         return before.waits_for
 
     def _leave_record(self) -> None:

@@ -222,7 +222,9 @@ class _Core:
             entering = queue.members[int(last)]
             if not self._missing[entering]:
                 heappush(queue.soon, (self._ready_s[entering], entering))
-        self._release(self._followers.of(index), engine, start_s, start_s)
+        followers = self._followers.of(index)
+        if followers:
+            self._release(followers, engine, start_s, start_s)
         meeting = self._next_meeting.get(index)
         if meeting is not None:
             self._release([meeting], engine, start_s, start_s)
