@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from functools import lru_cache
+from typing import Any, ClassVar, Final
 
 from trnsim.graph.types import Shape, dense
 from trnsim.lower.kernels.tiles import BANK, P, Tensor
 
 Step = tuple[int, ...]
 """The stride of a dimension: (partitions, columns) on the chip, (elements,) in HBM."""
+_CACHED_AXES: Final = 1 << 12
+"""Maximum number of places and dimensions of which `merged_axes` is cached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +212,14 @@ def merge_axes(shape: Shape, steps: Sequence[Step]) -> list[tuple[int, Step]]:
         else:
             axes.append((length, step))
     return axes
+
+
+@lru_cache(_CACHED_AXES)
+def merged_axes(
+    shape: Shape, steps: tuple[Step, ...], dims: tuple[int, ...]
+) -> list[tuple[int, Step]]:
+    """`merge_axes` of some dimensions; the list is cached, and must not be changed."""
+    return merge_axes(tuple(shape[dim] for dim in dims), [steps[dim] for dim in dims])
 
 
 def in_hbm(tensor: Tensor, shape: Shape) -> TensorPlace:

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from math import prod
 from typing import Any, Final
 
 from trnsim.errors import InternalError
 from trnsim.graph.types import Shape
 from trnsim.isa import FREE_DIMENSIONS
-from trnsim.lower.emit.places.tensor_place import SbufMatrix, Step, TensorPlace, merge_axes
+from trnsim.lower.emit.places.tensor_place import SbufMatrix, Step, TensorPlace, merged_axes
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.instructions import copied
 from trnsim.lower.kernels.tiles import P, Tensor, new
 from trnsim.nki import isa as nisa
-
-_CACHED_AXES: Final = 1 << 12
-"""Places and dimensions of which `axes_along` is cached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,14 +189,7 @@ def axes_along(place: TensorPlace, dims: Sequence[int]) -> list[tuple[int, Step]
 
     The list is cached, and must not be changed.
     """
-    return _axes_along(place.shape, place.steps, tuple(dims))
-
-
-@lru_cache(_CACHED_AXES)
-def _axes_along(
-    shape: Shape, steps: tuple[Step, ...], dims: tuple[int, ...]
-) -> list[tuple[int, Step]]:
-    return merge_axes(tuple(shape[dim] for dim in dims), [steps[dim] for dim in dims])
+    return merged_axes(place.shape, place.steps, tuple(dims))
 
 
 def runs(
