@@ -214,7 +214,7 @@ def peak_prices(
         yield or_missing
 
 
-def wanted(
+def price_thresholds(
     rows: RowReader, instance: str, kind: str, parts: Sequence[float]
 ) -> Iterator[BasisOrGap]:
     """Prices times a fraction: thresholds that a claim names as conditions."""
@@ -231,7 +231,7 @@ def wanted(
 SERIES: Final[Mapping[str, Callable[..., Iterator[BasisOrGap]]]] = {
     series.__name__: series
     for series in (
-        *(hourly, measured, mixed_peaks, peak_prices, peaks, prices, table, wanted),
+        *(hourly, measured, mixed_peaks, peak_prices, peaks, price_thresholds, prices, table),
         *(workload_rates, workloads),
     )
 }
