@@ -32,7 +32,7 @@ def test_goodput_is_that_of_a_run(scenario_of):
     ).jobs
     lost = Reliability(50_000 * 3600, 5, 300, replacement_s=0)
     expected = goodput(640, 40, lost)
-    assert job.levels[-1].kept_fraction == pytest.approx(expected.kept_fraction)
+    assert job.levels[-1].kept == pytest.approx(expected.kept_fraction)
     assert job.levels[-1].kept_tokens_per_s == pytest.approx(1e4 * expected.goodput)
 
 

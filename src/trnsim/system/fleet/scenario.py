@@ -89,18 +89,18 @@ class Level:
     Attributes:
         chips: number of chips; 0 while it waits.
         tokens_per_s: tokens a second without failures, slowed by the slowest instance.
-        kept_fraction: fraction of the tokens that failures, checkpoints and recovery leave.
+        kept: fraction of the tokens that failures, checkpoints and recovery leave.
     """
 
     chips: int
     blocks: int
     tokens_per_s: float
-    kept_fraction: float
+    kept: float
 
     @property
     def kept_tokens_per_s(self) -> float:
-        """``tokens_per_s x kept_fraction``: tokens a second that no failure undoes."""
-        return self.tokens_per_s * self.kept_fraction
+        """``tokens_per_s x kept``: tokens a second that no failure undoes."""
+        return self.tokens_per_s * self.kept
 
 
 @dataclass(frozen=True)

@@ -158,7 +158,7 @@ def _trained_tokens(
     """
     job, counts = scenario.jobs[job_index], plan.jobs[job_index]
     rates = np.array([level.kept_tokens_per_s for level in job.levels])
-    useful_chips = np.array([level.kept_fraction * level.chips for level in job.levels])
+    useful_chips = np.array([level.kept * level.chips for level in job.levels])
     stopped = np.clip(scenario.stop_s(job) / STEP_S - np.arange(HOUR_STEPS), 0.0, 1.0)
     changed = level_changes(counts)
 
