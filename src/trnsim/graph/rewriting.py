@@ -86,7 +86,7 @@ class Match:
 
     @property
     def makers(self) -> Makers:
-        """The makers of the old graph."""
+        """The node that makes each value of the old graph."""
         return self.walk.makers
 
     def __getitem__(self, name: str) -> Value:
@@ -161,7 +161,7 @@ class _Walk:
 
     @property
     def makers(self) -> Makers:
-        """The makers of the old graph."""
+        """The node that makes each value of the old graph, found at the first use."""
         if self._makers is None:
             self._makers = Makers.of_graph(self._graph)
         return self._makers
@@ -196,7 +196,7 @@ class _Walk:
                 pattern for pattern in candidates if pattern.after is not None
             ]
         for pattern in self._by_operation[kind]:
-            # Whole graphs are walked for patterns of any operation, which ask for no makers.
+            # A pattern of one operation reads no makers, which take a walk over the whole graph.
             makers = self.makers if pattern.before.operands else _NO_MAKERS
             captured = pattern.before.captures_of(node, makers)
             if captured is not None:

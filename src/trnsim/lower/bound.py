@@ -2,8 +2,8 @@
 
 Products at the Tensor Engine's peak, which follows from its clock; weights, inputs and outputs over
 HBM once, as fast as a core can reach it; exchanged bytes over the links. The three can overlap, so
-the largest of them is the bound. A transfer within HBM reads an input and writes an output at once:
-copied bytes take the DMA engines one movement, and the stack a read and a write.
+the largest of them is the bound. An output that copies an input takes one transfer within HBM: its
+bytes pass the DMA engines once, and the HBM stack twice, as a read and a write.
 """
 
 from __future__ import annotations
@@ -146,10 +146,10 @@ def must_cross_bytes(
 
 
 def copied_bytes(graph: Graph) -> int:
-    """Bytes of outputs that one transfer each can bring from an input: an upper bound.
+    """Upper bound of the bytes of outputs that single transfers can copy from inputs.
 
-    A result of layout operations, lookups and conversions, which DMA engines do on the way, may be
-    a copy as soon as its operand has copied elements; of a concatenation, its operands' share is.
+    The result of a layout operation, lookup or conversion, which DMA engines do on the way, counts
+    as a copy if any element of its operands is one; of a concatenation, only those elements count.
     """
     copied_elements = {value.number: value.type.elements for value in graph.inputs}
     for node in graph.nodes:

@@ -157,7 +157,7 @@ def costs(
 _MOST_CACHED_COSTS: Final = 1 << 14
 """Maximum number of graphs whose costs are kept."""
 _ROUNDING: Final = 1e-9
-"""Part of a limit by which sums of times may exceed it by rounding."""
+"""Relative tolerance of a time limit, for the rounding of sums of times."""
 _graph_costs: dict[Hashable, tuple[Cost, ...]] = {}
 _group_costs: dict[Hashable, Cost] = {}
 
@@ -165,7 +165,7 @@ _group_costs: dict[Hashable, Cost] = {}
 def _costs_within(
     limit_s: float, groups: Sequence[FusionGroup], target: str, is_mirrored: bool
 ) -> tuple[Cost, ...]:
-    """The costs of groups; those that need least time are found first, as they are costed soonest.
+    """The costs of groups, found by ascending lower bound, as a short kernel is costed soonest.
 
     Raises:
         TimeLimitExceededError: as `costs`.

@@ -47,8 +47,8 @@ class CompileConfig:
     Attributes:
         address_rotation: whether tensors may change their addresses, a member of
             `AddressRotation`; AUTO by default.
-        non_ssa_legalization: whether a pass makes tensors that are written twice legal; None for
-            AWS's default, which is not public.
+        non_ssa_legalization: whether a pass legalizes tensors that are written more than once;
+            None for AWS's default, which is not public.
         dead_code_elim: whether tensors that nothing reads may be removed; None as above.
         barrier_check: whether barriers between the cores of a logical core are checked; None as
             above. Here races are found in any case.

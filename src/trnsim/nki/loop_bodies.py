@@ -1,10 +1,10 @@
-"""The body of a device loop: every turn has the same instructions.
+"""The body of a device loop: every turn (iteration) has the same instructions.
 
 AWS traces the body once, and the device runs that copy in each turn (nki-dynamic-loops.rst,
 Hardware Lowering). Here Python runs the body in each turn, so a body whose Python has a state of
 its own would issue other instructions in later turns, and is refused. Functions of nki.language are
-compared by the instructions that they issue, before broadcasts that were left in PSUM take the
-place of tiles (`settling`). Once Python has read a register, as before NKI 0.7 in int(i),
+compared by the instructions that they issue, before broadcasts that were left in PSUM replace their
+copies in SBUF as operands (`settling`). Once Python has read a register (int(i), before NKI 0.7),
 turns may differ with its value, and no more turns of the outermost loop are compared.
 
 A matmul has one flag for all turns: to overwrite or to add. With accumulate=None the compiler
@@ -50,8 +50,8 @@ def check_turn(instruction: Instruction) -> None:
 def check_call(name: str, *operands: object) -> None:
     """Refuse a call in a device loop's body that differs from the one of earlier turns.
 
-    Operands that are numbers or tensors are those of Python, and compared; values of registers and
-    scalars may differ.
+    Numbers and tensors, which Python chooses, are compared; the values of registers and scalars
+    may differ.
 
     Args:
         name: name of the instruction or the function, such as "nl.fori_loop".
@@ -94,9 +94,9 @@ def _refuse(usage: str) -> None:
 def _fixed_properties(value: object, nesting: Nesting) -> object:
     """The properties of an operand that must not change from turn to turn.
 
-    A tensor that the body allocates is known by the turns in which it was allocated, as its number
-    changes; so a tensor of an earlier turn differs. One that several cores share is not compared by
-    number, as another core may have allocated it.
+    A tensor that the body allocates has another serial number in each turn, so it is identified by
+    the number of running turns in which it was allocated; a tensor of an earlier turn differs. One
+    that several cores share is not compared by serial, as another core may have allocated it.
     """
     if isinstance(value, Tile):
         storage, serial = value.storage, value.storage.serial
@@ -125,7 +125,7 @@ def _check_sum(matmul: NcMatmul | NcMatmulMx) -> None:
     core, dst = current_core(), matmul.dst
     if matmul.accumulate is not None or not core.has_values:
         return
-    is_tile = isinstance(dst, Tile)  # pyright: ignore[reportUnnecessaryIsInstance]  of a user
+    is_tile = isinstance(dst, Tile)  # pyright: ignore[reportUnnecessaryIsInstance]  a user's object
     is_psum = is_tile and dst.memory is Memory.PSUM and dst.index is None
     if not is_psum or getattr(matmul, "is_transpose", False):
         return

@@ -51,7 +51,7 @@ def refuse_in_graph(kernel: Kernel, graph: Graph) -> None:
     """Refuse a call of `kernel` in a graph that has kernels of an incompatible version.
 
     Raises:
-        BadInput: with both kernels.
+        BadInput: if there is one; names both kernels.
     """
     from trnsim.graph.ops.calls import CustomCall  # noqa: PLC0415  a kernel alone has no graph
 
@@ -64,7 +64,7 @@ def refuse_nested(kernel: Kernel) -> None:
     """Refuse a call of `kernel` within a kernel of an incompatible version.
 
     Raises:
-        BadInput: with both kernels.
+        BadInput: if their versions are incompatible; names both kernels.
     """
     outer = _running.get(current_core())
     if outer is not None and outer is not kernel:

@@ -2,7 +2,7 @@
 
 A kernel is compiled once for all ranks that call it with equal shapes and constants, and each of
 them runs the same instructions; their effects differ by `rank_id` and by the values of tensors. A
-run without values has neither, so a single rank may be traced for all ranks of equal arguments, as
+run without values sees neither, so a single rank may be traced for all ranks of equal arguments, as
 long as nothing reads a rank's number.
 
 Ranks with equal programs take the same time if they meet ranks of the same classes. That holds if
@@ -30,7 +30,7 @@ def rank_classes(arguments: Sequence[Sequence[object]]) -> list[Ranks]:
     """Classes of ranks whose arguments are alike for a run without values, that of rank 0 first.
 
     Args:
-        arguments: the arguments of each rank, in containers.
+        arguments: the arguments of each rank, which may be nested in containers.
     """
     keys: dict[int, Hashable] = {}
 

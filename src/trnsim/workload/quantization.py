@@ -1,8 +1,8 @@
 """Bits of a checkpoint's weights: ``torch_dtype`` and ``quantization_config``.
 
-Tables, scores of words, norms and routers keep the checkpoint's dtype, as all methods here leave
-them, and so do the matrices that ``modules_to_not_convert`` and its like name, layer by layer. Bits
-of a weight have their share of scales and zero points.
+Embedding tables, the LM head, norms and routers keep the checkpoint's dtype in all methods here.
+So do the matrices that ``modules_to_not_convert`` and similar keys list, layer by layer. The bits
+of a weight include its share of scales and zero points.
 
 Source: transformers 5.23, utils/quantization_config.py, and for the scales of each method the
 ``Source`` of its function.
@@ -99,7 +99,7 @@ def with_listed_bits(
     """The towers of a checkpoint with the bits of the matrices that its lists of modules name.
 
     Raises:
-        BadInput: as `bits_of`, and for a list that is none of names.
+        BadInput: as `bits_of`, and for a list of anything but names.
     """
     quantized = _quantized(keys)
     if quantized is None:
@@ -147,9 +147,9 @@ class _ListedBits:
         return (matrix.weight_bits, matrix.product_bits) == (weight, bits.product_bits)
 
     def _of_modules(self, name: str, modules: Sequence[str]) -> tuple[float, float]:
-        """Bits of a weight and of operands; a matrix of several modules is kept if one is.
+        """Bits of a weight and of operands; a matrix of several modules is unquantized if one is.
 
-        vLLM refuses to join modules that differ in this.
+        vLLM refuses to fuse modules that differ in this.
         """
         bits, plain = self._bits, self._bits.other_bits
         if any(patterns.is_of_class or patterns.has_any(modules) for patterns in self._kept):
@@ -261,7 +261,9 @@ def _compressed_tensors(config: ConfigKeys) -> _Method:
 
 
 def _groups(config: ConfigKeys, method: str) -> list[tuple[ModulePatterns, _Method]]:
-    """The targets of each group of compressed-tensors and its quantization; [] if one has all.
+    """The targets of each group of compressed-tensors and its quantization.
+
+    [] if a single group has every matrix.
 
     Source: compressed-tensors, quantization/quant_scheme.py.
     """

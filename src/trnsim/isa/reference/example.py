@@ -1,7 +1,7 @@
-"""Typical instances of each instruction, from which its page, engines and prices are derived.
+"""Typical instances of each instruction, from which its page, engines and costs are derived.
 
 By default an axis has its usual length, a tile is bfloat16 if that is legal, in the first legal
-memory; `_CASES` has what differs. Tiles have no bytes: an instance can be verified and priced, not
+memory; `_CASES` has what differs. Tiles have no bytes: an instance can be verified and costed, not
 executed.
 """
 

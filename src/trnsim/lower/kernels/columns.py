@@ -1,4 +1,4 @@
-"""Reductions over dimensions before the last: sums are products with ones, extremes transposes."""
+"""Reductions over dimensions before the last: sums by products with ones, extremes transposed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from trnsim.nki import language as nl
 from trnsim.program import current_core
 
 _PIECE_CYCLES: Final = 512
-"""Elements that a partition may reduce in place of one piece of columns, which takes about twice
-as many cycles: a piece is loaded and stored by itself, as is the only tile of few matrices."""
+"""Cost of one piece of columns, as elements that a partition reduces in that time. A piece takes
+about twice as many cycles, as it is loaded and stored by itself; but so is the only tile of few
+matrices."""
 _TILE_ELEMENTS: Final = 8192
 """Maximum number of elements of a partition that are reduced at once."""
 _MIN_RUN_ELEMENTS: Final = 16
@@ -25,7 +26,7 @@ _MIN_RUN_ELEMENTS: Final = 16
 _RUN_ELEMENTS: Final = 128
 """Neighbouring elements of a row from which transfers are fast: 512 bytes of float32."""
 _FEW_ROWS: Final = 24
-"""Rows up to which runs of them on all partitions are faster on every chip."""
+"""Most rows for which spreading each row over all partitions is faster on every chip."""
 _ROW_CYCLES: Final = 12
 """Cycles in which one row of 128 columns is loaded and reduced, a column a partition (assumed)."""
 _FEW_PIECES: Final = 4
@@ -63,7 +64,7 @@ def column_reduce(op: Reduce, node: Node, source: Tensor) -> Tensor:
 
 
 def are_columns_spread(op: Reduce, shape: tuple[int, ...]) -> bool:
-    """True if rows of few matrices are so long, and so few, that runs of them fill the partitions.
+    """True if columns are spread over the partitions: few matrices, of few and long rows.
 
     The Vector Engine then reads all rows, which for few rows takes less time than a load and a
     store of each piece of columns, or than a product of it.

@@ -43,7 +43,8 @@ def _gather_rows(node: Node, table: Tensor, indices: Tensor) -> Tensor:
     count, width = node.values[1].type.elements, _row_elements(node.values[0].shape)
     item_bytes = table.dtype.itemsize
     rows_of_table = tiles.flat(table, node.values[0].shape[0], width)
-    # Where rows are loaded one by one, the first are stored while others are loaded.
+    # Without indirect DMA each row is loaded by itself, so one row a partition is stored at a time,
+    # while others are loaded.
     stored_bytes = _STORED_BYTES if current_core().core.features.indirect_dma else 0
     most_rows = max(stored_bytes // (width * item_bytes), 1)
     for start, partitions, rows in tiles.spread(count, most_rows):
@@ -105,9 +106,10 @@ def scatter(
 ) -> Tensor:
     """A table [V, *D], of zeros or a given one, with updates added to or assigned to its rows.
 
-    Within 128 updates those of one row are combined first, by the matrix that marks which indices
-    are equal; then all of them write the same row. Assigned rows are written in order instead. Sums
-    of floating-point rows are products (`row_sums`) where these take less time.
+    Updates are taken 128 at a time. Those with the same index are combined first, by the matrix
+    that marks equal indices, so that each of them writes the same total. Assigned rows are written
+    in order instead. Sums of floating-point rows are matrix products (`row_sums`) where these take
+    less time.
     """
     shape, dtype, op = node.result.shape, node.result.dtype, operation.op
     if operation != Scatter.rows(shape, node.values[1].shape, op, operation.type):
@@ -146,7 +148,7 @@ def scatter(
 
 
 def _adds_by_products(node: Node) -> bool:
-    """True if a scatter's updates are added up by products with marks of their rows."""
+    """True if a scatter's updates are added up by matrix products with their one-hot indices."""
     shape, updates = node.result.shape, node.values[0]
     count, width = node.values[1].type.elements, _row_elements(shape)
     is_exact = shape[0] <= _MOST_EXACT_ROWS
@@ -154,7 +156,7 @@ def _adds_by_products(node: Node) -> bool:
 
 
 def _narrow(table: Tensor, shape: Shape, dtype: str) -> Tensor:
-    """A table in a shorter type: floating point rounded, of integers the low bytes."""
+    """A table in a narrower type: floating point is rounded, and integers keep their low bytes."""
     out = tiles.output(shape, dtype)
     for start, partitions, together in tiles.spread(prod(shape), _NARROWED_ELEMENTS):
         pattern = [(together, partitions), (1, together)]
@@ -165,9 +167,9 @@ def _narrow(table: Tensor, shape: Shape, dtype: str) -> Tensor:
 
 
 _NARROWED_ELEMENTS: Final = 2048
-"""Elements of a partition that become a shorter type at once."""
+"""Elements of a partition that are converted to a narrower type at once."""
 _MOST_REGISTERS: Final = 4
-"""Registers that the indices of rows take in turn: a transfer reads its own when it is issued."""
+"""Registers that hold row indices in turn; a transfer reads its register when it is issued."""
 _MOST_EXACT_ROWS: Final = 2**24
 """Rows of a table whose indices float32 represents exactly."""
 _COMBINING_DTYPES: Final = dict.fromkeys(INTEGERS, nl.int32) | {"uint32": nl.uint32}
@@ -177,7 +179,7 @@ _TRUTH_OPERATORS: Final = {"add": "maximum", "multiply": "minimum"}
 
 
 def _combine(equal: Tensor, updates: Tensor, rows: int, width: int, op: str) -> Tensor:
-    """Row i: all updates whose index is that of row i, by one operator."""
+    """Row i: all updates with the index of update i, combined by `op`."""
     if updates.dtype != nl.float32:
         return _integers_by_row(equal, updates, rows, width, op)
     if op == "add":
@@ -199,7 +201,7 @@ def _initialise(table: Tensor, operands: Sequence[Tensor], elements: int) -> Non
 
 
 def _equal(index: Tensor, rows: int, *, is_long: bool) -> Tensor:
-    """[rows, rows]: 1 where two indices are equal; those of a long table GpSimd compares."""
+    """[rows, rows]: 1 where two indices are equal; GpSimd compares those of a long table."""
     dtype = nl.int32 if is_long else nl.float32
     column = new((rows, 1), dtype)
     nisa.tensor_copy(dst=column, src=index.view(nl.int32) if is_long else index)
@@ -280,7 +282,7 @@ def _fold(tile: Tensor, op: Any) -> Tensor:
 
 
 def rows_at(table: Tensor, index: Tensor, tile: Tensor) -> Tensor:
-    """Load rows of `table` by index into a tile; row by row where the chip makes no descriptors."""
+    """Load rows of `table` by index into a tile; row by row on a chip without indirect DMA."""
     if current_core().core.features.indirect_dma:
         nisa.dma_copy(dst=tile, src=table.vector_select(0, index))
         return tile
@@ -303,7 +305,7 @@ def _write_rows(table: Tensor, index: Tensor, tile: Tensor, rows: int) -> None:
 
 
 def _registers(rows: int) -> list[Any]:
-    """Registers that the indices of some rows take in turn."""
+    """Registers that hold the indices of `rows` rows in turn."""
     return [nisa.register_alloc() for _ in range(min(rows, _MOST_REGISTERS))]
 
 

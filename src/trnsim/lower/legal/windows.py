@@ -23,12 +23,12 @@ from trnsim.lower.legal.products import in_multiplied_formats
 from trnsim.lower.rules import legal
 
 _FEW_TAPS: Final = 8
-"""Taps along a dimension up to which each is read from HBM for itself."""
+"""The most taps along a dimension that are each read from HBM; more are reduced by halves."""
 
 
 @legal(ReduceWindow)
 def reduce_window(b: Build, op: ReduceWindow, operand: Value) -> Value:
-    """One dimension after the other; floating point in float32."""
+    """Reductions over windows, one dimension after the other; floating point in float32."""
     (wanted,) = b.result_types
     rank = len(operand.shape)
     is_float = operand.type.is_floating
@@ -123,7 +123,7 @@ def _extremes(b: Build, op: str, taps: Sequence[Value], inside: Sequence[Value |
 
 @legal(Convolution)
 def convolution(b: Build, op: Convolution, lhs: Value, rhs: Value) -> Value:
-    """Kernels times the elements under their taps."""
+    """A convolution: a product for each tap, or one product over all windows if they are few."""
     (wanted,) = b.result_types
     low, high, gaps = ((0, 0, *sizes) for sizes in (op.low, op.high, op.gaps))
     image, kernels = in_multiplied_formats(b, lhs, rhs)
@@ -153,11 +153,12 @@ def _of_few_windows(
     window_counts: Sequence[int],
     groups: int,
 ) -> Value:
-    """A convolution of fewer windows than taps, as a kernel's gradient is: window by window.
+    """A convolution with fewer windows than taps, such as the gradient of a kernel: im2col.
 
-    The elements under each window are one column for each image: a product over channels and taps.
+    The elements under a window are a column for each image, contracted over channels and taps.
     """
     images, channels = image.shape[0], image.shape[1] // groups
+    # Windows and taps exchange roles: the elements of one window are one strided view.
     over = Windows(tuple(window_counts), windows.dilation, windows.padding, windows.stride)
     seen = over.taps(b, image, windows.kernel)
     grouped = (groups, images, 1, channels * prod(windows.kernel))
