@@ -62,7 +62,7 @@ class NoAttribute(IllegalInstruction, AttributeError):
 
 
 def refuse_attribute(
-    described: Callable[[], str],
+    describe: Callable[[], str],
     name: str,
     legal: Iterable[str],
     *,
@@ -72,7 +72,7 @@ def refuse_attribute(
     """Refuse an attribute of an object; the error has the legal ones, and the nearest of them.
 
     Args:
-        described: the function that gives the object as programs write it, such as "nisa.engine".
+        describe: the function that gives the object as programs write it, such as "nisa.engine".
         name: the attribute.
         legal: the attributes that the object has.
         spelling: how the program asks, such as "[3]"; "" for ".name".
@@ -84,7 +84,7 @@ def refuse_attribute(
     """
     if name.startswith("_") and not spelling:
         raise AttributeError(name)
-    label, names = described(), list(legal)
+    label, names = describe(), list(legal)
     near = get_close_matches(name, names, 1)
     if near:
         fix = f"write {label}.{near[0]}"

@@ -1,7 +1,7 @@
-"""Text for strangers: words that trnsim's own source has stay, and everything else is left out.
+"""Redacted text to show others: words of trnsim's own source stay, and all else is left out.
 
     vocabulary()            the words of the source
-    redacted(text)          `text` with a mark in place of what may be its author's
+    redacted(text)          `text` with a mark in place of what may be private
     redacted_error(text)    an error with its traceback, with the same marks
 
 A list of what is secret would never be whole; the list of what is public is the published source.
@@ -36,7 +36,7 @@ _DIGITS_MAX: Final = 6
 _SERIES: Final = r"(?:[-+]?\d[\w.+-]*[,;\s]+){7,}[-+]?\d[\w.+-]*"
 """Eight numbers and more: an array that was printed."""
 _NUMBER: Final = r"\d[\d,_]*(?:\.\d+)?(?:[eE][+-]?\d+)?(?:-\d+)*(?![\w.]|-\d)"
-"""A number, with those that dashes join to it: the groups of a card's number are one."""
+"""A number, with those joined to it by dashes, so that the groups of a card number are one."""
 _ADDRESS: Final = r"[\w.+-]+@[\w.-]+"
 _SUFFIXES: Final = (
     r"py|pyi|ipynb|json|jsonl|ya?ml|toml|csv|tsv|txt|log|md|html|np[yz]|pt2?|pth|bin|safetensors|"
@@ -66,7 +66,7 @@ _FRAME: Final = re.compile(r'^((?: *\|)?\s*)File "([^"\n]*)", line (\d+)(?:, in 
 
 @dataclass
 class Redaction:
-    """A text without what may be its author's.
+    """A text without what may be private to its author.
 
     Attributes:
         left_out: how many of each of `KINDS` were left out.
@@ -134,20 +134,21 @@ def redacted_error(text: str) -> Redaction:
     """
     answer = Redaction()
     lines: list[str] = []
-    words: list[str] = []  # lines outside frames, since the last frame; an array may span several
+    # Lines outside frames, since the last frame; an array may span several.
+    other_lines: list[str] = []
 
-    def end_words() -> None:
-        if words:
-            part = redacted("\n".join(words))
+    def flush_other_lines() -> None:
+        if other_lines:
+            part = redacted("\n".join(other_lines))
             answer.left_out += part.left_out
             lines.append(part.text)
-            words.clear()
+            other_lines.clear()
 
     is_public, source_indent = False, None
     for line in text.splitlines():
         frame = _FRAME.match(line)
         if frame:
-            end_words()
+            flush_other_lines()
             shown, is_public = _shown_frame(frame)
             answer.left_out["paths"] += not is_public
             lines.append(shown)
@@ -159,8 +160,8 @@ def redacted_error(text: str) -> Redaction:
                 answer.left_out["source_lines"] += bool(line.strip(" |^~"))
         else:
             source_indent = None
-            words.append(line)
-    end_words()
+            other_lines.append(line)
+    flush_other_lines()
     answer.text = "\n".join(lines)
     return answer
 

@@ -51,7 +51,7 @@ _On = Annotated[
 _Model = Annotated[
     str,
     typer.Option(
-        help="The model that is trained, before the spec's own: a name, or a config.json.",
+        help="The model that is trained, in place of the spec's own: a name, or a config.json.",
         metavar="MODEL",
     ),
 ]

@@ -37,8 +37,8 @@ def neuron_monitor_k8s_info(
     """Tell neuron-monitor which pods of Kubernetes hold cores and devices; end it with Ctrl-C.
 
     While it runs on a node, reports have neuron_k8s_info, and neuron-monitor-prometheus
-    --enable-k8s-info adds labels. At the end of a pipe it ends with it. In `trnsim shell` this is
-    `neuron-monitor-k8s-info.py`. Needs the extra trnsim[kubernetes].
+    --enable-k8s-info adds labels. If its input is a pipe, it ends when the pipe does. In
+    `trnsim shell` this is `neuron-monitor-k8s-info.py`. Needs the extra trnsim[kubernetes].
 
     Example: trnsim neuron-monitor-prometheus --enable-k8s-info | trnsim neuron-monitor-k8s-info
     """
@@ -51,12 +51,12 @@ def neuron_monitor_k8s_info(
     echo("emulated by trnsim", is_error=True)
     try:
         with ended_by_signals(ended.set):
-            _read(folder, pod_resources, period, ended)
+            _keep_stored(folder, pod_resources, period, ended)
     finally:
         pods.remove(folder)
 
 
-def _read(folder: Path, pod_resources: Path, every_s: float, ended: threading.Event) -> None:
+def _keep_stored(folder: Path, pod_resources: Path, every_s: float, ended: threading.Event) -> None:
     """Store a table of pods now and every `every_s`, until `ended` is set."""
     last_s, last_error = time.monotonic() - every_s, ""
     while not ended.is_set():

@@ -177,11 +177,11 @@ def next_sequence_number() -> int:
 
 
 def replace_accelerator_function(
-    name: str, replaced: Callable[[Callable[..., Any]], Callable[..., Any]]
+    name: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]
 ) -> None:
-    """Replace a C++ function that `torch.accelerator` calls by `replaced(function)`."""
+    """Replace a C++ function that `torch.accelerator` calls by `wrap(function)`."""
     full = f"_accelerator_{name}"
-    setattr(torch._C, full, replaced(getattr(torch._C, full)))
+    setattr(torch._C, full, wrap(getattr(torch._C, full)))
 
 
 def gloo(store: Any, rank: int, size: int, timeout: Any) -> Any:
@@ -196,7 +196,7 @@ def gloo(store: Any, rank: int, size: int, timeout: Any) -> Any:
 
 @cache
 def lone_group() -> Any:
-    """A process group of this process alone, in the form for operators, to test gloo with."""
+    """A process group of this process alone, boxed as operators take it, to test gloo with."""
     dist: Any = import_module("torch.distributed")
     group = dist.ProcessGroup(0, 1)
     backend = gloo(dist.HashStore(), 0, 1, dt.timedelta(seconds=30))
@@ -218,12 +218,12 @@ def own_store(store: Any) -> Any:
 
 
 def sum_operation() -> Any:
-    """The sum as a reduction, in the form for operators."""
+    """The reduction SUM, boxed as operators take it."""
     return torch.classes.c10d.ReduceOp()
 
 
 def silent_ranks(ranks: Sequence[int], wait_s: float) -> list[int]:
-    """The ranks that do not sign in the shared store within `wait_s`, in which this rank signs."""
+    """The ranks that set no timestamp in the shared store within `wait_s`; this rank sets one."""
     import torch.distributed as dist  # noqa: PLC0415  only programs that start processes need it
 
     keys = {rank: f"trnsim/signed/{rank}" for rank in ranks}
@@ -337,11 +337,11 @@ def boxed(function: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
-def replace_engine(wrapped: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+def replace_engine(wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
     """Wrap the call of the autograd engine in both modules that hold it."""
     graph: Any = torch.autograd.graph
     public: Any = torch.autograd
-    graph._engine_run_backward = public._engine_run_backward = wrapped(graph._engine_run_backward)
+    graph._engine_run_backward = public._engine_run_backward = wrap(graph._engine_run_backward)
 
 
 def replace_events(make: Callable[[torch.Event, bool], torch.Event]) -> None:
@@ -366,10 +366,10 @@ def replace_events(make: Callable[[torch.Event, bool], torch.Event]) -> None:
     module.Event = Event
 
 
-def replace_inductor(wrapped: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+def replace_inductor(wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
     """Wrap the call of `torch.compile`'s default backend."""
     backend: Any = torch._TorchCompileInductorWrapper
-    backend.__call__ = wrapped(backend.__call__)
+    backend.__call__ = wrap(backend.__call__)
 
 
 def make_opaque(function: Callable[..., Any]) -> None:

@@ -1,9 +1,10 @@
-"""The scheduler extender over HTTP, on a loopback address or a socket for its owner alone.
+"""The scheduler extender over HTTP, on loopback or a Unix socket that its owner alone may open.
 
     POST /filter, /bind    a call of kube-scheduler; the answer's Error says what is wrong
     GET /healthz           "ok"
 
-A call is at most 4 MiB of JSON: 413, 411 and 400 refuse others, and 404 other paths.
+The body of a request is at most 4 MiB of JSON. Status 411 refuses one without a length, 413 one too
+long, 400 one that is not JSON, and 404 another path.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from trnsim.tools.monitor.scrape_server import Application, BoundedServer, Scrap
 LOOPBACK: Final = "127.0.0.1"
 _OWNER_FILE_MODE: Final = 0o600
 _MOST_DIGITS: Final = 18
-"""Digits of a Content-Length that is read as a number."""
+"""Most digits of a Content-Length that are converted to a number; with more it is too long."""
 _MOST_SOCKET_PATH: Final = 107
 """Bytes of a socket's path. Source: unix(7), sun_path."""
 
@@ -33,7 +34,7 @@ Call = Callable[[Object], Object]
 
 
 def application(filter_call: Call, bind_call: Call) -> Application:
-    """The application of WSGI (PEP 3333) that answers the two calls."""
+    """The WSGI application (PEP 3333) that answers the two calls."""
     calls = {"/filter": filter_call, "/bind": bind_call}
 
     def answer(environment: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
@@ -54,7 +55,7 @@ def application(filter_call: Call, bind_call: Call) -> Application:
 
 
 class _Refused(Exception):
-    """A call that is not read: the status and the reason."""
+    """Refusal of a malformed call; its arguments are the HTTP status and the reason."""
 
 
 def _received(environment: dict[str, Any]) -> Object:
@@ -100,7 +101,7 @@ class SocketServer(BoundedServer):
     address_family = getattr(socket, "AF_UNIX", socket.AF_INET)
 
     def server_bind(self) -> None:
-        """Bind with the mode 0600 from the first moment: Linux takes it from the descriptor."""
+        """Bind; the socket has mode 0600 from the start, as Linux takes it from the descriptor."""
         with suppress(OSError):
             os.fchmod(self.socket.fileno(), _OWNER_FILE_MODE)
         self.socket.bind(self.server_address)

@@ -4,7 +4,7 @@
     saving   = 1 - USD billed / expected
     paid back once the sum of (expected - USD billed) reaches the cost of the migration
 
-Expected is what the work of the month would cost on today's instances of the decision.
+Expected is what the work of the month would cost on the instances that the decision replaces.
 
 A bill is a table, CSV or YAML, with the columns month (YYYY-MM), workload, usd and optionally
 volume, in the unit of the inventory. Lines of one month and workload are summed: GPUs that are kept

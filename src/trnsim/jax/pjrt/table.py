@@ -8,8 +8,8 @@ exception is on its way, and Python code cannot run then (the exception would su
 be lost, and JAX would end the process). They are a function of C's library that does nothing and
 returns 0; see docs/design/0021.
 
-Slots that JAX calls at every execution have a shorter function besides, declared with `quick`. It
-answers the usual cases from the words of the caller's struct, and calls the slot for the others.
+Slots that JAX calls at every execution also have a fast path, declared with `quick`. It answers the
+usual cases from the 64-bit words of the caller's struct, and calls the slot for the others.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from trnsim.jax.pjrt.structs import enumeration, slots, struct, version, word_pl
 Body: TypeAlias = Callable[[Any], None]
 """A slot's function of the caller's struct of arguments."""
 Call: TypeAlias = Callable[[int], int]
-"""A function as C calls it: of the address of that struct, with the handle of an error or 0."""
+"""A function as C calls it: it takes that struct's address, and returns an error's handle or 0."""
 
 _Callback: Final = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 _VoidCallback: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -41,7 +41,7 @@ error_makers: Final[list[Callable[[BaseException], int]]] = []
 _bodies: Final[dict[str, tuple[Body, bool]]] = {}
 """The function of each slot, and whether it returns an error."""
 _quick_calls: Final[dict[str, Callable[[Call], Call]]] = {}
-"""The shorter function of a slot that has one, made of the slot's own."""
+"""By slot, the function that makes its fast path from the slot's own function."""
 _extension_names: Final[list[str]] = []
 _referenced_callbacks: Final[list[Any]] = []
 """All functions that C holds: ctypes frees one that Python no longer refers to."""
@@ -58,7 +58,10 @@ def slot(name: str, *, returns_error: bool = True) -> Callable[[Body], Body]:
 
 
 def value_slot(name: str, field: str, item_of: Callable[[Any], Any], attribute: str) -> None:
-    """Declare a slot that writes an attribute of an item of the arguments into one field."""
+    """Declare a slot that writes an attribute of an object into a field of its arguments.
+
+    `item_of` gives the object that the arguments name by a handle.
+    """
     getter = attrgetter(attribute)
 
     @slot(name)
@@ -67,9 +70,10 @@ def value_slot(name: str, field: str, item_of: Callable[[Any], Any], attribute: 
 
 
 def address_slot(name: str, field: str, item_of: Callable[[Any], Any], attribute: str) -> None:
-    """Declare a slot that writes the address and the size of a text or an array of an item.
+    """Declare a slot that writes the address and the size of a text or an array of an object.
 
-    The size goes to the field FIELD_size or num_FIELD.
+    `item_of` gives the object that the arguments name by a handle. The size goes to
+    the field FIELD_size or num_FIELD.
     """
     names = {member for member, _ in struct(f"{name}_Args")._fields_}
     size_field = f"{field}_size" if f"{field}_size" in names else f"num_{field}"
@@ -83,9 +87,9 @@ def address_slot(name: str, field: str, item_of: Callable[[Any], Any], attribute
 
 
 def quick(name: str) -> Callable[[Callable[[Call], Call]], Callable[[Call], Call]]:
-    """Declare the shorter function of a slot; the decorated function makes it from the slot's own.
+    """Declare the fast path of a slot; the decorated function makes it from the slot's own.
 
-    The shorter function catches what it may raise (`error_handle`), as no exception can pass
+    The fast path catches what it may raise (`error_handle`), as no exception can pass
     through C.
     """
 
@@ -97,11 +101,11 @@ def quick(name: str) -> Callable[[Callable[[Call], Call]], Callable[[Call], Call
 
 
 def quick_number(
-    slot_name: str, items: Mapping[int, Any], handle: str, field: str, number: str
+    slot_name: str, items: Mapping[int, Any], handle: str, field: str, attribute: str
 ) -> None:
-    """Declare the shorter function of a slot that writes an attribute of an item into a field."""
+    """Declare the fast path of a slot that writes an attribute of an object into a field."""
     handle_at, field_at = word_places(f"{slot_name}_Args", handle, field)
-    getter = attrgetter(number)
+    getter = attrgetter(attribute)
 
     def make(call_slot: Call) -> Call:
         def call(address: int) -> int:

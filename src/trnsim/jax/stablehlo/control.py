@@ -176,10 +176,10 @@ def _is_integer(ssa: Ssa) -> bool:
 
 
 def _constant_bound(scope: Scope, ssa: Ssa, arguments: list[Ssa], op: Op) -> Array | None:
-    """The numbers of a bound: a constant, a value around the loop, or one that no trip changes."""
-    maker = ssa.owner
-    if getattr(maker, "name", "") == "stablehlo.constant":
-        return mlir.constant(maker)
+    """The value of a bound that is a constant, from outside the loop, or unchanged by its trips."""
+    producer = ssa.owner
+    if getattr(producer, "name", "") == "stablehlo.constant":
+        return mlir.constant(producer)
     if ssa in arguments:
         index = arguments.index(ssa)
         body = op.regions[1].blocks[0]
@@ -190,15 +190,15 @@ def _constant_bound(scope: Scope, ssa: Ssa, arguments: list[Ssa], op: Op) -> Arr
 
 def _counter_step(body: Block, index: int) -> int | None:
     """The change of a counter in a trip; None where it is not known."""
-    maker = body.operations[len(body.operations) - 1].operation.operands[index].owner
-    name = getattr(maker, "name", "")
+    producer = body.operations[len(body.operations) - 1].operation.operands[index].owner
+    name = getattr(producer, "name", "")
     if name not in ("stablehlo.add", "stablehlo.subtract"):
         return None
     counter = body.arguments[index]
-    sides = [ssa for ssa in maker.operands if ssa != counter]
+    sides = [ssa for ssa in producer.operands if ssa != counter]
     if len(sides) != 1 or getattr(sides[0].owner, "name", "") != "stablehlo.constant":
         return None
-    if name == "stablehlo.subtract" and maker.operands[0] != counter:
+    if name == "stablehlo.subtract" and producer.operands[0] != counter:
         return None
     step = int(mlir.constant(sides[0].owner))
     return step if name == "stablehlo.add" else -step
@@ -267,7 +267,7 @@ class _SharedInputs:
     """Several blocks' graphs with the same inputs.
 
     Attributes:
-        outer: the entries outside for these inputs, which follow those carried from trip to trip.
+        outer: the enclosing scope's entries for these inputs, which follow the carried inputs.
     """
 
     def __init__(self, scope: Scope, parts: Sequence[_BlockGraph]) -> None:

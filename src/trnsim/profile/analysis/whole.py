@@ -56,8 +56,8 @@ class Whole:
         binds: the resource that sets the bound: "products", "HBM" or "links".
         flop: multiplications and additions of its products.
         hbm_bytes: bytes of weights, inputs and outputs, each once.
-        mfu: `flop` over the FLOPs of the peak rate in the device time.
-        mbu: least time of `hbm_bytes` over the device time.
+        mfu: model FLOP utilisation: `flop` over what the peak rate gives in the device time.
+        mbu: memory bandwidth utilisation: least time of `hbm_bytes` over the device time.
         programs: number of programs that the model is split into.
         layers: equal layers of which only a few were compiled; 0 if all operations were compiled.
         compiled: number of these layers that were compiled.

@@ -1,9 +1,10 @@
 """Ranking of layouts by capacity per instance, and by cost for a request rate.
 
-Short runs of the same requests compare layouts, in the order of `saturated_per_s`, the closed form
-of a full batch; a layout whose closed form is well below the capacity of another is not run. Long
-runs decide between layouts within the error of short ones. Only the winner has runs of full length;
-if they are longer, its rivals are compared with it once more in runs as long.
+Short runs of the same requests compare layouts, in the order of their closed-form estimates
+(`saturated_per_s`, the rate of a full batch). A layout whose estimate is well below the capacity of
+another is not run. Long runs decide between layouts within the error of short ones. Only the winner
+has runs of full length; if they are longer, its rivals are compared with it once more in runs as
+long.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ from trnsim.system.serve.server import Deployment
 from trnsim.system.serve.sizing import Spare, units_for, units_of_spare
 
 BOUND_SLACK: Final = 1.25
-"""Greatest ratio of a layout's capacity to its closed form."""
+"""Greatest ratio of a layout's capacity to its closed-form estimate."""
 _SHORT_ERROR: Final = 0.08
 """Greatest relative error of a capacity in short runs."""
 _EQUAL_RATIO: Final = 0.98
 """Ratio from which capacities count as equal; then the lower latency without load wins."""
-_FIRST_PART: Final = 0.8
-"""First guess of a capacity, as a fraction of the closed form."""
-_MOST_LONG: Final = 3
-"""Layouts besides the best that long runs compare with it."""
+_FIRST_RATIO: Final = 0.8
+"""First guess of a capacity, as a fraction of the closed-form estimate."""
+_MOST_RIVALS: Final = 3
+"""Maximum number of layouts that long runs compare with the best."""
 
 Tell = Callable[[str], None]
 """A callback that takes a line of progress."""
@@ -84,7 +85,7 @@ class Ranking:
         tell: called with a line of progress.
 
     Attributes:
-        tests: the load tests of the units, the highest closed form per instance first.
+        tests: the load tests of the units, the highest closed-form estimate per instance first.
     """
 
     def __init__(
@@ -158,7 +159,7 @@ class Ranking:
             guess = (1 - _SHORT_ERROR) * best_per_s * instances
             if guess and not test.is_within(limits, guess, SHORT_RUN):
                 continue
-            per_s = test.highest_rate(limits, guess or _FIRST_PART * bound * instances, SHORT_RUN)
+            per_s = test.highest_rate(limits, guess or _FIRST_RATIO * bound * instances, SHORT_RUN)
             if per_s:
                 ranked.append(RankedUnit(test, per_s, per_s))
                 best_per_s = max(best_per_s, per_s / instances)
@@ -182,10 +183,13 @@ class Ranking:
             for unit in ranked
             if unit.test is not best.test and self._cost(unit, rate_per_s, factor) < best_cost
         ]
-        return sorted(near, key=lambda unit: -unit.instance_rate_per_s)[:_MOST_LONG]
+        return sorted(near, key=lambda unit: -unit.instance_rate_per_s)[:_MOST_RIVALS]
 
     def _is_better(self, other: RankedUnit, best: RankedUnit, rate_per_s: float | None) -> bool:
-        """True if `other` keeps the rate from which it costs less than `best`, in a run as long."""
+        """True if `other` keeps the limits at the rate from which it costs less than `best`.
+
+        Its run has as many requests as those of `best`.
+        """
         needed_per_s = self._rate_to_beat(other.unit, best, rate_per_s)
         return needed_per_s is not None and other.test.is_within(
             other.test.limits(self.slo), needed_per_s, best.requests
@@ -205,7 +209,7 @@ class Ranking:
         return rate_per_s / working_units if working_units > 0 else None
 
     def _long_run(self, ranked: RankedUnit) -> RankedUnit:
-        """A unit with the highest rate of long runs."""
+        """A unit with the highest rate at which it keeps the limits in long runs."""
         self._tell(f"capacity of {layout(ranked.unit)}")
         per_s, count = ranked.test.long_most(self.slo, ranked.short_per_s)
         return replace(ranked, per_s=per_s, requests=count)

@@ -69,7 +69,7 @@ def check_sbuf(
     ranks: int,
     size: int,
 ) -> None:
-    """Refuse tensors that SBUF has no room for, and chips and operations without them.
+    """Refuse tensors that exceed SBUF, and chips and operations that take no tensors in SBUF.
 
     Args:
         options: the options of the operation.

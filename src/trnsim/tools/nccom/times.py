@@ -1,7 +1,8 @@
 """The times of an operation, size by size, from the fabric.
 
-An operation of groups is timed as any collective is; chunks of stated sizes, and messages between
-pairs, as transfers that start at once. Coalesced parts are one message: their bytes share a start.
+An operation over groups is timed as any collective is. Chunks of stated sizes, and messages between
+pairs, are timed as transfers that start together. Coalesced parts are timed as one message, and so
+share its fixed cost.
 
 Source: aws-neuron-sdk tools/neuron-sys-tools/nccom-test.rst, Output description: bandwidths are in
 units of 2**30 bytes.
@@ -43,8 +44,8 @@ class SizeTime(NamedTuple):
 
     Attributes:
         dtype: data type of its elements.
-        factor: the time over that on the fabric, by measurements of the user; 1 without any.
-        interval: P10, P50 and P90 of its seconds, as these correct them.
+        factor: correction of the fabric's time by the user's measurements; 1 without any.
+        interval: P10, P50 and P90 of the corrected seconds.
         measurements_text: these measurements in words; "" without any.
         evidence: the published rows that the time rests on.
     """
@@ -164,15 +165,15 @@ def fabric_of(instance: str, lnc: int, nodes: int, ranks: int) -> Fabric:
             f"{ranks} ranks on {nodes} instances; legal: from 2 on, as many on each instance",
             fix="for example -r 32, or -r 64 -N 2",
         )
-    operation_row = catalogue().instance(instance)
-    if nodes > 1 and not operation_row.efa_bytes_per_s:
+    instance_row = catalogue().instance(instance)
+    if nodes > 1 and not instance_row.efa_bytes_per_s:
         raise BadInput(
             f"{nodes} x {instance}, which has no EFA; legal: --nnodes 1",
             fix="name an instance with EFA, such as trn1.32xlarge or trn2.48xlarge",
             source="nccom-test.rst, Overview: Inf2 on one instance, Trn1, Trn2 and Trn3 on several",
         )
-    cores = catalogue().accelerator(operation_row.accelerator).cores // lnc * operation_row.count
-    fabric = Fabric(operation_row, nodes, lnc, min(ranks // nodes, cores))
+    cores = catalogue().accelerator(instance_row.accelerator).cores // lnc * instance_row.count
+    fabric = Fabric(instance_row, nodes, lnc, min(ranks // nodes, cores))
     check_ranks(fabric, ranks)
     return fabric
 
@@ -185,7 +186,7 @@ def planned_operation(
     Args:
         options: the options.
         fabric: the fabric of all ranks.
-        target: the chip, which ``--sb2sb`` asks for.
+        target: the chip, which checks of ``--sb2sb`` need.
 
     Raises:
         BadInput: an option is not legal, or not for this operation, chip or size.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # DLTensor begins {void* data; int32 device_type; int32 device_id; ...} in the unversioned capsule
 # that `to_dlpack` makes: dlpack.h, struct DLTensor. Both numbers are one little-endian int64.
-_LABEL_OFFSET: Final = 8
+_DEVICE_OFFSET: Final = 8
 _INDEX_SHIFT: Final = 32
 _TYPE_MASK: Final = 0xFFFFFFFF
 _CPU_TYPE: Final = 1  # dlpack.h: kDLCPU
@@ -36,10 +36,10 @@ _POINTER_OFFSET: Final = object.__basicsize__
 def neuron_alias(host: Tensor, core: int) -> Tensor:
     """The tensor on neuron:`core` that shares the memory of a CPU tensor."""
     capsule = to_dlpack(host)
-    label = _int64_at(_int64_at(id(capsule) + _POINTER_OFFSET).value + _LABEL_OFFSET)
-    if label.value != _CPU_TYPE:
+    device = _int64_at(_int64_at(id(capsule) + _POINTER_OFFSET).value + _DEVICE_OFFSET)
+    if device.value != _CPU_TYPE:
         raise _foreign_device_error(host)
-    label.value = core << _INDEX_SHIFT | _NEURON_TYPE
+    device.value = core << _INDEX_SHIFT | _NEURON_TYPE
     return from_dlpack(capsule)
 
 
@@ -50,10 +50,10 @@ def host_alias(tensor: Tensor) -> Tensor:
     reach a device with the bits still set.
     """
     capsule = to_dlpack(tensor)
-    label = _int64_at(_int64_at(id(capsule) + _POINTER_OFFSET).value + _LABEL_OFFSET)
-    if label.value & _TYPE_MASK != _NEURON_TYPE:
+    device = _int64_at(_int64_at(id(capsule) + _POINTER_OFFSET).value + _DEVICE_OFFSET)
+    if device.value & _TYPE_MASK != _NEURON_TYPE:
         raise _foreign_device_error(tensor)
-    label.value = _CPU_TYPE
+    device.value = _CPU_TYPE
     host = from_dlpack(capsule)
     if tensor.is_conj():
         host = host.conj()
@@ -68,9 +68,9 @@ def on_host(tensor: Tensor) -> Tensor:
 def host_aliases(tensors: Sequence[Any], core: int) -> list[Tensor] | None:
     """`host_alias` of each operand in a list; None if any is not a tensor on neuron:`core`.
 
-    The bits need no check: PyTorch resolves those of lists before they reach a device. Source:
-    pytorch aten/src/ATen/ConjugateFallback.cpp and NegateFallback.cpp, which exempt no operator
-    with a list.
+    The bits of conjugation and negation need no check: PyTorch resolves those of lists before they
+    reach a device. Source: pytorch aten/src/ATen/ConjugateFallback.cpp and NegateFallback.cpp,
+    which exempt no operator with a list.
     """
     expected = core << _INDEX_SHIFT | _NEURON_TYPE
     hosts: list[Tensor] = []
@@ -78,10 +78,10 @@ def host_aliases(tensors: Sequence[Any], core: int) -> list[Tensor] | None:
         if not isinstance(tensor, torch.Tensor):
             return None
         capsule = to_dlpack(tensor)
-        label = _int64_at(_int64_at(id(capsule) + _POINTER_OFFSET).value + _LABEL_OFFSET)
-        if label.value != expected:
+        device = _int64_at(_int64_at(id(capsule) + _POINTER_OFFSET).value + _DEVICE_OFFSET)
+        if device.value != expected:
             return None
-        label.value = _CPU_TYPE
+        device.value = _CPU_TYPE
         hosts.append(from_dlpack(capsule))
     return hosts
 

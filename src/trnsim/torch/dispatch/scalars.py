@@ -29,14 +29,14 @@ def accepting_numbers(operator: OpOverload[..., Any], contract: Contract) -> Cal
             return call(*args, **kwargs)
         except RuntimeError:
             arguments = [*zip(contract.arguments, args, strict=False), *kwargs.items()]
-            wrapped = {
+            number_names = {
                 name
                 for name, value in arguments
                 if name in contract.tensors and isinstance(value, numbers.Number)
             }
-            if not wrapped:
+            if not number_names:
                 raise
-        return _with_scalars(operator, contract, wrapped, args, kwargs)
+        return _with_scalars(operator, contract, number_names, args, kwargs)
 
     return checked
 
@@ -44,23 +44,23 @@ def accepting_numbers(operator: OpOverload[..., Any], contract: Contract) -> Cal
 def _with_scalars(
     operator: OpOverload[..., Any],
     contract: Contract,
-    wrapped: set[str],
+    number_names: set[str],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Any:
-    """A call of the overload that takes numbers, or without one with the numbers as tensors.
+    """The result of the overload that takes numbers; without one, of tensors made of the numbers.
 
-    The overload promotes dtypes as PyTorch does for numbers.
+    That overload promotes dtypes as PyTorch does for numbers.
     """
     try:
         return operator.overloadpacket(*args, **kwargs)
     except RuntimeError:
         positional = [
-            torch.tensor(value, device="cpu") if name in wrapped else value
+            torch.tensor(value, device="cpu") if name in number_names else value
             for name, value in zip(contract.arguments, args, strict=False)
         ]
         keyword = {
-            name: torch.tensor(value, device="cpu") if name in wrapped else value
+            name: torch.tensor(value, device="cpu") if name in number_names else value
             for name, value in kwargs.items()
         }
         return operator(*positional, **keyword)

@@ -1,8 +1,8 @@
 """Exchanges of tensors between ranks that are threads of one process.
 
-The n-th exchange with a group in a rank's run belongs to the n-th exchange of the group's other
-ranks, and the n-th run with exchanges to their n-th such run. An error of a waiting rank names the
-rank that failed or does not run.
+Calls match by order: the n-th exchange with a group in a run of one rank meets the n-th exchange of
+the group's other ranks, and the n-th run of a rank that has exchanges meets the n-th such run of
+theirs. The error of a waiting rank names the rank that failed or does not run.
 
 Source: neuronx-distributed trace/trace.py, TensorParallelNeuronModel, which runs each rank's module
 in a thread of its own.
@@ -30,7 +30,8 @@ from trnsim.torch.traces.exchanges import Groups
 
 WAIT_S: Final = 10.0
 """Time for which a rank waits for one that runs nothing."""
-_SLICE_S: Final = 0.2
+_POLL_S: Final = 0.2
+"""Time after which a waiting rank looks again for ranks that failed or are idle."""
 _KINDS: Final = {
     "all_gather_into_tensor": "all_gather",
     "reduce_scatter_tensor": "reduce_scatter",
@@ -62,14 +63,16 @@ class _PendingExchange:
 
 
 class Communicator:
-    """The ranks of programs of `world` ranks in this process."""
+    """The exchanges between the ranks of programs of `world` ranks, threads of this process."""
 
     def __init__(self, world: int, wait_s: float = WAIT_S) -> None:
         self._world, self._wait_s = world, wait_s
         self._changed = threading.Condition()
         self._pending: dict[tuple[Any, ...], _PendingExchange] = {}
         self._runs = Counter[int]()
-        self._turns = Counter[tuple[Any, ...]]()
+        """Runs with exchanges so far, by rank."""
+        self._exchange_counts = Counter[tuple[Any, ...]]()
+        """Exchanges so far, by rank, group and number of the rank's run."""
         self._running = Counter[int]()
         self._exchanging: set[int] = set()
         """Ranks that have made an exchange in their current run."""
@@ -98,7 +101,8 @@ class Communicator:
     def _reset(self) -> None:
         """Forget all exchanges in progress."""
         self._failure = ""
-        for table in (self._pending, self._runs, self._turns, self._exchanging, self._waiting):
+        counts = (self._runs, self._exchange_counts)
+        for table in (self._pending, *counts, self._exchanging, self._waiting):
             table.clear()
 
     def exchange(
@@ -115,9 +119,9 @@ class Communicator:
             if rank not in self._exchanging:
                 self._exchanging.add(rank)
                 self._runs[rank] += 1
-            turn = (rank, group, self._runs[rank])
-            key = (group, self._runs[rank], self._turns[turn])
-            self._turns[turn] += 1
+            caller = (rank, group, self._runs[rank])
+            key = (group, self._runs[rank], self._exchange_counts[caller])
+            self._exchange_counts[caller] += 1
             pending = self._pending.setdefault(key, _PendingExchange(call, rank))
             if pending.call != call:
                 raise self._missing(rank, name, _difference(rank, call, pending))
@@ -150,7 +154,7 @@ class Communicator:
                 idle_since = time.monotonic()
             elif time.monotonic() - idle_since > self._wait_s:
                 raise self._missing(rank, name, f"rank {ranks} runs nothing in this process")
-            self._changed.wait(_SLICE_S)
+            self._changed.wait(_POLL_S)
 
     def _missing(self, rank: int, name: str, reason: str) -> RankMissing:
         return RankMissing(
@@ -211,5 +215,5 @@ def _results(
 
 @cache
 def communicator(world: int) -> Communicator:
-    """The communicator of programs of `world` ranks in this process."""
+    """The communicator that all programs of `world` ranks in this process share."""
     return Communicator(world)

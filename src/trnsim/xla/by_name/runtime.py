@@ -16,7 +16,7 @@ from trnsim.xla import ranks
 from trnsim.xla.absent_names import absent
 from trnsim.xla.device_spelling import SPELLING
 
-__path__: Final[list[str]] = []  # as in xla_model
+__path__: Final[list[str]] = []  # for a plain module Python asks no finder for absent names
 
 _DEVICE: Final = "PJRT_DEVICE"
 

@@ -42,7 +42,7 @@ from trnsim.torch.traces.kernels.stored_kernel import (
 )
 
 _NO_FORM: Final = object()
-"""In the place of an operand that has no form."""
+"""Stands for an operand that has no stored form."""
 _FIX: Final = "save the model's weights, and trace it where it runs: that takes seconds"
 
 
@@ -65,7 +65,7 @@ class KernelRecorder:
     """A kernel that keeps its stored form as it is launched (`trnsim.runs.Launchable`).
 
     Attributes:
-        records: none: it is launched once.
+        records: None, as it is launched once and keeps no records of calls.
         may_spill: False if an exceeded SBUF or PSUM is an error.
         arguments: for each argument, the tensor of the call that it is, by its number.
     """
@@ -129,17 +129,17 @@ class _Lines:
 
 
 class _RecordedMemory(CoreMemory):
-    """The memories of a core, of which each tensor is kept.
+    """The memories of a core, with the stored form of each tensor.
 
     Attributes:
         arguments: the kernel's arguments.
         created: the tensors that the core created.
     """
 
-    def __init__(self, core: CoreContext, lines: _Lines, arguments: dict[int, int]) -> None:
+    def __init__(self, core: CoreContext, lines: _Lines, argument_numbers: dict[int, int]) -> None:
         """The memories in the place of those of `core`.
 
-        `arguments` are the numbers of the kernel's arguments by the serials of their storages,
+        `argument_numbers` are those of the kernel's arguments by the serials of their storages,
         which all cores share.
         """
         shared = core.peer.shared if core.peer is not None else None
@@ -147,7 +147,7 @@ class _RecordedMemory(CoreMemory):
         self.arguments: list[KernelTensor] = []
         self.created: list[KernelTensor] = []
         self._lines = lines
-        self._argument_numbers = arguments
+        self._argument_numbers = argument_numbers
         self._numbers: dict[int, int] = {}
 
     def number(self, storage: Storage) -> int:
@@ -176,7 +176,7 @@ class _RecordedMemory(CoreMemory):
     ) -> tuple[Storage, TileLayout]:
         """As `CoreMemory.allocate_shared`."""
         storage, layout = super().allocate_shared(shape, dtype, name=name)
-        if storage.serial in self._numbers:  # this core is the first to ask for it
+        if storage.serial in self._numbers:  # `allocate` has kept it: this core asks first
             self.created.pop()
         self._keep(storage, TensorPlace.shared_hbm, shape, dtype)
         return storage, layout
@@ -221,11 +221,15 @@ class _RecordedCore(CoreContext):
     """
 
     def __init__(
-        self, kernel: Kernel, core: CoreContext, lines: _Lines, arguments: dict[int, int]
+        self,
+        kernel: Kernel,
+        core: CoreContext,
+        lines: _Lines,
+        argument_numbers: dict[int, int],
     ) -> None:
         """A core in the place of `core`, without values."""
         super().__init__(core.core, has_values=False, peer=core.peer, loops=core.loops)
-        self.memory = self.tensors = _RecordedMemory(core, lines, arguments)
+        self.memory = self.tensors = _RecordedMemory(core, lines, argument_numbers)
         self.instructions: list[StoredInstruction] = []
         self._kernel = kernel
         self._lines = lines

@@ -12,4 +12,4 @@ from torch.optim import SGD, Adam, AdamW
 
 __all__ = ["SGD", "Adam", "AdamW"]
 
-__path__: Final[list[str]] = []  # as in xla_model
+__path__: Final[list[str]] = []  # for a plain module Python asks no finder for absent names

@@ -8,7 +8,7 @@ from typing import Any, Final
 import torch
 from torch import fx
 
-__path__: Final[list[str]] = []  # as in xla_model
+__path__: Final[list[str]] = []  # for a plain module Python asks no finder for absent names
 
 __all__ = ["extract_compiled_graph"]
 

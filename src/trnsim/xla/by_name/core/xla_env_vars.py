@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__path__: Final[list[str]] = []  # as in xla_model
+__path__: Final[list[str]] = []  # for a plain module Python asks no finder for absent names
 
 PJRT_DEVICE: Final = "PJRT_DEVICE"
 PJRT_SELECT_DEFAULT_DEVICE: Final = "PJRT_SELECT_DEFAULT_DEVICE"

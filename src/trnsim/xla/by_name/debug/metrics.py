@@ -25,7 +25,7 @@ from trnsim.xla.cuts.ledger import (
     UNCACHED,
 )
 
-__path__: Final[list[str]] = []  # as in xla_model
+__path__: Final[list[str]] = []  # for a plain module Python asks no finder for absent names
 
 _FALLBACK: Final = "aten::"
 _SHORT_COUNTERS: Final = (CACHED, MARK_STEP, UNCACHED)

@@ -13,7 +13,7 @@ from trnsim.torch import pytorch
 from trnsim.xla.absent_names import absent
 from trnsim.xla.steps import step_closures
 
-__path__: Final[list[str]] = []  # as in xla_model
+__path__: Final[list[str]] = []  # for a plain module Python asks no finder for absent names
 
 
 class Trace:

@@ -19,7 +19,7 @@ from trnsim.xla.arenas import on_device
 from trnsim.xla.device_spelling import SPELLING
 from trnsim.xla.steps import step_closures
 
-__path__: Final[list[str]] = []  # as in xla_model
+__path__: Final[list[str]] = []  # for a plain module Python asks no finder for absent names
 
 
 class LoaderMisused(BadInput, TypeError):

@@ -19,7 +19,7 @@ from trnsim.instance.cores import VISIBLE
 from trnsim.xla import ranks
 from trnsim.xla.absent_names import absent
 
-__path__: Final[list[str]] = []  # as in xla_model
+__path__: Final[list[str]] = []  # for a plain module Python asks no finder for absent names
 
 
 class ProcessesRefused(BadInput, ValueError):

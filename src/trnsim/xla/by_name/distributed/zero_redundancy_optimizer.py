@@ -23,7 +23,7 @@ from trnsim.xla.collective_arguments import CollectiveMisused
 from trnsim.xla.collectives import Groups, all_gather, all_reduce, reduce_scatter
 from trnsim.xla.sharding import padded_rows
 
-__path__: Final[list[str]] = []  # as in xla_model
+__path__: Final[list[str]] = []  # for a plain module Python asks no finder for absent names
 
 _NORM_EPSILON: Final = 1e-6
 """Added to the norm by which gradients are clipped: the same file, `_clip_grad_norm`."""

@@ -26,4 +26,4 @@ __all__ = [
     "process_index", "set_device_type", "using_pjrt", "world_size",
 ]  # fmt: skip
 
-__path__: Final[list[str]] = []  # as in xla_model
+__path__: Final[list[str]] = []  # for a plain module Python asks no finder for absent names

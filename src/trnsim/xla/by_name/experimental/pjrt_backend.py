@@ -6,6 +6,6 @@ from typing import Final
 
 from trnsim.xla import ranks
 
-__path__: Final[list[str]] = []  # as in xla_model
+__path__: Final[list[str]] = []  # for a plain module Python asks no finder for absent names
 
 ranks.register()

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from trnsim.xla.absent_names import absent
 
-__path__: Final[list[str]] = []  # as in xla_model
+__path__: Final[list[str]] = []  # for a plain module Python asks no finder for absent names
 
 
 def now(format: str = "%H:%M:%S") -> str:  # noqa: A002  torch_xla's name

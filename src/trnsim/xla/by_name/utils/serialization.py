@@ -22,7 +22,7 @@ from trnsim.xla import ranks
 from trnsim.xla.arenas import ToXlaTensorArena
 from trnsim.xla.cuts.cutting import cuts
 
-__path__: Final[list[str]] = []  # as in xla_model
+__path__: Final[list[str]] = []  # for a plain module Python asks no finder for absent names
 
 
 class TensorReference:

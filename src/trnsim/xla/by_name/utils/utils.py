@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 
 from trnsim.xla.absent_names import absent
 
-__path__: Final[list[str]] = []  # as in xla_model
+__path__: Final[list[str]] = []  # for a plain module Python asks no finder for absent names
 
 
 class SampleGenerator:

@@ -17,7 +17,7 @@ from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput
 from trnsim.xla.absent_names import absent
 
-__path__: Final[list[str]] = []  # as in xla_model
+__path__: Final[list[str]] = []  # for a plain module Python asks no finder for absent names
 
 _WRAPPED: Final = "_fsdp_wrapped_module."
 _SHARE: Final = "_fsdp_shard"

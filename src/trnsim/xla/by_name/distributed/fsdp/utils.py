@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 from trnsim.xla.absent_names import absent
 from trnsim.xla.by_name.utils.checkpoint import checkpoint
 
-__path__: Final[list[str]] = []  # as in xla_model
+__path__: Final[list[str]] = []  # for a plain module Python asks no finder for absent names
 
 _PLAIN: Final = "_forward_without_checkpoint"
 

@@ -12,7 +12,7 @@ from torch import nn
 
 from trnsim.xla.absent_names import absent
 
-__path__: Final[list[str]] = []  # as in xla_model
+__path__: Final[list[str]] = []  # for a plain module Python asks no finder for absent names
 
 _LARGE: Final = 100_000_000
 """Parameters of a module that `size_based_auto_wrap_policy` wraps."""

@@ -30,7 +30,7 @@ from trnsim.xla.device_spelling import SPELLING
 from trnsim.xla.sharding import Sharding, SharedParameter, SharedUnit, shard_name, share_of
 from trnsim.xla.steps import step_closures
 
-__path__: Final[list[str]] = []  # as in xla_model
+__path__: Final[list[str]] = []  # for a plain module Python asks no finder for absent names
 
 _WRAPPED: Final = "_fsdp_wrapped_module"
 _NORM_EPSILON: Final = 1e-6
