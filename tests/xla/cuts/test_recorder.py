@@ -60,3 +60,22 @@ def test_values_of_memory_follow_writes_views_and_copies():
     assert value_of(torch.ones(0, device=data.device)).node is None
     data.copy_(torch.zeros(4, 4))
     assert value_of(data).node is None
+
+
+def test_a_view_is_a_result_while_one_of_its_tensors_lives():
+    import torch
+    import torch_xla
+
+    from trnsim.xla.cuts.cutting import cuts
+
+    device = torch_xla.device()
+    shapes = []
+    for lives in (True, True, True, False, True):
+        whole = torch.ones(4, 3, device=device).mul_(2.5)
+        first, second = whole.t(), whole.t()
+        del first
+        if not lives:
+            del second
+        shapes.append([tuple(value.geometry[0]) for value in cuts.recorder.live_values()])
+        torch_xla.sync()
+    assert shapes == [[(4, 3), (3, 4)]] * 3 + [[(4, 3)], [(4, 3), (3, 4)]]

@@ -127,13 +127,13 @@ class _Making:
                 self.operands.append(operand)
                 positions.append(at)
             elif isinstance(operand, HostNumber):
-                self.pattern.numbers.append((at, operand, isinstance(value, Tensor)))
+                self.pattern.numbers += ((at, operand, isinstance(value, Tensor)),)
             elif operand is not None or _has_operands(part):
                 return None
             elif isinstance(value, Tensor):
-                self.pattern.constants.append((at, value.item(), True))
+                self.pattern.constants += ((at, value.item(), True),)
             else:
-                self.pattern.constants.append((at, value, False))
+                self.pattern.constants += ((at, value, False),)
         return positions
 
     def _parts(self, args: Any, kwargs: Any) -> list[tuple[int | str, Any]]:

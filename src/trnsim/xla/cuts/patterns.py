@@ -271,8 +271,8 @@ class CallPattern:
         self.data: tuple[RecordedValue, ...] = ()
         self.views: tuple[View, ...] = ()
         self.new_views: tuple[View, ...] = ()
-        self.numbers: list[tuple[int | str, HostNumber, bool]] = []
-        self.constants: list[tuple[int | str, Any, bool]] = []
+        self.numbers: tuple[tuple[int | str, HostNumber, bool], ...] = ()
+        self.constants: tuple[tuple[int | str, Any, bool], ...] = ()
         self.replaced: tuple[tuple[int, Geometry], ...] = ()
         self.writes: tuple[Write, ...] = ()
         self.seeds: tuple[RecordedValue, ...] = ()
@@ -340,11 +340,11 @@ class CallPattern:
             value = args[at] if type(at) is int else kwargs.get(at)
             if is_tensor:
                 value = _number(value)
-            if type(value) not in _NUMBERS or is_special(value):
+            if type(value) not in _NUMBERS:
                 return False
             if number.step == repeats.step and number.value == value:
                 continue
-            if not repeats.is_number(number, value, number.dtype):
+            if is_special(value) or not repeats.is_number(number, value, number.dtype):
                 return False
         return True
 

@@ -402,8 +402,12 @@ class CutRecorder:
         address, geometry = place_of(result)
         storage = self.storages.get(address)
         if storage is not None and storage.views:
-            computed = storage.views.get(geometry)
-            if computed is not None and computed.node is None:
+            view = storage.views.get(geometry)
+            if view is not None and view.node is not None:
+                view.event = self.repeats.event
+                storage.hold(geometry, result)
+                return
+            if view is not None:
                 del storage.views[geometry]  # a tensor of its own
         value = self.value_of(result)
         if address and self.storages[address].value is not value:
