@@ -151,3 +151,10 @@ def test_a_row_of_which_all_updates_are_infinite_is_infinite(op, number):
     expected = table.copy()
     getattr(np, op).at(expected, places, updates)
     np.testing.assert_array_equal(evaluate(g, [table, places, updates])[0], expected)
+
+
+@pytest.mark.parametrize("less", [0, 1])
+def test_rows_as_long_as_a_partition_are_gathered_in_parts(less):
+    made, elements = Made(), 192 * 1024 // 4 - less
+    places = made.given(2, dtype="int32", array=[2, 0])
+    made.check(made.graph.gather(made.given(3, elements), places), chip="trn2")

@@ -69,10 +69,11 @@ def _row_parts(width: int, item_bytes: int, accessed_bytes: int) -> Iterator[tup
     Args:
         width: elements of the row.
         item_bytes: bytes of an element.
-        accessed_bytes: bytes of a partition that one instruction accesses for the whole row.
+        accessed_bytes: bytes of a partition that one instruction accesses for the whole row, its
+            index left out.
     """
     most_bytes = int(current_core().core.sbuf_partition_bytes)
-    is_whole = accessed_bytes <= most_bytes
+    is_whole = accessed_bytes + nl.uint32.itemsize <= most_bytes
     return tiles.pieces(width, width if is_whole else most_bytes // (_TILES_OF_A_ROW * item_bytes))
 
 

@@ -64,6 +64,17 @@ def test_sums_of_groups_that_fill_no_whole_blocks_take_no_mask_for_each(shape):
     made.check(total, made.of("subtract", x, made.repeated(total, x, (0, 2))))
 
 
+@pytest.mark.parametrize("dims", [(1,), (2,), (1, 2), (0, 2)])
+@pytest.mark.parametrize("sizes", [(5, 40, 3, 130), (9, 1, 64, 257), (2, 129, 130, 600)])
+def test_products_of_a_batch_whose_columns_have_several_blocks(sizes, dims):
+    batch, rows, inner, columns = sizes
+    made = Made()
+    summed = made.graph.dot_general(
+        made.given(batch, rows, inner), made.given(batch, inner, columns), (2, 1)
+    )
+    made.check(made.graph.reduce("add", summed, dims), chip=CHIPS[rows % 4])
+
+
 def test_sums_along_partitions_are_products_with_ones():
     made = Made("bfloat16")
     x = made.given(40, 128)

@@ -191,8 +191,10 @@ def _sum_partitions(emission: Emission, node: Node, evaluation: Evaluation) -> N
         sums = new((P, columns), nl.float32, nl.psum)
         for span in evaluation.tile_spans(start, columns):
             tile = _span_tile(evaluation, span, dtype)
+            at = span.start - start
+            dst = sums[:, at : at + span.columns]
             for number in range(span.blocks):
-                nisa.nc_matmul(dst=sums, stationary=ones[: span.partitions], moving=tile[:, number])
+                nisa.nc_matmul(dst=dst, stationary=ones[: span.partitions], moving=tile[:, number])
         nisa.tensor_copy(dst=place.storage.tile[:, 0, start : start + columns], src=sums)
     emission.places[node.result.number] = [place]
     emission.residents.add(node.result, place)
