@@ -60,7 +60,7 @@ def _split_costs(graph: Graph, target: str, core: arch.NeuronCore) -> tuple[Cost
 
 
 def _unsplit_within(limit_s: float, graph: Graph, target: str) -> tuple[Cost, ...] | None:
-    """The kernels of one core; None where they are found to take longer than `limit_s`."""
+    """Costs of the kernels on one core; None if they take longer than `limit_s`."""
     # Instructions are costed one by one: kernels that cannot win are left out.
     if limit_s < _unsplit_bound_s(graph, target):
         return None

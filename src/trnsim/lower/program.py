@@ -169,8 +169,7 @@ def trace(
 ) -> TracedProgram:
     """The run of a graph's program, and the operation to which each instruction belongs.
 
-    With `lnc` 2 it is the program of one of two equal cores. Such a program has no values, nor has
-    one with `links`, in which exchanges between ranks take time.
+    With `lnc` 2: the program of one of two equal cores. It or one with `links` has no values.
 
     Raises:
         TimeLimitExceededError: the work of one engine alone takes longer than `limit_s`.

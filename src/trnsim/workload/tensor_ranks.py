@@ -9,7 +9,7 @@ from trnsim.workload.mixer import Mixer
 
 
 def divides_heads(towers: Iterable[Tower], ranks: int) -> bool:
-    """True if tensor ranks have equal parts of the heads of every layer, and groups of mixers."""
+    """True if the number of tensor ranks divides the heads, and mixers' groups, of every layer."""
     forms = [form for tower in towers for layer in tower.layers for form in layer.attentions]
     return all(
         form.divides(ranks) if isinstance(form, Mixer) else form.heads % ranks == 0

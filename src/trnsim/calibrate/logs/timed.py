@@ -69,7 +69,7 @@ class TimedValue:
 
 @dataclass(frozen=True)
 class TimedLog:
-    """A log of a tool."""
+    """The rows of a tool's log that state a time."""
 
     path: str
     format: str

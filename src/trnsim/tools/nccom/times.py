@@ -115,7 +115,7 @@ class PlannedOperation:
         return len(self.groups[0])
 
     def time(self, nbytes: int) -> SizeTime:
-        """The time of a message."""
+        """The time of a message of `nbytes`, its interval, and the measurements behind it."""
         kind, floor = self.operation.kind, Floor.HOST
         if self.pairs or self.metadata is not None:
             sent = self._transfers(nbytes)

@@ -157,3 +157,14 @@ def test_one_number_is_converted(shape, dtype, to):
     number = made.graph.constant(2.5 if to != "int32" else 2.0, made.given(*shape).type)
     wide = made.graph.reshape(number, (1, *shape))
     made.check(*(made.of("convert", one, dtype=to) for one in (number, wide)), chip="trn2")
+
+
+@pytest.mark.parametrize("heads", [1, 2, 5])
+def test_norms_of_each_head_of_a_query_take_few_transfers(heads):
+    """One number for each head is not sent to each of its partitions by a transfer."""
+    made, width = Made("bfloat16"), 128
+    rows = made.linear(made.given(4, 96), heads * width, has_bias=False)
+    apart = made.graph.transpose(made.graph.reshape(rows, (4, 1, heads, width)), (0, 2, 1, 3))
+    norm = made.rms_norm(apart)
+    made.check(norm, chip=CHIPS[heads % 4])
+    assert made.opcodes(norm).count("dma_copy") < 12 + 4 * heads

@@ -7,11 +7,17 @@ import pytest
 from made_graphs import CHIPS, Made
 
 from trnsim import compiler
+from trnsim.lower.emit import graph_facts
 from trnsim.lower.emit.computing import product
 from trnsim.lower.emit.graph_facts import GraphFacts
 from trnsim.lower.emit.residents import Residents
 
 TABLE = 7
+
+
+@pytest.fixture(autouse=True)
+def small_matrices_are_not_copied(monkeypatch):
+    monkeypatch.setattr(graph_facts, "_LEAST_MATRIX_BYTES", 0)
 
 
 def indices(made, *shape, end=TABLE):
@@ -124,6 +130,14 @@ def test_a_computed_table_leaves_sbuf_after_its_reader():
     assert residents.is_unread(table, {})
     residents.places[result.number] = [SimpleNamespace(is_pending=False, is_on_chip=False)]
     assert not residents.is_unread(table, {})
+
+
+@pytest.mark.parametrize(("columns", "is_deferred"), [(95, False), (96, True)])
+def test_small_matrices_are_copied_together(monkeypatch, columns, is_deferred):
+    monkeypatch.undo()
+    made = Made()
+    product_of_matrices(made, (3, 2, 128, columns))
+    assert bool(GraphFacts(made.graph).deferred_gathers) == is_deferred
 
 
 def test_a_layer_of_experts_moves_its_matrices_once():

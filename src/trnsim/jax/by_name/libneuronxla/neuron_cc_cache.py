@@ -107,7 +107,7 @@ class CompileCacheFs(CompileCache):
     def get_hlos(
         self, failed_neff_str: str = ""
     ) -> tuple[list[str], list[str], list[str], list[str]]:
-        """Graphs that wait, that are locked, that are compiled, and that failed."""
+        """Cached graphs by state: waiting, locked, compiled, and failed."""
         del failed_neff_str
         by_state: dict[EntryState, list[str]] = {state: [] for state in EntryState}
         locked: list[str] = []
