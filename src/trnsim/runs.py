@@ -274,8 +274,8 @@ def launch(
         carried = carried_of(loops)
         certain, doubtful = _races(detector)
         if call is not None and isinstance(call.outcome, Run):
-            known = call.outcome
-            timed, overfull = known.timelines, known.overfull
+            earlier_run = call.outcome
+            timed, overfull = earlier_run.timelines, earlier_run.overfull
             return Run(title, chip, outputs, timed, certain, overfull, carried, doubtful, version)
         fitted_programs, exceeded = fit_programs(
             [context.program for context in team.contexts], capacity

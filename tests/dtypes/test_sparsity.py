@@ -26,8 +26,8 @@ def test_the_patterns_are_those_that_aws_lists():
     # and 1:2", "where only M elements out of every N contiguous elements are non-zero".
     assert list(SPARSITY_PATTERNS) == ["4:16", "4:12", "4:8", "2:8", "2:4", "1:4", "1:2"]
     for name, form in SPARSITY_PATTERNS.items():
-        assert name == str(form) == f"{form.kept}:{form.block}"
-        assert form.compression * form.kept == form.block
+        assert name == str(form) == f"{form.nonzeros}:{form.block}"
+        assert form.compression * form.nonzeros == form.block
     assert max(form.block for form in SPARSITY_PATTERNS.values()) == 16
     assert max(form.compression for form in SPARSITY_PATTERNS.values()) == 4
 
@@ -36,14 +36,14 @@ def test_the_largest_magnitudes_are_kept(pattern):
     kept, block = SPARSITY_PATTERNS[pattern]
     values = np.random.default_rng(0).integers(-4, 5, (20, 6 * block)).astype(np.float32)
     stored = compress(values, pattern)
-    assert stored.kept.shape == stored.tags.shape == (20, 6 * kept)
+    assert stored.values.shape == stored.tags.shape == (20, 6 * kept)
     assert stored.tags.dtype == np.uint8
     for row, number in itertools.product(range(20), range(6)):
         dense = values[row, number * block : (number + 1) * block].tolist()
         indices = brute_force(dense, kept)
         at = slice(number * kept, (number + 1) * kept)
         assert stored.tags[row, at].tolist() == indices
-        assert stored.kept[row, at].tolist() == [dense[index] for index in indices]
+        assert stored.values[row, at].tolist() == [dense[index] for index in indices]
 
 
 def test_ties_go_to_the_lower_index(pattern):
@@ -68,7 +68,7 @@ def test_a_sparse_product_is_the_dense_product_of_what_was_kept(pattern):
     moving = rng.integers(-9, 9, (2 * block, 7)).astype(np.float32)
     stored = compress(weights, pattern)
     base = np.arange(2 * kept) // kept * block
-    product = np.einsum("rk,rkn->rn", stored.kept, moving[base + stored.tags])
+    product = np.einsum("rk,rkn->rn", stored.values, moving[base + stored.tags])
     np.testing.assert_array_equal(product, expand(*stored, pattern) @ moving)
 
 
@@ -78,10 +78,10 @@ def test_narrow_formats_stay_as_they_are_stored(pattern, dtype):
     wide = np.random.default_rng(3).standard_normal((4, 2 * block)).astype(np.float32)
     values = round_to(wide, dtype)
     stored = compress(values, pattern)
-    assert stored.kept.dtype == dtype
+    assert stored.values.dtype == dtype
     from_wide = compress(values.astype(np.float32), pattern)
     np.testing.assert_array_equal(stored.tags, from_wide.tags)
-    np.testing.assert_array_equal(stored.kept.astype(np.float32), from_wide.kept)
+    np.testing.assert_array_equal(stored.values.astype(np.float32), from_wide.values)
     assert expand(*stored, pattern).dtype == np.float32
 
 
@@ -89,10 +89,10 @@ def test_a_nan_is_never_dropped(pattern):
     block = SPARSITY_PATTERNS[pattern].block
     values = np.full(block, np.inf, np.float32)
     values[-1] = np.nan
-    kept = compress(values, pattern).kept
+    kept = compress(values, pattern).values
     assert np.isinf(kept[:-1]).all()
     values[:-1] = 1e30
-    assert np.isnan(compress(values, pattern).kept).sum() == 1
+    assert np.isnan(compress(values, pattern).values).sum() == 1
 
 
 def test_repeated_tags_add():

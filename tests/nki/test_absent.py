@@ -13,8 +13,12 @@ from trnsim.nki.language import legacy
 from trnsim.nki.language_operators import Composed
 
 REMOVED = [
-    *((module, name) for module in ("nki", "torch_neuronx.nki") for name in trnsim.nki._GONE),
-    *(("nki.language", name) for name in legacy.GONE),
+    *(
+        (module, name)
+        for module in ("nki", "torch_neuronx.nki")
+        for name in trnsim.nki._REPLACEMENTS
+    ),
+    *(("nki.language", name) for name in legacy.REPLACEMENTS),
     *(("nki_cpu_simulator.nki.language", name) for name in ("arange", "mgrid")),
     *(("nki.compiler", name) for name in ("kernel_builder", "enable_stack_allocator", "sbuf")),
     *(("neuronxcc.nki", name) for name in ("benchmark", "language", "isa", "jit", "baremetal")),

@@ -39,8 +39,8 @@ def default_target(platform: str = "") -> str:
         BadInput: where a variable names no generation, or no instance that is emulated.
     """
     default = SIMULATED_TARGET if asks_for_simulator() else DEFAULT_TARGET
-    named = target(platform).name if platform else None
-    return _named_target() or named or instance_target() or default
+    platform_target = target(platform).name if platform else None
+    return _named_target() or platform_target or instance_target() or default
 
 
 def simulated_target(*first: str) -> str:

@@ -156,11 +156,11 @@ class NeuronCore:
         """The same core, whose programs follow the rules of another version of NKI."""
         if nki is self.nki and is_simulated == self.is_simulated:
             return self
-        kept = self._following.get((nki.name, is_simulated))
-        if kept is None or kept.nki is not nki:
-            kept = replace(self, nki=nki, is_simulated=is_simulated)
-            self._following[nki.name, is_simulated] = kept
-        return kept
+        following = self._following.get((nki.name, is_simulated))
+        if following is None or following.nki is not nki:
+            following = replace(self, nki=nki, is_simulated=is_simulated)
+            self._following[nki.name, is_simulated] = following
+        return following
 
     @cached_property
     def _following(self) -> dict[tuple[str, bool], NeuronCore]:

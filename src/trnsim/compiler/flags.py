@@ -157,12 +157,12 @@ def program_flags(
 
     Flags of files, logs and caches are left out.
     """
-    stated = [
+    options = [
         f"--{flag.name}={value}" if value else f"--{flag.name}"
         for flag, value in flag_settings(source, where)
         if not flag.is_of_host and flag.name not in (_TARGET, _CORES)
     ]
-    return [f"--{_TARGET}={target}", f"--{_CORES}={cores}", *stated]
+    return [f"--{_TARGET}={target}", f"--{_CORES}={cores}", *options]
 
 
 def _words(source: Any, where: str) -> list[str]:

@@ -322,10 +322,12 @@ class _Shortening:
                 return None
             nodes.append(copied)
         outputs = [self._substitute(value, None) for value in self.whole.outputs]
-        left = list({value.number: value for value in outputs if value is not None}.values())
+        distinct_outputs = list(
+            {value.number: value for value in outputs if value is not None}.values()
+        )
         read = {value.number for node in nodes for value in node.values}
-        read |= {value.number for value in left}
-        return Graph([v for v in self.whole.inputs if v.number in read], nodes, left)
+        read |= {value.number for value in distinct_outputs}
+        return Graph([v for v in self.whole.inputs if v.number in read], nodes, distinct_outputs)
 
     def _renamed(self, node: Node, reader: tuple[_Cut, int] | None) -> Node | None:
         operands: list[Operand] = []

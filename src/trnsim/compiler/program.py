@@ -63,14 +63,14 @@ def evaluate_program(
             v.number: array for v, array in zip(parts.ahead.outputs, arrays_ahead, strict=True)
         }
     inputs = [by_number[value.number] for value in parts.step.inputs]
-    wanted = graph.outputs
+    outputs = graph.outputs
     graph, weights = legalize_graph(parts.step, parts.weights)
     for node in graph.nodes:
         if node.kind is Kind.COLLECTIVE:
             require_instructions(node)
     results = run_graph(graph, inputs, target, weights, numerics=True).outputs
     arrays = iter(results if isinstance(results, tuple) else (results,))
-    return [_array_of(value, arrays) for value in wanted]
+    return [_array_of(value, arrays) for value in outputs]
 
 
 def _array_of(value: Value, arrays: Iterator[Array]) -> Array:

@@ -164,8 +164,8 @@ def _place_in_first_layer(place: int, stacks: Sequence[tuple[Stack, int]]) -> tu
         for run in stack.runs:
             if run.layer(place) is not None:
                 # left: the layers of this run that the shorter graph has.
-                left = run.count - (stack.count - count)
-                return run.start + (place - run.start) % run.length, run.count / left
+                remaining_layers = run.count - (stack.count - count)
+                return run.start + (place - run.start) % run.length, run.count / remaining_layers
     return place, 1.0
 
 

@@ -173,6 +173,6 @@ def phase_of(values: Mapping[str, Any], past: int) -> str:
     """The default phase: decoders generate, others encode."""
     if past:
         return "decode"
-    named = values.get("architectures")
-    name = named[0] if isinstance(named, list) and named else named
+    architectures = values.get("architectures")
+    name = architectures[0] if isinstance(architectures, list) and architectures else architectures
     return "prefill" if str(name).endswith(_DECODER_SUFFIXES) else "encode"

@@ -25,23 +25,23 @@ from trnsim.errors import IllegalInstruction
 
 
 class SparsityPattern(NamedTuple):
-    """A pattern M:N: at most `kept` of every `block` values are not zero.
+    """A pattern M:N: at most `nonzeros` of every `block` values are not zero.
 
     Attributes:
-        kept: M, the values stored per block.
+        nonzeros: M, the values stored per block.
         block: N, consecutive values of the dense matrix.
     """
 
-    kept: int
+    nonzeros: int
     block: int
 
     @property
     def compression(self) -> int:
         """N / M: the length of the dense axis over that of the stored one."""
-        return self.block // self.kept
+        return self.block // self.nonzeros
 
     def __str__(self) -> str:
-        return f"{self.kept}:{self.block}"
+        return f"{self.nonzeros}:{self.block}"
 
 
 SPARSITY_PATTERNS: Final = {
@@ -62,11 +62,11 @@ class SparseValues(NamedTuple):
     """A sparse array as stored.
 
     Attributes:
-        kept: ``[..., K * M / N]`` values.
+        values: ``[..., K * M / N]`` values.
         tags: the index of each value within its block of N, ascending within a block.
     """
 
-    kept: Array
+    values: Array
     tags: UInt8Array
 
 
@@ -83,14 +83,14 @@ def compress(values: Array, pattern: str) -> SparseValues:
     blocks = _blocks(values, form.block, f"values, for {pattern}")
     magnitude = np.abs(to_float32(blocks))
     order = np.where(np.isnan(magnitude), -np.inf, -magnitude).argsort(axis=-1, kind="stable")
-    tags = np.sort(order[..., : form.kept], axis=-1)
-    kept = np.take_along_axis(blocks, tags, axis=-1)
+    tags = np.sort(order[..., : form.nonzeros], axis=-1)
+    largest_values = np.take_along_axis(blocks, tags, axis=-1)
     shape = (*values.shape[:-1], values.shape[-1] // form.compression)
-    return SparseValues(kept.reshape(shape), tags.astype(np.uint8).reshape(shape))
+    return SparseValues(largest_values.reshape(shape), tags.astype(np.uint8).reshape(shape))
 
 
-def expand(kept: Array, tags: npt.NDArray[np.integer], pattern: str) -> Float32Array:
-    """The dense float32 ``[..., K]`` that ``kept [..., K * M / N]`` and their tags stand for.
+def expand(values: Array, tags: npt.NDArray[np.integer], pattern: str) -> Float32Array:
+    """The dense float32 ``[..., K]`` that ``values [..., K * M / N]`` and their tags stand for.
 
     Where a tag repeats within a block the values add, as their products with one and the same
     moving value would.
@@ -100,21 +100,21 @@ def expand(kept: Array, tags: npt.NDArray[np.integer], pattern: str) -> Float32A
             whole number of blocks, or a tag lies outside its block.
     """
     form = _pattern(pattern)
-    if kept.shape != tags.shape:
+    if values.shape != tags.shape:
         raise IllegalInstruction(
-            f"kept values of shape {kept.shape} with tags of shape {tags.shape}; legal: one tag "
+            f"kept values of shape {values.shape} with tags of shape {tags.shape}; legal: one tag "
             "for each value",
             source="trainium2_arch.rst, M:N Structured Sparsity",
         )
-    values = to_float32(_blocks(kept, form.kept, f"kept values, for {pattern}"))
-    places = _blocks(tags, form.kept, f"tags, for {pattern}").astype(np.int64)
+    elements = to_float32(_blocks(values, form.nonzeros, f"kept values, for {pattern}"))
+    places = _blocks(tags, form.nonzeros, f"tags, for {pattern}").astype(np.int64)
     _check_tags(places, form)
-    dense = np.zeros((*values.shape[:-1], form.block), np.float32)
-    for slot in range(form.kept):
+    dense = np.zeros((*elements.shape[:-1], form.block), np.float32)
+    for slot in range(form.nonzeros):
         place = places[..., slot : slot + 1]
-        total = np.take_along_axis(dense, place, axis=-1) + values[..., slot : slot + 1]
+        total = np.take_along_axis(dense, place, axis=-1) + elements[..., slot : slot + 1]
         np.put_along_axis(dense, place, total, axis=-1)
-    return dense.reshape(*kept.shape[:-1], kept.shape[-1] * form.compression)
+    return dense.reshape(*values.shape[:-1], values.shape[-1] * form.compression)
 
 
 def _pattern(name: str) -> SparsityPattern:

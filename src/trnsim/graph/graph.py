@@ -319,13 +319,13 @@ class Graph:
 
     def prune(self) -> None:
         """Remove the nodes that no output depends on."""
-        needed = {value.number for value in self.outputs}
-        kept: list[Node] = []
+        live_numbers = {value.number for value in self.outputs}
+        live_nodes: list[Node] = []
         for node in reversed(self.nodes):
-            if any(value.number in needed for value in node.results):
-                kept.append(node)
-                needed.update(value.number for value in node.values)
-        self.nodes = kept[::-1]
+            if any(value.number in live_numbers for value in node.results):
+                live_nodes.append(node)
+                live_numbers.update(value.number for value in node.values)
+        self.nodes = live_nodes[::-1]
 
     def truncate(self, first: int) -> None:
         """Remove the nodes from index `first` on."""

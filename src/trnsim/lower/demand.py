@@ -116,9 +116,9 @@ def _operand_boxes(
     rule = _RULES.get(type(operation))
     if rule is not None and len(node.results) == 1:
         return rule(node, box)
-    part, needed = _share_of(node, boxes), _needed_operands(node, boxes)
+    part, operand_indices = _share_of(node, boxes), _needed_operands(node, boxes)
     return [
-        _leading_box(value.shape, part) if index in needed else None
+        _leading_box(value.shape, part) if index in operand_indices else None
         for index, value in enumerate(node.values)
     ]
 
@@ -135,10 +135,10 @@ def _needed_operands(node: Node, boxes: list[Box | None]) -> set[int]:
         )
     if not isinstance(operation, While) or not operation.condition or not operation.body:
         return {*range(len(node.values))}
-    needed = results | _read_inputs(operation.condition, {0})
-    while (further := needed | _read_inputs(operation.body, needed)) != needed:
-        needed = further
-    return needed
+    indices = results | _read_inputs(operation.condition, {0})
+    while (further := indices | _read_inputs(operation.body, indices)) != indices:
+        indices = further
+    return indices
 
 
 def _read_inputs(graph: Graph, outputs: set[int]) -> set[int]:
@@ -182,11 +182,11 @@ def _of_broadcast(node: Node, box: Box) -> list[Box | None]:
 def _of_slice(node: Node, box: Box) -> list[Box | None]:
     operation: Any = node.operation
     masks = whole_box(node.values[0].shape)
-    for mask, needed, start, step in zip(
+    for mask, result_mask, start, step in zip(
         masks, box, operation.starts, operation.strides, strict=True
     ):
         mask[:] = False
-        mask[start + np.flatnonzero(needed) * step] = True
+        mask[start + np.flatnonzero(result_mask) * step] = True
     return [masks]
 
 
@@ -280,8 +280,8 @@ def _of_convolution(node: Node, box: Box) -> list[Box | None]:
     groups = box[1].reshape(operation.groups, -1).any(1)
     channels = np.repeat(groups, kernel[1])
     windows = tuple(
-        _indices_under(_Windows(*sides), needed)
-        for needed, sides in zip(
+        _indices_under(_Windows(*sides), mask)
+        for mask, sides in zip(
             box[2:],
             zip(
                 image[2:],
@@ -319,16 +319,16 @@ class _Windows:
     gap: int = 0
 
 
-def _indices_under(windows: _Windows, needed: Mask) -> Mask:
+def _indices_under(windows: _Windows, mask: Mask) -> Mask:
     """The indices along a dimension under the windows of needed elements."""
     period = windows.gap + 1
-    first = np.flatnonzero(needed)[:, None] * windows.stride - windows.low
+    first = np.flatnonzero(mask)[:, None] * windows.stride - windows.low
     positions = first + np.arange(windows.taps) * windows.dilation
     end = windows.length * period
     indices = positions[(positions >= 0) & (positions < end) & (positions % period == 0)]
-    mask = np.zeros(windows.length, np.bool_)
-    mask[indices // period] = True
-    return mask
+    index_mask = np.zeros(windows.length, np.bool_)
+    index_mask[indices // period] = True
+    return index_mask
 
 
 def _of_lookup(node: Node, box: Box, indices: Mapping[int, Array]) -> list[Box | None]:
@@ -377,10 +377,10 @@ def _of_gather(node: Node, box: Box, starts: list[Array]) -> Box | None:
 def _of_dynamic_slice(node: Node, box: Box, starts: list[Array]) -> Box:
     """The elements of a dynamic slice that is needed at `box` and begins at known indices."""
     read = whole_box(node.values[0].shape)
-    for mask, needed, start in zip(read, box, starts, strict=True):
-        first = min(max(int(start), 0), len(mask) - len(needed))
+    for mask, result_mask, start in zip(read, box, starts, strict=True):
+        first = min(max(int(start), 0), len(mask) - len(result_mask))
         mask[:] = False
-        mask[first + np.flatnonzero(needed)] = True
+        mask[first + np.flatnonzero(result_mask)] = True
     return read
 
 
@@ -391,9 +391,7 @@ def _of_windows(node: Node, box: Box) -> list[Box | None]:
     shape = node.values[0].shape
     sides = zip(shape, operation.lengths, operation.strides, operation.low, dilations, strict=True)
     return [
-        tuple(
-            _indices_under(_Windows(*side), needed) for needed, side in zip(box, sides, strict=True)
-        )
+        tuple(_indices_under(_Windows(*side), mask) for mask, side in zip(box, sides, strict=True))
     ]
 
 
@@ -461,20 +459,20 @@ def _regrouped(masks: Box, shape: Sequence[int]) -> Box:
     return _inner_box(flat.reshape(shape))
 
 
-def _inner_box(needed: Any) -> Box:
+def _inner_box(mask: Any) -> Box:
     """A box in a mask: the mask itself if it is a box, else its full rows, else part of a row."""
-    others = range(needed.ndim)
+    others = range(mask.ndim)
     masks = tuple(
-        needed.any(axis=tuple(dim for dim in others if dim != kept_dim)) for kept_dim in others
+        mask.any(axis=tuple(dim for dim in others if dim != kept_dim)) for kept_dim in others
     )
-    if count_elements(masks) == int(needed.sum()):
+    if count_elements(masks) == int(mask.sum()):
         return masks
-    rows = needed.reshape(len(needed), -1)
+    rows = mask.reshape(len(mask), -1)
     full = rows.all(1)
     if full.any():
-        return (full, *whole_box(needed.shape[1:]))
+        return (full, *whole_box(mask.shape[1:]))
     longest = int(rows.sum(1).argmax())
-    return (np.arange(len(needed)) == longest, *_inner_box(needed[longest]))
+    return (np.arange(len(mask)) == longest, *_inner_box(mask[longest]))
 
 
 _LOOKUPS: Final = (DynamicSlice, Gather)

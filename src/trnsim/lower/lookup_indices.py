@@ -36,13 +36,13 @@ def known_indices(graph: Graph) -> dict[int, Array]:
 
     Values that depend on more than shapes and tokens have no entry.
     """
-    wanted = {
+    index_numbers = {
         value.number
         for node in graph.nodes
         if isinstance(node.operation, DynamicSlice | Gather)
         for value in node.values[1:]
     }
-    ancestors = _nodes_above(graph, wanted)
+    ancestors = _nodes_above(graph, index_numbers)
     compared = _compared_numbers(ancestors)
     arrays = {
         value.number: _tokens(value.type, compared.get(value.number))
@@ -54,16 +54,16 @@ def known_indices(graph: Graph) -> dict[int, Array]:
             operands = [arrays[o.number] if isinstance(o, Value) else o for o in node.operands]
             results = reference_of(node, operands)
             arrays.update(zip((value.number for value in node.results), results, strict=True))
-    return {number: arrays[number] for number in wanted if number in arrays}
+    return {number: arrays[number] for number in index_numbers if number in arrays}
 
 
-def _nodes_above(graph: Graph, wanted: set[int]) -> list[Node]:
+def _nodes_above(graph: Graph, numbers: set[int]) -> list[Node]:
     """The nodes from which the wanted values are computed, in order."""
-    needed, nodes = set(wanted), list[Node]()
+    ancestors, nodes = set(numbers), list[Node]()
     for node in reversed(graph.nodes):
-        if any(value.number in needed for value in node.results):
+        if any(value.number in ancestors for value in node.results):
             nodes.append(node)
-            needed.update(value.number for value in node.values)
+            ancestors.update(value.number for value in node.values)
     return nodes[::-1]
 
 

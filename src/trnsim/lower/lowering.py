@@ -94,15 +94,15 @@ def checked_inputs(graph: Graph, inputs: Sequence[npt.ArrayLike]) -> list[Array]
         BadInput: where they are not of the types that the graph takes.
     """
     arrays = [np.asarray(array) for array in inputs]
-    wanted = [value.type for value in graph.inputs]
+    input_types = [value.type for value in graph.inputs]
     types = [TensorType(array.shape, array.dtype.name) for array in arrays]
     # The chip stores a truth value as a byte, and the caller may give one so.
     fits = [
         {expected, replace(expected, dtype="uint8")} if expected.dtype == BOOL else {expected}
-        for expected in wanted
+        for expected in input_types
     ]
-    if len(types) != len(wanted) or any(a not in b for a, b in zip(types, fits, strict=True)):
-        wanted_text, given_text = (", ".join(map(str, side)) for side in (wanted, types))
+    if len(types) != len(input_types) or any(a not in b for a, b in zip(types, fits, strict=True)):
+        wanted_text, given_text = (", ".join(map(str, side)) for side in (input_types, types))
         raise BadInput(
             f"the inputs are ({given_text}); legal: ({wanted_text})",
             fix="give an array of that element type and shape for each input, in order",
@@ -174,14 +174,14 @@ def _costs_within(
         return tuple(_cost(group, target, is_mirrored) for group in groups)
     limit_s *= 1 + _ROUNDING
     least_s = [_least_s(group, target) for group in groups]
-    total_s, found = sum(least_s), dict[int, Cost]()
+    total_s, cost_by_place = sum(least_s), dict[int, Cost]()
     for place in sorted(range(len(groups)), key=least_s.__getitem__):
         if total_s > limit_s:
             raise TimeLimitExceededError
         others_s = total_s - least_s[place]
-        found[place] = _cost(groups[place], target, is_mirrored, limit_s - others_s)
-        total_s = others_s + found[place].device_time_s
-    return tuple(found[place] for place in range(len(groups)))
+        cost_by_place[place] = _cost(groups[place], target, is_mirrored, limit_s - others_s)
+        total_s = others_s + cost_by_place[place].device_time_s
+    return tuple(cost_by_place[place] for place in range(len(groups)))
 
 
 def _least_s(group: FusionGroup, target: str) -> float:

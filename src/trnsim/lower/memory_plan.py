@@ -155,9 +155,9 @@ def memory_plan(graph: Graph, names: Mapping[int, str] | None = None) -> MemoryP
         last |= {origin(value.number): index for value in group.inputs}
     last |= {origin(value.number): end for value in graph.outputs}
     returned = {origin(value.number) for value in graph.outputs}
-    named = names or {}
+    input_names = names or {}
     lifetimes = [
-        TensorLifetime(named.get(value.number, f"input {index}"), value.type, -1, end)
+        TensorLifetime(input_names.get(value.number, f"input {index}"), value.type, -1, end)
         for index, value in enumerate(graph.inputs)
     ]
     for index, group in enumerate(kernels):

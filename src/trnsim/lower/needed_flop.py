@@ -72,24 +72,24 @@ def _of_convolution(node: Node, boxes: list[Box | None]) -> float:
     box = boxes[0] or ()
     taps = node.values[1].shape[2:]
     sides = zip(box[2:], taps, operation.strides, operation.low, strict=True)
-    met = [
-        _taps_of_data(needed, stride, low, np.arange(count) * dilation, gap + 1)
-        for (needed, count, stride, low), dilation, gap in zip(
+    data_taps = [
+        _taps_of_data(mask, stride, low, np.arange(count) * dilation, gap + 1)
+        for (mask, count, stride, low), dilation, gap in zip(
             sides, operation.dilations, operation.gaps, strict=True
         )
     ]
-    return float(2 * count_elements(box[:2]) * node.values[1].shape[1] * prod(met))
+    return float(2 * count_elements(box[:2]) * node.values[1].shape[1] * prod(data_taps))
 
 
-def _taps_of_data(needed: Mask, stride: int, low: int, taps: Any, period: int) -> int:
+def _taps_of_data(mask: Mask, stride: int, low: int, taps: Any, period: int) -> int:
     """The count of pairs of a needed window and a tap that meet no gap."""
-    places = np.flatnonzero(needed)[:, None] * stride - low + taps
+    places = np.flatnonzero(mask)[:, None] * stride - low + taps
     return int((places % period == 0).sum())
 
 
-def _of_graph(graph: Graph, wanted: list[Box | None]) -> tuple[float, list[Box | None]]:
+def _of_graph(graph: Graph, output_boxes: list[Box | None]) -> tuple[float, list[Box | None]]:
     """The flop of a graph for needed boxes of its outputs, and the needed boxes of its inputs."""
-    demand = demands(graph, wanted)
+    demand = demands(graph, output_boxes)
     flop = sum((needed_flop(node, demand) for node in graph.nodes), 0.0)
     return flop, [demand.get(value.number) for value in graph.inputs]
 
@@ -105,12 +105,12 @@ def _of_loop(node: Node, boxes: list[Box | None]) -> float:
     """The flop of a loop, from the last trip to the first, until two trips need the same."""
     operation: Any = node.operation
     trips: int = operation.trips or 0
-    flop, wanted = 0.0, boxes
+    flop, output_boxes = 0.0, boxes
     for trip in range(trips):
-        trip_flop, before = _of_graph(operation.body, wanted)
-        if all(map(_is_same, before, wanted)):
+        trip_flop, before = _of_graph(operation.body, output_boxes)
+        if all(map(_is_same, before, output_boxes)):
             return flop + trip_flop * (trips - trip)
-        flop, wanted = flop + trip_flop, before
+        flop, output_boxes = flop + trip_flop, before
     return flop
 
 

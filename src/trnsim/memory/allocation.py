@@ -294,11 +294,11 @@ class CoreMemory:
                 source="nki.isa.nc_matmul, Data types",
             )
         row_bytes = prod(shape[1:]) if memory.is_on_chip else prod(shape)
-        needed, capacity = row_bytes * dtype.itemsize, self.capacity_bytes(memory)
-        if needed > capacity:
+        nbytes, capacity = row_bytes * dtype.itemsize, self.capacity_bytes(memory)
+        if nbytes > capacity:
             per = " a partition" if memory.is_on_chip else ""
             raise OutOfMemory(
-                f"a {memory.value} tensor of shape {shape} {dtype} needs {needed} bytes{per}; "
+                f"a {memory.value} tensor of shape {shape} {dtype} needs {nbytes} bytes{per}; "
                 f"{core.name} has {capacity}{per}",
                 fix="tile the tensor so that a part of it is on chip at a time",
                 source=capacity_source(core, memory),

@@ -11,7 +11,7 @@ from trnsim.nki.tensor import NkiTensor
 
 __all__ = ["Kernel", "NkiTensor", "compiler", "cpu_simulate", "isa", "jit", "language", "simulate"]
 
-_GONE = {
+_REPLACEMENTS = {
     "simulate_kernel": "nki.simulate(kernel)(...) gives its values",
     "benchmark": "trnsim.run(kernel, ...).total_time_s estimates its time",
     "profile": "trnsim.run(kernel, ...).report('page.html') shows its timeline",
@@ -22,11 +22,11 @@ _GONE = {
 
 
 def _explain(name: str) -> Absence | None:
-    if name not in _GONE:
+    if name not in _REPLACEMENTS:
         return None
     return Absence(
         f"nki.{name} belongs to NKI 0.1, which is not emulated yet",
-        fix=_GONE[name],
+        fix=_REPLACEMENTS[name],
         source="release notes of NKI 0.2, nki/migration/index.rst",
     )
 

@@ -68,9 +68,9 @@ def builtin_buffers(
         IllegalInstruction: if the function uses such a builtin and `version` lacks it.
     """
     if not version.follows(BUILTIN_BUFFERS):
-        code, known = code_of(function), getattr(function, "__globals__", {})
+        code, global_names = code_of(function), getattr(function, "__globals__", {})
         for name in () if code is None else _global_buffers(code):
-            if name not in known:
+            if name not in global_names:
                 BUILTIN_BUFFERS.require(version, f"{name}.view()", line)
         return nullcontext()
     return _as_builtins()

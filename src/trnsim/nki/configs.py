@@ -241,14 +241,14 @@ def _set_fields(config: object, **values: Any) -> None:
 
 
 def _refuse_others(
-    call: str, others: Mapping[str, Any], known: list[str], legal: list[str] | None = None
+    call: str, others: Mapping[str, Any], option_names: list[str], legal: list[str] | None = None
 ) -> None:
-    """Refuse the first option that is not `known`.
+    """Refuse the first option that is not one of `option_names`.
 
     Raises:
         BadInput: names it, the legal ones, and where it belongs or a near name.
     """
-    unknown = next((key for key in others if key not in known), None)
+    unknown = next((key for key in others if key not in option_names), None)
     if unknown is None:
         return
     homes = [
@@ -259,10 +259,10 @@ def _refuse_others(
         )
         if unknown in {field.name for field in fields(kind)}
     ]
-    near = [f"did you mean {name}=?" for name in get_close_matches(unknown, known, 1)]
+    near = [f"did you mean {name}=?" for name in get_close_matches(unknown, option_names, 1)]
     raise BadInput(
         f"{call}({unknown}={others[unknown]!r}): there is no such option; legal: "
-        f"{', '.join(legal or known)}",
+        f"{', '.join(legal or option_names)}",
         fix=(homes or near or ["leave it out"])[0],
         source=_JIT if call == _JIT else f"nki.compiler.{call}",
     )

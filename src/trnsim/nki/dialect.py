@@ -215,20 +215,20 @@ def _uses_of_code(code: CodeType) -> list[Use]:
         names |= {name for part in inner for name in part.co_names}
         waiting += inner
     line = code.co_firstlineno
-    used = [form for form in REMOVED if _NAME.fullmatch(form) and form.split(".")[1] in names]
-    return [Use(form, line, ast.Pass()) for form in used]
+    forms = [form for form in REMOVED if _NAME.fullmatch(form) and form.split(".")[1] in names]
+    return [Use(form, line, ast.Pass()) for form in forms]
 
 
 def _modules_from(name: str) -> Iterator[ModuleType]:
     """The user's modules that the module `name` imports from, directly or not."""
-    waiting, seen = [name], {name}
-    while waiting and len(seen) < _MOST_FILES:
+    waiting, module_names = [name], {name}
+    while waiting and len(module_names) < _MOST_FILES:
         module = sys.modules.get(waiting.pop())
         for value in list(vars(module).values()) if module is not None else ():
             origin = value.__name__ if isinstance(value, ModuleType) else _module_of(value)
-            if origin in seen:
+            if origin in module_names:
                 continue
-            seen.add(origin)
+            module_names.add(origin)
             imported = sys.modules.get(origin)
             if isinstance(imported, ModuleType) and _may_have_kernels(imported):
                 waiting.append(origin)

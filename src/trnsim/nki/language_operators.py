@@ -76,7 +76,7 @@ class Operator:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles hold the name in `nki.language`."""
-        return _named, (self.__name__,)
+        return _language_attribute, (self.__name__,)
 
     def __call__(self, *args: Any, **kwargs: Any) -> NkiTensor:
         """The operator's function of tiles.
@@ -227,7 +227,7 @@ def _shown(value: object) -> str:
     return f"the function {name}"
 
 
-def _named(name: str) -> Any:
+def _language_attribute(name: str) -> Any:
     """The attribute `name` of `nki.language`, imported lazily: that module imports this one."""
     return getattr(import_module("trnsim.nki.language"), name)
 

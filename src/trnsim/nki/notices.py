@@ -86,13 +86,16 @@ def refuse_list(name: str, value: object, version: Version) -> None:
 
 
 def refuse_lists_of_defaults(
-    signature: inspect.Signature, passed: Collection[str], version: Version, line: SourceLine | None
+    signature: inspect.Signature,
+    names: Collection[str],
+    version: Version,
+    line: SourceLine | None,
 ) -> None:
     """Refuse a list, also within tuples and dicts, as the default of a parameter without argument.
 
     Args:
         signature: the kernel's signature.
-        passed: the parameters with an argument.
+        names: the parameters with an argument.
         version: the kernel's version of NKI.
         line: the line of the kernel's definition.
 
@@ -102,7 +105,7 @@ def refuse_lists_of_defaults(
     if version.follows(LIST_ARGUMENTS):
         return
     for name, parameter in signature.parameters.items():
-        if name not in passed and _holds_list(parameter.default):
+        if name not in names and _holds_list(parameter.default):
             refuse_or_warn(
                 f"the default of `{name}` has a list under {version}, where "
                 f"{LIST_ARGUMENTS.otherwise}; legal: tuples, and lists {LIST_ARGUMENTS.span}",

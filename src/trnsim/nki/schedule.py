@@ -52,9 +52,9 @@ class Schedule:
         """
         absent: set[str] = set()
         for consumer, producer in self.pairs:
-            consumers, producers = (self._named(core, first, n) for n in (consumer, producer))
-            named = ((consumer, consumers), (producer, producers))
-            absent |= {name for name, indices in named if not indices}
+            consumers, producers = (self._turns(core, first, n) for n in (consumer, producer))
+            endpoints = ((consumer, consumers), (producer, producers))
+            absent |= {name for name, indices in endpoints if not indices}
             for index, turns in consumers.items() if producers else ():
                 self._add(core, (consumer, index, turns), producer, producers)
         return absent
@@ -62,10 +62,10 @@ class Schedule:
     def refuse_absent(self, cores: Sequence[CoreContext], absent: Iterable[str]) -> NoReturn:
         """Raise the error of names that no core has."""
         missing = sorted(absent)
-        known = list(dict.fromkeys(name for core in cores for name in core.labels))
-        near = [match for name in missing for match in get_close_matches(name, known, 1)]
-        rest = f" and {len(known) - _MOST_LISTED} more" if len(known) > _MOST_LISTED else ""
-        names = ", ".join(map(repr, known[:_MOST_LISTED])) + rest if known else "none"
+        labels = list(dict.fromkeys(name for core in cores for name in core.labels))
+        near = [match for name in missing for match in get_close_matches(name, labels, 1)]
+        rest = f" and {len(labels) - _MOST_LISTED} more" if len(labels) > _MOST_LISTED else ""
+        names = ", ".join(map(repr, labels[:_MOST_LISTED])) + rest if labels else "none"
         raise IllegalInstruction(
             f"with_schedule names {', '.join(map(repr, missing))}, which no instruction of the run "
             f"has; names of this run: {names}",
@@ -76,7 +76,7 @@ class Schedule:
             line=self.line,
         )
 
-    def _named(self, core: CoreContext, first: int, name: str) -> dict[int, Turns]:
+    def _turns(self, core: CoreContext, first: int, name: str) -> dict[int, Turns]:
         """Index -> enclosing turns of device loops, for the instructions labelled `name`.
 
         An instruction in the body of a device loop is there once for each turn.

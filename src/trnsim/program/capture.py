@@ -76,12 +76,12 @@ class Capture:
                     "at an address that the kernel fixed"
                 )
             self.tracked.add(tile.storage.serial)
-        kept = self._with_values(instruction.with_tiles(self._twin_tile))
+        twin = self._with_values(instruction.with_tiles(self._twin_tile))
         number = len(self.instructions)
         written = instruction.registers_written()
         if reads or not written:
             self.places.append(place)
-            self.instructions.append(kept)
+            self.instructions.append(twin)
         try:
             instruction.execute(machine)
         except BaseException:

@@ -190,34 +190,34 @@ class DependencyTable:
         """
         engine_of = self._engine_of
         index = len(engine_of)
-        needed: set[int] = set()
+        prerequisites: set[int] = set()
         replaced: set[int] = {i for i in after if i >= 0} if after else set()
         for tile in reads:
             storage = tile.storage
             if storage.memory is _HBM:
-                self._read_hbm(index, tile, needed)
+                self._read_hbm(index, tile, prerequisites)
             else:
-                self._read_parts(index, storage.accesses, tile.layout.buckets, needed)
+                self._read_parts(index, storage.accesses, tile.layout.buckets, prerequisites)
         for tile in writes:
             self._write(index, tile, replaced)
         for state in states:
             replaced.add(self._last_use.get((engine, state), _NO_WRITER))
             self._last_use[engine, state] = index
         engine_of.append(engine)
-        replaced -= needed
+        replaced -= prerequisites
         follows: list[int] = []
         if replaced and engine is not _DMA:
             follows = [i for i in replaced if i >= 0 and engine_of[i] is engine and i != index]
             if follows:
                 follows.sort()
                 replaced.difference_update(follows)
-        needed |= replaced
-        needed.discard(index)
-        needed.discard(_NO_WRITER)
+        prerequisites |= replaced
+        prerequisites.discard(index)
+        prerequisites.discard(_NO_WRITER)
         if after:
             not_overtaken = {~i for i in after if i < 0}
-            follows = sorted(not_overtaken.union(follows) - needed)
-        return Before(sorted(needed), follows)
+            follows = sorted(not_overtaken.union(follows) - prerequisites)
+        return Before(sorted(prerequisites), follows)
 
     def _read_hbm(self, index: int, tile: Tile, predecessors: set[int]) -> None:
         accesses, buckets = tile.storage.accesses, tile.layout.buckets

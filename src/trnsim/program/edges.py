@@ -278,7 +278,7 @@ class Nesting:
         self.is_read = False
         self._starts: list[int] = []  # below the serial numbers of each loop's running turn
         self._begun: dict[Turns, int] = {}
-        self._noted: dict[Turns, dict[str, int]] = {}
+        self._note_counts: dict[Turns, dict[str, int]] = {}
         self._notes: dict[tuple[tuple[int, ...], str, int], object] = {}
         self._lengths: dict[tuple[int, ...], int] = {}
 
@@ -289,7 +289,7 @@ class Nesting:
         instructions. None if complete turns have had no such place.
         """
         loops = loops_of(self.turns)
-        counts = self._noted.setdefault(self.turns, {})
+        counts = self._note_counts.setdefault(self.turns, {})
         place = counts[kind] = counts.get(kind, 0) + 1
         if place > self._lengths.get(loops, place):
             return None
@@ -297,7 +297,7 @@ class Nesting:
 
     def ends_alike(self, kind: str) -> bool:
         """True if the turn that ends has as many notes of a kind as those before it."""
-        count = self._noted.get(self.turns, {}).get(kind, 0)
+        count = self._note_counts.get(self.turns, {}).get(kind, 0)
         return self._lengths.setdefault(loops_of(self.turns), count) == count
 
     def depth(self, serial: int) -> int:
@@ -317,7 +317,7 @@ class Nesting:
         def begin() -> None:
             nonlocal turn
             if turn >= 0:
-                self._noted.pop(self.turns, None)
+                self._note_counts.pop(self.turns, None)
             starts[len(outside) :] = [next_serial()]
             turn += 1
             self.turns = (*outside, (number, turn))
@@ -326,7 +326,7 @@ class Nesting:
             yield begin
         finally:
             if turn >= 0:
-                self._noted.pop(self.turns, None)
+                self._note_counts.pop(self.turns, None)
             if len(self.turns) > len(outside):  # else a loop around it has ended before
                 del starts[len(outside) :]
                 self.turns = outside

@@ -82,8 +82,8 @@ class AgreeingCores:
             DataRace: where values decide about races, and the detector is strict.
         """
         if not self.is_watched:
-            seen = [_with_fixed_indices(tile) for tile in reads] if reads else reads
-            self._log.append(_Access(core, index, seen, writes, line))
+            fixed_reads = [_with_fixed_indices(tile) for tile in reads] if reads else reads
+            self._log.append(_Access(core, index, fixed_reads, writes, line))
             return
         context = self._contexts[core]
         waits_for = list(context.program.waits_for(index))

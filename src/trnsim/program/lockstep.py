@@ -145,10 +145,10 @@ class Meetings:
     """The meetings of a launch's cores; `met` is called for each complete group."""
 
     def __init__(
-        self, lockstep: Lockstep, met: Callable[[Sequence[int], Sequence[Tile]], None]
+        self, lockstep: Lockstep, on_meeting: Callable[[Sequence[int], Sequence[Tile]], None]
     ) -> None:
         self._lockstep = lockstep
-        self._met = met
+        self._on_meeting = on_meeting
         self._waiting: dict[int, Meeting] = {}
         self._sent: dict[int, Array] = {}
         self._data: dict[int, Tile] = {}
@@ -173,7 +173,7 @@ class Meetings:
 
     def _complete(self, group: Sequence[int]) -> None:
         """Release a group of which all cores have come."""
-        self._met(group, [self._data.pop(core) for core in group if core in self._data])
+        self._on_meeting(group, [self._data.pop(core) for core in group if core in self._data])
         previous = {core: self._waiting.pop(core).previous for core in group}
         sent = {core: self._sent.pop(core) for core in group}
         self._received.update({core: sent[previous[core]] for core in group})

@@ -310,13 +310,13 @@ def _replaced(
 
     Those of instruction i are from ``starts[i]`` on.
     """
-    changed, counts, done = array("l"), np.diff(np.asarray(starts)), 0
+    changed, counts, next_index = array("l"), np.diff(np.asarray(starts)), 0
     for index, replacement in others:
-        changed += values[starts[done] : starts[index]]
+        changed += values[starts[next_index] : starts[index]]
         changed.extend(replacement)
         counts[index] = len(replacement)
-        done = index + 1
-    changed += values[starts[done] :]
+        next_index = index + 1
+    changed += values[starts[next_index] :]
     changed_starts = array("l", [0])
     changed_starts.frombytes(np.cumsum(counts).astype("l").tobytes())
     return changed, changed_starts

@@ -99,8 +99,8 @@ def checked_info(
     Raises:
         EmulatorError: for any rule that the instruction violates.
     """
-    kept = _kept_infos[has_values].on(core)
-    info = kept.get(signature)
+    infos = _kept_infos[has_values].on(core)
+    info = infos.get(signature)
     if info is not None:
         instruction.__dict__.update(info.converted_fields)
         return info.numbered(number)
@@ -112,7 +112,7 @@ def checked_info(
     checked = Checked(outline, dims, outline.chosen_engine(core), cost)
     info = signature_info(signature, number, checked, instruction, values)
     if not instruction.meets_ranks and all(map(_is_kept, instruction.__dict__.values())):
-        kept[signature] = info
+        infos[signature] = info
     return info
 
 

@@ -404,10 +404,10 @@ class _Spiller:
         Raises:
             OutOfMemory: if `index` alone needs more than the memory holds.
         """
-        needed, ahead, pool = self._lacking(index), self._ahead_bytes, self._pool
-        while pool.free_bytes < needed + ahead:
+        lacking_bytes, ahead, pool = self._lacking(index), self._ahead_bytes, self._pool
+        while pool.free_bytes < lacking_bytes + ahead:
             number = self._pop_farthest(now)
-            if pool.free_bytes >= needed:
+            if pool.free_bytes >= lacking_bytes:
                 if number is None:
                     return
                 if self._parts[number].row_bytes > ahead:
@@ -436,7 +436,7 @@ class _Spiller:
 
     def _pop_farthest(self, now: int) -> int | None:
         """The resident part that is used farthest after `now`; None if all are needed now."""
-        needed: list[tuple[int, int]] = []
+        current_uses: list[tuple[int, int]] = []
         farthest = None
         while self._farthest and farthest is None:
             next_use, number = heappop(self._farthest)
@@ -446,18 +446,18 @@ class _Spiller:
             if residence.next_use > now:
                 farthest = number
             else:
-                needed.append((next_use, number))
-        for entry in needed:
+                current_uses.append((next_use, number))
+        for entry in current_uses:
             heappush(self._farthest, entry)
         return farthest
 
     def _too_large(self, index: int) -> OutOfMemory:
-        needed = sum(self._parts[access.part].row_bytes for access in self._accesses[index])
+        accessed_bytes = sum(self._parts[access.part].row_bytes for access in self._accesses[index])
         core = self._issued.core
         return OutOfMemory(
             f"{self._memory.value} of {core.name} holds {capacity_bytes(core, self._memory)} bytes "
             "a partition; "
-            f"{self._issued.instruction(index).opcode} alone accesses {needed}",
+            f"{self._issued.instruction(index).opcode} alone accesses {accessed_bytes}",
             fix="give it smaller tiles: what one instruction accesses cannot be spilled",
             source=capacity_source(core, self._memory),
             line=self._issued.line(index),

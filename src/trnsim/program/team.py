@@ -67,8 +67,8 @@ class Team:
             self._lockstep.outside = member.hand_over
             member.joined = watcher.joins
             member.inside = lambda: [Wait(*wait) for wait in self._lockstep.inside()]
-        met = call.meets if isinstance(call, JointCall) else watcher.meets
-        meetings = Meetings(self._lockstep, met)
+        on_meeting = call.meets if isinstance(call, JointCall) else watcher.meets
+        meetings = Meetings(self._lockstep, on_meeting)
         for rank in range(cores):
             peer = Peer(
                 rank,

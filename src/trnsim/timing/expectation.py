@@ -29,15 +29,15 @@ def unseen_error(core: NeuronCore, total_time_s: float, publication: str = "") -
         return f"no published time of {core.name} to compare with"
     # The errors of known kernels by length, and those of the length of this one.
     sizes = errors().unseen
-    known = next((size for size in sizes if total_time_s < size.below_s), sizes[-1])
-    median, p90 = ceil(known.median_percent), ceil(known.p90_percent)
+    error = next((size for size in sizes if total_time_s < size.below_s), sizes[-1])
+    median, p90 = ceil(error.median_percent), ceil(error.p90_percent)
     if errors().is_near(core, publication):
         return (
-            f"published kernels {known.words}, each estimated without its own time, were {median} "
+            f"published kernels {error.words}, each estimated without its own time, were {median} "
             f"% off in the median, {p90} % at P90"
         )
     return (
         f"kernels {OUTSIDE.words} were {ceil(OUTSIDE.median_percent)} % off in the median; "
-        f"published kernels {known.words}, each estimated without its own time, {median} % in the "
+        f"published kernels {error.words}, each estimated without its own time, {median} % in the "
         f"median, {p90} % at P90"
     )

@@ -98,9 +98,9 @@ class Errors:
 
         `publication` has times of its library, if any.
         """
-        known = self.largest.get(core.name, {})
+        largest_shares = self.largest.get(core.name, {})
         spread = self.near.get(publication, {}).get(core.name)
-        new = novelty(shares if spread is None else by_engine(shares), known)
+        new = novelty(shares if spread is None else by_engine(shares), largest_shares)
         widened = (self.far if spread is None else spread) * (1 + self.growth * new)
         launch = launch_share(shares)
         return P90_DEVIATIONS * (launch * core.launch_s.provenance.spread + (1 - launch) * widened)

@@ -168,7 +168,7 @@ class _Core:
         self.port_s: dict[object, float] = {}
         self.loads: set[int] = set()
         self.queue_of: dict[int, int] = {}
-        self._held: dict[Engine, Hashable] = {}
+        self._loaded_operands: dict[Engine, Hashable] = {}
         self._reads = [
             0 if cost.held_read is None else len(checked.instruction.accesses()[0])
             for cost, checked in zip(self.costs, program.checked, strict=True)
@@ -257,16 +257,16 @@ class _Core:
             limited_s = self.limit.record_work(start_s, taken_s)
             self.stretch[index] = limited_s / taken_s
             taken_s = limited_s
-        held = cost.table or (None if cost.held_read is None else self._held_tile(index))
-        if held is not None and self._held.get(engine) != held:
-            self._held[engine] = held
+        operand = cost.table or (None if cost.held_read is None else self._operand_tile(index))
+        if operand is not None and self._loaded_operands.get(engine) != operand:
+            self._loaded_operands[engine] = operand
             self.loads.add(index)
             taken_s += cost.held_load_s
         for port in cost.ports:
             self.port_s[port] = start_s + taken_s
         return start_s, start_s + taken_s
 
-    def _held_tile(self, index: int) -> Hashable:
+    def _operand_tile(self, index: int) -> Hashable:
         """The tile that the engine must hold for instruction `index`, or None.
 
         An unknown tile is named by `index`, so that it equals no other.

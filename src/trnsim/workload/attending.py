@@ -149,9 +149,9 @@ class _RankAttention:
         apart = graph.elementwise(
             "subtract", logs, graph.broadcast_in_dim(sink_scores, shape[:3], (1,))
         )
-        left = rank_graph.cast(graph.elementwise("logistic", apart), rank_graph.bits)
+        score_shares = rank_graph.cast(graph.elementwise("logistic", apart), rank_graph.bits)
         return graph.elementwise(
-            "multiply", results, graph.broadcast_in_dim(left, shape, (0, 1, 2))
+            "multiply", results, graph.broadcast_in_dim(score_shares, shape, (0, 1, 2))
         )
 
     def _context_sum(self, rows: Value) -> Value:

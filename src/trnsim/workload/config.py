@@ -137,8 +137,8 @@ def longest(keys: ConfigKeys, model_type: str) -> tuple[int, str]:
     if name is None or model_type in texts_to_texts.T5_NAMES:  # which has relative positions alone
         return 0, _POSITIONS[0]
     reserved = encoders.RESERVED.get(model_type, 0)
-    stated = max(0, keys.whole(name, minimum=0) - reserved)
-    return max(stated, _stretched(keys)), inside + name
+    positions = max(0, keys.whole(name, minimum=0) - reserved)
+    return max(positions, _stretched(keys)), inside + name
 
 
 def _stretched(keys: ConfigKeys) -> int:

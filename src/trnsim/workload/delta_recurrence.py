@@ -107,8 +107,9 @@ class DeltaRecurrence(Recurrence):
         read = self._product("read states", query, state)
         added = self._product("chunk states", key, value, is_left_turned=True)
         self.rank_graph.operator("recurrence")
-        kept = self._times(state, graph.broadcast_in_dim(total, state.shape, (0, 1, 2, 3)))
-        return graph.elementwise("add", inner_results, read), graph.elementwise("add", kept, added)
+        decayed_state = self._times(state, graph.broadcast_in_dim(total, state.shape, (0, 1, 2, 3)))
+        states = graph.elementwise("add", decayed_state, added)
+        return graph.elementwise("add", inner_results, read), states
 
     def _blocks_below(self, shape: tuple[int, ...], size: int) -> Value:
         """1 in the lower left quarter of each block of 2 `size` rows on the diagonal, else 0."""

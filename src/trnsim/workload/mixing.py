@@ -192,8 +192,8 @@ class _RankMixer:
         is_step = self.has_past and self.tokens == 1
         results, state = recurrence.step() if is_step else recurrence.chunks()
         if self.is_caching:
-            kept = rank_graph.cast(state, mixer.state_bits)
-            rank_graph.write_cache(kept, mixer.state_bits)
+            last_state = rank_graph.cast(state, mixer.state_bits)
+            rank_graph.write_cache(last_state, mixer.state_bits)
         rank_graph.operator("recurrence")
         return results
 

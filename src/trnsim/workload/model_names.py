@@ -101,7 +101,7 @@ def _by_name() -> Mapping[str, ShippedModel]:
     return {name.casefold(): model for model in shipped() for name in model.names}
 
 
-def config_file(stated: str) -> Path:
+def config_file(model: str) -> Path:
     """The file that a path, a model's name or its id on Hugging Face stands for.
 
     A path stays as it is, also of a file that is missing.
@@ -109,31 +109,27 @@ def config_file(stated: str) -> Path:
     Raises:
         BadInput: it is a name, and of no model that ships or was downloaded.
     """
-    path = Path(stated)
+    path = Path(model)
     if _exists(path):
         return path / _CONFIG_FILE if _is_folder_of_model(path) else path
-    file = named_file(stated)
+    file = named_file(model)
     if file is not None:
         return file
-    if (
-        path.suffix.lower() in _FILE_ENDINGS
-        or not _NAME.fullmatch(stated)
-        or stated.startswith(".")
-    ):
+    if path.suffix.lower() in _FILE_ENDINGS or not _NAME.fullmatch(model) or model.startswith("."):
         return path
     raise BadInput(
-        f"{stated}: no such file, and no model of this name ships or lies in Hugging Face's cache",
-        fix=f"{_similar_names(stated)}trnsim models lists the names; "
+        f"{model}: no such file, and no model of this name ships or lies in Hugging Face's cache",
+        fix=f"{_similar_names(model)}trnsim models lists the names; "
         "else give the path of a config.json",
     )
 
 
-def named_file(stated: str) -> Path | None:
+def named_file(name: str) -> Path | None:
     """The configuration of the model of a name or an id; None where none is known."""
-    if not _NAME.fullmatch(stated):
+    if not _NAME.fullmatch(name):
         return None
-    model = _by_name().get(stated.casefold())
-    return _cached_config(stated) or (None if model is None else model.file)
+    model = _by_name().get(name.casefold())
+    return _cached_config(name) or (None if model is None else model.file)
 
 
 def model_name(file: str | Path) -> str:
@@ -212,13 +208,17 @@ def _snapshot(folder: Path) -> Path:
         revision = files.read_text(main).strip()
         if re.fullmatch(_NAME_PART, revision, re.ASCII) and revision not in (".", ".."):
             return revisions / revision
-    known = sorted(revisions.iterdir()) if revisions.is_dir() else []
-    return known[0] if len(known) == 1 else revisions
+    snapshots = sorted(revisions.iterdir()) if revisions.is_dir() else []
+    return snapshots[0] if len(snapshots) == 1 else revisions
 
 
-def _similar_names(stated: str) -> str:
+def _similar_names(unknown_name: str) -> str:
     """Clause of an error with known names that resemble another; "" without."""
-    known = {name.casefold(): name for model in shipped() for name in (model.name, *model.names)}
-    known |= {name: name for name in _downloaded_models()}
-    near = get_close_matches(stated[:_COMPARED_CHARS].casefold(), known, _MOST_SIMILAR_NAMES)
-    return f"perhaps {' or '.join(known[name] for name in near)}; " if near else ""
+    spellings = {
+        name.casefold(): name for model in shipped() for name in (model.name, *model.names)
+    }
+    spellings |= {name: name for name in _downloaded_models()}
+    near = get_close_matches(
+        unknown_name[:_COMPARED_CHARS].casefold(), spellings, _MOST_SIMILAR_NAMES
+    )
+    return f"perhaps {' or '.join(spellings[name] for name in near)}; " if near else ""

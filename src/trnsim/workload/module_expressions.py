@@ -119,17 +119,17 @@ class _Matching:
 
     def __init__(self, text: str, cases: tuple[Callable[[str], str], ...]) -> None:
         self._text, self._cases = text, cases
-        self._known: dict[tuple[int, int], frozenset[int]] = {}
+        self._ends: dict[tuple[int, int], frozenset[int]] = {}
 
     def ends(self, parts: Any, start: int) -> frozenset[int]:
         """The places where a sequence of parts that begins at `start` may end."""
         key = id(parts), start
-        if key not in self._known:
+        if key not in self._ends:
             reached = {start}
             for kind, operand in parts:
                 reached = {end for place in reached for end in self._part(kind, operand, place)}
-            self._known[key] = frozenset(reached)
-        return self._known[key]
+            self._ends[key] = frozenset(reached)
+        return self._ends[key]
 
     def _part(self, kind: Any, operand: Any, place: int) -> Iterable[int]:
         if kind in _REPEATS:

@@ -117,11 +117,11 @@ class _ListedBits:
 
     def __init__(self, config: ConfigKeys, name: str, method: _Method, bits: Bits) -> None:
         self._method, self._bits = method, bits
-        self._kept = [
+        self._skipped_patterns = [
             ModulePatterns(config, key, name) for key in _SKIPPED_KEYS if config.first((key,))
         ]
         self._groups = _groups(config, name)
-        lists = [*self._kept, *(targets for targets, _ in self._groups)]
+        lists = [*self._skipped_patterns, *(targets for targets, _ in self._groups)]
         self.has_lists = bool(lists)
         self._has_numbers = any(patterns.has_numbers for patterns in lists)
         self._of_layer = cache(self._of_numbered_layer)
@@ -152,7 +152,9 @@ class _ListedBits:
         vLLM refuses to fuse modules that differ in this.
         """
         bits, plain = self._bits, self._bits.other_bits
-        if any(patterns.is_of_class or patterns.has_any(modules) for patterns in self._kept):
+        if any(
+            patterns.is_of_class or patterns.has_any(modules) for patterns in self._skipped_patterns
+        ):
             return plain, plain
         if not self._groups:
             is_mlp = name.startswith(_MLP_PREFIX)

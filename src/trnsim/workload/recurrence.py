@@ -135,8 +135,10 @@ class Recurrence:
         """Results [B, H, C, L, P] and the last state: each state is the one before and a sum."""
         value = self._weighted(rows.value, rows.strength)
         inner_results = self._product("chunk values", rows.scores, value)
-        kept = self._weighted(value, self._to_end(rows.sums))
-        added = self._product("chunk states", self._spread(rows.key), kept, is_left_turned=True)
+        weighted_values = self._weighted(value, self._to_end(rows.sums))
+        added = self._product(
+            "chunk states", self._spread(rows.key), weighted_values, is_left_turned=True
+        )
         totals = self.graph.reshape(self._last(rows.sums), rows.sums.shape[:3])
         states = self._after_chunks(added, totals)
         before, last = self._part(states, 0, self.count), self._part(states, self.count, 1)

@@ -123,8 +123,8 @@ def captured_summaries(
         weights: the numbers of its inputs that are weights.
         is_generating: whether inputs and outputs of four dimensions are keys and values.
     """
-    held = {value.number: value for value in graph.inputs if value.number in weights}
-    rank_graph = RankGraph(graph=graph, weights={n: Weight(_bits(v), 0) for n, v in held.items()})
+    inputs = {value.number: value for value in graph.inputs if value.number in weights}
+    rank_graph = RankGraph(graph=graph, weights={n: Weight(_bits(v), 0) for n, v in inputs.items()})
     if is_generating:
         results = {value.number: value for node in graph.nodes for value in node.results}
         rank_graph.cache_inputs = _cached(
@@ -297,8 +297,8 @@ class _BuiltReader(_Reader):
             exchanges += [exchange for node in group for exchange in _exchanges(node)]
             if operator in _COUNTED_OPERATORS:
                 result = group[-1].result
-                passed = _PASSES_OF_ELEMENT * self.routed_rows(result) * result.shape[-1]
-                elementwise.append(Elementwise(_COUNTED_OPERATORS[operator], passed))
+                elements = _PASSES_OF_ELEMENT * self.routed_rows(result) * result.shape[-1]
+                elementwise.append(Elementwise(_COUNTED_OPERATORS[operator], elements))
             elementwise += [
                 _softmax(product) for product in group_products if product.name == "scores"
             ]
@@ -399,14 +399,14 @@ class _CapturedReader(_Reader):
 
     def __init__(self, rank_graph: RankGraph) -> None:
         super().__init__(rank_graph)
-        self.held: set[int] = set()
+        self._counted_weights: set[int] = set()
 
     def part(self, name: str, nodes: list[Node]) -> PartSummary:
         """The summary of one of its parts."""
         products = [product for node in nodes for product in self.products(node)]
         others = [operator for node in nodes for operator in self._elementwise(node)]
         exchanges = [exchange for node in nodes for exchange in _exchanges(node)]
-        held = sum(_nbytes(value) for node in nodes for value in self._first_seen(node))
+        weight_bytes = sum(_nbytes(value) for node in nodes for value in self._first_seen(node))
         return PartSummary(
             name,
             1,
@@ -414,15 +414,15 @@ class _CapturedReader(_Reader):
             tuple(_merged(others)),
             tuple(exchanges),
             self._cache(nodes),
-            held,
+            weight_bytes,
         )
 
     def _first_seen(self, node: Node) -> Iterable[Value]:
         """Weights that no earlier operation uses."""
         for value in node.values:
             source = self.origin.get(value.number)
-            if source is not None and source.number not in self.held:
-                self.held.add(source.number)
+            if source is not None and source.number not in self._counted_weights:
+                self._counted_weights.add(source.number)
                 yield source
 
     def _elementwise(self, node: Node) -> list[Elementwise]:
@@ -450,13 +450,13 @@ class _CapturedReader(_Reader):
             for v in node.values
             if v.number in self.rank_graph.cache_inputs
         }
-        kept = {
+        writes = {
             v.number: v
             for node in nodes
             for v in node.results
             if v.number in self.rank_graph.cache_outputs
         }
-        return Cache(sum(map(_nbytes, read.values())), sum(map(_nbytes, kept.values())))
+        return Cache(sum(map(_nbytes, read.values())), sum(map(_nbytes, writes.values())))
 
 
 def _exchanges(node: Node) -> list[Exchange]:
@@ -464,8 +464,8 @@ def _exchanges(node: Node) -> list[Exchange]:
         return []
     input_bytes = sum(map(_nbytes, node.values))
     output_bytes = sum(map(_nbytes, node.results))
-    named = node.origin.operator if node.origin else ""
-    axis = Axis(named) if named in tuple(Axis) else Axis.TENSOR
+    operator = node.origin.operator if node.origin else ""
+    axis = Axis(operator) if operator in tuple(Axis) else Axis.TENSOR
     return [Exchange(node.name, max(input_bytes, output_bytes), axis)]
 
 
@@ -487,8 +487,8 @@ def _merged(operators: Iterable[Elementwise]) -> list[Elementwise]:
 
 def _operator(node: Node) -> str:
     """Name of the framework's operator, else of the operation."""
-    named = node.origin.operator if node.origin else ""
-    return named.rpartition("::")[2].partition(".")[0] or node.name
+    operator = node.origin.operator if node.origin else ""
+    return operator.rpartition("::")[2].partition(".")[0] or node.name
 
 
 def _bits(value: Value) -> int:

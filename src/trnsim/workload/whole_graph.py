@@ -91,8 +91,8 @@ def _training_graph(model: Architecture, joined: _JoinedGraph, split: Split) -> 
         raise NotModelled(f"a step of {model.model_type} over {ranks} tensor ranks")
     exchange = AllReduce((tuple(range(ranks)),))
     exchanges_by_value = dict.fromkeys(joined.replicated if ranks > 1 else (), exchange)
-    wanted = [value for value in joined.graph.inputs if value.number in joined.trained]
-    return joined.result([loss, *gradients(joined.graph, loss, wanted, exchanges_by_value)])
+    parameters = [value for value in joined.graph.inputs if value.number in joined.trained]
+    return joined.result([loss, *gradients(joined.graph, loss, parameters, exchanges_by_value)])
 
 
 class _JoinedGraph:
@@ -135,11 +135,11 @@ class _JoinedGraph:
 
     def _inputs(self, rank_graph: RankGraph, path: str) -> dict[int, Value]:
         """The inputs of a part as values of the joined graph."""
-        named = {value.number: name for name, value in rank_graph.named_inputs.items()}
+        input_names = {value.number: name for name, value in rank_graph.named_inputs.items()}
         values: dict[int, Value] = {}
         for value in rank_graph.graph.inputs:
             parameter_name = rank_graph.names.get(value.number, "")
-            name = named.get(value.number, "")
+            name = input_names.get(value.number, "")
             before = self.named_values.get(name) or self.weights_by_path.get(
                 f"{path}{parameter_name}" if parameter_name else ""
             )

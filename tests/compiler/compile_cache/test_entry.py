@@ -20,12 +20,12 @@ def test_a_key_is_digits_of_the_graph_and_of_the_flags():
 
 
 def test_a_key_of_the_callers_names_a_folder_and_leads_nowhere_else():
-    assert CacheKey.named("MODULE_12ab+01234567", []).folder_name == "MODULE_12ab+d41d8cd9"
+    assert CacheKey.from_hash("MODULE_12ab+01234567", []).folder_name == "MODULE_12ab+d41d8cd9"
     for key in ("../up", "a/b", "", ".hidden", "a\0", "x" * 201):
         with pytest.raises(
             BadInput, match=r"^cache_key=.*legal: letters, digits.*1 to 200"
         ) as found:
-            CacheKey.named(key, [])
+            CacheKey.from_hash(key, [])
         assert len(found.value.reason) < 200
 
 

@@ -7,7 +7,7 @@ from trnsim.nki import language as nl
 from trnsim.nki.language import legacy
 
 
-@pytest.mark.parametrize("name", legacy.GONE)
+@pytest.mark.parametrize("name", legacy.REPLACEMENTS)
 def test_a_name_of_nki_0_1_says_what_replaces_it(name):
     with pytest.raises(NotModelled, match=rf"nl\.{name} belongs to NKI 0\.1") as caught:
         getattr(nl, name)

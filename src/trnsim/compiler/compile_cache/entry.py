@@ -69,22 +69,22 @@ class CacheKey:
         return cls(str(int.from_bytes(digest, "big")), flags_digest(flags))
 
     @classmethod
-    def named(cls, key: str, flags: Sequence[str]) -> CacheKey:
+    def from_hash(cls, key: str, flags: Sequence[str]) -> CacheKey:
         """The key of a graph that the caller has hashed.
 
         Raises:
             BadInput: for a text that no folder may be named by.
         """
         digits = str(key).removeprefix("MODULE_").partition("+")[0]
-        named = cls(digits, flags_digest(flags))
-        if NAME.fullmatch(named.folder_name) is None or digits.startswith("."):
+        cache_key = cls(digits, flags_digest(flags))
+        if NAME.fullmatch(cache_key.folder_name) is None or digits.startswith("."):
             shown = clipped(repr(key), _SHOWN_CHARS)
             raise BadInput(
                 f"cache_key={shown}; legal: letters, digits, '_', '-', and '.' except at the "
                 f"start; 1 to {_NAME_CHARS}",
                 fix="give the digits of a hash of the graph",
             )
-        return named
+        return cache_key
 
     @property
     def folder_name(self) -> str:

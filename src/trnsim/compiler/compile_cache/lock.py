@@ -88,10 +88,9 @@ def _open_held(path: Path, *, is_waiting: bool) -> int | None:
 def _is_same_file(descriptor: int, path: Path) -> bool:
     """True if `path` still names the open file."""
     try:
-        named, held = path.stat(), os.fstat(descriptor)
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
     except OSError:
         return False
-    return (named.st_ino, named.st_dev) == (held.st_ino, held.st_dev)
 
 
 if sys.platform == "win32":

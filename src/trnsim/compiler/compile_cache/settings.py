@@ -72,20 +72,20 @@ def cache_settings(url: str | None = None) -> CacheSettings:
         BadInput: for flags that do not exist, and for a folder that is a file or cannot be read.
         NotModelled: for an address in S3.
     """
-    stated = {
+    flags = {
         flag.name: value for flag, value in flag_settings(os.environ.get(VARIABLE, ""), VARIABLE)
     }
-    named = (
+    candidates = (
         (url, "--cache-url"),
-        (stated.get("cache-dir"), f"--cache_dir in {VARIABLE}"),
+        (flags.get("cache-dir"), f"--cache_dir in {VARIABLE}"),
         (os.environ.get(URL_VARIABLE), URL_VARIABLE),
     )
     address, origin = next(
-        ((text, where) for text, where in named if text), (default_folder(), _DEFAULT_ORIGIN)
+        ((text, where) for text, where in candidates if text), (default_folder(), _DEFAULT_ORIGIN)
     )
-    is_off = "no-cache" in stated and url is None
+    is_off = "no-cache" in flags and url is None
     folder = None if is_off else _folder(address, origin)
-    return CacheSettings(folder, "retry-failed-compilation" in stated, origin)
+    return CacheSettings(folder, "retry-failed-compilation" in flags, origin)
 
 
 def is_extracting() -> bool:
@@ -138,9 +138,9 @@ def _folder(address: str, origin: str) -> Path:
             fix="name a folder, and copy it with aws s3 sync",
             source=_SOURCE,
         )
-    named = _FILE_ADDRESS.fullmatch(address)
-    path = unquote(named["path"]) if named else _expanded(address, origin)
-    if "\0" in path or (not named and _OTHER_ADDRESS.match(path)):
+    file_address = _FILE_ADDRESS.fullmatch(address)
+    path = unquote(file_address["path"]) if file_address else _expanded(address, origin)
+    if "\0" in path or (not file_address and _OTHER_ADDRESS.match(path)):
         raise BadInput(
             f"{origin} is {address!r}; legal: a folder, or its address file:///FOLDER",
             fix=f"name a folder, such as {default_folder()}",

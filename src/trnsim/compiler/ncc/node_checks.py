@@ -34,18 +34,18 @@ _PLACES_MAX: Final = 1 << 18
 
 
 def node_refusals(
-    graph: Graph, target: CompileTarget, called: frozenset[int]
+    graph: Graph, target: CompileTarget, call_results: frozenset[int]
 ) -> Iterator[tuple[str, str, int]]:
     """For each refused node: the code, a description, and the number of its result.
 
-    `called` are numbers of values that came from a framework's call. Graphs that a node runs are
-    checked, too.
+    `call_results` are numbers of values that came from a framework's call. Graphs that a node runs
+    are checked, too.
     """
     places, is_e4m3fn_reported = _CountedIndices(), False
     for node in graph.nodes:
         number = node.result.number
         for code, check in (
-            _CHECKS_OF_ANY_NODE if number in called else _CHECKS_OF_OTHER_NODES
+            _CHECKS_OF_ANY_NODE if number in call_results else _CHECKS_OF_OTHER_NODES
         ).items():
             if check(node, target) and not (code == _E4M3FN_CODE and is_e4m3fn_reported):
                 is_e4m3fn_reported = is_e4m3fn_reported or code == _E4M3FN_CODE
@@ -158,7 +158,7 @@ class _CountedIndices:
         """The node that computes each such value, by the value's number."""
         self._counted: set[int] = set()
         """Numbers of those values that depend on an iota."""
-        self._known: dict[int, Array] = {}
+        self._arrays: dict[int, Array] = {}
 
     def past_the_end(self, node: Node) -> Iterator[tuple[str, str]]:
         """The error's code and the highest index, where counted indices exceed a tensor's end."""
@@ -191,14 +191,14 @@ class _CountedIndices:
 
     def _elements(self, value: Value) -> Array:
         """The elements of a recorded value."""
-        waiting, known = [value], self._known
+        waiting, arrays = [value], self._arrays
         while waiting:
             node = self._maker[waiting[-1].number]
-            missing = [operand for operand in node.values if operand.number not in known]
+            missing = [operand for operand in node.values if operand.number not in arrays]
             if missing:
                 waiting += missing
-            elif waiting.pop().number not in known:
-                operands = [known[o.number] if isinstance(o, Value) else o for o in node.operands]
+            elif waiting.pop().number not in arrays:
+                operands = [arrays[o.number] if isinstance(o, Value) else o for o in node.operands]
                 results = zip(node.results, reference_of(node, operands), strict=True)
-                known.update((result.number, array) for result, array in results)
-        return known[value.number]
+                arrays.update((result.number, array) for result, array in results)
+        return arrays[value.number]

@@ -101,11 +101,11 @@ def refusals(
             Refusal(code, subject, call.line) for code, subject in call_refusals(call, target_chip)
         ]
     # A program of JAX has no calls to check: its nodes' origins only name them.
-    called = frozenset(calls_by_value) if calls else frozenset[int]()
-    for code, node_text, number in node_refusals(graph, target_chip, called):
+    call_results = frozenset(calls_by_value) if calls else frozenset[int]()
+    for code, node_text, number in node_refusals(graph, target_chip, call_results):
         origin = calls_by_value.get(number)
-        named = f"{origin.operator}, {node_text}" if origin else node_text
-        refused.append(Refusal(code, named, origin.line if origin else None))
+        description = f"{origin.operator}, {node_text}" if origin else node_text
+        refused.append(Refusal(code, description, origin.line if origin else None))
     if plan is not None:
         refused += [Refusal(code, excess) for code, excess in memory_refusals(plan, hbm_bytes)]
     refused += [Refusal(code, excess) for code, excess in instruction_refusals(instructions)]

@@ -84,8 +84,8 @@ def concatenate(node: Node) -> Iterator[SplitRule]:
 def _dims_except(node: Node, *dims: Split) -> Iterator[Split]:
     """The first operand's dimensions except `dims`."""
     rank = len(node.values[0].shape)
-    gone = {dim % rank for dim in dims if rank}
-    return (dim for dim in range(rank) if dim not in gone)
+    excluded_dims = {dim % rank for dim in dims if rank}
+    return (dim for dim in range(rank) if dim not in excluded_dims)
 
 
 @declares_splits(Pad)
@@ -150,8 +150,8 @@ def gather(node: Node) -> Iterator[SplitRule]:
     )
     for after, place in zip(batch, place_of, strict=True):
         yield SplitRule((pairs.get(place, WHOLE), place), (after,))
-    gone = {*operation.collapsed_slice_dims, *operation.operand_batching_dims}
-    windows = [dim for dim in range(len(table)) if dim not in gone]
+    collapsed_dims = {*operation.collapsed_slice_dims, *operation.operand_batching_dims}
+    windows = [dim for dim in range(len(table)) if dim not in collapsed_dims]
     for after, dim in zip(operation.offset_dims, windows, strict=True):
         if operation.slice_sizes[dim] == table[dim]:
             yield SplitRule((dim, WHOLE), (after,))
@@ -167,8 +167,8 @@ def scatter(node: Node) -> Iterator[SplitRule]:
     """A dimension that updates have in full; or sums, each core adding half of the updates."""
     operation: Any = node.operation
     updates, indices = (value.shape for value in node.values[:2])
-    gone = {*operation.inserted_window_dims, *operation.operand_batching_dims}
-    windows = [dim for dim in range(len(node.result.shape)) if dim not in gone]
+    inserted_dims = {*operation.inserted_window_dims, *operation.operand_batching_dims}
+    windows = [dim for dim in range(len(node.result.shape)) if dim not in inserted_dims]
     operands = len(node.values) - 2
     for place, dim in zip(operation.update_window_dims, windows, strict=True):
         if updates[place] == node.result.shape[dim]:

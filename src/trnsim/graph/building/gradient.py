@@ -61,9 +61,9 @@ GradientRule = Callable[[Graph, Node, Value], Gradients]
 
 
 def gradients(
-    graph: Graph, loss: Value, wanted: Sequence[Value], exchanges: Mapping[int, Any]
+    graph: Graph, loss: Value, variables: Sequence[Value], exchanges: Mapping[int, Any]
 ) -> list[Value]:
-    """Add to the graph the gradients of `loss` by those values of `wanted` that it depends on.
+    """Add to the graph the gradients of `loss` by those `variables` that it depends on.
 
     `exchanges` has the exchange that adds up a value's gradients over ranks, by the value's number.
 
@@ -73,23 +73,23 @@ def gradients(
     """
     grads: dict[int, Value] = {loss.number: graph.constant(1.0, loss.type)}
     recomputed = _RecomputedFactors(graph)
-    needed = _dependent_values(graph, {value.number for value in wanted})
+    dependents = _dependent_values(graph, {value.number for value in variables})
     for node in reversed(list(graph.nodes)):
         if any(value.number in grads for value in node.results[1:]):
             raise NotModelled(
                 f"the gradient of {node.name} by a result other than its first has no rule yet"
             )
-        if node.result.number in grads and node.result.number in needed:
+        if node.result.number in grads and node.result.number in dependents:
             graph.current_origin = node.origin
             grad = _exchange_gradient(graph, node.result, grads, exchanges)
-            _add_operand_gradients(recomputed, node, grad, grads, needed)
+            _add_operand_gradients(recomputed, node, grad, grads, dependents)
     graph.current_origin = None
-    return [grads[value.number] for value in wanted if value.number in grads]
+    return [grads[value.number] for value in variables if value.number in grads]
 
 
-def _dependent_values(graph: Graph, wanted: Collection[int]) -> set[int]:
+def _dependent_values(graph: Graph, variables: Collection[int]) -> set[int]:
     """The numbers of values that depend on any of these."""
-    numbers = set(wanted)
+    numbers = set(variables)
     for node in graph.nodes:
         if node.result.type.is_floating and any(value.number in numbers for value in node.values):
             numbers.update(value.number for value in node.results)
@@ -183,7 +183,7 @@ def _add_operand_gradients(
     node: Node,
     grad: Value,
     grads: dict[int, Value],
-    needed: set[int],
+    dependents: set[int],
 ) -> None:
     """Add the gradients of a node's operands to `grads`."""
     graph, rule = recomputed.graph, RULES.get(type(node.operation))
@@ -194,7 +194,7 @@ def _add_operand_gradients(
         )
     parts = rule(graph, recomputed.with_factors(node), grad)
     for operand, part in zip(node.operands, parts, strict=False):
-        if not isinstance(operand, Value) or part is None or operand.number not in needed:
+        if not isinstance(operand, Value) or part is None or operand.number not in dependents:
             continue
         share, before = _cast(graph, part, operand.dtype), grads.get(operand.number)
         grads[operand.number] = share if before is None else graph.elementwise("add", before, share)
@@ -324,8 +324,8 @@ def _broadcast(graph: Graph, node: Node, grad: Value) -> Gradients:
     kept_dims = {
         dim for place, dim in enumerate(operation.dims) if x.shape[place] == grad.shape[dim]
     }
-    gone = [dim for dim in range(len(grad.shape)) if dim not in kept_dims]
-    total = _sum_over(graph, grad, gone)
+    summed_dims = [dim for dim in range(len(grad.shape)) if dim not in kept_dims]
+    total = _sum_over(graph, grad, summed_dims)
     return (graph.reshape(total, x.shape),)
 
 

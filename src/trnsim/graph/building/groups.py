@@ -158,8 +158,8 @@ def multiply_column_groups(b: Build, x: Value, y: Value, ends: Value) -> Value:
     height, width, groups = x.shape[0], y.shape[1], ends.shape[0]
     size = max(min(_MOST_BLOCK_ROWS, x.shape[1]), 1)
     blocks = _cut_into_blocks(b, ends, x.shape[1], size)
-    left = _gather_rows(b, b.graph.transpose(x, (1, 0)), blocks)
-    parts = b.graph.dot_general(left, _gather_rows(b, y, blocks), (1, 1), "float32")
+    lhs = _gather_rows(b, b.graph.transpose(x, (1, 0)), blocks)
+    parts = b.graph.dot_general(lhs, _gather_rows(b, y, blocks), (1, 1), "float32")
     rows = b.graph.reshape(parts, (blocks.count * height, width))
     sums = TensorType((groups * height, width), "float32")
     products = b.graph.scatter(sums, _matrix_rows(b, blocks, height), rows)

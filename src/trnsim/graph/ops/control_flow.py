@@ -55,10 +55,10 @@ class Branching(Control, abstract=True):
         """The result types of the first graph; those of the others must agree."""
         if tensors[0].shape or not self.branches:
             self.refuse(f"of {tensors[0]} among {len(self.branches)}; legal: a scalar, some graphs")
-        wanted = tuple(value.type for value in self.branches[0].outputs)
+        result_types = tuple(value.type for value in self.branches[0].outputs)
         for branch in self.branches:
-            self.check_graph(branch, tensors[1:], wanted)
-        return wanted
+            self.check_graph(branch, tensors[1:], result_types)
+        return result_types
 
 
 class Case(Branching):
@@ -136,10 +136,10 @@ class While(Control):
         """The operands after the last run of the body."""
         if self.condition is None or self.body is None:
             self.refuse("without a condition or a body")
-        held: Sequence[Array] = operands
-        while bool(self.condition.reference(held)[0]):
-            held = self.body.reference(held)
-        return tuple(held)
+        carry: Sequence[Array] = operands
+        while bool(self.condition.reference(carry)[0]):
+            carry = self.body.reference(carry)
+        return tuple(carry)
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
@@ -150,8 +150,8 @@ class While(Control):
         condition, body = Graph(), Graph()
         number, _ = condition.input((), "int32"), condition.input(row.shape, row.dtype)
         condition.outputs = [condition.elementwise("compare", number, 5.0, direction="LT")]
-        number, held = body.input((), "int32"), body.input(row.shape, row.dtype)
-        body.outputs = [body.elementwise("add", number, 1.0), body.elementwise("add", held, held)]
+        number, carry = body.input((), "int32"), body.input(row.shape, row.dtype)
+        body.outputs = [body.elementwise("add", number, 1.0), body.elementwise("add", carry, carry)]
         return (Example(cls(condition, body, 5), (count, row), ("zeros", "small")),)
 
 

@@ -76,14 +76,14 @@ class Gather(Operation, kind=Kind.KERNEL):
         sizes_fit = len(self.slice_sizes) == len(operand.shape) and all(
             0 <= size <= n for size, n in zip(self.slice_sizes, operand.shape, strict=True)
         )
-        gone = {*self.collapsed_slice_dims, *self.operand_batching_dims}
-        if not sizes_fit or any(self.slice_sizes[dim] > 1 for dim in gone):
+        collapsed_dims = {*self.collapsed_slice_dims, *self.operand_batching_dims}
+        if not sizes_fit or any(self.slice_sizes[dim] > 1 for dim in collapsed_dims):
             self.refuse(
                 f"of {operand} in slices of {self.slice_sizes}; legal: lengths up to its own"
             )
         _check_vectors(self, operand, indices)
         batch = list(_without(indices.shape, self.index_vector_dim))
-        offsets = [size for dim, size in enumerate(self.slice_sizes) if dim not in gone]
+        offsets = [size for dim, size in enumerate(self.slice_sizes) if dim not in collapsed_dims]
         rank = len(batch) + len(offsets)
         if len(self.offset_dims) != len(offsets) or not are_dims(self.offset_dims, rank):
             self.refuse(
@@ -99,8 +99,8 @@ class Gather(Operation, kind=Kind.KERNEL):
         """One slice after the other."""
         vectors = _vectors(start_indices, self.index_vector_dim)
         batch, sizes = vectors.shape[:-1], self.slice_sizes
-        gone = sorted({*self.collapsed_slice_dims, *self.operand_batching_dims})
-        offsets = [size for dim, size in enumerate(sizes) if dim not in gone]
+        collapsed_dims = sorted({*self.collapsed_slice_dims, *self.operand_batching_dims})
+        offsets = [size for dim, size in enumerate(sizes) if dim not in collapsed_dims]
         slices = np.empty((*batch, *offsets), operand.dtype)
         for place in np.ndindex(*batch):
             start = _start(self, vectors[place], place, operand.ndim)
@@ -183,8 +183,8 @@ class Scatter(Operation, kind=Kind.KERNEL):
         batch = [n for dim, n in enumerate(updates.shape) if dim not in self.update_window_dims]
         if batch != list(_without(indices.shape, self.index_vector_dim)):
             self.refuse(f"of {updates} by {indices}; legal: an update for each vector of indices")
-        gone = {*self.inserted_window_dims, *self.operand_batching_dims}
-        limits = [n for dim, n in enumerate(table.shape) if dim not in gone]
+        inserted_dims = {*self.inserted_window_dims, *self.operand_batching_dims}
+        limits = [n for dim, n in enumerate(table.shape) if dim not in inserted_dims]
         window = [updates.shape[dim] for dim in self.update_window_dims]
         if len(window) != len(limits) or any(
             n > limit for n, limit in zip(window, limits, strict=True)
@@ -199,10 +199,10 @@ class Scatter(Operation, kind=Kind.KERNEL):
         vectors = _vectors(scatter_indices, self.index_vector_dim)
         batch = [dim for dim in range(updates.ndim) if dim not in self.update_window_dims]
         first = np.moveaxis(updates, [*batch, *self.update_window_dims], range(updates.ndim))
-        gone = sorted({*self.inserted_window_dims, *self.operand_batching_dims})
+        inserted_dims = sorted({*self.inserted_window_dims, *self.operand_batching_dims})
         update = _UPDATE_FUNCTIONS[self.op]
         for place in np.ndindex(*vectors.shape[:-1]):
-            part = np.expand_dims(first[place], gone)
+            part = np.expand_dims(first[place], inserted_dims)
             start = _start(self, vectors[place], place, result.ndim)
             end = [at + n for at, n in zip(start, part.shape, strict=True)]
             if min(start, default=0) >= 0 and all(

@@ -176,11 +176,11 @@ class ReducePrecision(Unary):
 
     def smallest(self, dtype: str) -> float:
         """The magnitude below which results are 0: half a digit below the smallest normal."""
-        dtype_limits, wanted = _limits(dtype), _limits(self.format)
-        if wanted.nexp >= dtype_limits.nexp:
+        dtype_limits, format_limits = _limits(dtype), _limits(self.format)
+        if format_limits.nexp >= dtype_limits.nexp:
             return 0.0
-        half_a_place: float = 2.0 ** -(wanted.nmant + 2)
-        return float(wanted.smallest_normal) * (1 - half_a_place)
+        half_a_place: float = 2.0 ** -(format_limits.nmant + 2)
+        return float(format_limits.smallest_normal) * (1 - half_a_place)
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:

@@ -22,9 +22,9 @@ def check_channels(
     """
     count = len(rings(setting.fabric, tuple(group)))
     if any(not 0 <= channel < count for channel in channels):
-        named = ", ".join(map(str, channels))
+        channel_text = ", ".join(map(str, channels))
         instruction.refuse(
-            f"channel {named} of a group of {len(group)} ranks, which has {count} channels; "
+            f"channel {channel_text} of a group of {len(group)} ranks, which has {count} channels; "
             f"legal: 0 to {count - 1}",
             "use fewer channels: a group with all devices of a node has 4, any other 2",
         )

@@ -225,8 +225,8 @@ def examples(instruction_class: type[Instruction]) -> Iterator[Instruction]:
 
 def on_engine(instance: Instruction, engine: Engine) -> Instruction:
     """A copy of the instance that names `engine`."""
-    named: dict[str, Any] = {"engine": engine}
-    return replace(instance, **named)
+    fields: dict[str, Any] = {"engine": engine}
+    return replace(instance, **fields)
 
 
 def example(instruction_class: type[Instruction], **changes: object) -> Instruction:

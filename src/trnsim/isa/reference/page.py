@@ -374,8 +374,8 @@ def _facts(instances: Iterable[Instruction]) -> str:
 
     It gives each fact's value on every core and the kind of its source; "" if there are none.
     """
-    used = sorted({name for i in instances for name in facts_read(i)})
-    rows = [(f"`{name}`", *(_fact(core.facts()[name]) for core in cores())) for name in used]
+    fact_names = sorted({name for i in instances for name in facts_read(i)})
+    rows = [(f"`{name}`", *(_fact(core.facts()[name]) for core in cores())) for name in fact_names]
     header = ("fact", *(core.name for core in cores()))
     heading = "The facts that it rests on; [how true they are](../how-true.md) has their sources:"
     return f"{heading}\n\n{markdown_table(header, rows)}" if rows else ""

@@ -84,13 +84,13 @@ class MxInstruction(Instruction, engines=()):
             for name, data in self._scaled().items()
             if are_tiles(data)
         }
-        used: list[Tile] = []
+        parts: list[Tile] = []
         for tile in tiles:
             count = partitions.get(id(tile), 0)
             # Counts that `check` refuses have no rows of scales.
             is_undivided = count % QUADRANT or not 0 < scale_rows(count) <= tile.partitions
-            used += [tile] if is_undivided else scale_tiles(tile, count)
-        return used
+            parts += [tile] if is_undivided else scale_tiles(tile, count)
+        return parts
 
     def _scaled(self) -> dict[str, Tile]:
         """Name of scale operand -> the tile whose scales it holds."""

@@ -131,14 +131,14 @@ class Memset(Instruction, engines=(Engine.vector, Engine.gpsimd)):
         dtype = self.dst.dtype
         if dtype.dtype.kind not in "iu" or dtype.is_packed or not math.isfinite(value):
             return
-        held = np.iinfo(dtype.dtype)
-        low, high, whole = int(held.min), int(held.max), int(value)
+        limits = np.iinfo(dtype.dtype)
+        low, high, whole = int(limits.min), int(limits.max), int(value)
         if not low <= value <= high:
             raise Unspecified(
                 f"{self.opcode}: value {value} for {self.dst}; legal: {low} to {high}, as AWS "
                 "does not say which bits another number sets",
                 fix=f"write the bits that you mean as a number of {dtype}: {whole} modulo "
-                f"2**{held.bits} is {(whole - low) % 2**held.bits + low}",
+                f"2**{limits.bits} is {(whole - low) % 2**limits.bits + low}",
                 source=self.source,
             )
 

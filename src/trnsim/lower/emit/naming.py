@@ -55,13 +55,13 @@ def chain_name(
     Pending products come first and conversions last.
     """
     names: list[str] = [place.storage.name for place in leaves.values() if place.is_pending]
-    pending, seen = [value], set[int]()
+    pending, visited_numbers = [value], set[int]()
     while pending:
         current = pending.pop()
         node = producers.get(current.number)
-        if node is None or current.number in leaves or current.number in seen:
+        if node is None or current.number in leaves or current.number in visited_numbers:
             continue
-        seen.add(current.number)
+        visited_numbers.add(current.number)
         if node.kind in (Kind.ELEMENTWISE, Kind.REDUCTION):
             names.append(node.name)
         pending += node.values

@@ -97,13 +97,13 @@ class RowSums:
         row_bytes = part.columns * self.updates.dtype.itemsize
         chunks = list(tiles.spread(self.count, max(_CHUNK_BYTES // row_bytes, 1)))
         are_held = sum(elements for *_, elements in chunks) * row_bytes <= _HELD_BYTES
-        held = [self._load(part, chunk) for chunk in chunks] if are_held else []
+        loads = [self._load(part, chunk) for chunk in chunks] if are_held else []
         max_blocks = min(_BANKS * max(BANK // part.columns, 1), _MOST_BLOCKS)
         for start, partitions, blocks in tiles.spread(self.rows, max_blocks):
             table_rows = _table_rows(start, partitions, blocks)
             banks = _new_banks(partitions, blocks, part.columns)
             for number, chunk in enumerate(chunks):
-                places, chunk_updates = held[number] if are_held else self._load(part, chunk)
+                places, chunk_updates = loads[number] if are_held else self._load(part, chunk)
                 for at in range(places.shape[1]):
                     marks = new((places.shape[0], partitions * blocks), chunk_updates.dtype)
                     binary(marks, nl.equal, table_rows[: places.shape[0]], places[:, at : at + 1])

@@ -54,11 +54,11 @@ def _result_without_empty_operands(b: Build, op: Any, *operands: Value) -> Value
         return operands[-1]
     if isinstance(op, DynamicUpdateSlice):
         return operands[0]
-    (wanted,) = b.result_types
+    (result_type,) = b.result_types
     number = op.number if isinstance(op, Pad) else 0.0
     if isinstance(op, Reduce):
-        number = neutral(op.op, wanted.numpy_dtype())
-    return b.filled(number, wanted)
+        number = neutral(op.op, result_type.numpy_dtype())
+    return b.filled(number, result_type)
 
 
 EMPTINESS: Final[tuple[Pattern, ...]] = (

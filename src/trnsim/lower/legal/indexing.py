@@ -160,8 +160,8 @@ def gather(b: Build, op: Gather, operand: Value, indices: Value) -> Value:
         )
     ]
     slices = _slices(b, operand, sizes, starts, prod(batch))
-    gone = {*op.collapsed_slice_dims, *op.operand_batching_dims}
-    offsets = [size for dim, size in enumerate(sizes) if dim not in gone]
+    collapsed_dims = {*op.collapsed_slice_dims, *op.operand_batching_dims}
+    offsets = [size for dim, size in enumerate(sizes) if dim not in collapsed_dims]
     rank = len(batch) + len(offsets)
     places = [dim for dim in range(rank) if dim not in op.offset_dims] + list(op.offset_dims)
     order = [places.index(dim) for dim in range(rank)]
@@ -220,14 +220,16 @@ def _scatters_by_kernel(node: Node) -> bool:
 @legal(Scatter, unless=_scatters_by_kernel)
 def scatter(b: Build, op: Scatter, updates: Value, indices: Value, *operand: Value) -> Value:
     """Scatter by rows; updates out of bounds go to an added row of the operand, then dropped."""
-    (wanted,) = b.result_types
+    (result_type,) = b.result_types
     if not updates.type.elements:
-        return operand[0] if operand else b.filled(0, wanted)
+        return operand[0] if operand else b.filled(0, result_type)
     others = [dim for dim in range(len(updates.shape)) if dim not in op.update_window_dims]
-    gone = {*op.inserted_window_dims, *op.operand_batching_dims}
+    inserted_dims = {*op.inserted_window_dims, *op.operand_batching_dims}
     lengths = [updates.shape[dim] for dim in op.update_window_dims]
-    sizes = tuple(1 if dim in gone else lengths.pop(0) for dim in range(len(wanted.shape)))
-    rows = _Rows(wanted.shape, sizes)
+    sizes = tuple(
+        1 if dim in inserted_dims else lengths.pop(0) for dim in range(len(result_type.shape))
+    )
+    rows = _Rows(result_type.shape, sizes)
     count = prod(updates.shape[dim] for dim in others)
     starts = _starts(b, op, indices, len(sizes))
     begins = [None if start is None else b.convert(start, "int32") for start in starts]
@@ -238,19 +240,21 @@ def scatter(b: Build, op: Scatter, updates: Value, indices: Value, *operand: Val
         is_row_inside = b.graph.broadcast_in_dim(is_inside, numbers.shape, (0,))
         numbers = b.ew("select", is_row_inside, numbers, float(height), dtype="int32")
         height += 1
-    data = b.graph.transpose(b.convert(updates, wanted.dtype), [*others, *op.update_window_dims])
+    data = b.graph.transpose(
+        b.convert(updates, result_type.dtype), [*others, *op.update_window_dims]
+    )
     data = b.graph.reshape(data, (count, *rows.within, width))
-    table = _table(b, operand, wanted, rows.table, height)
+    table = _table(b, operand, result_type, rows.table, height)
     filled = b.graph.scatter(table, numbers, data, op.op)
-    return b.graph.reshape(b.graph.slice(filled, (0, 0), rows.table), wanted.shape)
+    return b.graph.reshape(b.graph.slice(filled, (0, 0), rows.table), result_type.shape)
 
 
 def _table(
-    b: Build, operand: Sequence[Value], wanted: TensorType, shape: Shape, height: int
+    b: Build, operand: Sequence[Value], result_type: TensorType, shape: Shape, height: int
 ) -> Value | TensorType:
     """The operand of a scatter, or zeros, as a table of `height` rows."""
     if not operand:
-        return TensorType((height, shape[1]), wanted.dtype)
+        return TensorType((height, shape[1]), result_type.dtype)
     table = b.graph.reshape(operand[0], shape)
     return b.graph.pad(table, (0, 0), (height - shape[0], 0))
 

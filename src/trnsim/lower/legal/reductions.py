@@ -58,15 +58,15 @@ def reduce_(b: Build, op: Reduce, operand: Value) -> Value:
     """
     if _are_neighbours(op.dims):
         return _reduce_in_parts(b, op, operand)
-    (wanted,) = b.result_types
+    (result_type,) = b.result_types
     reduced = operand
-    if operand.type.is_floating or wanted.is_floating:
+    if operand.type.is_floating or result_type.is_floating:
         reduced = b.convert(operand, "float32")
     ends = [dim for dim in op.dims if dim + 1 not in op.dims]
     starts = [dim for dim in op.dims if dim - 1 not in op.dims]
     for start, end in zip(reversed(starts), reversed(ends), strict=True):
         reduced = b.graph.reduce(op.op, reduced, range(start, end + 1))
-    return b.convert(reduced, wanted.dtype)
+    return b.convert(reduced, result_type.dtype)
 
 
 def _reduce_in_parts(b: Build, op: Reduce, operand: Value) -> Value:
@@ -74,7 +74,7 @@ def _reduce_in_parts(b: Build, op: Reduce, operand: Value) -> Value:
 
     Dimensions divide the rows if enough of them do, so that the operand keeps its shape.
     """
-    (wanted,) = b.result_types
+    (result_type,) = b.result_types
     shape, (first, *_) = operand.shape, op.dims
     within = next((dim for dim in op.dims[1:] if prod(shape[:dim]) > _PARTITIONS // 2), len(shape))
     if within < len(shape):
@@ -86,4 +86,4 @@ def _reduce_in_parts(b: Build, op: Reduce, operand: Value) -> Value:
         rows_of_parts = b.graph.reshape(operand, (*shape[:first], parts, length // parts))
         reduced = b.graph.reduce(op.op, b.convert(rows_of_parts, "float32"), (first + 1,))
     reduced = b.graph.reduce(op.op, reduced, range(first, len(reduced.shape)))
-    return b.convert(reduced, wanted.dtype)
+    return b.convert(reduced, result_type.dtype)

@@ -29,7 +29,7 @@ _FEW_TAPS: Final = 8
 @legal(ReduceWindow)
 def reduce_window(b: Build, op: ReduceWindow, operand: Value) -> Value:
     """Reductions over windows, one dimension after the other; floating point in float32."""
-    (wanted,) = b.result_types
+    (result_type,) = b.result_types
     rank = len(operand.shape)
     is_float = operand.type.is_floating
     reduced = b.convert(operand, "float32") if is_float else operand
@@ -39,9 +39,9 @@ def reduce_window(b: Build, op: ReduceWindow, operand: Value) -> Value:
     for dim in range(rank):
         length, step = op.lengths[dim], op.strides[dim]
         reduced = _reduce_along(
-            b, op.op, reduced, dim, (length, step, dilations[dim]), wanted.shape[dim]
+            b, op.op, reduced, dim, (length, step, dilations[dim]), result_type.shape[dim]
         )
-    return b.convert(reduced, wanted.dtype)
+    return b.convert(reduced, result_type.dtype)
 
 
 def _reduce_along(
@@ -71,7 +71,7 @@ def _reduce_along(
 @legal(SelectAndScatter)
 def select_and_scatter(b: Build, op: SelectAndScatter, operand: Value, source: Value) -> Value:
     """The source summed at the extremes of its windows, in the shape of the operand."""
-    (wanted,) = b.result_types
+    (result_type,) = b.result_types
     if not operand.shape:
         return source
     windows = Windows(op.lengths, op.strides, op.low, (1,) * len(operand.shape))
@@ -85,7 +85,7 @@ def select_and_scatter(b: Build, op: SelectAndScatter, operand: Value, source: V
         is_here = b.ew("compare", chosen, float(number), dtype="bool", direction="EQ")
         parts.append(b.ew("select", is_here, updates, 0.0, dtype=updates.dtype))
     gradient = windows.sum_tap_gradients(b, parts, operand.shape)
-    return b.convert(gradient, wanted.dtype)
+    return b.convert(gradient, result_type.dtype)
 
 
 def _taps_inside(
@@ -124,11 +124,11 @@ def _extremes(b: Build, op: str, taps: Sequence[Value], inside: Sequence[Value |
 @legal(Convolution)
 def convolution(b: Build, op: Convolution, lhs: Value, rhs: Value) -> Value:
     """A convolution: a product for each tap, or one product over all windows if they are few."""
-    (wanted,) = b.result_types
+    (result_type,) = b.result_types
     low, high, gaps = ((0, 0, *sizes) for sizes in (op.low, op.high, op.gaps))
     image, kernels = in_multiplied_formats(b, lhs, rhs)
     padded = b.graph.pad(image, low, high, gaps)
-    window_counts = wanted.shape[2:]
+    window_counts = result_type.shape[2:]
     if not window_counts:  # one window, of one element
         padded, kernels, window_counts = (
             b.graph.reshape(padded, (*padded.shape, 1)),
@@ -139,10 +139,10 @@ def convolution(b: Build, op: Convolution, lhs: Value, rhs: Value) -> Value:
     windows = Windows(kernels.shape[2:], op.strides or (1,), (0,) * rank, op.dilations or (1,))
     if not op.is_reversed and prod(window_counts) < prod(windows.kernel):
         sums = _of_few_windows(b, padded, kernels, windows, window_counts, op.groups)
-        return b.convert(sums, wanted.dtype)
+        return b.convert(sums, result_type.dtype)
     taps = windows.taps(b, padded, window_counts)
     sums = convolve_taps(b, taps[::-1] if op.is_reversed else taps, kernels, op.groups)
-    return b.convert(b.graph.reshape(sums, wanted.shape), wanted.dtype)
+    return b.convert(b.graph.reshape(sums, result_type.shape), result_type.dtype)
 
 
 def _of_few_windows(
@@ -160,11 +160,11 @@ def _of_few_windows(
     images, channels = image.shape[0], image.shape[1] // groups
     # Windows and taps exchange roles: the elements of one window are one strided view.
     over = Windows(tuple(window_counts), windows.dilation, windows.padding, windows.stride)
-    seen = over.taps(b, image, windows.kernel)
+    window_elements = over.taps(b, image, windows.kernel)
     grouped = (groups, images, 1, channels * prod(windows.kernel))
-    columns = [_images_by_group(b, part, groups, grouped) for part in seen]
+    columns = [_images_by_group(b, part, groups, grouped) for part in window_elements]
     joined = b.graph.reshape(
-        b.graph.concatenate(columns, 2), (groups, images * len(seen), grouped[-1])
+        b.graph.concatenate(columns, 2), (groups, images * len(window_elements), grouped[-1])
     )
     rows = b.graph.reshape(kernels, (groups, kernels.shape[0] // groups, grouped[-1]))
     sums = b.graph.dot_general(rows, joined, (2, 2), "float32")

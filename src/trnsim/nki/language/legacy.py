@@ -14,7 +14,7 @@ from trnsim.nki.arguments import documented, integers, lengths
 
 _NDARRAY = "nki.language.ndarray"
 _SOURCE = "nki/migration/index.rst, NKI 0.1 to 0.2"
-GONE = {
+REPLACEMENTS = {
     "arange": "index with slices, or with tensor.ap([[stride, count], ...])",
     "mgrid": "index with slices, or with tensor.ap([[stride, count], ...])",
     "nc": "launch the kernel as kernel[2]",
@@ -61,7 +61,7 @@ def check_partition_axis(shape: Any) -> tuple[int, ...]:
 
 def explain(name: str) -> Absence | None:
     """The absence of a removed name, with its replacement."""
-    if name not in GONE:
+    if name not in REPLACEMENTS:
         return None
     reason = f"nl.{name} belongs to NKI 0.1, which is not emulated yet"
-    return Absence(reason, fix=GONE[name], source=_SOURCE)
+    return Absence(reason, fix=REPLACEMENTS[name], source=_SOURCE)

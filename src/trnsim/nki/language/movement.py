@@ -96,18 +96,18 @@ def broadcast_to(x: NkiTensor, shape: Iterable[int], dtype: Any = None) -> NkiTe
         IllegalInstruction: for another rank, or a mismatched dimension of length other than 1.
     """
     tile = as_tile("nl.broadcast_to", x)
-    wanted = lengths("nl.broadcast_to", shape, "nki.language.broadcast_to")
-    pairs = list(zip(tile.shape, wanted, strict=False))
-    if tile.ndim != len(wanted) or any(old not in (1, new) for old, new in pairs):
+    new_shape = lengths("nl.broadcast_to", shape, "nki.language.broadcast_to")
+    pairs = list(zip(tile.shape, new_shape, strict=False))
+    if tile.ndim != len(new_shape) or any(old not in (1, new) for old, new in pairs):
         raise IllegalInstruction(
-            f"nl.broadcast_to of {tile} to {wanted}; legal: the same rank, and each dimension "
+            f"nl.broadcast_to of {tile} to {new_shape}; legal: the same rank, and each dimension "
             "the same or repeated from 1",
             fix="add dimensions with tile.expand_dim, and slice those that do not match",
             source="nki.language.broadcast_to",
         )
-    if tile.shape == wanted and (dtype is None or tile.dtype == dtype):
+    if tile.shape == new_shape and (dtype is None or tile.dtype == dtype):
         return tile
-    repeated = spread(tile, wanted)
+    repeated = spread(tile, new_shape)
     is_view = repeated.storage is tile.storage
     is_cast = dtype is not None and repeated.dtype != dtype
     return cast(repeated, dtype) if is_view or is_cast else repeated

@@ -104,12 +104,12 @@ class Places:
             added: texts of new arguments.
         """
         every = sorted([*call.args, *call.keywords], key=self.start)
-        kept = [each for each in every if each not in removed]
-        if not kept:
+        other_arguments = [each for each in every if each not in removed]
+        if not other_arguments:
             opening = self.text.index("(", self.end(call.func))
             return [Edit(opening + 1, self.end(call) - 1, ", ".join(added))]
         edits = []
-        last = self.end(kept[-1])
+        last = self.end(other_arguments[-1])
         for number, each in enumerate(every):
             if each not in removed or self.start(each) > last:
                 continue
@@ -118,16 +118,16 @@ class Places:
         if tail:
             edits.append(self._without_comment(last, max(map(self.end, tail))))
         if added:
-            own_line = self.text[self.line_start(last) : self.start(kept[-1])].isspace()
-            gap = f",\n{self.indent(kept[-1])}" if own_line else ", "
+            own_line = self.text[self.line_start(last) : self.start(other_arguments[-1])].isspace()
+            gap = f",\n{self.indent(other_arguments[-1])}" if own_line else ", "
             edits.append(Edit(last, last, "".join(gap + each for each in added)))
         return sorted(edits)
 
     def _without_comment(self, start: int, end: int) -> Edit:
         """The edit that deletes a part of a call, except its comments."""
         lines = self.text[start:end].splitlines(keepends=True)
-        kept = ["  " + line[line.index("#") :] for line in lines if _has_comment(line)]
-        return Edit(start, end, "".join(kept))
+        comments = ["  " + line[line.index("#") :] for line in lines if _has_comment(line)]
+        return Edit(start, end, "".join(comments))
 
 
 def _has_comment(line: str) -> bool:

@@ -94,8 +94,8 @@ class SourceFile:
     def jit_of(self, function: Function) -> ast.expr | None:
         """The decorator nki.jit of a function; None if it has none."""
         for decorator in function.decorator_list:
-            called = decorator.func if isinstance(decorator, ast.Call) else decorator
-            if self.short(called) in {"nki.jit", "nki.compiler.jit"}:
+            callee = decorator.func if isinstance(decorator, ast.Call) else decorator
+            if self.short(callee) in {"nki.jit", "nki.compiler.jit"}:
                 return decorator
         return None
 
@@ -154,7 +154,7 @@ class SourceFile:
     def tensor(self, node: ast.AST | None) -> TensorText:
         """Facts that the source states on the tensor to which an expression evaluates."""
         if isinstance(node, ast.Name):
-            return self._named(node)
+            return self._tensor_of_name(node)
         if isinstance(node, ast.Subscript):
             return self._part(node)
         if isinstance(node, ast.Call) and self.short(node.func) in _ALLOCATORS:
@@ -177,7 +177,7 @@ class SourceFile:
             return value
         return None
 
-    def _named(self, node: ast.Name) -> TensorText:
+    def _tensor_of_name(self, node: ast.Name) -> TensorText:
         """Facts that the source states on the tensor of a name, here or in an outer function."""
         function: Function | None = self.function_of(node)
         while function is not None:

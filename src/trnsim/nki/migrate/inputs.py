@@ -101,8 +101,8 @@ def _annotated(file: SourceFile, annotation: ast.expr | None) -> Shape | None:
         each.value if isinstance(each, ast.Constant) else None
         for each in (index.elts if isinstance(index, ast.Tuple) else [index])
     ]
-    known = tuple(each for each in extents if isinstance(each, int))
-    return Shape(known) if len(known) == len(extents) else None
+    lengths = tuple(each for each in extents if isinstance(each, int))
+    return Shape(lengths) if len(lengths) == len(extents) else None
 
 
 def _random(shape: Shape, random: np.random.Generator) -> Any:

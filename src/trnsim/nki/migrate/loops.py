@@ -48,10 +48,10 @@ def _counted(places: Places, loop: ast.For, call: ast.Call) -> list[Edit]:
             raise ByHand("the step is not written out as a positive number")
         step = "" if file.code(value) == "1" else f", step={file.code(value)}"
     name = free_name(file, loop, "body")
-    called = f"{spelled(file, 'nl.fori_loop')}({lower}, {upper}, {name}{step})"
+    call_text = f"{spelled(file, 'nl.fori_loop')}({lower}, {upper}, {name}{step})"
     return [
         _header(places, loop, call, f"def {name}({loop.target.id})"),
-        places.insert_below(loop, ["", called]),
+        places.insert_below(loop, ["", call_text]),
     ]
 
 
@@ -88,7 +88,7 @@ def _while(places: Places, loop: ast.While) -> list[Edit]:
     if loop.body[0].lineno == loop.lineno:
         raise ByHand("the body stands on the line of `while`")
     name, argument = free_name(file, loop, "body"), free_name(file, loop, "r", "register", "reg")
-    used = [
+    register_uses = [
         each
         for statement in loop.body
         for each in ast.walk(statement)
@@ -96,11 +96,11 @@ def _while(places: Places, loop: ast.While) -> list[Edit]:
     ]
     end = places.line_end(places.end(loop))
     indent, inner = places.indent(loop), places.indent(loop.body[0])
-    called = f"{spelled(file, 'nl.while_loop')}({register}, {name})"
-    tail = f"\n{inner}return {argument}\n\n{indent}{called}"
+    call_text = f"{spelled(file, 'nl.while_loop')}({register}, {name})"
+    tail = f"\n{inner}return {argument}\n\n{indent}{call_text}"
     return [
         _header(places, loop, loop.test, f"def {name}({argument})"),
-        *(places.replaced(each, argument) for each in used),
+        *(places.replaced(each, argument) for each in register_uses),
         Edit(end, end, tail),
     ]
 

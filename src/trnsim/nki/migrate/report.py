@@ -205,11 +205,11 @@ def _owners(file: SourceFile, trace: Trace) -> set[Function]:
     if isinstance(call, ast.keyword):
         call = file.parent(call)
     if trace.row is language.LIST_ARGUMENTS and isinstance(call, ast.Call):
-        called = call.func.value if isinstance(call.func, ast.Subscript) else call.func
+        callee = call.func.value if isinstance(call.func, ast.Subscript) else call.func
         owners |= {
             kernel
             for kernel in file.kernels
-            if isinstance(called, ast.Name) and called.id == kernel.name
+            if isinstance(callee, ast.Name) and callee.id == kernel.name
         }
     return owners
 

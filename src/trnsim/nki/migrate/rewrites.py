@@ -65,11 +65,11 @@ def free_name(file: SourceFile, node: ast.AST, *candidates: str) -> str:
     The function is the innermost around `node`.
     """
     scope: ast.AST = file.function_of(node) or file.tree
-    used = {each.id for each in ast.walk(scope) if isinstance(each, ast.Name)}
-    used |= {each.arg for each in ast.walk(scope) if isinstance(each, ast.arg)}
-    used |= {each.name for each in ast.walk(scope) if isinstance(each, Function)}
-    numbered = (f"{candidates[-1]}_{number}" for number in range(2, len(used) + 3))
-    return next(name for name in (*candidates, *numbered) if name not in used)
+    scope_names = {each.id for each in ast.walk(scope) if isinstance(each, ast.Name)}
+    scope_names |= {each.arg for each in ast.walk(scope) if isinstance(each, ast.arg)}
+    scope_names |= {each.name for each in ast.walk(scope) if isinstance(each, Function)}
+    numbered = (f"{candidates[-1]}_{number}" for number in range(2, len(scope_names) + 3))
+    return next(name for name in (*candidates, *numbered) if name not in scope_names)
 
 
 def call_of(file: SourceFile, node: ast.AST) -> ast.Call:
@@ -85,11 +85,11 @@ def _jit_options(places: Places, trace: Trace) -> list[Edit]:
     """``@nki.jit(mode=...)`` becomes ``@nki.jit``."""
     file = places.file
     call = call_of(file, trace.node)
-    gone = [each for each in call.keywords if each.arg in {"mode", "platform_target"}]
+    options = [each for each in call.keywords if each.arg in {"mode", "platform_target"}]
     is_decorator = call in getattr(file.parent(call), "decorator_list", [])
-    if is_decorator and len(gone) == len(call.keywords) and not call.args:
+    if is_decorator and len(options) == len(call.keywords) and not call.args:
         return [Edit(places.end(call.func), places.end(call), "")]
-    return places.arguments(call, gone)
+    return places.arguments(call, options)
 
 
 @rewrite(language.OUTPUT_IN_ANY_HBM)
@@ -148,10 +148,10 @@ def _integer_enum(places: Places, trace: Trace) -> list[Edit]:
     assert isinstance(keyword, ast.keyword)  # noqa: S101  what the trace is
     assert isinstance(value, ast.Constant)  # noqa: S101  likewise
     prefix, members = ENUMERATIONS[keyword.arg or ""]
-    named = [member.name for member in members if member.value == value.value]
-    if not named:
+    member_names = [member.name for member in members if member.value == value.value]
+    if not member_names:
         raise ByHand(f"{prefix} has no member {places.file.code(value)}")
-    return [places.replaced(value, spelled(places.file, f"{prefix}.{named[0]}"))]
+    return [places.replaced(value, spelled(places.file, f"{prefix}.{member_names[0]}"))]
 
 
 @rewrite("nisa.register_move(imm=)")
@@ -239,14 +239,17 @@ def _range_select(places: Places, trace: Trace) -> list[Edit]:
     call = call_of(places.file, trace.node)
     if any(keyword.arg is None for keyword in call.keywords):
         raise ByHand("the call passes on keywords")
-    gone = [each for each in call.keywords if each.arg in {"reduce_cmd", "on_false_value"}]
+    options = [each for each in call.keywords if each.arg in {"reduce_cmd", "on_false_value"}]
     command = spelled(places.file, "nisa.reduce_cmd.reset_reduce")
     if len(call.args) > _ON_FALSE:
         raise ByHand("on_false_value is given by its place")
     if len(call.args) > _REDUCE_CMD:
         place = call.args[_REDUCE_CMD]
-        return [places.replaced(place, command), *(places.arguments(call, gone) if gone else ())]
-    return places.arguments(call, gone, [f"reduce_cmd={command}"])
+        return [
+            places.replaced(place, command),
+            *(places.arguments(call, options) if options else ()),
+        ]
+    return places.arguments(call, options, [f"reduce_cmd={command}"])
 
 
 _REDUCE_CMD, _ON_FALSE = 6, 10

@@ -130,8 +130,8 @@ def _list_arguments(file: SourceFile) -> Iterator[Trace]:
                 yield Trace(language.LIST_ARGUMENTS, default)
     for node in file.nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Subscript):
-            called = node.func.value if isinstance(node.func, ast.Subscript) else node.func
-            if not (isinstance(called, ast.Name) and called.id in names):
+            callee = node.func.value if isinstance(node.func, ast.Subscript) else node.func
+            if not (isinstance(callee, ast.Name) and callee.id in names):
                 continue
             for value in (*node.args, *(keyword.value for keyword in node.keywords)):
                 if isinstance(value, ast.List) and not _is_in_kernel(file, node):
@@ -370,8 +370,8 @@ def _counted(node: ast.AST | None) -> float | None:
     if not isinstance(node, ast.Tuple | ast.List):
         return None
     extents = [_number(each) for each in node.elts]
-    known = [each for each in extents if each is not None]
-    return prod(known) if len(known) == len(extents) else None
+    known_extents = [each for each in extents if each is not None]
+    return prod(known_extents) if len(known_extents) == len(extents) else None
 
 
 @_finder

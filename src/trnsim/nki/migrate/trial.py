@@ -92,9 +92,9 @@ def _functions(report: Report, kernel: str | None) -> list[tuple[KernelVersion, 
     pairs = list(zip(report.kernels, report.file.kernels, strict=False))
     if kernel is None:
         return pairs
-    named = [(version, function) for version, function in pairs if function.name == kernel]
+    matches = [(version, function) for version, function in pairs if function.name == kernel]
     plain = [each for each in report.file.functions if each.name == kernel]
-    return named or [(report.kernels[0], each) for each in plain[:1]]
+    return matches or [(report.kernels[0], each) for each in plain[:1]]
 
 
 def _trial(

@@ -144,8 +144,8 @@ def _comments(places: Places, statements: Sequence[Statement], target: Version) 
         number = places.text.count("\n", 0, start)
         previous_lines = text[max(0, number - 40) : number]
         if not _has_comment(previous_lines, comment):
-            known = comments.setdefault(start, (node, []))[1]
-            known += comment if not _has_comment(known, comment) else []
+            comment_lines = comments.setdefault(start, (node, []))[1]
+            comment_lines += comment if not _has_comment(comment_lines, comment) else []
     return [places.insert_above(node, comment) for node, comment in comments.values()]
 
 

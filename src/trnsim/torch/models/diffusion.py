@@ -113,8 +113,10 @@ def _latent_sides(config: Any, image: int) -> tuple[int, int]:
     """Height and width of the latents; a configuration may have a size for each."""
     if image:
         return image // _PIXELS_PER_LATENT, image // _PIXELS_PER_LATENT
-    stated = getattr(config, "sample_size", None) or 64
-    height, width = stated if isinstance(stated, list | tuple) else (stated, stated)
+    sample_size = getattr(config, "sample_size", None) or 64
+    height, width = (
+        sample_size if isinstance(sample_size, list | tuple) else (sample_size, sample_size)
+    )
     is_of_pixels = hasattr(config, "latent_channels")
     scale = _PIXELS_PER_LATENT if is_of_pixels else 1
     return int(height) // scale, int(width) // scale

@@ -62,12 +62,14 @@ class ModelGraph:
             weights: names of the inputs that are weights.
             names: other names of inputs, by those in the import.
         """
-        named = {number: names.get(name, name) for number, name in imported.names.items()}
-        weight_numbers = frozenset(number for number, name in named.items() if name in weights)
+        input_names = {number: names.get(name, name) for number, name in imported.names.items()}
+        weight_numbers = frozenset(
+            number for number, name in input_names.items() if name in weights
+        )
         return cls(
             imported.graph,
             weight_numbers,
-            named,
+            input_names,
             imported.operators,
             imported.missing,
             imported.calls,
@@ -141,10 +143,10 @@ def _attention_name(config: Any, model_class: Any) -> str:
 def _model_class(config: Any, shape: ModelShape) -> Any:
     """The class to build: the one that a configuration names, else the base or decoder class."""
     package = transformers()
-    named = getattr(config, "architectures", None)
+    class_names = getattr(config, "architectures", None)
     is_decoder = shape.phase in ("prefill", "decode")
-    if named and not is_decoder and hasattr(package, named[0]):
-        return getattr(package, named[0])
+    if class_names and not is_decoder and hasattr(package, class_names[0]):
+        return getattr(package, class_names[0])
     auto = package.AutoModel if shape.phase == "encode" else package.AutoModelForCausalLM
     try:
         return auto._model_mapping[type(config)]  # noqa: SLF001  transformers' name
@@ -161,8 +163,8 @@ def _phase_graph(model: Any, shape: ModelShape, dtype: torch.dtype) -> ModelGrap
         inputs |= phases.label_inputs(model, inputs, shape)
         return module_graph(phases.Train(model), (inputs,), shape.ranks, is_trained=True)
     if shape.phase == "encode":
-        named = (phases.named_inputs(model, shape, dtype),)
-        return module_graph(phases.Encode(model), named, shape.ranks)
+        arguments = (phases.named_inputs(model, shape, dtype),)
+        return module_graph(phases.Encode(model), arguments, shape.ranks)
     cached = phases.generate_inputs(model.config, shape, dtype)
     return module_graph(phases.Generate(model), cached, shape.ranks)
 

@@ -91,12 +91,14 @@ def _without_custom_gradients() -> Generator[None]:
         function.apply = before
 
 
-def _names_of_tensors(module: nn.Module, named: Sequence[tuple[str, Tensor]]) -> dict[str, str]:
+def _names_of_tensors(
+    module: nn.Module, named_tensors: Sequence[tuple[str, Tensor]]
+) -> dict[str, str]:
     """The name of each tensor in a module, by path; tied tensors have the same name.
 
     PyTorch ties tensors by name, and so misses those of a module that is registered at two paths.
     """
-    names = {id(tensor): name for name, tensor in reversed(named)}
+    names = {id(tensor): name for name, tensor in reversed(named_tensors)}
     places = {
         f"{path}.{key}" if path else key: tensor
         for path, part in module.named_modules()

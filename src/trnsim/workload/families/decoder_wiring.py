@@ -311,20 +311,22 @@ class DecoderConfig:
         keys, traits = self.keys, self.traits or _PLAIN_TRAITS
         if self.model_type in _GRANITE_MOE:
             return Routing("chosen", is_normed=False)
-        groups, used, factor = _GROUP_DEFAULTS.get(self.model_type, (1, 1, 1.0))
+        groups, groups_per_token, factor = _GROUP_DEFAULTS.get(self.model_type, (1, 1, 1.0))
         if self.model_type in _GROUP_DEFAULTS:
             factor = _number(keys, "routed_scaling_factor", factor)
             groups = keys.whole("n_group", default=1 if count % groups else groups)
-            used = keys.whole("topk_group", default=min(used, groups))
+            groups_per_token = keys.whole("topk_group", default=min(groups_per_token, groups))
             minimum_experts = traits.routing.scores_per_group
             if count % groups or groups * minimum_experts > count:
                 legal = f"divisors of {count} experts, at most {count // minimum_experts}"
                 why = f"groups of equally many, {minimum_experts} or more"
                 raise keys.refuse("n_group", groups, legal, why)
-            if used > groups:
-                raise keys.refuse("topk_group", used, f"1 to {groups}", "there are no more groups")
+            if groups_per_token > groups:
+                raise keys.refuse(
+                    "topk_group", groups_per_token, f"1 to {groups}", "there are no more groups"
+                )
         if keys.config.get("topk_method") == "greedy":
-            groups = used = 1
+            groups = groups_per_token = 1
         usual = self.model_type in (*_ALWAYS_NORMED, *_NORMED_BY_DEFAULT)
         is_normed = (
             usual
@@ -334,7 +336,11 @@ class DecoderConfig:
         if self.model_type == "deepseek_v2":
             is_normed = False
         return replace(
-            traits.routing, is_normed=is_normed, factor=factor, groups=groups, groups_per_token=used
+            traits.routing,
+            is_normed=is_normed,
+            factor=factor,
+            groups=groups,
+            groups_per_token=groups_per_token,
         )
 
     def factors(self) -> tuple[tuple[str, float], ...]:

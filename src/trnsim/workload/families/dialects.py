@@ -52,12 +52,12 @@ def _neo(keys: ConfigKeys) -> dict[str, Any]:
     """GPT-Neo's kinds of layers, lists with repeats."""
     kinds: list[str] = []
     is_stated = keys.first(("attention_types",)) is not None
-    stated = keys.items("attention_types", list, "[kinds, times]")
-    entries = stated if is_stated else _NEO_KINDS
+    config_entries = keys.items("attention_types", list, "[kinds, times]")
+    entries = config_entries if is_stated else _NEO_KINDS
     for entry in entries:
         match entry:
-            case [list() as named, int() as times] if 0 < times <= MOST_LAYERS:
-                kinds += [str(kind) for kind in named] * times
+            case [list() as kind_names, int() as times] if 0 < times <= MOST_LAYERS:
+                kinds += [str(kind) for kind in kind_names] * times
             case _:
                 raise keys.refuse("attention_types", entry, "[kinds, times]", "kinds, how often")
     layers = keys.whole("num_layers", "num_hidden_layers")

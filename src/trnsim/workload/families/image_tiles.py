@@ -109,8 +109,8 @@ def _squares(keys: ConfigKeys, tile: int) -> list[int]:
             case _:
                 raise keys.refuse(name, size, "[height, width]", "sizes of images are pixels")
     if not squares:
-        stated = keys.config.get(name)
-        raise keys.unknown(name, stated, "a list with a square", "the plan's image is a square")
+        sizes = keys.config.get(name)
+        raise keys.unknown(name, sizes, "a list with a square", "the plan's image is a square")
     return squares
 
 

@@ -120,8 +120,8 @@ class ConfigKeys:
 
     def filled(self, defaults: Mapping[str, Any]) -> ConfigKeys:
         """The configuration with `defaults` for keys that are absent or null."""
-        stated = {key: value for key, value in self.config.items() if value is not None}
-        return ConfigKeys({**defaults, **stated}, self.file, self.inside)
+        values = {key: value for key, value in self.config.items() if value is not None}
+        return ConfigKeys({**defaults, **values}, self.file, self.inside)
 
     def indexes(self, name: str, depth: int) -> list[int]:
         """The different indexes of layers under `name`, of `depth` layers; empty if absent.

@@ -81,8 +81,8 @@ def expert_layers(keys: ConfigKeys, layers: int) -> list[bool]:
     places = range(layers)
     dense = _layer_numbers(keys, "mlp_only_layers", layers)
     if keys.config.get("moe_layers") is not None:
-        named = _layer_numbers(keys, "moe_layers", layers)
-        return [place in named for place in places]
+        numbers = _layer_numbers(keys, "moe_layers", layers)
+        return [place in numbers for place in places]
     kinds = keys.items("mlp_layer_types", str, f"{layers} of {', '.join(_MLP_KINDS)}")
     if kinds:
         check_kinds(keys, "mlp_layer_types", kinds, _MLP_KINDS, layers)

@@ -57,8 +57,8 @@ _WITH_SCORES: Final = ("LMHeadModel", "MTModel", "DoubleHeadsModel")
 
 def named_class(keys: ConfigKeys) -> str:
     """The class that the configuration names first; "" if it names none."""
-    named = keys.items("architectures", str, "names of classes")
-    return named[0] if named else ""
+    class_names = keys.items("architectures", str, "names of classes")
+    return class_names[0] if class_names else ""
 
 
 def check_head(keys: ConfigKeys, *unknown: str) -> None:

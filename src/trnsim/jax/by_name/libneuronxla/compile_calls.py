@@ -126,7 +126,7 @@ def _key(graph: bytes, cache_key: str | None, flags: Sequence[str]) -> CacheKey:
     """The name of the graph's entry: by the caller's hash, or without that by the graph's bytes."""
     if cache_key is None:
         return CacheKey.of(graph, flags)
-    return CacheKey.named(cache_key, flags)
+    return CacheKey.from_hash(cache_key, flags)
 
 
 def _policy_words() -> list[str]:

@@ -91,7 +91,7 @@ class CompileCacheFs(CompileCache):
             f"--{flag.name}={value}" if value else f"--{flag.name}"
             for flag, value in flag_settings(compile_flags_str, "compile_flags_str")
         ]
-        return str(self._version_folder / CacheKey.named(str(model_hash), words).folder_name)
+        return str(self._version_folder / CacheKey.from_hash(str(model_hash), words).folder_name)
 
     def get_cache_dir_with_cache_key(self, cache_key: str) -> str:
         """The folder of a key, in the folder of this compiler's version.

@@ -446,12 +446,12 @@ class AttentionGradient(AttentionEmitter):
             for block, (key, count) in enumerate(tiles.pieces(columns, P)):
                 dst = flipped[:count, number * blocks + block]
                 nisa.nc_transpose(dst=dst, data=score_gradients[:, number, key : key + count])
-        turned = copy_from_psum(flipped, columns, blocks)
+        transposed = copy_from_psum(flipped, columns, blocks)
         sums = self._sums(self.E, many, rows)
         for number in range(many):
             for block, (key, count) in enumerate(tiles.pieces(columns, P)):
                 keys = group.key_rows[(start + key) // P][number]
-                self._add_product(sums, number, keys, turned[:count, number * blocks + block])
+                self._add_product(sums, number, keys, transposed[:count, number * blocks + block])
         before = group.query_gradients.get(at)
         if before is not None:
             pairs = [

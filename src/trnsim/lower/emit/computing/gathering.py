@@ -59,7 +59,7 @@ class GatheredMatrices:
         self._count, self._height, self._width = node.result.shape
         self._index_tiles: dict[int, Tensor] = {}
         self._registers: list[Any] = []
-        self._taken = 0
+        self._load_count = 0
 
     def load(self, start: int, columns: int, dtype: Any) -> Tensor:
         """Columns of all matrices side by side: a tile [partitions, blocks of K, columns].
@@ -89,8 +89,8 @@ class GatheredMatrices:
         """A register with an index that lies in SBUF."""
         if len(self._registers) < _REGISTERS:
             self._registers.append(nisa.register_alloc())
-        register = self._registers[self._taken % _REGISTERS]
-        self._taken += 1
+        register = self._registers[self._load_count % _REGISTERS]
+        self._load_count += 1
         nisa.register_load(dst=register, src=index)
         return register
 

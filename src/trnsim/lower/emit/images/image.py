@@ -294,8 +294,8 @@ class Image:
     def _fill(self, band: Band, tile: Tensor, length: int) -> None:
         """Fill a band with the images' elements, and the padding around them."""
         grid, place = self.grid, self._place()
-        first, rows, top = grid.elements_in(0, band.first_row, band.rows)
-        left, columns, side = grid.elements_in(1, 0, band.width)
+        first_row, rows, top = grid.elements_in(0, band.first_row, band.rows)
+        first_column, columns, side = grid.elements_in(1, 0, band.width)
         steps = [gap + 1 for gap in grid.gaps]
         for block in range(self.frame.blocks):
             channels = min(self.frame.block, self.frame.rows - block * self.frame.block)
@@ -311,7 +311,7 @@ class Image:
                 slice(at, at + (count - 1) * step + 1, step)
                 for at, count, step in zip((top, side), (rows, columns), steps, strict=True)
             )
-            box = WindowBox(band.first_image, first, left, band.images, rows, columns)
+            box = WindowBox(band.first_image, first_row, first_column, band.images, rows, columns)
             self._copy(place, block, padded[:, :, slices[0], slices[1]], box)
 
     def _copy(self, place: TensorPlace, block: int, target: Tensor, box: WindowBox) -> None:

@@ -58,7 +58,7 @@ def pad(emission: Emission, node: Node) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _DataRange:
     """The elements of an axis that padding keeps.
 
     Attributes:
@@ -83,16 +83,18 @@ class _Kept:
         return slice(at, at + (count - 1) * self.step + 1, self.step)
 
 
-def _kept(node: Node) -> tuple[_Kept, _Kept]:
+def _data_ranges(node: Node) -> tuple[_DataRange, _DataRange]:
     """The rows and columns that a padding keeps; a sequence is an image of one row."""
     operation: Any = node.operation
-    kept: list[_Kept] = [] if len(node.result.shape) > _IMAGE_RANKS[0] else [_Kept(0, 1, 0, 1)]
+    ranges: list[_DataRange] = (
+        [] if len(node.result.shape) > _IMAGE_RANKS[0] else [_DataRange(0, 1, 0, 1)]
+    )
     for dim in range(_OUTER_DIMS, len(node.result.shape)):
         low, step = operation.low[dim], operation.interior[dim] + 1
         first = max(-(low // step), 0)
         end = min(node.values[0].shape[dim], -((low - node.result.shape[dim]) // step))
-        kept.append(_Kept(first, max(end - first, 0), low + first * step, step))
-    return kept[0], kept[1]
+        ranges.append(_DataRange(first, max(end - first, 0), low + first * step, step))
+    return ranges[0], ranges[1]
 
 
 def _image_size(value: Value) -> tuple[int, int]:
@@ -164,19 +166,19 @@ def _pad_block(node: Node, source: Tensor, target: Tensor) -> None:
     operation: Any = node.operation
     (operand,), channels = node.values, source.shape[0]
     images = operand.shape[0]
-    rows, columns = _kept(node)
+    rows, columns = _data_ranges(node)
     target = target.reshape((channels, images, *_image_size(node.result)))
     source = source.reshape((channels, images, *_image_size(operand)))
-    sides = [(kept.start, kept.count, kept.step) for kept in (rows, columns)]
+    sides = [(axis.start, axis.count, axis.step) for axis in (rows, columns)]
     fill_padding(target, sides[0], sides[1], operation.number)
     if not rows.count or not columns.count:
         return
-    kept = source[:, :, rows.operand_indices(), columns.operand_indices()]
+    data = source[:, :, rows.operand_indices(), columns.operand_indices()]
     places = target[:, :, rows.places(rows.first, rows.count)]
     places = places[:, :, :, columns.places(columns.first, columns.count)]
     together = max(_SPAN_ELEMENTS // (rows.count * columns.count), 1)
     for first, count in tiles.pieces(images, together):
-        copied(kept[:, first : first + count], target.dtype, places[:, first : first + count])
+        copied(data[:, first : first + count], target.dtype, places[:, first : first + count])
 
 
 # Sums of padded images
@@ -242,7 +244,7 @@ def _add_block(
 
 def _add_part(node: Node, evaluation: Evaluation, images: Tensor, box: _ImageBox) -> None:
     """Add the elements of one part, some images or some rows of an image at a time."""
-    (high, wide), (rows, columns) = _image_size(node.values[0]), _kept(node)
+    (high, wide), (rows, columns) = _image_size(node.values[0]), _data_ranges(node)
     if not rows.count or not columns.count:
         return
     together = _SPAN_ELEMENTS // (rows.count * wide)

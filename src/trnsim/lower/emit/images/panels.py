@@ -66,9 +66,9 @@ class KernelPanels:
         """Load a panel; earlier panels are dropped if SBUF does not hold those of all kernels."""
         blocks = -(-self._shape[1] // P)
         kernel_bytes = blocks * self._taps * self._item_bytes
-        held = (len(self._panels) + 1) * count * kernel_bytes
+        total_bytes = (len(self._panels) + 1) * count * kernel_bytes
         is_large = self._shape[0] * kernel_bytes > self._emission.residents.most_bytes
-        if is_large and held > _PASSING_BYTES:
+        if is_large and total_bytes > _PASSING_BYTES:
             self._panels.clear()
         self._panels[first] = panel = self._load(first, count)
         return panel

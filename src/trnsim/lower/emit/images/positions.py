@@ -62,14 +62,14 @@ def position_chunks(
             replace(image, image=at, images=count)
             for at, count in tiles.pieces(grid.images, together)
         ]
-    held = max((max_bytes // row_bytes - grid.reach(0, 1)) // grid.strides[0] + 1, 1)
+    box_rows = max((max_bytes // row_bytes - grid.reach(0, 1)) // grid.strides[0] + 1, 1)
     of_block = max(P // columns, 1)
-    held = min(held, max(blocks // ceil(columns / P), 1) * of_block)
-    held = max(held // of_block, 1) * of_block
+    box_rows = min(box_rows, max(blocks // ceil(columns / P), 1) * of_block)
+    box_rows = max(box_rows // of_block, 1) * of_block
     return [
         replace(image, image=number, row=at, rows=count)
         for number in range(grid.images)
-        for at, count in tiles.pieces(rows, held)
+        for at, count in tiles.pieces(rows, box_rows)
     ]
 
 
