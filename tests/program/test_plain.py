@@ -126,7 +126,7 @@ def test_an_index_in_a_register_a_name_or_part_of_a_tile_is_not_plain(bench, ran
     assert plain_of(on, gathering(on, random, dst, oob_mode=OobMode.skip)) is None
     assert plain_of(on, TensorCopyPredicated(dst, dst, mask)) is None
     assert plain_of(on, Iota(on.empty((4, 8), np.int32), ((1, 8),), VirtualRegister(3))) is None
-    assert CoreBarrier.named_operands
+    assert CoreBarrier.fences
 
 
 def test_a_gather_is_plain_and_alike_if_its_indices_lie_alike(bench, random):

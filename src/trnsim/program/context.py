@@ -331,11 +331,11 @@ class CoreContext:
         after: tuple[int, ...],
     ) -> None:
         """Execute and record a checked instruction whose operands have fixed addresses."""
-        names = instruction.named_operands
-        named_tiles = [getattr(instruction, name) for name in names] if names else []
+        names = instruction.fences
+        fences = [getattr(instruction, name) for name in names] if names else []
         if self._watched is not None and (changed := [t for t in writes if t.storage.is_shared]):
             if self._agreeing is not None:
-                self._compare_first(info, reads, writes, named_tiles, after)
+                self._compare_first(info, reads, writes, fences, after)
             if self.has_values:
                 self._watched.before(self._watched.rank, changed)
         if info.streams:
@@ -348,14 +348,14 @@ class CoreContext:
             self._execute(instruction, info, reads, writes)
         elif instruction.runs_without_values:
             instruction.execute(self._machine)
-        self._record(info, reads, writes, named_tiles, after)
+        self._record(info, reads, writes, fences, after)
 
     def _compare_first(
         self,
         info: SignatureInfo,
         reads: list[Tile],
         writes: list[Tile],
-        named_tiles: list[Tile],
+        fences: list[Tile],
         after: tuple[int, ...],
     ) -> None:
         """Leave the record if the next instruction, a write to shared memory, differs from it.
@@ -363,9 +363,7 @@ class CoreContext:
         It is left before the write, so that the detector finds the earlier bytes in memory.
         """
         line, follower = user_line(), self._follower
-        if follower is None or not follower.would_agree(
-            info, line, reads, writes, named_tiles, after
-        ):
+        if follower is None or not follower.would_agree(info, line, reads, writes, fences, after):
             self._leave_record()
 
     def _execute(
@@ -386,7 +384,7 @@ class CoreContext:
         info: SignatureInfo,
         reads: list[Tile],
         writes: list[Tile],
-        named_tiles: list[Tile],
+        fences: list[Tile],
         after: tuple[int, ...],
     ) -> None:
         """Record an executed instruction, or advance in the record that already contains it."""
@@ -395,17 +393,15 @@ class CoreContext:
             self.loops.accessed(reads, writes, line)
         follower, peer = self._follower, self._watched
         index = self.last = self.issued()
-        if follower is not None and not follower.agrees(
-            info, line, reads, writes, named_tiles, after
-        ):
+        if follower is not None and not follower.agrees(info, line, reads, writes, fences, after):
             self._leave_record()
             follower = None
         if self._has_left:  # it may have been checked by the record that another core has left
             self._has_left, info = False, self._renumbered(info)
         if follower is None:
-            ordered = self._record_new(info, line, reads, writes, named_tiles, after)
+            ordered = self._record_new(info, line, reads, writes, fences, after)
             if self._recorder is not None:
-                self._recorder.note(info, line, reads, writes, named_tiles, after)
+                self._recorder.note(info, line, reads, writes, fences, after)
             if peer is not None:
                 waits_for = self.instructions_before(index, info.checked, ordered)
                 peer.accessed(peer.rank, *self._shared_tiles(reads, writes), line, waits_for)
@@ -424,12 +420,12 @@ class CoreContext:
         line: SourceLine | None,
         reads: list[Tile],
         writes: list[Tile],
-        named_tiles: list[Tile],
+        fences: list[Tile],
         after: tuple[int, ...],
     ) -> list[int]:
         """Record an instruction; returns the instructions that it waits for."""
         program, engine = self.program, info.checked.engine
-        ordered_by = writes + named_tiles if named_tiles else writes
+        ordered_by = writes + fences if fences else writes
         before = self._dependencies.before(engine, reads, ordered_by, after, info.states)
         program.append(info.number, before, line)
         program.note_use(len(program.which) - 1, reads, writes)
@@ -452,9 +448,9 @@ class CoreContext:
         self._signatures = {}
         self._last_on.clear()
         before: list[list[int]] = []
-        for step, reads, writes, named_tiles in follower.agreed_steps():
+        for step, reads, writes, fences in follower.agreed_steps():
             info = self._renumbered(step.info)
-            ordered = self._record_new(info, step.line, reads, writes, named_tiles, step.after)
+            ordered = self._record_new(info, step.line, reads, writes, fences, step.after)
             if self.peer is not None:
                 before.append(self.instructions_before(len(before), info.checked, ordered))
         return before

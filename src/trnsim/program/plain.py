@@ -184,7 +184,7 @@ def plain_step(
         or info.converted_fields
         or (info.has_index and not (indexed and info.is_planned))
         or not (info.writes_all or indexed)
-        or kind.named_operands
+        or kind.fences
         or kind.meeting is not Instruction.meeting
         or not all(map(is_constant, others.values()))
     ):

@@ -137,7 +137,7 @@ class Recorder:
         line: SourceLine | None,
         reads: list[Tile],
         writes: list[Tile],
-        named_tiles: list[Tile],
+        fences: list[Tile],
         after: tuple[int, ...],
     ) -> None:
         """Add an issued instruction to the record."""
@@ -146,7 +146,7 @@ class Recorder:
         if len(self.record.steps) == MAX_STEPS:
             self.record = None
             return
-        touches = tuple(map(self._tile_ref, [*reads, *writes, *named_tiles]))
+        touches = tuple(map(self._tile_ref, [*reads, *writes, *fences]))
         if self._common is not None:
             self._note_common(self.record, reads, writes)
         self.record.steps.append(Step(info, line, touches, len(reads), len(writes), after))
@@ -211,7 +211,7 @@ class Follower:
         line: SourceLine | None,
         reads: list[Tile],
         writes: list[Tile],
-        named_tiles: list[Tile],
+        fences: list[Tile],
         after: tuple[int, ...],
     ) -> bool:
         """True if this is the record's next instruction; the follower then advances past it."""
@@ -222,7 +222,7 @@ class Follower:
         is_alike = step.info is info and step.after == after
         if not is_alike or (step.line is not line and step.line != line):
             return False
-        tiles = [*reads, *writes, *named_tiles] if named_tiles else reads + writes
+        tiles = [*reads, *writes, *fences] if fences else reads + writes
         if len(tiles) != len(step.touches):
             return False
         known_number = self._numbers.get
@@ -295,12 +295,12 @@ class Follower:
         line: SourceLine | None,
         reads: list[Tile],
         writes: list[Tile],
-        named_tiles: list[Tile],
+        fences: list[Tile],
         after: tuple[int, ...],
     ) -> bool:
         """The result of `agrees`, before the instruction is executed; the position stays."""
         position = self.position
-        is_alike = self.agrees(info, line, reads, writes, named_tiles, after)
+        is_alike = self.agrees(info, line, reads, writes, fences, after)
         self.position = position
         return is_alike
 

@@ -131,7 +131,7 @@ class Instruction:
     indirect: ClassVar[tuple[str, ...]] = ("", "")
     operands: ClassVar[dict[str, Operand]]  # field -> declaration of a tile operand
     access_plan: ClassVar[tuple[tuple[str, bool, bool], ...]]  # (operand, is read, is written)
-    named_operands: ClassVar[tuple[str, ...]]  # operands with access "name"
+    fences: ClassVar[tuple[str, ...]]  # operands with access "name", which only order it
     registers: ClassVar[dict[str, str]]  # register field -> "read" or "write"
     runs_without_values: ClassVar[bool]  # executed in shape-only runs too, for control flow
     # True if its tiles may be int64, which memory and scalars have and no engine computes with.
@@ -166,9 +166,7 @@ class Instruction:
             (name, operand.access in READING, operand.access in WRITING)
             for name, operand in cls.operands.items()
         )
-        cls.named_operands = tuple(
-            n for n, operand in cls.operands.items() if operand.access == "name"
-        )
+        cls.fences = tuple(n for n, operand in cls.operands.items() if operand.access == "name")
         cls.registers = _metadata(cls, "register")
         meets = cls.meeting is not Instruction.meeting
         cls.runs_without_values = meets or "write" in cls.registers.values()
@@ -253,9 +251,7 @@ class Instruction:
 
     def registers_read(self) -> list[Register]:
         """The registers that it reads, as operands or as indices of its tiles."""
-        values = [
-            getattr(self, name) for name, access in self.registers.items() if access == "read"
-        ]
+        values = [getattr(self, n) for n, access in self.registers.items() if access == "read"]
         values += [t.index.source for _, t in self.tiles() if isinstance(t.index, ScalarIndex)]
         return [value for value in values if not isinstance(value, Tile | int)]
 
