@@ -7,7 +7,7 @@ from trnsim.arch import TARGETS
 from trnsim.document.text import section_text, text
 from trnsim.document.values import with_schema
 from trnsim.profile import compare, report_of
-from trnsim.profile.analysis.whole import Share, Whole
+from trnsim.profile.analysis.model_estimate import ModelEstimate, Share
 from trnsim.profile.document import (
     SUMMARY_SCHEMA,
     brief_rows,
@@ -35,7 +35,9 @@ def model():
     sizes = {"flop": 1e9, "hbm_bytes": 1e6, "mfu": 0.2, "mbu": 0.1}
     counts = {"programs": 1, "layers": 0, "compiled": 0}
     shares = (Share("net.up", "dot_general", 1, part),)
-    return Whole(binds="HBM", shares=shares, likely_s=(6e-6, 8e-6), **times, **sizes, **counts)
+    return ModelEstimate(
+        binds="HBM", shares=shares, likely_s=(6e-6, 8e-6), **times, **sizes, **counts
+    )
 
 
 def test_brief_rows_are_time_bottleneck_and_the_next_thing_to_do(profile):

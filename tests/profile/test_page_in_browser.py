@@ -13,7 +13,7 @@ import pytest
 import trnsim
 from trnsim.arch import TARGETS
 from trnsim.profile import report_of, write_page
-from trnsim.profile.analysis.whole import Share, Whole
+from trnsim.profile.analysis.model_estimate import ModelEstimate, Share
 from trnsim.profile.measures.parts import PartCost
 
 CHROMIUM = shutil.which("chromium")
@@ -243,7 +243,9 @@ def test_a_model_stands_above_its_program(tmp_path, timeline, ran):
         Share("net.blocks.*.mlp", "dot_general", 12, tensor),
         Share("net.head <b>", "tanh", 1, scalar),
     )
-    whole = Whole(1e-6, 8e-6, 3e-6, 4e-6, "HBM", 1e9, 2**20, 0.25, 0.5, 1, 12, 4, shares, ("why",))
+    whole = ModelEstimate(
+        1e-6, 8e-6, 3e-6, 4e-6, "HBM", 1e9, 2**20, 0.25, 0.5, 1, 12, 4, shares, ("why",)
+    )
     page = write_page(report_of([ran(timeline)], [whole]), tmp_path)
     document = rendered(page, tmp_path)
     assert '<section id="model" aria-label="The whole model">' in document

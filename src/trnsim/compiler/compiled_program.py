@@ -9,7 +9,7 @@ from trnsim.arch.peaks import peak_flop_per_s
 from trnsim.compiler.flags import Flags
 from trnsim.isa import Engine
 from trnsim.lower import Bound, Cost, GraphExchange
-from trnsim.profile.analysis.whole import Share, Whole
+from trnsim.profile.analysis.model_estimate import ModelEstimate, Share
 from trnsim.profile.measures.parts import PartCost
 
 
@@ -104,7 +104,7 @@ class CompiledProgram:
         """``bound.hbm_s / device_time_s``: weights, inputs and outputs once over HBM."""
         return self.bound.hbm_s / self.device_time_s if self.device_time_s else 0.0
 
-    def step_estimate(self, links_s: float = 0.0, exchanges_s: float = 0.0) -> Whole:
+    def step_estimate(self, links_s: float = 0.0, exchanges_s: float = 0.0) -> ModelEstimate:
         """The estimate of a step.
 
         Args:
@@ -112,7 +112,7 @@ class CompiledProgram:
             exchanges_s: seconds of the exchanges that are not part of the program.
         """
         limit = replace(self.bound, links_s=links_s)
-        return Whole(
+        return ModelEstimate(
             self.launch_s,
             self.device_time_s,
             exchanges_s,

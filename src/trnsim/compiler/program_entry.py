@@ -20,7 +20,7 @@ from trnsim.errors import SourceLine
 from trnsim.graph import Graph
 from trnsim.graph.rewriting import omitted_patterns
 from trnsim.lower import Bound, GraphExchange
-from trnsim.profile.analysis.whole import Share
+from trnsim.profile.analysis.model_estimate import Share
 from trnsim.profile.measures.parts import PartCost
 
 _STAR: Final = "*"

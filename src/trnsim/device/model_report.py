@@ -40,7 +40,7 @@ from trnsim.graph import Graph
 from trnsim.lower import GraphExchange, MemoryPlan, memory_plan, without_exchanges
 from trnsim.place.links.program import program_time
 from trnsim.place.machine import Machine, machine
-from trnsim.profile.analysis.whole import Whole
+from trnsim.profile.analysis.model_estimate import ModelEstimate
 from trnsim.profile.units import bytes_text, count_text, percent_text, rate_text, time_text
 from trnsim.runs import Run
 
@@ -137,7 +137,7 @@ class ModelReport:
         return f"{self.subject.title} on {device_text(self.program.target, self.program.lnc)}"
 
     @cached_property
-    def program_estimate(self) -> Whole:
+    def program_estimate(self) -> ModelEstimate:
         """The estimate of the compiled program alone, without plans."""
         return self.program.step_estimate(self.links_s, self.added_s)
 
@@ -161,7 +161,7 @@ class ModelReport:
         return self.time_s / program_s if program_s else 1.0
 
     @cached_property
-    def whole(self) -> Whole:
+    def whole(self) -> ModelEstimate:
         """The estimate of the program with its parts scaled to the time."""
         likely_s = self.estimate.quantile_s("p10"), self.estimate.quantile_s("p90")
         if self.planned is None:

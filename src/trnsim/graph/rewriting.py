@@ -139,7 +139,7 @@ class _Walk:
     Attributes:
         new_graph: the new graph so far.
         counts: number of applications of each pattern.
-        names: values of the new graph by the numbers of the old values that they replace.
+        replacements: values of the new graph by the numbers of the old values that they replace.
         twins: first nodes by operation, operands and result types.
     """
 
@@ -153,7 +153,7 @@ class _Walk:
         self.facts = facts
         self.new_graph = graph.without_nodes()
         self.counts: Counter[str] = Counter()
-        self.names: dict[int, Value] = {}
+        self.replacements: dict[int, Value] = {}
         self.twins: dict[Hashable, Node] = {}
         self._graph, self._makers, self._node_count = graph, makers, 0
         self._patterns = patterns
@@ -168,12 +168,12 @@ class _Walk:
 
     def new_value(self, value: Value) -> Value:
         """A value of the old graph in the new one."""
-        return self.names.get(value.number, value)
+        return self.replacements.get(value.number, value)
 
     def new_node(self, node: Node) -> Node:
         """A node of the old graph in the new one."""
-        names = self.names
-        if not names or not any(getattr(o, "number", -1) in names for o in node.operands):
+        numbers = self.replacements.keys()
+        if not numbers or not any(getattr(o, "number", -1) in numbers for o in node.operands):
             return node
         renamed = (self.new_value(o) if isinstance(o, Value) else o for o in node.operands)
         return replace(node, operands=tuple(renamed))
@@ -215,7 +215,7 @@ class _Walk:
             types = ", ".join(str(result.type) for result in results)
             raise InternalError(f"{pattern.name} of {match.node.name} gives {types}")
         pairs = zip(match.node.results, results, strict=True)
-        self.names.update((old.number, new) for old, new in pairs if old != new)
+        self.replacements.update((old.number, new) for old, new in pairs if old != new)
         self.counts[pattern.name] += 1
 
 

@@ -58,19 +58,19 @@ class Bound:
     links_s: float
 
     @property
-    def sides(self) -> dict[str, float]:
+    def resource_times(self) -> dict[str, float]:
         """Seconds by resource."""
         return {"products": self.products_s, "HBM": self.hbm_s, "links": self.links_s}
 
     @property
     def binds(self) -> str:
         """The resource that takes longest."""
-        return max(self.sides, key=self.sides.__getitem__)
+        return max(self.resource_times, key=self.resource_times.__getitem__)
 
     @property
     def seconds(self) -> float:
         """The time of the resource that takes longest."""
-        return self.sides[self.binds]
+        return self.resource_times[self.binds]
 
 
 def bound(

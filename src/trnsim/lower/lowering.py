@@ -321,9 +321,16 @@ def launch(
     graph = Graph(group.inputs, _widen_inner_values(group), group.outputs)
     if any(node.kind is Kind.CONTRACTION for node in group.nodes):
         graph = rewrite_graph(graph, [SPLIT_CONTRACTION])
-    cores, none = MIRRORED if is_mirrored else 1, frozenset[int]()
+    cores, weights = MIRRORED if is_mirrored else 1, frozenset[int]()
     return trace(
-        graph, inputs, target, none, numerics=numerics, lnc=cores, name=group.name, limit_s=limit_s
+        graph,
+        inputs,
+        target,
+        weights,
+        numerics=numerics,
+        lnc=cores,
+        name=group.name,
+        limit_s=limit_s,
     ).run
 
 

@@ -19,8 +19,8 @@ from trnsim.document.answer import (
 from trnsim.profile.analysis.data import JsonObject
 from trnsim.profile.analysis.diff import Diff
 from trnsim.profile.analysis.edges import MOST_INSTRUCTIONS, MOST_TRIED
+from trnsim.profile.analysis.model_estimate import model_blocks
 from trnsim.profile.analysis.summary import Summary
-from trnsim.profile.analysis.whole import model_blocks
 from trnsim.profile.formats.stored import summary_of
 from trnsim.profile.units import percent_text, time_text
 

@@ -18,7 +18,7 @@ from trnsim.profile.analysis.diff import (
     TRAFFIC,
     Change,
 )
-from trnsim.profile.analysis.whole import Share, Whole
+from trnsim.profile.analysis.model_estimate import ModelEstimate, Share
 from trnsim.profile.measures.parts import PartCost
 from trnsim.profile.units import time_text
 
@@ -132,7 +132,7 @@ def model(kernel, ran, *shares, **changes):
     device_s = sum(one.part.time_s for one in parts)
     facts = {"launch_s": 0.0, "exchanges_s": 0.0, "bound_s": 1e-6, "binds": "HBM", "flop": 1e9}
     facts |= {"hbm_bytes": 1e6, "mfu": 0.2, "mbu": 0.1, "programs": 1, "layers": 0, "compiled": 0}
-    whole = Whole(device_time_s=device_s, shares=tuple(parts), **(facts | changes))
+    whole = ModelEstimate(device_time_s=device_s, shares=tuple(parts), **(facts | changes))
     return profile_data(ran(kernel.timeline())) | {"model": whole.as_data()}
 
 
@@ -185,7 +185,7 @@ def work(kernel, ran, module, operation, engine, reason, bound_s):
     part = PartCost(4, {engine: 1e-6}, {engine: 1e-6}, {reason: 64})
     facts = {"launch_s": 0.0, "exchanges_s": 0.0, "bound_s": bound_s, "binds": "HBM", "flop": 1e9}
     facts |= {"hbm_bytes": 1e6, "mfu": 0.2, "mbu": 0.1, "programs": 1, "layers": 0, "compiled": 0}
-    whole = Whole(device_time_s=1e-6, shares=(Share(module, operation, 1, part),), **facts)
+    whole = ModelEstimate(device_time_s=1e-6, shares=(Share(module, operation, 1, part),), **facts)
     return profile_data(ran(kernel.timeline())) | {"model": whole.as_data()}
 
 

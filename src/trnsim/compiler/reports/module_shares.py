@@ -12,7 +12,7 @@ from trnsim.compiler.layers import Stack
 from trnsim.compiler.work import Work
 from trnsim.errors import SourceLine
 from trnsim.graph import Graph, Origin
-from trnsim.profile.analysis.whole import Share
+from trnsim.profile.analysis.model_estimate import Share
 from trnsim.profile.measures.parts import PartCost
 
 

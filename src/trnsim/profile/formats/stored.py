@@ -17,9 +17,9 @@ from trnsim.document.values import compact_json
 from trnsim.errors import BadInput
 from trnsim.formatting import enumerated
 from trnsim.profile.analysis.data import JsonObject, ProfiledRun, profile_data
+from trnsim.profile.analysis.model_estimate import ModelEstimate
 from trnsim.profile.analysis.overview import readable_schemas
 from trnsim.profile.analysis.summary import Summary
-from trnsim.profile.analysis.whole import Whole
 from trnsim.profile.formats.stored_profile import check_profile
 from trnsim.reader import FileContent, record
 from trnsim.version import VERSION as TRNSIM_VERSION
@@ -42,7 +42,7 @@ _PAGES: Final = (".html", ".htm")
 _FIX: Final = "write one with trnsim run SCRIPT --report DIR"
 
 
-def report_of(runs: Sequence[ProfiledRun], models: Sequence[Whole] = ()) -> JsonObject:
+def report_of(runs: Sequence[ProfiledRun], models: Sequence[ModelEstimate] = ()) -> JsonObject:
     """The report of one kernel: a profile for each of its runs, one per target.
 
     `models` has, by run, the estimate of the model that the run is a part of, or None.

@@ -23,7 +23,7 @@ interface Profile {
   facts: { name: string; value: number; kind: string; source: string }[];
   model?: Model;
 }
-/** What stands above the program of a model (trnsim.profile.analysis.whole). */
+/** What stands above the program of a model (trnsim.profile.analysis.model_estimate). */
 interface Model {
   time_ns: number; launch_ns: number; device_ns: number; exchanges_ns: number; bound_ns: number;
   likely_ns?: number[];

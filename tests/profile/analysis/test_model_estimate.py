@@ -2,7 +2,7 @@
 
 import pytest
 
-from trnsim.profile.analysis.whole import NO_MODULE, Share, Whole, label, modules
+from trnsim.profile.analysis.model_estimate import NO_MODULE, ModelEstimate, Share, label, modules
 from trnsim.profile.measures.parts import WAITING, PartCost
 
 
@@ -25,7 +25,7 @@ def whole(**changes):
         "binds": "HBM", "flop": 1e9, "hbm_bytes": 2e6, "mfu": 0.25, "mbu": 0.5, "programs": 1,
         "layers": 11, "compiled": 4, "shares": SHARES,
     }  # fmt: skip
-    return Whole(**{**facts, **changes})
+    return ModelEstimate(**{**facts, **changes})
 
 
 def test_modules_are_a_tree_in_which_each_has_what_is_in_it():

@@ -45,7 +45,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class ModelEstimate:
     """A model's estimate. Times in seconds.
 
     Attributes:
@@ -92,7 +92,7 @@ class Whole:
         """Its time over the bound; infinite where the bound is zero."""
         return self.time_s / self.bound_s if self.bound_s else float("inf")
 
-    def scaled(self, factor: float, note: str) -> Whole:
+    def scaled(self, factor: float, note: str) -> ModelEstimate:
         """The estimate with all times multiplied by `factor`, for the reason in `note`."""
         shares = (
             replace(share, part=share.part.with_times_scaled(factor)) if factor != 1 else share
