@@ -83,6 +83,7 @@ COVERED = {
     "demo/kernel_section.py": ("demo/test_demo.py", "the demo is tested as a whole"),
     "demo/mistake_section.py": ("demo/test_demo.py", "the demo is tested as a whole"),
     "demo/training_section.py": ("demo/test_demo.py", "the demo is tested as a whole"),
+    "workload/expert_rules.py": ("workload/test_mlp.py", "rules that experts follow there"),
     "workload/families/decoder_rows.py": (
         "workload/families/test_decoders.py",
         "the rows that it reads; tests/clients/test_workload_counts.py counts each",

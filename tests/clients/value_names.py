@@ -375,6 +375,22 @@ GRANITE_MOE = {
     "mlp.shared down": [f"{_LAYER}shared_mlp.output_linear.weight"],
 }
 
+
+def _apart(fused):
+    """Neighbouring columns of gates and of the other inputs as two halves."""
+    return np.concatenate((fused[..., ::2], fused[..., 1::2]), axis=-1)
+
+
+GPT_OSS = {
+    **NAMES,
+    "attention.sinks": [f"{_ATTENTION}sinks"],
+    "mlp.router": [f"{_MLP}router.weight"],
+    "mlp.router bias": [f"{_MLP}router.bias"],
+    "mlp.expert up": [(f"{_MLP}experts.gate_up_proj", _apart)],
+    "mlp.expert up bias": [(f"{_MLP}experts.gate_up_proj_bias", _apart)],
+    "mlp.expert down": [(f"{_MLP}experts.down_proj", _as_it_is)],
+    "mlp.expert down bias": [(f"{_MLP}experts.down_proj_bias", _as_it_is)],
+}
 _WIDTH_OF_VALUES, _WIDTH_OF_KEYS = 48, 10
 """Of a token's values, and of its keys and its queries, in the mixers here."""
 MIXER_SIZES = {
@@ -822,6 +838,29 @@ DECODERS = {
         moe_intermediate_size=20,
         moe_shared_expert_intermediate_size=12,
         **MIXER_SIZES,
+    ),
+    "gpt_oss": decoder(
+        "gpt_oss",
+        "GptOssForCausalLM",
+        GPT_OSS,
+        head_dim=8,
+        sliding_window=4,
+        num_local_experts=4,
+        num_experts_per_tok=2,
+        swiglu_limit=0.5,
+    ),
+    "gpt_oss with its keys": decoder(
+        "gpt_oss",
+        "GptOssForCausalLM",
+        GPT_OSS,
+        head_dim=4,
+        attention_bias=False,
+        sliding_window=3,
+        layer_types=["full_attention", "sliding_attention", "full_attention"],
+        num_local_experts=64,
+        num_experts_per_tok=3,
+        swiglu_alpha=0.7,
+        rope_parameters=_YARN,
     ),
     "granitemoe": decoder(
         "granitemoe",

@@ -188,7 +188,7 @@ def test_heads_that_ranks_do_not_divide_are_made_up(tmp_path):
     assert shapes["layers.1.mlp.down"] == (43, 64)
 
 
-FRAMEWORK_BUILDS = {"gemma-3-4b", "gemma-3-12b", "gemma-3-27b", "gpt-oss-20b", "gpt-oss-120b"}
+FRAMEWORK_BUILDS = {"gemma-3-4b", "gemma-3-12b", "gemma-3-27b"}
 FRAMEWORK_BUILDS |= {"vit-base", "vit-large", "t5-base", "t5-large", "flan-t5-xxl"}
 
 

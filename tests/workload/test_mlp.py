@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from workload_sizes import experts, model
 
-from trnsim.workload.architecture import PLAIN, Mlp
+from trnsim.workload.architecture import PLAIN, Experts, Mlp
+from trnsim.workload.expert_rules import ClampedGate, Routing
 from trnsim.workload.mlp import RankMlp
 from trnsim.workload.operators import Split
 from trnsim.workload.rank_graph import RankGraph
@@ -19,6 +20,16 @@ def fed(mlp, *arrays, rows=3, is_wired=False):
         RankMlp(rank_graph, whole, Split(), x, is_wired=is_wired).result(mlp)
     )
     return rank_graph.graph.reference([array.astype(np.float32) for array in arrays])[0]
+
+
+def fed_by_shape(mlp, arrays, rows):
+    """The result of a wired graph whose inputs are known by their shapes."""
+    rank_graph = RankGraph(bits=32)
+    whole = model(mlp=mlp, other_bits=32, weight_bits=32, product_bits=32)
+    made = RankMlp(rank_graph, whole, Split(), rank_graph.input(rows, HIDDEN), is_wired=True)
+    rank_graph.graph.outputs.append(made.result(mlp))
+    given = [arrays[value.shape].astype(np.float32) for value in rank_graph.graph.inputs]
+    return rank_graph.graph.reference(given)[0]
 
 
 def silu(x):
@@ -65,4 +76,28 @@ def test_each_row_takes_the_experts_of_its_largest_scores(per_token):
             gate, other = np.split(x[row] @ up[expert], 2)
             wanted[row] += (silu(gate) * other) @ down[expert]
     found = fed(experts(3, per_token), x, router, up, down)
+    assert np.allclose(found, wanted, atol=1e-4)
+
+
+@pytest.mark.parametrize("count", [2, 3, 40])
+def test_experts_have_biases_and_a_clamped_gate(count):
+    """gpt-oss: ``(clip(up) + 1) gate / (1 + exp(-alpha gate))``, the gate below the limit."""
+    rng, per_token, rows = np.random.default_rng(4), 2, 5
+    shapes = (rows, 4), (4, count), (count,), (count, 4, 12), (count, 12), (count, 6, 4), (count, 4)
+    arrays = x, router, router_bias, up, up_bias, down, down_bias = [
+        rng.normal(size=shape) for shape in shapes
+    ]
+    wanted = np.zeros((rows, 4))
+    for row, scores in enumerate(x @ router + router_bias):
+        chosen = np.argsort(-scores)[:per_token]
+        weights = np.exp(scores[chosen]) / np.exp(scores[chosen]).sum()
+        for expert, weight in zip(chosen, weights, strict=True):
+            gate, other = np.split(x[row] @ up[expert] + up_bias[expert], 2)
+            gate, other = np.minimum(gate, 0.8), np.clip(other, -0.8, 0.8)
+            between = (other + 1) * gate / (1 + np.exp(-1.7 * gate))
+            wanted[row] += weight * (between @ down[expert] + down_bias[expert])
+    mlp = Mlp(6, biases=16, clamped_gate=ClampedGate(alpha=1.7, limit=0.8))
+    routing = Routing("chosen", is_normed=False)
+    made = Experts(count, per_token, mlp, router_biases=count, routing=routing)
+    found = fed_by_shape(made, {array.shape: array for array in arrays}, rows)
     assert np.allclose(found, wanted, atol=1e-4)

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from trnsim.graph.ops.reductions import TopK
-from trnsim.workload.architecture import Experts, Mlp, Routing
+from trnsim.workload.architecture import Experts, Mlp
+from trnsim.workload.expert_rules import Routing
 from trnsim.workload.rank_graph import RankGraph
 from trnsim.workload.routing import ExpertRows
 

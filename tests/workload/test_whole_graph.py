@@ -126,9 +126,14 @@ def shares(name, array, rank, ranks):
     """A rank's part of a weight, by what it is."""
     role = name.rpartition(".")[2]
     kind = role.removesuffix(" bias")
-    by_columns = ("query", "key", "value", "table", "gate", "up")
+    by_columns = ("query", "key", "value", "table", "gate", "up", "sinks")
     if kind in by_columns or role == "scores of words bias":
         return np.split(array, ranks, -1)[rank]
+    if kind == "expert up":
+        halves = np.split(array, 2, -1)
+        return np.concatenate([np.split(half, ranks, -1)[rank] for half in halves], -1)
+    if role in ("expert down", "cache"):
+        return np.split(array, ranks, 1)[rank]
     if role in ("output", "down", "scores of words"):
         return np.split(array, ranks, 0)[rank]
     return array
@@ -151,6 +156,33 @@ def together(graph, given):
         for one, results in zip(known, found, strict=True):
             one.update(zip((value.number for value in node.results), results, strict=True))
     return [[one[value.number] for value in graph.outputs] for one in known]
+
+
+EXPERTS = {"num_experts_per_tok": 2, "sliding_window": 3, "head_dim": 4}
+
+
+@pytest.mark.parametrize("count", [3, 64], ids=["blocks", "rows"])
+@pytest.mark.parametrize("phase", [Phase.PREFILL, Phase.DECODE])
+def test_ranks_share_experts_biases_and_sinks(phase, count):
+    one, ranks = named("gpt_oss", num_local_experts=count, **EXPERTS), 2
+    one_pass = Pass(phase, 1, 4) if phase is Phase.PREFILL else Pass(phase, 4, 1, 6)
+    words = {"words": [3, 1, 4, 1], "places": range(4)}
+    alone, part = (whole_graph(one, one_pass, Split(tensor=n)) for n in (1, ranks))
+    verify(part.graph)
+    wholes, rng = [], np.random.default_rng(0)
+    for value in alone.graph.inputs:
+        array = words.get(alone.names[value.number])
+        array = rng.normal(size=value.shape) / 2 if array is None else np.asarray(array)
+        wholes.append(array.astype(value.type.numpy_dtype()).reshape(value.shape))
+    names = [part.names[value.number] for value in part.graph.inputs]
+    assert names == [alone.names[value.number] for value in alone.graph.inputs]
+    arrays = [
+        [shares(name, whole, rank, ranks) for name, whole in zip(names, wholes, strict=True)]
+        for rank in range(ranks)
+    ]
+    (wanted, *_), found = alone.graph.reference(wholes), together(part.graph, arrays)
+    scores = np.concatenate(np.split(found[0][0], ranks, 0), -1)
+    np.testing.assert_allclose(scores, wanted, atol=1e-4 * np.abs(wanted).max())
 
 
 def trained(made):

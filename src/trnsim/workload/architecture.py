@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from trnsim.errors import BadInput
+from trnsim.workload.expert_rules import PLAIN_ROUTING, ClampedGate, Routing
 from trnsim.workload.kinds import ModelKind
 from trnsim.workload.matrix_bits import MatrixBits
 from trnsim.workload.mixer import Mixer
@@ -170,38 +171,14 @@ class Mlp:
         matrices: `GATED` or `PLAIN`.
         biases: elements of its biases.
         activation: name of the activation in transformers.
+        clamped_gate: the clamped gate in place of the activation; None for the activation.
     """
 
     intermediate: int
     matrices: int = GATED
     biases: int = 0
     activation: str = "silu"
-
-
-@dataclass(frozen=True)
-class Routing:
-    """The choice of experts from a router's scores, and the weights of their outputs.
-
-    Attributes:
-        function: "softmax" or "logistic" over all scores, or "chosen", a softmax over the chosen
-            ones.
-        is_normed: whether the weights of the chosen experts are divided by their sum.
-        factor: factor of the weights.
-        is_corrected: whether a correction for each expert is added to the scores for the choice
-            alone; else a bias of the router is part of its scores.
-        groups: groups of experts, of which each token uses some.
-        scores_per_group: number of a group's best scores whose sum ranks it.
-
-    Source: of groups, DeepSeek-V3 (arXiv:2412.19437), section 2.1.2.
-    """
-
-    function: str = "softmax"
-    is_normed: bool = True
-    factor: float = 1.0
-    is_corrected: bool = False
-    groups: int = 1
-    groups_per_token: int = 1
-    scores_per_group: int = 2
+    clamped_gate: ClampedGate | None = None
 
 
 @dataclass(frozen=True)
@@ -222,7 +199,7 @@ class Experts:
     shared: Mlp | None = None
     shared_gate: int = 0
     router_biases: int = 0
-    routing: Routing = Routing()
+    routing: Routing = PLAIN_ROUTING
 
     def __post_init__(self) -> None:
         if not 1 <= self.per_token <= self.count:

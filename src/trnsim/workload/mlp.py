@@ -7,6 +7,7 @@ import math
 from trnsim.graph import Value
 from trnsim.graph.building.groups import multiply_blocks
 from trnsim.workload.architecture import GATED, Architecture, Experts, Mlp
+from trnsim.workload.expert_rules import ClampedGate
 from trnsim.workload.operators import Axis, Split
 from trnsim.workload.rank_graph import RankGraph, Use
 from trnsim.workload.routing import ExpertRows
@@ -66,25 +67,48 @@ class RankMlp:
         outputs = ups * columns // len(names)
         weights = [self._weight(name, hidden, outputs, experts) for name in names]
         down = self._weight(f"{prefix}down", columns, hidden, experts)
-        is_biased, before = (
-            self.is_wired and mlp.biases > 0 and not experts,
-            rank_graph.vector_elements,
-        )
+        is_biased, before = self.is_wired and mlp.biases > 0, rank_graph.vector_elements
         parts = [
             self._product(name, rows, weight, routed, is_biased=is_biased)
             for name, weight in zip(names, weights, strict=True)
         ]
         if len(parts) < ups:
             parts = rank_graph.columns(parts[0], *[columns] * ups)
+        between = self._between(mlp, parts)
+        has_summed_bias = self.split.tensor == 1 if routed is None else routed.blocks is None
+        output = self._product(
+            f"{prefix}down",
+            between,
+            down,
+            routed,
+            is_biased=is_biased and has_summed_bias,
+            part=1 / self.split.tensor,
+        )
+        if not (self.is_wired and experts):
+            self._biases(mlp, experts, before)
+        return output
+
+    def _between(self, mlp: Mlp, parts: list[Value]) -> Value:
+        """The input of the last matrix, from results of the matrices before it."""
+        rank_graph, graph = self.rank_graph, self.rank_graph.graph
         rank_graph.operator("activation")
+        if self.is_wired and mlp.clamped_gate is not None:
+            return self._clamped(mlp.clamped_gate, *parts)
         between = rank_graph.activation(parts[0], mlp.activation if self.is_wired else "silu")
         if mlp.matrices == GATED:
             rank_graph.operator("gating")
-            between = rank_graph.graph.elementwise("multiply", between, parts[1])
-        is_biased = is_biased and self.split.tensor == 1
-        output = self._product(f"{prefix}down", between, down, routed, is_biased=is_biased)
-        self._biases(mlp, experts, before)
-        return output
+            between = graph.elementwise("multiply", between, parts[1])
+        return between
+
+    def _clamped(self, form: ClampedGate, gate: Value, up: Value) -> Value:
+        """``(up + 1) gate logistic(alpha gate)``, both within bounds."""
+        elementwise, limit = self.rank_graph.graph.elementwise, form.limit
+        gate = elementwise("minimum", gate, limit)
+        factor = elementwise("logistic", elementwise("multiply", gate, form.alpha))
+        gate = elementwise("multiply", gate, factor)
+        self.rank_graph.operator("gating")
+        up = elementwise("minimum", elementwise("maximum", up, -limit), limit)
+        return elementwise("multiply", elementwise("add", up, 1.0), gate)
 
     def _columns(self, mlp: Mlp) -> int:
         """This rank's columns of a matrix before the activation."""
@@ -100,9 +124,19 @@ class RankMlp:
         return [f"{prefix}gate", f"{prefix}up"] if is_apart else [f"{prefix}up"]
 
     def _product(
-        self, name: str, rows: Value, weight: Value, routed: ExpertRows | None, *, is_biased: bool
+        self,
+        name: str,
+        rows: Value,
+        weight: Value,
+        routed: ExpertRows | None,
+        *,
+        is_biased: bool,
+        part: float = 1.0,
     ) -> Value:
-        """Rows times a matrix, or each row times the matrix of its expert."""
+        """Rows times a matrix, or each row times the matrix of its expert, and a bias.
+
+        Of an expert's bias a part is added, where tensor ranks sum the results.
+        """
         rank_graph = self.rank_graph
         if routed is None:
             return rank_graph.product(name, rows, weight, is_biased=is_biased)
@@ -114,7 +148,20 @@ class RankMlp:
         blocks = rank_graph.graph.reshape(lhs, (rows.shape[0] // size, size, rows.shape[1]))
         results = multiply_blocks(rank_graph.graph, blocks, weight, experts)
         results = rank_graph.cast(results, rank_graph.bits)
-        return rank_graph.graph.reshape(results, (rows.shape[0], weight.shape[2]))
+        results = rank_graph.graph.reshape(results, (rows.shape[0], weight.shape[2]))
+        if not is_biased:
+            return results
+        table = self._expert_biases(name, weight.shape[0], weight.shape[2])
+        bias = routed.biases_of_rows(table)
+        if part != 1:
+            bias = rank_graph.graph.elementwise("multiply", bias, part)
+        return rank_graph.graph.elementwise("add", results, bias)
+
+    def _expert_biases(self, name: str, experts: int, columns: int) -> Value:
+        """The biases [E, N] of experts."""
+        self.rank_graph.operator(f"{name} bias")
+        shape, bits = (experts, columns), self.rank_graph.bits
+        return self.rank_graph.weight(shape, bits, use=Use.ROUTED, name=f"{name} bias")
 
     def _biases(self, mlp: Mlp, experts: int, before: float) -> None:
         """Add parameters of biases, whose columns the tensor ranks share.
@@ -153,6 +200,12 @@ class RankMlp:
         if split.expert > 1:
             outputs = rank_graph.exchange("all_to_all", outputs, Axis.EXPERT, split.expert)
         result = routed.combine(outputs, self.rows.shape)
+        if self.is_wired and mlp.expert.biases and routed.blocks is not None:
+            shares = routed.shares(here, 1 / split.tensor)
+            bias = rank_graph.graph.dot_general(
+                shares, self._expert_biases("expert down", here, hidden), (1, 0)
+            )
+            result = rank_graph.graph.elementwise("add", result, bias)
         if mlp.shared:
             shared = self._gated(mlp, self._matrices("shared ", mlp.shared, self.rows))
             rank_graph.operator("sum")

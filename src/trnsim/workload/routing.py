@@ -8,6 +8,7 @@ Source: transformers 5.23, the routers of modeling_mixtral.py and modeling_deeps
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import reduce
 from typing import Final
@@ -44,6 +45,7 @@ class ExpertRows:
 
     Attributes:
         experts: the expert of each row, int32 [tokens * experts of a token].
+        places: the experts of each token, int32 [tokens, experts of a token].
         weights: the weight of each expert of each token, float32; None for equal weights.
         blocks: the blocks in which the rows of each expert lie; None if they stay in the order of
             tokens.
@@ -68,6 +70,7 @@ class ExpertRows:
             places, self.weights = self._weighted_choice(rank_graph.cast(scores, 32))
         else:
             places = self.graph.top_k(scores, self.per_token)
+        self.places = places
         count = self.tokens * self.per_token
         has_blocks = is_wired and is_whole and count > mlp.count
         self.blocks = self._expert_blocks(places) if has_blocks else None
@@ -130,11 +133,7 @@ class ExpertRows:
         best = graph.gather_in_rows(apart, graph.top_k(apart, routing.scores_per_group))
         sums = graph.reshape(graph.reduce("add", best, (1,)), (tokens, routing.groups))
         best_groups = graph.top_k(sums, routing.groups_per_token)
-        shape = tokens, routing.groups_per_token, routing.groups
-        numbers = graph.broadcast_in_dim(best_groups, shape, (0, 1))
-        same = graph.elementwise(
-            "compare", numbers, graph.iota(shape, 2), dtype=_FLOAT_DTYPE, direction="EQ"
-        )
+        same = self._is_expert(best_groups, routing.groups, _FLOAT_DTYPE)
         is_kept = graph.reduce("add", same, (1,))
         spread = graph.broadcast_in_dim(is_kept, (tokens, routing.groups, size), (0, 1))
         self.rank_graph.operator("routing")
@@ -151,14 +150,7 @@ class ExpertRows:
         size = block_rows(self.tokens * self.per_token, experts, self._rows_of_matrices())
         number = self.tokens * self.per_token // size + experts
         self.rank_graph.unpadded_rows[number * size] = self.tokens * self.per_token
-        shape = self.tokens, self.per_token, experts
-        is_chosen = graph.elementwise(
-            "compare",
-            graph.broadcast_in_dim(choice, shape, (0, 1)),
-            graph.iota(shape, 2),
-            dtype=_FLOAT_DTYPE,
-            direction="EQ",
-        )
+        is_chosen = self._is_expert(choice, experts, _FLOAT_DTYPE)
         is_chosen = graph.transpose(graph.reduce("add", is_chosen, (1,)), (1, 0))
         rows_so_far = graph.scan("add", is_chosen)
         lengths = graph.reduce("add", is_chosen, (1,))
@@ -218,6 +210,41 @@ class ExpertRows:
             return graph.gather(rows, self.blocks.tokens)
         spread = graph.broadcast_in_dim(rows, (count, self.per_token, hidden), (0, 2))
         return graph.reshape(spread, (count * self.per_token, hidden))
+
+    def biases_of_rows(self, table: Value) -> Value:
+        """The row of a table [E, N] that is the expert's of each row.
+
+        Blocks take it by a product, which costs less than a row of the table for each of theirs.
+        """
+        graph = self.graph
+        if self.blocks is None:
+            return graph.gather(table, self.experts)
+        shape = self.blocks.experts.shape[0], self.blocks.size
+        experts = graph.broadcast_in_dim(self.blocks.experts, shape, (0,))
+        is_expert = self._is_expert(experts, table.shape[0], table.dtype)
+        flat = graph.reshape(is_expert, (math.prod(shape), table.shape[0]))
+        return graph.dot_general(flat, table, (1, 0))
+
+    def shares(self, count: int, factor: float) -> Value:
+        """The weights of `count` experts for each token, 0 for those not chosen, times `factor`."""
+        rank_graph, parts = self.rank_graph, list[Value]()
+        rank_graph.operator("routing")
+        for number in range(self.per_token):
+            part = self._is_expert(self._column(self.places, number), count, _FLOAT_DTYPE)
+            if self.weights is not None:
+                part = self._by_row(part, "multiply", self._column(self.weights, number))
+            parts.append(part)
+        shares = rank_graph.scale("routing", reduce(self._sum, parts), factor)
+        return rank_graph.cast(shares, rank_graph.bits)
+
+    def _is_expert(self, numbers: Value, count: int, dtype: str) -> Value:
+        """For each number and each of `count` experts or groups, 1 if it is the number, else 0."""
+        graph, dims = self.graph, len(numbers.shape)
+        shape = (*numbers.shape, count)
+        spread = graph.broadcast_in_dim(numbers, shape, range(dims))
+        return graph.elementwise(
+            "compare", spread, graph.iota(shape, dims), dtype=dtype, direction="EQ"
+        )
 
     def combine(self, outputs: Value, shape: tuple[int, ...]) -> Value:
         """The weighted sum of the outputs of a token's experts."""

@@ -194,10 +194,10 @@ class _Reader:
             self.routed.add(node.result.number)
 
     def products(self, node: Node) -> list[Product]:
-        """The matrix products of an operation."""
+        """The matrix products of an operation; one that picks experts' biases is none."""
         operation = node.operation
         if isinstance(operation, DotGeneral):
-            return [self._matrices(node, operation)]
+            return [] if _operator(node).endswith(" bias") else [self._matrices(node, operation)]
         if isinstance(operation, Convolution):
             return [self._windows(node, operation)]
         if isinstance(operation, Attention | AttentionBackward):
@@ -358,7 +358,7 @@ class _BuiltReader(_Reader):
         product_weights = {
             self.origin[value.number].number
             for node in self.rank_graph.graph.nodes
-            if isinstance(node.operation, DotGeneral)
+            if isinstance(node.operation, DotGeneral) and self.products(node)
             for value in node.values
             if value.number in self.origin
         }

@@ -3,8 +3,9 @@ import math
 import pytest
 
 from trnsim.errors import BadInput
-from trnsim.workload.architecture import Rotary, Routing
+from trnsim.workload.architecture import Rotary
 from trnsim.workload.config import FAMILIES, from_config
+from trnsim.workload.expert_rules import Routing
 from trnsim.workload.families.decoder_rows import ROWS
 from trnsim.workload.families.decoder_wiring import TRAITS, DecoderConfig
 from trnsim.workload.families.keys import ConfigKeys

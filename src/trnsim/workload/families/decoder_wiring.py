@@ -12,7 +12,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from trnsim.workload.architecture import HeadNorm, Norm, Rotary, Routing, Wiring
+from trnsim.workload.architecture import HeadNorm, Norm, Rotary, Wiring
+from trnsim.workload.expert_rules import ClampedGate, Routing
 from trnsim.workload.families.decoder_rows import Decoder
 from trnsim.workload.families.keys import ConfigKeys
 from trnsim.workload.operators import ACTIVATIONS
@@ -67,6 +68,7 @@ class Traits:
         is_root_embedded: whether embeddings are multiplied by the root of the hidden size.
         has_local_table: whether layers with a window have frequencies of their own.
         routing: rule by which experts are chosen.
+        clamped_gate: default of its experts' clamped gate; None for an activation.
     """
 
     epsilon: float = 1e-6
@@ -83,6 +85,7 @@ class Traits:
     is_root_embedded: bool = False
     has_local_table: bool = False
     routing: Routing = _SOFTMAX
+    clamped_gate: ClampedGate | None = None
 
 
 _PLAIN_TRAITS: Final = Traits()
@@ -92,12 +95,14 @@ _UNROTATED: Final = replace(_LAYER_NORMED, has_rotary=False)
 """The same without rotary embeddings."""
 _GEMMA: Final = Traits(offset=1.0, function="gelu_pytorch_tanh", is_root_embedded=True)
 _COHERE: Final = Traits(1e-5, is_centered=True, is_paired=True)
+_CHOSEN: Final = Routing("chosen", is_normed=False)
 _SIGMOID: Final = Routing("logistic", is_corrected=True)
 _GRANITE_MOE: Final = ("granitemoe", "granitemoeshared", "granitemoehybrid")
 _DEEPSEEK_V3: Final = Traits(is_paired=True, routing=_SIGMOID)
 TRAITS: Final[dict[str, Traits]] = {
     **dict.fromkeys(("llama", "granite", "ministral", "mistral", "qwen2", "qwen3"), _PLAIN_TRAITS),
-    **dict.fromkeys(("seed_oss", "qwen2_moe", "qwen3_moe", *_GRANITE_MOE), _PLAIN_TRAITS),
+    **dict.fromkeys(("seed_oss", "qwen2_moe", "qwen3_moe"), _PLAIN_TRAITS),
+    **dict.fromkeys(_GRANITE_MOE, Traits(routing=_CHOSEN)),
     "helium": Traits(1e-8, is_paired=True),
     "smollm3": Traits(rotary_layers="n-th"),
     "arcee": Traits(1e-5, function="relu2"),
@@ -139,6 +144,11 @@ TRAITS: Final[dict[str, Traits]] = {
     "solar_open": Traits(1e-5, routing=_SIGMOID),
     "glm4_moe": Traits(1e-5, rotary_fraction=0.5, routing=_SIGMOID),
     "ernie4_5_moe": Traits(1e-5, is_paired=True, routing=Routing(is_corrected=True)),
+    "gpt_oss": Traits(
+        1e-5,
+        routing=_CHOSEN,
+        clamped_gate=ClampedGate(alpha=1.702, limit=7.0),
+    ),
     "deepseek_v2": Traits(is_paired=True, routing=Routing(is_normed=False, scores_per_group=1)),
     **dict.fromkeys(("deepseek_v3", "kimi_k2", "youtu"), _DEEPSEEK_V3),
     "glm4_moe_lite": replace(_DEEPSEEK_V3, epsilon=1e-5),
@@ -293,6 +303,17 @@ class DecoderConfig:
         return _number(self.keys, "attn_logit_softcapping", usual)
 
     @property
+    def clamped_gate(self) -> ClampedGate | None:
+        """The clamped gate of its experts; None for an activation."""
+        usual = self.traits.clamped_gate if self.traits else None
+        if usual is None:
+            return None
+        return ClampedGate(
+            _number(self.keys, "swiglu_alpha", usual.alpha),
+            _number(self.keys, "swiglu_limit", usual.limit),
+        )
+
+    @property
     def head_norm(self) -> HeadNorm | None:
         """The norm of queries and keys; None for none."""
         row, norm = self.row, self.norm
@@ -309,8 +330,8 @@ class DecoderConfig:
             BadInput: groups do not divide them, or a token uses more groups than there are.
         """
         keys, traits = self.keys, self.traits or _PLAIN_TRAITS
-        if self.model_type in _GRANITE_MOE:
-            return Routing("chosen", is_normed=False)
+        if traits.routing.function == "chosen":
+            return traits.routing
         groups, groups_per_token, factor = _GROUP_DEFAULTS.get(self.model_type, (1, 1, 1.0))
         if self.model_type in _GROUP_DEFAULTS:
             factor = _number(keys, "routed_scaling_factor", factor)

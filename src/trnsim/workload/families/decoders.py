@@ -200,6 +200,7 @@ def attention_of(config: DecoderConfig, window: int, place: int) -> Attention | 
         rotary=config.rotary(dim, has_window=window > 0, place=place),
         head_norm=config.head_norm,
         has_slopes=config.traits is not None and config.traits.has_slopes,
+        has_sinks=config.traits is not None and row.has_sinks,
         has_gate=row.has_gate,
     )
 
@@ -254,6 +255,7 @@ def _experts(config: DecoderConfig, row: ExpertsRow, *, has_biases: bool) -> Exp
         replace(
             mlp_of(hidden, width, is_gated=config.row.is_gated, has_biases=is_biased),
             activation=config.function,
+            clamped_gate=config.clamped_gate,
         )
         for width, is_biased in ((size, row.has_biases), (shared, has_biases))
     )

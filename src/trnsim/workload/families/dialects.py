@@ -94,12 +94,21 @@ def _minimax_m2(keys: ConfigKeys) -> dict[str, Any]:
     return {"partial_rotary_factor": rotated / dim} if rotated else {}
 
 
+def _gpt_oss(keys: ConfigKeys) -> dict[str, Any]:
+    """GptOssConfig's stretched positions, where the file says nothing of them."""
+    if keys.first(("rope_parameters", "rope_scaling")):
+        return {}
+    original = {"original_max_position_embeddings": 4096}
+    return {"rope_parameters": {"rope_type": "yarn", "factor": 32.0, **original}}
+
+
 DIALECTS: Final[dict[str, Callable[[ConfigKeys], dict[str, Any]]]] = {
     "falcon": _falcon,
     "gpt_bigcode": _bigcode,
     "dbrx": _dbrx,
     "mpt": _mpt,
     "gpt_neo": _neo,
+    "gpt_oss": _gpt_oss,
     "internlm3": _internlm3,
     "llama4_text": _llama4,
     "minimax_m2": _minimax_m2,
