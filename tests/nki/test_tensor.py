@@ -413,6 +413,16 @@ def test_an_access_pattern_of_a_view_steps_by_its_own_or_its_tensors_free_size()
 
 
 @pytest.mark.usefixtures("on_core")
+@pytest.mark.parametrize("pattern", [[32, 16], (32, [1, 32]), 32, [], [[32, 16, 1]], [[32, 0]]])
+def test_an_access_pattern_is_a_list_of_pairs(pattern):
+    t = nl.ndarray((16, 32), nl.float32)
+    message = f"ap({pattern!r}); legal: a list of [stride, count] pairs"
+    with pytest.raises(IllegalInstruction, match=re.escape(message)) as caught:
+        t.ap(pattern)
+    assert caught.value.fix.startswith("describe the view as [[stride, count], ...]")
+
+
+@pytest.mark.usefixtures("on_core")
 def test_an_access_pattern_in_hbm_steps_as_it_likes():
     t = nl.ndarray((16, 32), nl.float32, buffer=nl.hbm)
     assert t.ap([[0, 16], [64, 2], [0, 3], [4, 2], [2, 2], [1, 2]]).ndim == 6

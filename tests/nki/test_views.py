@@ -32,6 +32,12 @@ REFUSED = {
     "reshape_dim": lambda t: t.reshape_dim(0, (3, 1)),
     "flatten_dims": lambda t: t.flatten_dims(0, 1),
     "squeeze_dim": lambda t: t.squeeze_dim(-3),
+    "expand_dim": lambda t: t.expand_dim(0),
+    "reshape": lambda t: t.reshape((1, 3, 6, 2)),
+    r"tensor\[0:2\]": lambda t: t[0:2],
+    r"tensor\[::2\]": lambda t: t[::2],
+    r"tensor\[-1\]": lambda t: t[-1],
+    r"tensor\[nl.ds\(1, 2\)\]": lambda t: t[nl.ds(1, 2), 0],
 }
 
 
@@ -96,11 +102,17 @@ def test_rows_are_picked_by_a_tensor_alone():
     for offsets in (None, 3):
         with pytest.raises(IllegalInstruction, match=r"vector_offset of .*legal: a tensor"):
             table.vector_select(0, offsets)
+    for shape in ((4, 2), (1, 4)):
+        with pytest.raises(IllegalInstruction, match="legal: one index a partition"):
+            table.vector_select(0, nl.ndarray(shape, nl.uint32))
 
 
 def test_other_dimensions_of_picked_rows_are_free(rows):
     assert rows.permute((0, 2, 1)).shape == (3, 2, 6)
     assert rows.slice(1, 2, 4).shape == (3, 2, 2)
+    assert rows[:, 1, 0:1].shape == rows[0:3, 1, 0:1].shape == (3, 1)
+    assert rows.reshape((3, 4, 3)).shape == (3, 4, 3)
+    assert rows.expand_dim(1).squeeze_dim(1).shape == (3, 6, 2)
     assert rows.flatten_dims(1, 2).is_indirect()
 
 

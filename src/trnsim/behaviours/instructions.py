@@ -53,7 +53,7 @@ MEMSET_CASTS: Final = Behaviour(
     until="0.3",
     rule="nisa.memset casts its value to the dtype of dst",
     otherwise="the value of nisa.memset must be of the kind of dst's dtype",
-    instead="write an integer for an integer tensor: value=2",
+    instead="write an integer for an integer tensor: value=2, not 2.0",
     source=f"{_GUIDE}, nisa.memset, strict type matching",
 )
 MEMSET_PACKED: Final = Behaviour(

@@ -9,7 +9,7 @@ Source: nki.language.NkiTensor.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 from trnsim.absence import AbsentAttribute
@@ -34,6 +34,7 @@ from trnsim.nki.indexing import (
     check_within,
     dynamic_index,
     expand_keys,
+    index_text,
     limit_index,
     refuse_scalar,
     snake_index,
@@ -153,6 +154,8 @@ class NkiTensor(TensorViews):
             check_within(index, span, dim, pattern.shape[dim])
             is_kept = is_span or droppable <= 0 or (on_chip and not dim)
             droppable -= not is_kept
+            if (start, end, step, is_kept) != (0, pattern.shape[dim], 1, True):
+                self._guard_rows(dim, f"tensor[{index_text(index)}]")
             spans.append((start, end, step, is_kept))
         return NkiTensor(self.storage, self.dtype, pattern.cut(spans), self.buffer, address)
 
@@ -307,6 +310,12 @@ class NkiTensor(TensorViews):
                 source=f"{SOURCE}.vector_select",
             )
         offsets = check_tensor("vector_offset", vector_offset, f"{SOURCE}.vector_select")
+        if math.prod(offsets.shape[1:]) != 1:
+            raise IllegalInstruction(
+                f"vector_select of {self} by {offsets}; legal: one index a partition, [P, 1]",
+                fix="lay the indices out along the partitions, or slice a column of them",
+                source=f"{SOURCE}.vector_select",
+            )
         index = dynamic_index(self.pattern, None, offsets, 0, is_on_chip=False)
         rows = self.pattern._replace(shape=(offsets.pattern.elements, *self.pattern.shape[1:]))
         return NkiTensor(self.storage, self.dtype, rows, self.buffer, index)
@@ -335,8 +344,10 @@ def _counts_and_strides(pattern: Any) -> tuple[tuple[int, ...], tuple[int, ...]]
         plain_strides, plain_counts = zip(*pattern, strict=True)  # the usual case
         return plain_counts, plain_strides
     source = f"{SOURCE}.ap"
-    is_sequence = isinstance(pattern, list | tuple)
-    pairs = [lengths("ap", pair, source) for pair in pattern] if is_sequence else []
+    are_pairs = isinstance(pattern, list | tuple) and all(
+        isinstance(pair, Iterable) and not isinstance(pair, Tile) for pair in pattern
+    )
+    pairs = [lengths("ap", pair, source) for pair in pattern] if are_pairs else []
     if not pairs or any(len(pair) != _PAIR or pair[1] < 1 for pair in pairs):
         raise IllegalInstruction(
             f"ap({pattern!r}); legal: a list of [stride, count] pairs, each count at least 1",

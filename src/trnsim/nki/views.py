@@ -171,8 +171,8 @@ class TensorViews(Valueless):
     def expand_dim(self, dim: int) -> Self:
         """A new dimension of length 1 at `dim`."""
         (dim,) = integers("expand_dim", dim)
-        if self._on_chip and dim in (0, -self.ndim - 1):
-            self._refuse_partition(f"expand_dim({dim})")
+        if dim in (0, -self.ndim - 1):
+            self._guard(0, "expand_dim")
         return self._view(self.pattern.expand_dim(dim))
 
     @since_05
@@ -204,6 +204,8 @@ class TensorViews(Valueless):
         if prod(shape) != self.pattern.elements and self._may_reshape_to_others(shape):
             return self._view(self._from_its_start(shape))
         if not self._on_chip:
+            if shape[:1] != self.shape[:1]:
+                self._guard_rows(0, "reshape")
             return self._view(self.pattern.reshape(shape))
         if not shape or shape[0] != self.shape[0]:
             self._refuse_partition(f"reshape({shape})")

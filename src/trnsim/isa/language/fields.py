@@ -26,6 +26,7 @@ _TYPE_WORDS: dict[Any, str] = {
     int: "a whole number",
     float: "a number",
     NoneType: "None",
+    Tile: "a tensor",
 }
 
 

@@ -12,6 +12,7 @@ from trnsim.dtypes import round_to
 from trnsim.errors import Unspecified
 from trnsim.isa.language.declaration import reads, writes
 from trnsim.isa.language.definedness import Movement, copy_src_to_dst, is_plain_copy, unchanged
+from trnsim.isa.language.fields import are_tiles
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import copy_speedup, have_one_shape, lane_cost
 from trnsim.isa.language.machine import BatchPlan, Machine, Plan
@@ -95,7 +96,7 @@ class Memset(Instruction, engines=(Engine.vector, Engine.gpsimd)):
     """
 
     dst: Tile = writes("P F", SBUF, PSUM)
-    value: float | Tile
+    value: float
     engine: Engine = Engine.unknown
 
     def check(self, core: NeuronCore, n: Dims) -> None:
@@ -105,7 +106,7 @@ class Memset(Instruction, engines=(Engine.vector, Engine.gpsimd)):
         - GpSimd cannot access PSUM.
         """
         del n
-        if isinstance(self.value, Tile):
+        if are_tiles(self.value):
             self.refuse(f"value is {self.value}; legal: a number", "use nisa.tensor_copy")
         dtype = self.dst.dtype
         if dtype.is_packed and self.value != 0:
