@@ -1,4 +1,4 @@
-"""Enumerations of NKI: a member that one lacks is refused with the names that it has."""
+"""Enumerations of NKI, whose error for a missing member lists the members."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class NoMember(NoAttribute, KeyError, ValueError):
 
 
 class EnumerationType(EnumType):
-    """The metaclass of `Enumeration`, which is asked for members."""
+    """The metaclass of `Enumeration`, which looks its members up."""
 
     if not TYPE_CHECKING:  # type checkers know the members
 

@@ -178,7 +178,7 @@ def read_array(path: Path | str) -> npt.NDArray[Any]:
 def write(path: Path | str, content: str | bytes, *, parents: bool = False) -> Path:
     """Write `content` to `path` atomically: a reader sees the old file or the new, never a part.
 
-    Text is UTF-8, and commands no terminal that shows the file (`foreign_text.terminal_text`);
+    Text is UTF-8, without terminal control sequences (`foreign_text.terminal_text`);
     `parents` makes missing folders.
 
     Raises:

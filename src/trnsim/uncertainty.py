@@ -60,8 +60,8 @@ class FactDraws:
         fact = self.use(name)
         sigma = np.sqrt(np.log1p(fact.provenance.spread**2))
         generator = np.random.default_rng([self._seed, zlib.crc32(name.encode())])
-        drawn: Samples = float(fact) * np.exp(sigma * generator.standard_normal(SAMPLES))
-        return drawn
+        samples: Samples = float(fact) * np.exp(sigma * generator.standard_normal(SAMPLES))
+        return samples
 
     def basis(self) -> Basis:
         """The basis of the facts used so far."""

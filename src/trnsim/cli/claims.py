@@ -36,8 +36,8 @@ def claims(
 
     Example: trnsim claims C07
     """
-    judged = _claims_named(id_)
-    return claim_document(judged[0]) if id_ else claims_document(judged)
+    named_claims = _claims_named(id_)
+    return claim_document(named_claims[0]) if id_ else claims_document(named_claims)
 
 
 def _claims_named(id_: str) -> list[Claim]:
@@ -46,12 +46,12 @@ def _claims_named(id_: str) -> list[Claim]:
     Raises:
         BadInput: there is no claim of that name.
     """
-    judged = all_claims()
+    every_claim = all_claims()
     if not id_:
-        return judged
-    matches = [claim for claim in judged if claim.id == id_.upper()]
+        return every_claim
+    matches = [claim for claim in every_claim if claim.id == id_.upper()]
     if not matches:
-        names = [claim.id for claim in judged]
+        names = [claim.id for claim in every_claim]
         near = ", ".join(get_close_matches(id_.upper(), names, _MOST_SIMILAR_NAMES)) or names[0]
         raise BadInput(
             f"there is no claim {id_!r}; legal: {names[0]} to {names[-1]}",

@@ -31,8 +31,8 @@ FOLDER: Final = Path("trnsim-report")
 """The folder of reports without --report."""
 _STEP_PAGE: Final = "step.html"
 _ANSWER_FILES: Final = (report_files.PAGE, report_files.FIGURES, report_files.TABLE, _STEP_PAGE)
-_TAKEN_NAMES: Final = frozenset(Path(name).stem for name in _ANSWER_FILES)
-"""Names that no kernel's files get: those of the answer and of a step."""
+_RESERVED_NAMES: Final = frozenset(Path(name).stem for name in _ANSWER_FILES)
+"""Names of the files of the answer and of a step, which no kernel's files get."""
 
 
 @dataclass
@@ -40,8 +40,9 @@ class Reports:
     """The reports of a script's runs, which are written here, and the parts of its answer.
 
     Attributes:
-        folder: the folder of all reports; None for pages and stored reports alone, in `FOLDER`.
-        reason: why the runs are for their chips.
+        folder: the folder of all reports; if None, only pages and stored reports are written, to
+            `FOLDER`.
+        reason: the reason for the choice of chips, in words.
         tell: function that shows which report is being written.
         is_verbose: True if the answer is in full.
         errors: the errors of files that could not be written.
@@ -92,7 +93,7 @@ class Reports:
     def add_kernels(self, runs: Sequence[Sequence[Run]]) -> None:
         """Add kernels, given their runs by chip; the runs of one kernel share a report.
 
-        Files of several kernels have a number behind the name; so has a kernel with a taken name.
+        Files of several kernels, and those of a reserved name, have a number behind the name.
         """
         kernels = _by_kernel(runs)
         for group, name in zip(kernels, _names(kernels), strict=True):
@@ -157,8 +158,8 @@ def _by_kernel(runs: Sequence[Sequence[Run]]) -> list[list[Run]]:
 
 
 def _names(kernels: Sequence[Sequence[Run]]) -> list[str]:
-    """Names for kernels' files: with a number if there are several, or the name is taken."""
+    """Names for kernels' files: with a number if there are several, or the name is reserved."""
     names = [file_name(group[0].title) for group in kernels]
-    if len(names) == 1 and names[0].casefold() not in _TAKEN_NAMES:
+    if len(names) == 1 and names[0].casefold() not in _RESERVED_NAMES:
         return names
     return [f"{name}-{number}" for number, name in enumerate(names)]

@@ -46,7 +46,7 @@ WEEKS_SAME_STACK: Final = assumed(
 )
 
 Stack = Literal["gpu", "torch-neuron", "torch-neuronx"]
-"""What programs are written for: Inf1's framework runs on no later chip.
+"""Framework of a program. The framework of Inf1 runs on no later chip.
 
 Source: aws-neuron-sdk, about-neuron/quick-start/index.rst (legacy Inf1 quickstarts).
 """
@@ -116,9 +116,9 @@ def assess(
     options = options or AssessmentOptions()
     rows = rows or catalogue()
     instances = candidate_names(options.on, rows)
-    places = options.placements(predictor or Predictor(rows), rows)
+    placements = options.placements(predictor or Predictor(rows), rows)
     decisions = [
-        decide(workload, instances, places, options, None if scan is None else scan(workload))
+        decide(workload, instances, placements, options, None if scan is None else scan(workload))
         for workload in read(path, rows)
     ]
     return Decision(
@@ -137,7 +137,7 @@ def assess(
 def decide(
     workload: Workload,
     instances: Sequence[str],
-    places: WorkloadPlacements,
+    placements: WorkloadPlacements,
     options: AssessmentOptions,
     findings: tuple[ProgramFinding, ...] | None = None,
 ) -> WorkloadDecision:
@@ -146,16 +146,16 @@ def decide(
     Args:
         workload: a workload of the inventory.
         instances: instance types to compare with today's.
-        places: maker of placements, with its predictor and prices.
+        placements: maker of placements, with its predictor and prices.
         options: seed and number of the draws.
         findings: findings in the workload's programs; None without a scan.
     """
-    here = places.here(workload)
+    here = placements.here(workload)
     limit = float(PAYBACK_LIMIT_MONTHS)
     comparison = WorkloadComparison(
         workload, here, Draws(workload.name, options.seed, options.draws), limit
     )
-    pairs = _predicted_pairs(workload, instances, places, comparison)
+    pairs = _predicted_pairs(workload, instances, placements, comparison)
     neuron_move = migration(stack(here.instance.name, here.is_neuron), "torch-neuronx")
     evidence = _evidence(workload, pairs, neuron_move, findings)
     outcomes = rules(evidence)
@@ -168,7 +168,9 @@ def decide(
         limit_months=limit,
         bill_ratio=comparison.bill_ratio,
     )
-    place = next((place for place, move in pairs if move.instance == judgement.best), None)
+    place = next(
+        (place for place, candidate in pairs if candidate.instance == judgement.best), None
+    )
     staying = comparison.candidate(here, replace(neuron_move, weeks=0.0, usd=0.0))
     return WorkloadDecision(
         name=workload.name,
@@ -183,7 +185,7 @@ def decide(
         today=comparison.today(),
         migration=neuron_move,
         rules=outcomes,
-        candidates=(staying, *sorted((move for _, move in pairs), key=_order)),
+        candidates=(staying, *sorted((candidate for _, candidate in pairs), key=_order)),
         tornado=() if place is None else comparison.tornado(place, neuron_move),
         findings=findings or (),
         # the programs are split at operators that AWS's chips do not run
@@ -191,7 +193,7 @@ def decide(
         assumptions=(
             *workload.assumptions,
             *workload_assumptions(workload),
-            *payment_assumptions(places.kind(workload), is_always_on=here.is_always_on),
+            *payment_assumptions(placements.kind(workload), is_always_on=here.is_always_on),
         ),
     )
 
@@ -199,39 +201,39 @@ def decide(
 def _predicted_pairs(
     workload: Workload,
     instances: Sequence[str],
-    places: WorkloadPlacements,
+    placements: WorkloadPlacements,
     comparison: WorkloadComparison,
 ) -> list[Pair]:
     """A placement and its candidate for each instance type but today's.
 
-    The best pair has a full prediction, others a brief one, which for serving is of shorter runs. A
-    full prediction may make another pair the best: the loop ends when the best pair has one.
+    All types are compared by brief predictions, which for serving are of shorter runs, and the best
+    is then predicted in full. That may make another type the best, which is predicted in full too.
     """
     pairs = [
-        _pair(workload, name, places, comparison, is_brief=True)
+        _pair(workload, name, placements, comparison, is_brief=True)
         for name in instances
         if name != workload.current.instance
     ]
     full: dict[str, Pair] = {}
     while True:
-        latest = [full.get(move.instance, (place, move)) for place, move in pairs]
+        latest = [full.get(candidate.instance, (place, candidate)) for place, candidate in pairs]
         best = verdict.best(latest) or verdict.quotable(latest)
         if best is None or best[1].instance in full:
             return latest
         name = best[1].instance
-        full[name] = _pair(workload, name, places, comparison, is_brief=False)
+        full[name] = _pair(workload, name, placements, comparison, is_brief=False)
 
 
 def _pair(
     workload: Workload,
     instance: str,
-    places: WorkloadPlacements,
+    placements: WorkloadPlacements,
     comparison: WorkloadComparison,
     *,
     is_brief: bool,
 ) -> Pair:
     """The placement of a workload on an instance type, and its candidate with costs and savings."""
-    there = places.there(workload, instance, comparison.here, is_brief=is_brief)
+    there = placements.there(workload, instance, comparison.here, is_brief=is_brief)
     cost = migration_between(comparison.here, there)
     return there, comparison.candidate(there, cost)
 
@@ -297,10 +299,10 @@ def _evidence(
     findings: tuple[ProgramFinding, ...] | None,
 ) -> WorkloadEvidence:
     best_pair = verdict.best(pairs) or verdict.quotable(pairs)
-    neuron_moves = [move for place, move in pairs if place.is_neuron and place.is_open]
-    slo_states = [move.slo for move in neuron_moves if move.slo is not None]
+    neuron_moves = [candidate for place, candidate in pairs if place.is_neuron and place.is_open]
+    slo_states = [candidate.slo for candidate in neuron_moves if candidate.slo is not None]
     if "deadline_hours" in workload.limits:  # every placement has enough instances to meet it
-        slo_states += ["met" for move in neuron_moves if move.refused is None]
+        slo_states += ["met" for candidate in neuron_moves if candidate.refused is None]
     return WorkloadEvidence(
         workload=workload,
         migration=cost,
@@ -312,11 +314,17 @@ def _evidence(
     )
 
 
-def _order(move: Candidate) -> tuple[bool, bool, bool, float, str]:
+def _order(candidate: Candidate) -> tuple[bool, bool, bool, float, str]:
     """Sort key: largest saving first, then no price, then a missed SLO, then refused."""
-    saving = -move.saving.p50 if move.saving is not None else 0.0
-    is_late = move.slo == "missed"
-    return move.refused is not None, is_late, move.saving is None, saving, move.instance
+    saving = -candidate.saving.p50 if candidate.saving is not None else 0.0
+    is_late = candidate.slo == "missed"
+    return (
+        candidate.refused is not None,
+        is_late,
+        candidate.saving is None,
+        saving,
+        candidate.instance,
+    )
 
 
 def assumptions() -> tuple[Assumption, ...]:
@@ -343,11 +351,18 @@ def assumptions() -> tuple[Assumption, ...]:
 
 def _caveats(decisions: Sequence[WorkloadDecision], options: AssessmentOptions) -> tuple[str, ...]:
     caveats: list[str] = []
-    kinds = {move.kind for decision in decisions for move in decision.candidates if move.kind}
+    kinds = {
+        candidate.kind
+        for decision in decisions
+        for candidate in decision.candidates
+        if candidate.kind
+    }
     if options.is_mixed and len(kinds) > 1:
         caveats.append(f"mixed prices: {', '.join(sorted(kinds))}")
     if any(
-        move.price and move.price.is_stale for decision in decisions for move in decision.candidates
+        candidate.price and candidate.price.is_stale
+        for decision in decisions
+        for candidate in decision.candidates
     ):
         caveats.append("some prices are more than 90 days old")
     return tuple(caveats)

@@ -90,7 +90,7 @@ class Clock(Recording):
     def between(self, start: int, end: int) -> Lap:
         """The calls from one mark to another."""
         total = Lap()
-        for number, lap in list(self._laps.items()):  # a lost event may clear them meanwhile
+        for number, lap in list(self._laps.items()):  # the end of an event may clear them meanwhile
             if start <= number < end:
                 lap.compute_times()
                 total.absorb(lap)

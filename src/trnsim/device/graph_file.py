@@ -1,4 +1,4 @@
-"""A model's graph as a file: what `trnsim compile` needs of it, without its framework.
+"""A model's graph as a file, which `trnsim compile` reads without the model's framework.
 
     trnsim graph 1
     SHA-256 of all that follows
@@ -25,7 +25,7 @@ from trnsim.graph.stored import graph_from_plain, plain_graph
 __all__ = ["FORMAT", "GraphFile", "graph_bytes", "graph_key", "is_graph_file", "parse_graph_file"]
 
 FORMAT: Final = "trnsim-graph"
-"""The format's name in a file in place of a NEFF."""
+"""The format's name inside a file that stands in for a NEFF."""
 MAGIC: Final = b"trnsim graph "
 FORMAT_VERSION: Final = 1
 _LINES: Final = 3

@@ -27,7 +27,7 @@ def is_program(file: str) -> bool:
 def program_line() -> SourceLine | None:
     """The innermost line of the user's program on the stack; None if there is none.
 
-    In a thread that runs only framework code, the line for which the thread works.
+    In a thread that runs only framework code, it is the line that gave the thread its work.
     """
     return user_line(2)
 
@@ -46,13 +46,13 @@ def program_place() -> tuple[str, int] | None:
     return None
 
 
-def program_frame(skipped: int) -> tuple[list[CodeType], int | None]:
-    """The code of each frame through the program's innermost, and the instruction in that one.
+def program_frame(depth: int) -> tuple[list[CodeType], int | None]:
+    """The code of the frames up to the innermost one of the program, and the instruction there.
 
-    `skipped` is the number of innermost frames to leave out. In a thread that runs only framework
-    code, the code of all frames, and None.
+    `depth` is the number of innermost frames to leave out. In a thread that runs only framework
+    code, the result is the code of all frames, and None.
     """
-    frame: FrameType | None = sys._getframe(skipped)  # noqa: SLF001  as above
+    frame: FrameType | None = sys._getframe(depth)  # noqa: SLF001  as above
     codes: list[CodeType] = []
     while frame is not None:
         codes.append(frame.f_code)

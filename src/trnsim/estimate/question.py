@@ -25,7 +25,7 @@ from trnsim.workload.summary import PartSummary
 CAPTURED_SPREAD: Final = derived(
     0.40, "as far as graphs were off on Inf2 by constants of encoders: no row of a GPU is published"
 )
-"""One sigma of the logarithm that is added, in squares, for graphs on a GPU."""
+"""One sigma of the logarithm of a time, which is added in quadrature for graphs on a GPU."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Question:
 
     Attributes:
         model_pass: phase, batch and tokens of the pass.
-        split: ranks of a layer.
+        split: the division of a layer over ranks.
         dtype: the dtype of products.
         measured: a user's times of layers, which take precedence.
     """

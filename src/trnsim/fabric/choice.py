@@ -15,7 +15,7 @@ from trnsim.fabric.group import RankGroup
 from trnsim.fabric.transfers import Plan, side_by_side
 
 Planner = Callable[[RankGroup, float], Plan]
-Test = Callable[[RankGroup], bool]
+Predicate = Callable[[RankGroup], bool]
 
 
 class Algorithm(NamedTuple):
@@ -29,7 +29,7 @@ class Algorithm(NamedTuple):
 
     name: str
     plan: Planner
-    is_possible: Test
+    is_possible: Predicate
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,8 @@ def best_of(kind: str, groups: Sequence[RankGroup], nbytes: float) -> AlgorithmC
     }
     times = {name: time_s(groups[0].fabric, plan) for name, plan in plans.items()}
     name = min(times, key=lambda algorithm: times[algorithm])
-    took_s = times.pop(name)
-    return AlgorithmChoice(name, plans[name], took_s, times)
+    shortest_s = times.pop(name)
+    return AlgorithmChoice(name, plans[name], shortest_s, times)
 
 
 def _stage(kind: str, groups: Sequence[RankGroup], nbytes: float) -> Plan:
@@ -96,7 +96,7 @@ def _is_described(group: RankGroup) -> bool:
     return len(group.by_node) == group.size
 
 
-def _where_described(is_possible: Test) -> Test:
+def _where_described(is_possible: Predicate) -> Predicate:
     return lambda group: _is_described(group) and is_possible(group)
 
 

@@ -1,14 +1,14 @@
 """Sets of devices and cores that one container or job may hold on an instance.
 
 On a chain or ring a set is a run of devices whose numbers follow each other; on a torus or behind
-switches it is a group that AWS draws: aligned blocks, such as the rows of a 4x4 torus. One device
+switches it is a group of AWS's figures: an aligned block, such as a row of a 4x4 torus. One device
 and all devices are always a set. The rows are ``arch/device_sets.json``; each has its source, and
 those that AWS documents nothing about are marked as assumed.
 
 A container's cores are a run of consecutive numbers (aws-neuron-sdk nrt-developer-guide.rst,
 NEURON_RT_VISIBLE_CORES). On chains and rings any run is legal, as AWS's own example of nine cores
 (deploy/includes/k8s-multiple-scheduler.rst). Elsewhere cores are of one device, or all cores of a
-set of devices: AWS documents no other number there, and it would be a set that no figure draws.
+set of devices: AWS documents no other number there, and no figure has such a set.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class SetRule:
     """The rule of an instance for the sets of devices that a job may hold.
 
     Attributes:
-        groups: sizes of the groups that AWS draws; () where every run of devices is a set.
-        within: devices of the part of the instance that groups lie in, apart from the whole.
+        groups: sizes of the groups in AWS's figures; () where every run of devices is a set.
+        within: devices of the part of the instance that a group smaller than the instance lies in.
         provenance: the document that states the rule, or the basis of the assumption.
         note: a caveat, or "".
     """

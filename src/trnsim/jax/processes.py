@@ -1,8 +1,9 @@
 """The processes of a program: one, or those that `jax.distributed.initialize` has joined.
 
-The private client of each exchanges its devices and its arrays with the others' (XLA's collectives
-on gloo). They meet through a service of their own, which process 0 starts beside JAX's, and whose
-address it leaves there: in one store, their names would be those of JAX's own CPU client.
+Each process has a private client, which exchanges devices and arrays with those of the others
+(XLA's collectives on gloo). These clients meet through a service of their own, which process 0
+starts beside JAX's and whose address it leaves in JAX's store. In one store, their keys would
+collide with those of JAX's own CPU client.
 """
 
 from __future__ import annotations
@@ -43,29 +44,29 @@ def processes() -> Processes:
     Raises:
         BadInput: where AWS's variables contradict `jax.distributed.initialize`.
     """
-    joined = Processes(*private.joined_processes())
+    group = Processes(*private.joined_processes())
     count = len(process_cores())
     setting = f"{PROCESS_CORES}={os.environ.get(PROCESS_CORES)}"
-    if count > 1 and joined.count == 1:
+    if count > 1 and group.count == 1:
         raise BadInput(
             f"{setting}: {count} processes, and this one has joined no others",
             fix="jax.distributed.initialize(address, num_processes, process_id), before all else",
             source=PROCESS_SOURCE,
         )
-    if count not in (0, joined.count):
+    if count not in (0, group.count):
         raise BadInput(
-            f"{setting}: {count} processes; jax.distributed.initialize has joined {joined.count}",
+            f"{setting}: {count} processes; jax.distributed.initialize has joined {group.count}",
             fix="a number of cores for each process",
             source=PROCESS_SOURCE,
         )
-    if count and process_index() != joined.index:
+    if count and process_index() != group.index:
         raise BadInput(
             f"{PROCESS_INDEX}={process_index()}; jax.distributed.initialize was told "
-            f"process_id={joined.index}",
+            f"process_id={group.index}",
             fix="give both the same number",
             source=PROCESS_SOURCE,
         )
-    return joined
+    return group
 
 
 @cache
@@ -94,13 +95,13 @@ _meetings: Final[list[Any]] = []
 
 def host_client() -> Any:
     """XLA's CPU client with a device for each core of this process, and those of the others."""
-    joined = processes()
-    if joined.count > 1:
-        _meetings.append(private.Meeting(joined.index, joined.count))
+    group = processes()
+    if group.count > 1:
+        _meetings.append(private.Meeting(group.index, group.count))
     return private.cpu_client(len(cores()), *_meetings)
 
 
 def leave_processes() -> None:
-    """Leave the other processes, once all of them do."""
+    """Leave the other processes, at the time at which all of them leave."""
     while _meetings:
         _meetings.pop().end()

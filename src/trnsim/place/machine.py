@@ -34,8 +34,8 @@ class Machine:
         ranks_per_chip: logical NeuronCores of a chip; 1 for a GPU.
         rank_name: the kind of a rank in words.
         memory_bytes: HBM of one rank: on Trainium2 a bank, which two NeuronCores share.
-        peaks: published dense FLOP per second of a whole chip in "fp32", "fp16", "bf16" and "fp8",
-            without the dtypes of which none is published.
+        peaks: published dense FLOP per second of a whole chip by dtype: "fp32", "fp16", "bf16" and
+            "fp8", without those for which no figure is published.
     """
 
     name: str
@@ -97,7 +97,7 @@ def compared_platforms() -> tuple[str, ...]:
 def platforms() -> dict[str, str]:
     """The usual instance type of each platform, by its short name ("trn2", "p5").
 
-    Where a platform is asked for, an instance type may stand too.
+    An option that takes a platform also takes an instance type.
     """
     training_first = sorted(TARGETS.values(), key=lambda chip: not chip.is_for_training)
     return {chip.name: chip.instance for chip in training_first} | _GPU_INSTANCES

@@ -98,7 +98,7 @@ class AgreeingCores:
             self._log.append(_Meeting(group, list(data)))
 
     def release_contexts(self) -> None:
-        """Drop the cores, whose run is over: they refer to this object, and would be kept."""
+        """Drop the cores, whose run is over: a cycle of references would keep them alive."""
         self._contexts = ()
 
     def leave(self) -> None:
@@ -131,7 +131,7 @@ class JointCall:
         self._watcher = watcher
         self._key: Hashable = None
         self._contexts: Sequence[CoreContext] = ()
-        self._followed: KernelRecord | None = None
+        self._record: KernelRecord | None = None
         self._agreeing: AgreeingCores | None = None
         self._new_records: list[KernelRecord] = []
 
@@ -139,7 +139,7 @@ class JointCall:
         """Start, before the kernel is called on `inputs`: follow records, or begin them."""
         self._contexts = contexts
         self._key = self._conditions, input_signatures(inputs)
-        record = self._followed = self._records.find(self._key)
+        record = self._record = self._records.find(self._key)
         if record is not None:
             self._agreeing = AgreeingCores(record, contexts, self._watcher)
             for context, core_record in zip(contexts, (record, *record.others), strict=True):
@@ -149,7 +149,7 @@ class JointCall:
             self._new_records = [context.record(inputs, common) for context in contexts]
 
     def meets(self, group: Sequence[int], data: Iterable[Tile] = ()) -> None:
-        """Tell that cores meet: the detector, or the records that the cores agree with."""
+        """Report a meeting of cores to the detector, or to the log while they follow records."""
         if self._agreeing is not None and self._contexts[0].is_following:
             self._agreeing.meets(group, data)
         else:
@@ -157,10 +157,10 @@ class JointCall:
 
     def end(self) -> None:
         """Finish, after the kernel has returned on all cores."""
-        if self._agreeing is None or self._followed is None:
+        if self._agreeing is None or self._record is None:
             return
         if all(context.agreed_to_the_end() for context in self._contexts):
-            self.outcome = self._followed.outcome
+            self.outcome = self._record.outcome
         else:
             if self._contexts[0].is_following:
                 self._agreeing.leave()
@@ -173,15 +173,15 @@ class JointCall:
 
         They are stored with the record of the first core.
         """
-        ended = [context.end()[1] for context in self._contexts] if self._new_records else []
+        new_records = [context.end()[1] for context in self._contexts] if self._new_records else []
         self._contexts = ()  # they refer to this call, and would be kept
-        complete = [record for record in ended if record is not None]
-        if not is_certain or not ended or len(complete) < len(ended):
+        complete = [record for record in new_records if record is not None]
+        if not is_certain or not new_records or len(complete) < len(new_records):
             return
         first, *first.others = complete
-        written = set[int]().union(*(record.written_common for record in complete))
-        indexed = set[int]().union(*(record.indexed_common for record in complete))
-        first.is_watched = not written.isdisjoint(indexed)
+        written_numbers = set[int]().union(*(record.written_common for record in complete))
+        indexed_numbers = set[int]().union(*(record.indexed_common for record in complete))
+        first.is_watched = not written_numbers.isdisjoint(indexed_numbers)
         for record in complete:
             record.seal()
         first.outcome = outcome

@@ -19,7 +19,7 @@ _kinds: Final[Any] = import_module("re._constants")
 
 _MOST_DEPTH: Final = 100
 _MOST_WAYS: Final = 1e8
-_LENGTH: Final = 60
+_NAME_CHARS: Final = 60
 """Characters of a long name of a module."""
 _REPEATS: Final = (_kinds.MAX_REPEAT, _kinds.MIN_REPEAT)
 _CHARACTERS: Final = (_kinds.LITERAL, _kinds.NOT_LITERAL, _kinds.ANY, _kinds.IN)
@@ -61,7 +61,7 @@ class ModuleExpression:
         """An expression in Python's syntax.
 
         Raises:
-            re.error: the text is none, or has a part that depends on what another part matched.
+            re.error: the text is no expression, or a part of it depends on the match of another.
         """
         pattern = re.compile(expression)
         self._cases = (str.lower, str.upper) if pattern.flags & re.IGNORECASE else (str,)
@@ -111,7 +111,7 @@ def _ways_of(kind: Any, operand: Any) -> float:
     _, most_repeats, body = operand
     if most_repeats == 1:
         return 1 + ways
-    return _LENGTH if len(body) == 1 and body[0][0] in _CHARACTERS else math.inf
+    return _NAME_CHARS if len(body) == 1 and body[0][0] in _CHARACTERS else math.inf
 
 
 class _Matching:

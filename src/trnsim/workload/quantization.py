@@ -104,11 +104,12 @@ def with_listed_bits(
     quantized = _quantized(keys)
     if quantized is None:
         return towers
-    listed = _ListedBits(*quantized, bits_of(keys))
-    if not listed.has_lists:
+    listed_bits = _ListedBits(*quantized, bits_of(keys))
+    if not listed_bits.has_lists:
         return towers
     return tuple(
-        with_own_bits(tower, partial(listed.of_layer, model_type, tower.name)) for tower in towers
+        with_own_bits(tower, partial(listed_bits.of_layer, model_type, tower.name))
+        for tower in towers
     )
 
 
@@ -285,12 +286,14 @@ def _scheme(group: ConfigKeys) -> _Method:
     if bits == _USUAL_BITS:
         return _Method(bits, product_bits)
     weights = group.nested("weights")
-    of_scale = _BYTE_BITS if weights.text("type") == "float" and bits < _BYTE_BITS else _SCALE_BITS
-    return _Method(_bits_with_scales(weights, bits, of_scale), product_bits)
+    scale_bits = (
+        _BYTE_BITS if weights.text("type") == "float" and bits < _BYTE_BITS else _SCALE_BITS
+    )
+    return _Method(_bits_with_scales(weights, bits, scale_bits), product_bits)
 
 
 def _num_bits(config: ConfigKeys, name: str, usual: int) -> int:
-    """Bits of what the nested configuration `name` quantizes; `usual` without one.
+    """Bits of the values that the nested configuration `name` quantizes; `usual` without one.
 
     Raises:
         BadInput: they are not 1 to 16.

@@ -1,8 +1,8 @@
 """Devices and cores of a node as resources of Kubernetes: their ids, health, and allocations.
 
-A resource is counted by kubelet, which knows nothing of the others: the same device is one of
-`aws.amazon.com/neuron` and some of `aws.amazon.com/neuroncore`. An allocation that would give
-hardware of one resource to a container while another container holds it as the other is refused.
+Kubelet counts each resource alone, although one `aws.amazon.com/neuron` is the same hardware as
+several `aws.amazon.com/neuroncore`. An allocation of hardware that another container already holds
+under another resource is refused.
 
 Sources: aws-neuron-sdk deploy/infrastructure/plugins.rst; deploy/tutorials/build-run-container.rst,
 Cores: a container has its own devices in /dev, and numbers of cores are those of the instance.
@@ -42,7 +42,7 @@ about-neuron/announcements/neuron2.x/announce-no-support-device-version.rst."""
 
 @dataclass(frozen=True)
 class ContainerHolding:
-    """Devices or cores that a container of a pod holds, by kubelet.
+    """Devices or cores that a container of a pod holds, according to kubelet.
 
     Attributes:
         resource: one of `RESOURCES`.
@@ -74,19 +74,20 @@ class NodeDevices:
     def healthy(self, resource: str, faults: Iterable[StoredFault]) -> dict[str, bool]:
         """Whether each id is free of active faults.
 
-        A fault of a core leaves the other cores of its device healthy. One that programs go on
-        with, `thermal`, is no reason to take a device away.
+        A fault of a core leaves the other cores of its device healthy. A fault that programs
+        survive, `thermal`, makes no device unhealthy.
         """
         severe = [fault for fault in faults if fault.is_active() and KINDS[fault.kind].status]
         per_device = self.model.devices[0].cores
-        struck = {
+        faulty_cores = {
             core
             for fault in severe
             for core in range(self.model.cores)
             if fault.strikes(core % per_device, core // per_device)
         }
         return {
-            name: struck.isdisjoint(self.cores(resource, [name])) for name in self.ids(resource)
+            name: faulty_cores.isdisjoint(self.cores(resource, [name]))
+            for name in self.ids(resource)
         }
 
     def cores(self, resource: str, names: Iterable[str]) -> tuple[int, ...]:
@@ -101,7 +102,7 @@ class NodeDevices:
         return tuple(core for number in numbers for core in self.model.devices[number].core_ids)
 
     def devices(self, resource: str, names: Iterable[str]) -> tuple[int, ...]:
-        """Numbers of the devices that ids of a resource are, or lie on, ascending.
+        """Numbers of the devices that ids of a resource name, or whose cores they name, ascending.
 
         Raises:
             BadInput: the node has no such id.
@@ -119,8 +120,8 @@ class NodeDevices:
     ) -> list[str]:
         """Ids of a legal set of `count`, as AWS's scheduler extension would choose them.
 
-        Where no free set is legal, the lowest numbers: AWS's plugin alone does not promise that
-        cores follow each other (deploy/tutorials/build-run-container.rst, note).
+        Where no free set is legal, the lowest free numbers are chosen: AWS's plugin alone does not
+        promise consecutive cores (deploy/tutorials/build-run-container.rst, note).
 
         Args:
             resource: one of `RESOURCES`.
@@ -133,29 +134,31 @@ class NodeDevices:
             BadInput: the node has no such id.
         """
         other_cores = self._taken_elsewhere(resource, holdings)
-        must = {self._number(resource, name) for name in needed}
+        needed_numbers = {self._number(resource, name) for name in needed}
         free = {
             self._number(resource, name)
             for name in available
             if other_cores.isdisjoint(self.cores(resource, [name]))
-        } | must
-        chosen = self._legal(resource, free, must, count)
+        } | needed_numbers
+        chosen = self._legal(resource, free, needed_numbers, count)
         if chosen is None:
-            others = sorted(free - must)
-            chosen = tuple(sorted([*must, *others[: max(count - len(must), 0)]]))
+            others = sorted(free - needed_numbers)
+            chosen = tuple(
+                sorted([*needed_numbers, *others[: max(count - len(needed_numbers), 0)]])
+            )
         return [str(number) for number in chosen]
 
     def _legal(
-        self, resource: str, free: set[int], must: set[int], count: int
+        self, resource: str, free: set[int], needed_numbers: set[int], count: int
     ) -> tuple[int, ...] | None:
         name, per_device = self.model.name, self.model.devices[0].cores
-        if must:
+        if needed_numbers:
             sets = (
                 legal_core_sets(name, count, per_device)
                 if resource == NEURONCORE
                 else legal_sets(name, count)
             )
-            return next((each for each in sets if must <= set(each) <= free), None)
+            return next((each for each in sets if needed_numbers <= set(each) <= free), None)
         if resource == NEURONCORE:
             return choose_cores(name, count, free, per_device)
         return choose(name, count, free)

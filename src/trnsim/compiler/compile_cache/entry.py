@@ -1,4 +1,4 @@
-"""An entry of the cache: a graph with its flags, and the program that was compiled of it."""
+"""An entry of the cache: a graph with its flags, and the program that was compiled from it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SHOWN_CHARS: Final = 60
 _REASON_CHARS: Final = 10_000
 """Characters of a remembered failure that are shown."""
 _FLAG_DIGITS: Final = 8
-_GRAPH_BYTES: Final = 8
+_HASH_BYTES: Final = 8
 _FLAGS_MAX: Final = 4096
 _FIX: Final = "neuron_parallel_compile --command clean, or remove the folder"
 
@@ -65,7 +65,7 @@ class CacheKey:
     def of(cls, graph: bytes | str, flags: Sequence[str]) -> CacheKey:
         """The key of a graph's bytes, or of a text that stands for it, and of flags in order."""
         content = graph.encode() if isinstance(graph, str) else graph
-        digest = hashlib.sha256(content).digest()[:_GRAPH_BYTES]
+        digest = hashlib.sha256(content).digest()[:_HASH_BYTES]
         return cls(str(int.from_bytes(digest, "big")), flags_digest(flags))
 
     @classmethod
@@ -93,7 +93,7 @@ class CacheKey:
 
 
 def flags_digest(flags: Sequence[str]) -> str:
-    """The first eight digits of MD5 over the flags; without flags, over nothing."""
+    """The first eight digits of MD5 over the flags as JSON, or over "" if there are none."""
     content = json.dumps(list(flags)) if flags else ""
     return hashlib.md5(content.encode(), usedforsecurity=False).hexdigest()[:_FLAG_DIGITS]
 

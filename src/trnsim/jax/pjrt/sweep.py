@@ -7,8 +7,8 @@ has returned. A call is identified by its place: the innermost frame of Python b
 instruction there. C++ may hold buffers that a function of JAX made until that function returns, as
 it does the results of `execute_sharded`: there a place is the frame, at any instruction.
 
-The device sweeps when it has handed out much since the last time, before it tells how much memory
-is in use, and before it refuses memory.
+The device sweeps when it has allocated much memory since the last sweep, before it tells how much
+memory is in use, and before it refuses memory.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _LEAST_BUFFERS_BETWEEN_SWEEPS: Final = 1024
 _ENTRIES_BETWEEN_PRUNINGS: Final = 1024
 """New entries of one place after which its old ones are dropped."""
 _YOUNG_S: Final = 60.0
-"""Time for which a buffer that was never in an array is kept at a place that is called again."""
+"""Time until a buffer that was never in an array is dropped at a place that is called again."""
 
 
 _Entries: TypeAlias = list[tuple[float, int]]
@@ -52,8 +52,8 @@ class _Ledger:
     """Buffers made since the last sweep: bytes, number, and entries by thread and place.
 
     Attributes:
-        kept_buffers: how many buffers the last sweep left; as many again may be made before the
-            next, so that sweeping takes the same time for each.
+        kept_buffers: number of buffers that the last sweep left. The next sweep waits for as many
+            new ones, so that its time for each new buffer is bounded.
     """
 
     def __init__(self) -> None:
@@ -101,7 +101,8 @@ def track_buffer(buffer: Buffer, place: Place) -> None:
 def track_results(results: Sequence[Buffer], place: Place) -> list[int]:
     """The handles of the new buffers of the call at `place` that ends; sweeps if it is time.
 
-    They are all that it has made, so the last call there counts no more (`begin_call`).
+    They are all that the call has made, so the buffers of the last call there are forgotten, as by
+    `begin_call`.
     """
     ledger, time_s = _ledger, monotonic()
     entries: _Entries = []

@@ -56,7 +56,7 @@ def _places(document: SourcePlace) -> Iterator[SourcePlace]:
 def _defaults(kind: str, use: JobKind, name: str) -> Defaults:
     """Fields that Kubernetes demands and a job does not have.
 
-    A Deployment finds its pods by labels, and a pod that ends is not restarted.
+    A Deployment finds its pods by labels, and the pod of a job that ends must not be restarted.
     """
     is_server = use is JobKind.SERVING
     yield ("apiVersion",), "apps/v1" if is_server else "v1"
@@ -117,13 +117,13 @@ def _pod(job: Job, kept_fields: KeptFields) -> dict[str, Any]:
     Raises:
         BadInput: the role has several replicas.
     """
-    (only,) = job.roles
-    if only.replicas != 1:
+    (job_role,) = job.roles
+    if job_role.replicas != 1:
         raise BadInput(
-            f"role {only.name!r}: {only.replicas} replicas; a Pod is one",
+            f"role {job_role.name!r}: {job_role.replicas} replicas; a Pod is one",
             fix="write a job, jobset or pytorchjob",
         )
-    spec = pod_spec(only, job, kept_fields.fields_below("spec"))
+    spec = pod_spec(job_role, job, kept_fields.fields_below("spec"))
     return without_empty({"activeDeadlineSeconds": deadline(job)}) | spec
 
 

@@ -1,4 +1,4 @@
-"""Long contractions in parts: sums over more than a panel of SBUF holds for a bank of columns.
+"""Long contractions in parts, whose operand for a bank of columns exceeds a panel of SBUF.
 
 Undivided, such a sum leaves room in SBUF for fewer columns of the moving operand than a bank of
 PSUM has, and the array waits for the stationary one. A still longer sum has no room for any column,

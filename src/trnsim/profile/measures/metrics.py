@@ -119,16 +119,16 @@ def _percent(part: float, total: float) -> float:
 def _time_figures(work: _Work) -> _Section:
     spans = work.spans
     all_instructions = np.ones(len(spans.start_s), np.bool_)
-    executed_s = float(spans.end_s.max() - spans.start_s.min()) if len(all_instructions) else 0.0
+    execution_s = float(spans.end_s.max() - spans.start_s.min()) if len(all_instructions) else 0.0
     active_s = work.active_s(all_instructions)
     events = count_updates(work.program)
     packets = int(transfers(work.timeline).packets.sum())
     clock_hz = work.core.features.base_clock_hz
     figures: Values = {
         "total_time": work.total_s,
-        "total_exec_time": executed_s,
+        "total_exec_time": execution_s,
         "total_active_time": active_s,
-        "total_active_time_percent": _percent(active_s, executed_s),
+        "total_active_time_percent": _percent(active_s, execution_s),
         "event_count": events,
         "trace_count": len(work.program) + events + packets,
     }
@@ -206,18 +206,18 @@ def _memory_figures(work: _Work) -> _Section:
 
 
 def _transfer_figures(work: _Work) -> _Section:
-    moved = transfers(work.timeline)
-    lengths_s = moved.end_s - moved.start_s
-    active_s = union(moved.start_s, moved.end_s).total_s
-    nbytes, count = int(moved.bytes.sum()), len(moved.index)
+    dma = transfers(work.timeline)
+    lengths_s = dma.end_s - dma.start_s
+    active_s = union(dma.start_s, dma.end_s).total_s
+    nbytes, count = int(dma.bytes.sum()), len(dma.index)
     figures: Values = {
         "dma_active_time": active_s,
         "dma_active_time_percent": work.percent(active_s),
-        "dma_packet_time": float((lengths_s * moved.packets).sum()),
+        "dma_packet_time": float((lengths_s * dma.packets).sum()),
         "dma_transfer_time": float(lengths_s.sum()),
         "dma_transfer_count": count,
         "dma_transfer_total_bytes": nbytes,
-        "dma_queue_count": len(moved.queues),
+        "dma_queue_count": len(dma.queues),
     }
     if not count:
         return figures, {"dma_transfer_average_bytes": _NO_TRANSFERS}
@@ -226,8 +226,8 @@ def _transfer_figures(work: _Work) -> _Section:
 
 def _dma_by_type(work: _Work) -> _Section:
     """Figures by type of descriptor; "unknown" where the compiler would decide."""
-    moved = transfers(work.timeline)
-    undecided = int(moved.of_type(UNKNOWN).sum())
+    dma = transfers(work.timeline)
+    undecided = int(dma.of_type(UNKNOWN).sum())
     prefixes = {
         "static_dma": (STATIC,),
         "software_dynamic_dma": (SOFTWARE,),
@@ -236,21 +236,21 @@ def _dma_by_type(work: _Work) -> _Section:
     }
     figures: Values = {}
     for prefix, types in prefixes.items():
-        mask = np.logical_or.reduce([moved.of_type(kind) for kind in types])
-        active_s = union(moved.start_s[mask], moved.end_s[mask]).total_s
-        packets, nbytes = int(moved.packets[mask].sum()), int(moved.bytes[mask].sum())
+        mask = np.logical_or.reduce([dma.of_type(kind) for kind in types])
+        active_s = union(dma.start_s[mask], dma.end_s[mask]).total_s
+        packets, nbytes = int(dma.packets[mask].sum()), int(dma.bytes[mask].sum())
         figures |= {
             f"{prefix}_active_time": active_s,
             f"{prefix}_active_time_percent": work.percent(active_s),
             f"{prefix}_packet_count": packets,
-            f"{prefix}_packet_percent": _percent(packets, int(moved.packets.sum())),
+            f"{prefix}_packet_percent": _percent(packets, int(dma.packets.sum())),
             f"{prefix}_size": nbytes,
-            f"{prefix}_size_percent": _percent(nbytes, int(moved.bytes.sum())),
+            f"{prefix}_size_percent": _percent(nbytes, int(dma.bytes.sum())),
         }
     if not undecided:
         return figures, {}
     reason = (
-        f"{undecided:,} of {len(moved.index):,} transfers leave their descriptors to the compiler "
+        f"{undecided:,} of {len(dma.index):,} transfers leave their descriptors to the compiler "
         "(dge_mode unknown)"
     )
     return {}, dict.fromkeys(figures, reason)

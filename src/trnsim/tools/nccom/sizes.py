@@ -57,7 +57,7 @@ def sizes(
         end: upper limit of the sizes.
         step: bytes between two sizes; a tenth of the range if neither it nor `factor` is stated.
         factor: ratio of a size to the one before it.
-        dtype: data type, of whose elements each size is a whole number.
+        dtype: data type; each size is a whole number of its elements.
         unit: number of elements of which the default step is a multiple.
 
     Raises:

@@ -19,7 +19,7 @@ _NEO_KINDS: Final = [[["global", "local"], 12]]
 
 
 def _falcon(keys: ConfigKeys) -> dict[str, Any]:
-    """Falcon's two generations: the older has one KV head by default, the newer states theirs."""
+    """Falcon's generations: the older has one KV head by default, the newer states the number."""
     is_new = keys.flag("new_decoder_architecture")
     is_parallel = is_new or keys.flag("parallel_attn", default=True)
     norms = keys.whole("num_ln_in_parallel_attn", default=2 if is_new else 1)
@@ -49,7 +49,7 @@ def _mpt(keys: ConfigKeys) -> dict[str, Any]:
 
 
 def _neo(keys: ConfigKeys) -> dict[str, Any]:
-    """GPT-Neo's kinds of layers, lists with repeats."""
+    """GPT-Neo's kinds of layers, from pairs of a list and the number of its repeats."""
     kinds: list[str] = []
     is_stated = keys.first(("attention_types",)) is not None
     config_entries = keys.items("attention_types", list, "[kinds, times]")
@@ -79,7 +79,7 @@ def _llama4(keys: ConfigKeys) -> dict[str, Any]:
 
 
 def _internlm3(keys: ConfigKeys) -> dict[str, Any]:
-    """InternLM3's keys of its release, where it says no other."""
+    """The usual keys of InternLM3, or if absent their names in its release."""
     names = {"attention_bias": "qkv_bias", "mlp_bias": "bias"}
     return {
         name: keys.config.get(name, keys.config.get(release_name))
@@ -113,7 +113,7 @@ DIALECTS: Final[dict[str, Callable[[ConfigKeys], dict[str, Any]]]] = {
     "llama4_text": _llama4,
     "minimax_m2": _minimax_m2,
 }
-"""Functions that give the replacing keys, by ``model_type``."""
+"""Functions that translate unusual keys to the usual ones, by ``model_type``."""
 
 
 _WINDOW: Final = {"sliding_window": 4096}

@@ -10,13 +10,13 @@ from trnsim.compiler import Flags
 from trnsim.device.device_core import target
 
 SUPPORTED_TYPES: Final = tuple(TARGETS)
-"""The chips."""
+"""Names of the chips."""
 
 
 def get_platform_target(compiler_args: str | Sequence[str] | None = None) -> str:
-    """The chip that --target names, or that of this process, "trn2".
+    """The chip that --target names, else that of this process.
 
-    NEURON_PLATFORM_TARGET_OVERRIDE names another.
+    That is "trn2", unless NEURON_PLATFORM_TARGET_OVERRIDE names another.
 
     Raises:
         BadInput: for flags that are not legal.

@@ -1,4 +1,4 @@
-"""Attention on the chip: scores stay in PSUM, and the result lies as the next product needs it.
+"""Attention on the chip: scores stay in PSUM, and the result has the layout of the next product.
 
 The scores of up to 128 queries that read the same keys form a matrix: a query on each partition, a
 key in each column. Keys are read in stretches; with several, earlier sums are rescaled when the
@@ -43,9 +43,9 @@ from trnsim.nki import language as nl
 _RESIDENT_BIAS_STRETCHES: Final = 8
 """Stretches of a bias that stay in SBUF for the next head."""
 _SHORT_KEYS: Final = 256
-"""Keys up to which several heads are computed together."""
+"""Maximum number of keys for several heads to be computed together."""
 _MASKED_SCORE: Final = -3.0e38
-"""The score of a key that is masked for a query: finite, so that differences of scores are."""
+"""The score of a key that is masked for a query; differences of such finite scores are no NaN."""
 
 
 @emitter(Attention)

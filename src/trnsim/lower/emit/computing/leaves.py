@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 
 
 _CHUNK_COLUMNS: Final = 2048
-"""Columns that one load has for several shorter spans: rows of 4 KiB of 16-bit elements."""
+"""Columns of a load that several shorter spans share: rows of 4 KiB of 16-bit elements."""
 NEAR_STRIDE: Final = 16
 """Largest stride at which elements are loaded together with the elements between them."""
 _STRIDED_LOAD_BYTES: Final = 16 * 1024
 """Maximum bytes of a partition of a load with a stride up to `NEAR_STRIDE`."""
 _MANY_ON_CHIP: Final = 32
-"""Transfers within SBUF beyond which a copy to HBM and back is faster: each waits for its issue."""
+"""Maximum transfers within SBUF; as each waits for its issue, a copy to HBM and back beats more."""
 _MANY_ELEMENTS: Final = 1 << 15
-"""Elements of a tensor from which a copy in row-major order is faster than short runs."""
+"""Minimum elements of a tensor for which a copy in row-major order is faster than short runs."""
 _CHUNKS_BYTES: Final = 32 * 1024
 """Maximum bytes of a partition for chunks of all blocks."""
 
@@ -143,7 +143,7 @@ class Leaves:
     def _loadable_place(self, key: tuple[int, Path], place: TensorPlace) -> TensorPlace:
         """The place of a leaf from which transfers can load the frame: dense, or transposed.
 
-        A value that is written from its only place, as a view is, has no other.
+        A view that is written from its only place has no other place.
         """
         if key[0] not in self._values:
             return place
@@ -246,8 +246,9 @@ def load_span(place: TensorPlace, frame: Frame, span: TileSpan, dtype: Any) -> T
     )
     if is_repeated and span.columns == frame.columns:
         dims = (*frame.p_dims, *moving)
-        once, thin = select_dims(place, frame, dims)
-        tile = load_span(once, thin, replace(span, columns=thin.columns), dtype)
+        distinct, distinct_frame = select_dims(place, frame, dims)
+        distinct_span = replace(span, columns=distinct_frame.columns)
+        tile = load_span(distinct, distinct_frame, distinct_span, dtype)
         shape = (span.partitions, span.blocks)
         view = tile.reshape((*shape, *(n if any(step) else 1 for n, step in dims_along)))
         repeated = copied(view, dtype, new((*shape, *(length for length, _ in dims_along)), dtype))
@@ -288,8 +289,8 @@ def load_near(place: TensorPlace, frame: Frame, span: TileSpan, dtype: Any) -> T
         return None
     dims = (*frame.p_dims, *(dim for dim in frame.f_dims if dim != inner))
     wide, frame_wide = select_dims(place, frame, dims, reach)
-    loaded = replace(span, start=first * reach, columns=rows * reach)
-    dense_run = load_tile(wide, frame_wide, loaded, dtype)
+    row_span = replace(span, start=first * reach, columns=rows * reach)
+    dense_run = load_tile(wide, frame_wide, row_span, dtype)
     shape = (span.partitions, span.blocks, rows, width)
     every = dense_run.reshape((*shape[:3], reach))[:, :, :, ::step]
     whole = copied(every, dtype, new(shape, dtype)).reshape((*shape[:2], rows * width))
@@ -305,8 +306,8 @@ def select_dims(
     lengths += [(reach, (1,))] if reach else []
     shape, steps = (tuple(column) for column in zip(*lengths, strict=True))
     rows = len(frame.p_dims)
-    thin = Frame(shape, tuple(range(rows)), tuple(range(rows, len(shape))), frame.block)
-    return TensorPlace(place.storage, shape, steps, place.offset), thin
+    new_frame = Frame(shape, tuple(range(rows)), tuple(range(rows, len(shape))), frame.block)
+    return TensorPlace(place.storage, shape, steps, place.offset), new_frame
 
 
 def varies_along(place: TensorPlace, dims: tuple[int, ...]) -> bool:

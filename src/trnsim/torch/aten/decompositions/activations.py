@@ -64,12 +64,12 @@ def _where(
     b: Build, x: Value, direction: str, bound: float, yes: Any, no: Any, dtype: str = "float32"
 ) -> Value:
     """`yes` where ``x <direction> bound``, else `no`."""
-    chosen = b.ew("compare", x, float(bound), dtype="bool", direction=direction)
-    return b.ew("select", chosen, yes, no, dtype=dtype)
+    mask = b.ew("compare", x, float(bound), dtype="bool", direction=direction)
+    return b.ew("select", mask, yes, no, dtype=dtype)
 
 
 def threshold_backward(b: Build, grad: Value, x: Value, threshold: float) -> Value:
-    """0 where x is up to the threshold, else the gradient, also where x is NaN."""
+    """0 where x is at most the threshold, else the gradient, also where x is NaN."""
     return b.as_result(_where(b, x, "LE", threshold, 0.0, grad, grad.dtype))
 
 
@@ -87,8 +87,8 @@ def softplus(b: Build, x: Value, beta: float = 1, threshold: float = 20) -> Valu
 
 def elu(b: Build, x: Value, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Value:
     """``scale * x`` where positive, else ``scale * alpha * (exp(input_scale * x) - 1)``."""
-    grown = b.ew("exponential_minus_one", b.ew("multiply", x, float(input_scale)))
-    negative_part = b.ew("multiply", grown, float(alpha))
+    power = b.ew("exponential_minus_one", b.ew("multiply", x, float(input_scale)))
+    negative_part = b.ew("multiply", power, float(alpha))
     return b.as_result(
         b.ew("multiply", _where(b, x, "GT", 0.0, x, negative_part, x.dtype), float(scale))
     )
@@ -105,12 +105,12 @@ def leaky_relu_backward(
 def elu_backward(
     b: Build, grad: Value, alpha: float, scale: float, input_scale: float, is_result: bool, x: Value
 ) -> Value:
-    """Up to 0 the gradient times the slope of the exponential, else ``grad * scale``."""
+    """The gradient times the slope of the exponential where x <= 0, else ``grad * scale``."""
     if is_result:
         slope = b.ew("multiply", b.ew("add", x, float(alpha * scale)), float(input_scale))
     else:
-        grown = b.ew("exponential", b.ew("multiply", x, float(input_scale)))
-        slope = b.ew("multiply", grown, float(alpha * scale * input_scale))
+        power = b.ew("exponential", b.ew("multiply", x, float(input_scale)))
+        slope = b.ew("multiply", power, float(alpha * scale * input_scale))
     return b.as_result(b.ew("multiply", grad, _where(b, x, "LE", 0.0, slope, float(scale))))
 
 
@@ -142,7 +142,7 @@ def hardswish(b: Build, x: Value) -> Value:
 
 
 def hardswish_backward(b: Build, grad: Value, x: Value) -> Value:
-    """0 up to -3, ``grad * (x / 3 + 1 / 2)`` up to 3, else the gradient, also where x is NaN."""
+    """0 where x <= -3, ``grad * (x / 3 + 1 / 2)`` where x < 3, else (also for NaN) the gradient."""
     slope = b.ew("multiply", grad, b.ew("add", b.ew("multiply", x, 1 / 3), 0.5))
     return b.as_result(_where(b, x, "LE", -3.0, 0.0, _where(b, x, "LT", 3.0, slope, grad)))
 

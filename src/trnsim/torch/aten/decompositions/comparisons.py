@@ -16,15 +16,15 @@ _SHORT_INTEGERS: Final = tuple(
     dtype for dtype in INTEGERS if ITEM_BYTES[dtype] < ITEM_BYTES["int32"]
 )
 _EXACT_INTEGERS_END: Final = 2**24
-"""The number up to which float32 has every integer."""
+"""Float32 represents every integer of a smaller magnitude."""
 
 
 def compare(b: Build, x: Operand, y: Operand, direction: str) -> Value:
     """``x <direction> y`` with PyTorch's rules of promotion.
 
     An integer is compared with a float in float32. A Python integer wraps around to the range of
-    the 8- or 16-bit integers that it is compared with; 32 bits may stand for PyTorch's 64, so with
-    them it is compared unwrapped.
+    the 8- or 16-bit integers that it is compared with. It does not wrap around to that of 32-bit
+    integers, which may stand for PyTorch's of 64 bits.
     """
     sides = _comparable_side(b, x, y), _comparable_side(b, y, x)
     return b.ew("compare", *sides, dtype=BOOL, direction=direction)
