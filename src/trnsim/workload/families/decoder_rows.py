@@ -168,6 +168,8 @@ ROWS: Final[dict[str, Decoder]] = {
     "llama": _Llama(),
     "granite": _Llama(),
     **dict.fromkeys(("internlm3", "iquestcoder"), _Llama(head_dim=128)),
+    # Source: OpenGVLab/InternVL, internvl_chat/internvl/model/internlm2/modeling_internlm2.py.
+    "internlm2": Decoder(biases=("bias", True), output_bias=("bias", True)),
     "helium": _Llama(head_dim=128, output_bias=False),
     "smollm3": _Llama(is_tied=True),
     "arcee": _Llama(is_gated=False),

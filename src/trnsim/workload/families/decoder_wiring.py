@@ -100,7 +100,9 @@ _SIGMOID: Final = Routing("logistic", is_corrected=True)
 _GRANITE_MOE: Final = ("granitemoe", "granitemoeshared", "granitemoehybrid")
 _DEEPSEEK_V3: Final = Traits(is_paired=True, routing=_SIGMOID)
 TRAITS: Final[dict[str, Traits]] = {
-    **dict.fromkeys(("llama", "granite", "ministral", "mistral", "qwen2", "qwen3"), _PLAIN_TRAITS),
+    **dict.fromkeys(
+        ("llama", "granite", "internlm2", "ministral", "mistral", "qwen2", "qwen3"), _PLAIN_TRAITS
+    ),
     **dict.fromkeys(("seed_oss", "qwen2_moe", "qwen3_moe"), _PLAIN_TRAITS),
     **dict.fromkeys(_GRANITE_MOE, Traits(routing=_CHOSEN)),
     "helium": Traits(1e-8, is_paired=True),

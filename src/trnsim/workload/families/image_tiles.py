@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from trnsim.workload.architecture import Projection, Tower
+from trnsim.workload.families import intern_chats
 from trnsim.workload.families.keys import ConfigKeys
 
 _GRID: Final = ((336, 672), (672, 336), (672, 672), (1008, 336), (336, 1008))
@@ -45,11 +46,14 @@ ROWS: Final = {
     "llava_next": Tiling(lambda side, rows: side * rows),
     "idefics3": Tiling(_marks_of_idefics, "idefics3_vision"),
     "smolvlm": Tiling(_marks_of_idefics, "smolvlm_vision"),
-    "internvl": Tiling(lambda _side, _rows: 2, "internvl_vision"),
+    **dict.fromkeys(
+        ("internvl", intern_chats.NAME), Tiling(lambda _side, _rows: 2, "internvl_vision")
+    ),
 }
 """Tilings by ``model_type``."""
 ENCODERS: Final = {name: tiling.encoder for name, tiling in ROWS.items() if tiling.encoder}
 """By ``model_type`` of a family with an image encoder of its own: that of the encoder."""
+_INTERN: Final = ("internvl", intern_chats.NAME)
 _USUAL_SIDE: Final = 4
 """Tiles along a side of Idefics3's images, which are enlarged to it: ``size`` of its processor."""
 _MOST_PIXELS: Final = 4096
@@ -74,7 +78,8 @@ def cut(keys: ConfigKeys, model_type: str, tower: Tower) -> Tower:
     side = size // tower.image
     # LLaVA-NeXT has the small whole beside a single tile, too, and a vector that ends rows.
     is_next = model_type == "llava_next"
-    tiles = side**2 + (side > 1 or is_next)
+    has_whole = model_type != intern_chats.NAME or intern_chats.has_whole(keys)
+    tiles = side**2 + ((side > 1 and has_whole) or is_next)
     of_tile = round(tower.tokens * tower.behind[-1].rows)
     marks = ROWS[model_type].marks(side, math.isqrt(of_tile))
     return replace(
@@ -91,8 +96,10 @@ def _sizes(keys: ConfigKeys, model_type: str, tile: int) -> tuple[list[int], int
     if model_type == "llava_next":
         legal = _squares(keys, tile)
         return legal, max(legal)
-    is_intern = model_type == "internvl"
+    is_intern = model_type in _INTERN
     longest_side = math.isqrt(_MOST_TILES) if is_intern else max(1, _MOST_PIXELS // tile)
+    if model_type == intern_chats.NAME:
+        longest_side = intern_chats.longest_side(keys)
     usual = longest_side if is_intern else min(longest_side, _USUAL_SIDE)
     return [tile * side for side in range(1, longest_side + 1)], tile * usual
 
@@ -122,7 +129,7 @@ def projections(
     Raises:
         BadInput: such squares do not fill a tile.
     """
-    is_intern = model_type == "internvl"
+    is_intern = model_type in _INTERN
     side = _joined_side(keys, math.isqrt(tower.tokens), is_intern=is_intern)
     width = tower.hidden * side**2
     has_class = is_intern and keys.text("vision_feature_select_strategy", "default") == "default"

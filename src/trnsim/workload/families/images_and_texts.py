@@ -14,7 +14,14 @@ from dataclasses import replace
 from typing import Any, Final
 
 from trnsim.workload.architecture import Projection, Tower
-from trnsim.workload.families import decoders, image_tiles, images, qwen_images, tiled_images
+from trnsim.workload.families import (
+    decoders,
+    image_tiles,
+    images,
+    intern_chats,
+    qwen_images,
+    tiled_images,
+)
 from trnsim.workload.families.decoder_rows import ROWS
 from trnsim.workload.families.keys import ConfigKeys
 
@@ -115,6 +122,7 @@ _QWEN3_EXPERTS_TEXT: Final[Mapping[str, Any]] = {
 TEXTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "gemma3": _GEMMA_TEXT,
     "internvl": _QWEN2_TEXT,
+    intern_chats.NAME: {"model_type": "internlm2"},
     "llama4": _LLAMA4_TEXT,
     **dict.fromkeys(("idefics3", "llava", "llava_next", "smolvlm"), _LLAVA_TEXT),
     "mistral3": _MISTRAL_TEXT,
@@ -163,6 +171,8 @@ _IMAGE_ENCODERS: Final = {
     "qwen3_vl_moe": "qwen3_vl_moe_vision",
     **image_tiles.ENCODERS,
 }
+_TEXT_KEYS: Final = {intern_chats.NAME: intern_chats.TEXTS}
+"""Key of the text configuration, by ``model_type``, where it is not ``text_config``."""
 _FLAT: Final = ("qwen2_vl", "qwen2_5_vl")
 """Families whose older files have the keys of `text_config` beside `vision_config`."""
 _KEYS_ABOVE: Final = ("architectures", "id2label", "num_labels", "tie_word_embeddings")
@@ -191,6 +201,8 @@ def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
         BadInput: a configuration is missing, or names an unknown model.
     """
     seeing = keys.nested("vision_config")
+    if model_type == intern_chats.NAME:
+        seeing = intern_chats.images_of(keys, seeing)
     if model_type == "mllama":
         _typed(seeing, tiled_images.IMAGES, {tiled_images.IMAGES: None})
         texts, _ = _typed(
@@ -229,7 +241,7 @@ def texts_of(keys: ConfigKeys, model_type: str) -> ConfigKeys:
         outside = {"model_type", "vision_config"}
         values = {key: value for key, value in keys.config.items() if key not in outside}
         return ConfigKeys({**TEXTS[model_type], **values}, keys.file, keys.inside)
-    texts = keys.nested("text_config")
+    texts = keys.nested(_TEXT_KEYS.get(model_type, "text_config"))
     stated_keys = {key for key in _KEYS_ABOVE if texts.config.get(key) is not None}
     outer_values = {key: keys.config.get(key) for key in _KEYS_ABOVE if key not in stated_keys}
     usual = TEXTS[model_type]
