@@ -325,8 +325,8 @@ def _provenance(keys: list[str], sources: Row, note: str = "") -> Provenance:
 def _fact(leaf: Row, sources: Row) -> Rate:
     published_unit = str(leaf["unit"])
     unit = _UNIT_SPELLINGS.get(published_unit, published_unit)
-    scaled = float(leaf["value"]) * _FACTOR_OF_UNIT[unit]
-    return Rate(scaled, _provenance(leaf["source"], sources, leaf.get("note") or ""))
+    value = float(leaf["value"]) * _FACTOR_OF_UNIT[unit]
+    return Rate(value, _provenance(leaf["source"], sources, leaf.get("note") or ""))
 
 
 def _optional(leaf: Row | None, sources: Row) -> Rate | None:

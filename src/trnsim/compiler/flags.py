@@ -201,8 +201,8 @@ def _option_words(name: Any, value: Any) -> list[str]:
             f"options: {name}=None; legal: a value, or True for a flag without one",
             fix="leave it out for the default",
         )
-    listed = isinstance(value, list | tuple)
-    return [f"{word}={','.join(map(str, value)) if listed else value}"]
+    is_list = isinstance(value, list | tuple)
+    return [f"{word}={','.join(map(str, value)) if is_list else value}"]
 
 
 def _parse_words(
@@ -280,19 +280,19 @@ def _with_setting(flags: Flags, flag: CompilerFlag, value: str, where: str) -> F
     Raises:
         BadInput: for a value that the flag does not take.
     """
-    shown = f"--{flag.name}={value}" if value else f"--{flag.name}"
+    setting = f"--{flag.name}={value}" if value else f"--{flag.name}"
     parts = tuple(name for name in DOWNCASTS if name in value.split(","))
     if value in flag.values:
         changes = {flag.sets: flag.values[value]} if flag.sets else {}
     elif flag.name == _DOWNCAST and len(parts) == len(set(value.split(","))):
         changes = {flag.sets: parts}
     elif flag.values:
-        _refuse_value(flag, value, f"{where}: {shown}")
+        _refuse_value(flag, value, f"{where}: {setting}")
     else:
         changes = {}
     note = flag.notes.get(value, flag.note)
     notes = [line for line in flags.notes if not re.match(rf"--{re.escape(flag.name)}[= ]", line)]
-    notes += [f"{shown} {note}"] if note else []
+    notes += [f"{setting} {note}"] if note else []
     return replace(flags, **changes, notes=tuple(notes))
 
 
@@ -302,13 +302,15 @@ def _are_downcasts(flag: CompilerFlag, value: Any) -> bool:
     return is_listed and value == tuple(name for name in DOWNCASTS if name in value)
 
 
-def _refuse_value(flag: CompilerFlag, value: object, shown: str) -> NoReturn:
+def _refuse_value(flag: CompilerFlag, value: object, setting: str) -> NoReturn:
     """Raise `BadInput` with the legal values of the flag and the nearest of them."""
     legal = [*filter(None, flag.values), *([flag.value_text] if flag.value_text else [])]
     near = get_close_matches(str(value), flag.values, 1) or [*flag.values, flag.value_text]
     example = near[0] if flag.values else "VALUE"
     raise BadInput(
-        f"{shown}; legal: {enumerated(legal, 'or')}" if any(legal) else f"{shown}; legal: a bool",
+        f"{setting}; legal: {enumerated(legal, 'or')}"
+        if any(legal)
+        else f"{setting}; legal: a bool",
         fix=f"--{flag.name}={example}" if example else f"--{flag.name}",
         source=SOURCE,
     )

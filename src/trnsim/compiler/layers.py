@@ -254,8 +254,8 @@ def shorten_graph(graph: Graph, counts: Sequence[tuple[Stack, int]]) -> Graph | 
     Outputs of the removed layers, such as keys of a cache, are removed with them.
     """
     ways = [list(_cuts(stack, count, number)) for number, (stack, count) in enumerate(counts)]
-    for chosen in product(*ways):
-        shorter = _Shortening(graph, [cut for cuts in chosen for cut in cuts]).graph()
+    for way in product(*ways):
+        shorter = _Shortening(graph, [cut for cuts in way for cut in cuts]).graph()
         if shorter is not None:
             return shorter
     return None
@@ -263,14 +263,14 @@ def shorten_graph(graph: Graph, counts: Sequence[tuple[Stack, int]]) -> Graph | 
 
 def _cuts(stack: Stack, count: int, number: int) -> Iterator[list[_Cut]]:
     """The ways to cut a stack to `count` layers: for each way, a cut of every run."""
-    removed = stack.count - count
+    excess = stack.count - count
     for first in range(count, -1, -1) if len(stack.runs) > 1 else (count,):
         cuts: list[_Cut] = []
         for run, tie in zip(stack.runs, stack.ties, strict=True):
-            ends = first, first + removed - 1
+            ends = first, first + excess - 1
             first_removed = min(tie.sign * (end - tie.offset) for end in ends)
-            if 0 <= first_removed <= run.count - removed:
-                cuts.append(_Cut(run, first_removed, removed, number, tie.sign))
+            if 0 <= first_removed <= run.count - excess:
+                cuts.append(_Cut(run, first_removed, excess, number, tie.sign))
         if len(cuts) == len(stack.runs):
             yield cuts
 

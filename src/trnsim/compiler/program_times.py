@@ -180,9 +180,9 @@ def _compile_graph(graph: Graph, weights: frozenset[int], options: CompileOption
         stack for stack in stacks_of(graph) if _fewest_layers(replace(untimed, stacks=(stack,)))
     ]
     for shortened_stacks in (stacks, stacks[:1]):
-        timed = _time_by_layers(replace(untimed, stacks=tuple(shortened_stacks)), options)
-        if timed is not None:
-            return timed
+        timed_graph = _time_by_layers(replace(untimed, stacks=tuple(shortened_stacks)), options)
+        if timed_graph is not None:
+            return timed_graph
     return replace(untimed, figures=_try_schedules(untimed, graph, (), options))
 
 

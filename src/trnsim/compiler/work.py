@@ -62,11 +62,11 @@ def _reasons(traced: TracedProgram, graph: Graph, weights: frozenset[int]) -> In
     of_result |= {serial: "spills" for serial, use in program.uses.items() if use.is_spill}
     reasons = {s: REASONS.index(reason) for s, reason in (of_result | of_input).items()}
     intermediate = REASONS.index("intermediate")
-    read = [reasons.get(serial, intermediate) for serial in program.tensor_of]
+    read_reasons = [reasons.get(serial, intermediate) for serial in program.tensor_of]
     # A transfer from HBM to HBM counts by what it reads; inputs are never written.
     inputs = {REASONS.index(name) for name in ("weights", "cache", "inputs")}
-    written = [intermediate if reason in inputs else reason for reason in read]
-    return np.array([read, written], np.int64)
+    write_reasons = [intermediate if reason in inputs else reason for reason in read_reasons]
+    return np.array([read_reasons, write_reasons], np.int64)
 
 
 def caches(graph: Graph, weights: frozenset[int]) -> frozenset[int]:

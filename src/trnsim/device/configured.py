@@ -109,8 +109,8 @@ def _architecture(values: Mapping[str, Any], path: Path, dtype: str) -> Architec
     """
     if dtype not in DTYPES:
         raise BadInput(f"dtype {dtype!r}; legal: {', '.join(DTYPES)}", fix="choose one of these")
-    dropped = (*_DTYPE_KEYS, "quantization_config")
-    settings = {key: value for key, value in values.items() if key not in dropped}
+    ignored_keys = (*_DTYPE_KEYS, "quantization_config")
+    settings = {key: value for key, value in values.items() if key not in ignored_keys}
     try:
         architecture = workload_of({**settings, "torch_dtype": dtype}, str(path))
     except (ConfigGap, NotModelled):  # transformers knows what is usual where a key is left out

@@ -51,15 +51,15 @@ _TO_UNIT = _power(13) - _power(0)
 _UNIT_REBIAS = _FLOAT16_SMALLEST_NORMAL + _TO_UNIT
 
 
-def encode_byte(values: Float32Array, stored: np.dtype[Any]) -> Array:
+def encode_byte(values: Float32Array, dtype: np.dtype[Any]) -> Array:
     """The codes of `values` in a one-byte float format, rounded to nearest even.
 
     A format with at most 5 bits of mantissa rounds the 16 bits of `round_to_odd` as it rounds the
     float32 itself, so a table of 65,536 entries suffices.
     """
     # Every index lies in the table; "wrap" is the mode that numpy checks fastest.
-    encoded = _encode_table(stored).take(round_to_odd(values), mode="wrap")
-    return encoded.view(stored).reshape(values.shape)
+    encoded = _encode_table(dtype).take(round_to_odd(values), mode="wrap")
+    return encoded.view(dtype).reshape(values.shape)
 
 
 def round_to_odd(values: Float32Array) -> npt.NDArray[np.uint32]:
@@ -81,13 +81,13 @@ def upper_halves() -> Float32Array:
     return (np.arange(_HALVES, dtype=np.uint32) << _HALF_BITS).view(np.float32)
 
 
-def decode_byte(stored: Array) -> Float32Array:
+def decode_byte(codes: Array) -> Float32Array:
     """The float32 values of a one-byte float format, by a table of byte pairs."""
-    flat = np.ascontiguousarray(stored).view(np.uint8).reshape(-1)
+    flat = np.ascontiguousarray(codes).view(np.uint8).reshape(-1)
     if flat.size % 2:
-        return _decode_table(stored.dtype).take(flat).reshape(stored.shape)
-    pairs = _decode_pairs(stored.dtype).take(flat.view(np.uint16), mode="wrap")
-    return pairs.view(np.float32).reshape(stored.shape)
+        return _decode_table(codes.dtype).take(flat).reshape(codes.shape)
+    pairs = _decode_pairs(codes.dtype).take(flat.view(np.uint16), mode="wrap")
+    return pairs.view(np.float32).reshape(codes.shape)
 
 
 def encode_float16(values: Float32Array) -> npt.NDArray[np.float16]:
@@ -118,31 +118,31 @@ def encode_float16(values: Float32Array) -> npt.NDArray[np.float16]:
     return code.astype(np.uint16).view(np.float16).reshape(values.shape)
 
 
-def decode_float16(stored: npt.NDArray[np.float16]) -> Float32Array:
+def decode_float16(codes: npt.NDArray[np.float16]) -> Float32Array:
     """The float32 values of float16, by a table."""
-    flat = np.ascontiguousarray(stored).view(np.uint16)
-    return _float16_table().take(flat, mode="wrap").reshape(stored.shape)
+    flat = np.ascontiguousarray(codes).view(np.uint16)
+    return _float16_table().take(flat, mode="wrap").reshape(codes.shape)
 
 
 @cache
-def _encode_table(stored: np.dtype[Any]) -> UInt8Array:
+def _encode_table(dtype: np.dtype[Any]) -> UInt8Array:
     """Table: upper half of a float32 -> the byte to which it rounds."""
     with np.errstate(all="ignore"):
-        return upper_halves().astype(stored).view(np.uint8)
+        return upper_halves().astype(dtype).view(np.uint8)
 
 
 @cache
-def _decode_table(stored: np.dtype[Any]) -> Float32Array:
+def _decode_table(dtype: np.dtype[Any]) -> Float32Array:
     """Table: byte -> its value."""
     with np.errstate(all="ignore"):
-        return np.arange(_BYTES, dtype=np.uint8).view(stored).astype(np.float32)
+        return np.arange(_BYTES, dtype=np.uint8).view(dtype).astype(np.float32)
 
 
 @cache
-def _decode_pairs(stored: np.dtype[Any]) -> npt.NDArray[np.uint64]:
+def _decode_pairs(dtype: np.dtype[Any]) -> npt.NDArray[np.uint64]:
     """Table: two bytes -> their two values side by side."""
     pairs = np.arange(_HALVES, dtype=np.uint16).view(np.uint8)
-    return _decode_table(stored).take(pairs).view(np.uint64)
+    return _decode_table(dtype).take(pairs).view(np.uint64)
 
 
 @cache

@@ -90,9 +90,9 @@ class Dtype:
         Raises:
             NoConversion: always.
         """
-        shown = ", ".join(map(repr, values))
+        text = ", ".join(map(repr, values))
         raise NoConversion(
-            f"{self!r}({shown}): a number format converts no values; legal: dtype={self!r} of a "
+            f"{self!r}({text}): a number format converts no values; legal: dtype={self!r} of a "
             "tensor or an instruction",
             fix=f"write the number alone, or nl.copy(tile, dtype={self!r}) for a tile",
             source="nki.api.shared.rst, Supported Data Types by NKI",

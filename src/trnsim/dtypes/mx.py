@@ -90,9 +90,9 @@ def mx_quantize(values: Array, element: Dtype, rule: ScaleRule = "aws") -> MxBlo
     exponent = np.clip(exponent, -_SCALE_BIAS, _SCALE_BIAS)
     inverse = np.ldexp(np.float32(1), -exponent)  # exact, as is the product with it
     limit = np.float32(float_range(element).largest)
-    scaled = np.clip(floats * inverse[..., np.newaxis], -limit, limit)
+    elements = np.clip(floats * inverse[..., np.newaxis], -limit, limit)
     scales = (exponent + _SCALE_BIAS).astype(np.uint8).view(FLOAT8_E8M0FNU.dtype)
-    return MxBlocks(round_to(scaled, element), scales)
+    return MxBlocks(round_to(elements, element), scales)
 
 
 def mx_dequantize(elements: Array, scales: Array) -> Float32Array:

@@ -25,26 +25,26 @@ def pack_x4(values: Array) -> Array:
     Raises:
         BadInput: if no packed format has such elements, or F is not a multiple of four.
     """
-    packed = next((d for d in PACKED if d.element == values.dtype), None)
-    if packed is None:
+    packed_dtype = next((d for d in PACKED if d.element == values.dtype), None)
+    if packed_dtype is None:
         raise BadInput(
             f"no packed format holds four {values.dtype}; legal elements: "
             f"{', '.join(str(d.element) for d in PACKED)}",
             fix="round to one of them first: round_to(values, FLOAT8_E4M3FN)",
             source=_SOURCE,
         )
-    _check_multiple(values, _ELEMENTS, f"elements, to be packed as {packed}")
+    _check_multiple(values, _ELEMENTS, f"elements, to be packed as {packed_dtype}")
     raw = np.ascontiguousarray(values).view(np.uint8)
-    if packed.element == FLOAT4_E2M1FN:
+    if packed_dtype.element == FLOAT4_E2M1FN:
         raw = _join_nibbles(raw)
-    return raw.view(packed.dtype)
+    return raw.view(packed_dtype.dtype)
 
 
-def unpack_x4(stored: Array, dtype: Dtype) -> Array:
+def unpack_x4(packed_values: Array, dtype: Dtype) -> Array:
     """``[..., F]`` of packed `dtype` as ``[..., 4 * F]`` of its elements.
 
-    `stored` may have the packed dtype itself or be any integers with the same bytes, as frameworks
-    without packed formats carry them (uint8, uint16 or uint32).
+    `packed_values` may have the packed dtype itself or be any integers with the same bytes, as
+    frameworks without packed formats carry them (uint8, uint16 or uint32).
 
     Raises:
         BadInput: if `dtype` is not packed, or the bytes of the last axis are not a whole number of
@@ -54,7 +54,7 @@ def unpack_x4(stored: Array, dtype: Dtype) -> Array:
         raise BadInput(
             f"{dtype} is not packed; legal: {', '.join(map(str, PACKED))}", source=_SOURCE
         )
-    raw = np.ascontiguousarray(stored).view(np.uint8)
+    raw = np.ascontiguousarray(packed_values).view(np.uint8)
     _check_multiple(raw, dtype.itemsize, f"bytes, to be read as {dtype}")
     if dtype.element == FLOAT4_E2M1FN:
         raw = _split_nibbles(raw)
@@ -72,9 +72,9 @@ def _check_multiple(values: Array, step: int, unit: str) -> None:
 
 
 def _join_nibbles(raw: UInt8Array) -> UInt8Array:
-    joined = raw[..., 1::2] << _NIBBLE_BITS
-    joined |= raw[..., 0::2] & _NIBBLE
-    return joined
+    pairs = raw[..., 1::2] << _NIBBLE_BITS
+    pairs |= raw[..., 0::2] & _NIBBLE
+    return pairs
 
 
 def _split_nibbles(raw: UInt8Array) -> UInt8Array:

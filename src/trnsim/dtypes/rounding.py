@@ -34,24 +34,24 @@ _FLOAT16 = np.dtype(np.float16)
 _BFLOAT16 = BFLOAT16.dtype
 
 
-def to_float32(stored: Array) -> Float32Array:
+def to_float32(values: Array) -> Float32Array:
     """The float32 values of a stored array; the array itself if it is float32 already.
 
     Raises:
         IllegalInstruction: for a packed format, which has no values of its own.
     """
-    kind = stored.dtype
+    kind = values.dtype
     if kind is _FLOAT32:  # nearly always the same object
-        return stored
+        return values
     if kind is _BFLOAT16:
-        return stored.astype(_FLOAT32)
+        return values.astype(_FLOAT32)
     if kind == _FLOAT16:
-        return decode_float16(stored)
+        return decode_float16(values)
     if kind.itemsize == 1 and kind.kind not in "iub":  # numpy's own bytes are int, uint and bool
-        return decode_byte(stored)
+        return decode_byte(values)
     if kind.names is not None:
         _refuse_packed(as_dtype(kind))
-    return stored.astype(_FLOAT32, copy=False)
+    return values.astype(_FLOAT32, copy=False)
 
 
 def round_to(values: Array, dtype: Dtype) -> Array:
@@ -103,13 +103,13 @@ def _saturate(values: Array, dtype: Dtype) -> Array:
     if dtype.itemsize == _FLOAT32_BYTES:
         wide = wide.astype(np.float64)  # float32 has no 2**31 - 1
     with np.errstate(invalid="ignore"):
-        rounded = np.rint(wide)
-        is_nan = np.isnan(rounded)
+        integers = np.rint(wide)
+        is_nan = np.isnan(integers)
         if is_nan.any():
-            rounded = np.where(is_nan, 0, rounded)
-        clipped = np.asarray(np.clip(rounded, limits.min, limits.max), dtype.dtype)
+            integers = np.where(is_nan, 0, integers)
+        clipped = np.asarray(np.clip(integers, limits.min, limits.max), dtype.dtype)
     if dtype is INT64:  # no float is 2**63 - 1
-        return np.where(rounded >= limits.max, limits.max, clipped)
+        return np.where(integers >= limits.max, limits.max, clipped)
     return clipped
 
 
@@ -117,12 +117,12 @@ def _round_mantissa(values: Float32Array, dropped_bits: int) -> Float32Array:
     """`values` without the low bits of the mantissa, rounded to nearest even; NaN and Inf stay."""
     flat = np.ascontiguousarray(values).reshape(-1)
     bits = flat.view(np.uint32)
-    rounded = bits >> np.uint32(dropped_bits)
-    rounded &= np.uint32(1)
-    rounded += bits
-    rounded += np.uint32((1 << (dropped_bits - 1)) - 1)
-    rounded &= np.uint32(0xFFFFFFFF << dropped_bits & 0xFFFFFFFF)
-    result = rounded.view(np.float32)
+    new_bits = bits >> np.uint32(dropped_bits)
+    new_bits &= np.uint32(1)
+    new_bits += bits
+    new_bits += np.uint32((1 << (dropped_bits - 1)) - 1)
+    new_bits &= np.uint32(0xFFFFFFFF << dropped_bits & 0xFFFFFFFF)
+    result = new_bits.view(np.float32)
     is_finite = np.isfinite(flat)
     if not is_finite.all():
         result = np.where(is_finite, result, flat)

@@ -147,7 +147,7 @@ class Operation:
         if (len(tensors) < len(names) - 1) if is_open else (len(tensors) != len(names)):
             self.refuse(f"takes {', '.join(names) or 'no operands'}; given {len(tensors)}")
         for place, operand in enumerate(tensors):
-            allowed = legal[min(place, len(legal) - 1)] if legal else ELEMENT_TYPES
-            if operand.dtype not in allowed:
+            dtypes = legal[min(place, len(legal) - 1)] if legal else ELEMENT_TYPES
+            if operand.dtype not in dtypes:
                 name = names[min(place, len(names) - 1)].lstrip("*")
-                self.refuse(f"of {operand} as {name}; legal: {', '.join(allowed)}", "convert it")
+                self.refuse(f"of {operand} as {name}; legal: {', '.join(dtypes)}", "convert it")

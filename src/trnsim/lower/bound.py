@@ -97,10 +97,10 @@ def bound(
         node_flop = needed_flop(node, demand)
         flop += node_flop
         passes += node_flop * _passes(node, core, is_cast=is_cast) if node_flop else 0.0
-    read, written = must_cross_bytes(graph, demand, frozenset(weights) if is_cast else frozenset())
-    moved = read + written - min(read, copied_bytes(graph))
-    hbm_s = max(moved / hbm_rate(target, lnc), (read + written) / hbm_stack_bytes_per_s(core))
-    return Bound(flop, read + written, passes / (peak * lnc), hbm_s, links_s)
+    reads, writes = must_cross_bytes(graph, demand, frozenset(weights) if is_cast else frozenset())
+    traffic = reads + writes - min(reads, copied_bytes(graph))
+    hbm_s = max(traffic / hbm_rate(target, lnc), (reads + writes) / hbm_stack_bytes_per_s(core))
+    return Bound(flop, reads + writes, passes / (peak * lnc), hbm_s, links_s)
 
 
 def _passes(node: Node, core: arch.NeuronCore, *, is_cast: bool) -> float:

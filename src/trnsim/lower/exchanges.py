@@ -51,14 +51,14 @@ def without_exchanges(graph: Graph) -> tuple[Graph, tuple[GraphExchange, ...]]:
     exchange_nodes = [node for node in graph.nodes if node.kind is Kind.COLLECTIVE]
     if not exchange_nodes:
         return graph, ()
-    sent = [value for node in exchange_nodes for value in node.values]
-    received = [value for node in exchange_nodes for value in node.results]
+    operands = [value for node in exchange_nodes for value in node.values]
+    results = [value for node in exchange_nodes for value in node.results]
     inside = {value.number for value in graph.inputs} | {
         value.number for node in nodes for value in node.results
     }
-    returned = {value.number: value for value in (*graph.outputs, *sent)}
-    outputs: list[Value] = [value for value in returned.values() if value.number in inside]
-    rank_graph = Graph([*graph.inputs, *received], nodes, outputs)
+    exposed = {value.number: value for value in (*graph.outputs, *operands)}
+    outputs: list[Value] = [value for value in exposed.values() if value.number in inside]
+    rank_graph = Graph([*graph.inputs, *results], nodes, outputs)
     return rank_graph, tuple(exchange(node) for node in exchange_nodes)
 
 

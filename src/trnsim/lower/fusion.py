@@ -66,11 +66,11 @@ def fusion_groups(graph: Graph) -> list[FusionGroup]:
     groups: list[FusionGroup] = []
     earliest_readers: dict[int, int] = {}  # index of the first group that may read a value
     leaves: dict[int, Node] = {}
-    returned = {value.number for value in graph.outputs}
+    output_numbers = {value.number for value in graph.outputs}
     for node in graph.nodes:
         if gives_nothing(node):
             continue
-        if _is_recomputed(node, leaves) and node.result.number not in returned:
+        if _is_recomputed(node, leaves) and node.result.number not in output_numbers:
             leaves[node.result.number] = node
             # A slice reads HBM, so the group of its operand must have ended.
             ended = max(

@@ -201,11 +201,11 @@ def _cost(group: FusionGroup, target: str, is_mirrored: bool, limit_s: float = i
         return _control_cost(group, target)
     key = (_structural_key(group), target, is_mirrored)
     if key not in _group_costs:
-        stored = disk_cache.read(key, lambda values: Cost(**values))
-        if stored is None:
-            stored = _measure_within(limit_s, group, target, is_mirrored, key)
-            disk_cache.write(key, asdict(stored))
-        _group_costs[key] = stored
+        stored_cost = disk_cache.read(key, lambda values: Cost(**values))
+        if stored_cost is None:
+            stored_cost = _measure_within(limit_s, group, target, is_mirrored, key)
+            disk_cache.write(key, asdict(stored_cost))
+        _group_costs[key] = stored_cost
     return _group_costs[key]
 
 

@@ -154,7 +154,7 @@ def memory_plan(graph: Graph, names: Mapping[int, str] | None = None) -> MemoryP
     for index, group in enumerate(kernels):
         last |= {origin(value.number): index for value in group.inputs}
     last |= {origin(value.number): end for value in graph.outputs}
-    returned = {origin(value.number) for value in graph.outputs}
+    output_numbers = {origin(value.number) for value in graph.outputs}
     input_names = names or {}
     lifetimes = [
         TensorLifetime(input_names.get(value.number, f"input {index}"), value.type, -1, end)
@@ -165,7 +165,7 @@ def memory_plan(graph: Graph, names: Mapping[int, str] | None = None) -> MemoryP
             number = origin(value.number)
             last_reader = last.get(number, index)
             lifetimes.append(
-                TensorLifetime(group.name, value.type, index, last_reader, number in returned)
+                TensorLifetime(group.name, value.type, index, last_reader, number in output_numbers)
             )
         lifetimes += [
             TensorLifetime(f"inside {group.name}", TensorType((nbytes,), "uint8"), index, index)

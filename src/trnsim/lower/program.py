@@ -129,9 +129,9 @@ class TracedProgram:
         program = self.run.timeline.program
         spills = np.array([instruction.is_spill for instruction in program.checked], np.bool_)
         is_issued = ~spills[np.array(program.which, np.int64)]
-        issued = np.minimum(np.cumsum(is_issued) - is_issued, is_issued.sum() - 1)
+        issue_places = np.minimum(np.cumsum(is_issued) - is_issued, is_issued.sum() - 1)
         firsts = np.array([stretch.first_instruction for stretch in self.names], np.int64)
-        return np.asarray(np.searchsorted(firsts, issued, side="right") - 1)
+        return np.asarray(np.searchsorted(firsts, issue_places, side="right") - 1)
 
 
 def trace_without_values(
@@ -194,11 +194,11 @@ def trace(
 
     kernel.__name__ = name
     arrays = tuple(array.view(np.uint8) if array.dtype == np.bool_ else array for array in inputs)
-    issued = Kernel(kernel, {})
+    nki_kernel = Kernel(kernel, {})
 
     def collect() -> Run:
         return collected(
-            launch(issued, (arrays, ()), {}, chip, numerics=False, is_mirrored=lnc == MIRRORED)
+            launch(nki_kernel, (arrays, ()), {}, chip, numerics=False, is_mirrored=lnc == MIRRORED)
         )
 
     if numerics:
@@ -207,7 +207,7 @@ def trace(
         by_number = dict(zip((value.number for value in graph.inputs), arrays, strict=True))
         panels = tracers[0].panels if tracers else ()
         parts = tuple(panel.of(by_number[panel.number]) for panel in panels)
-        run = observed_run(issued, (arrays, parts), {}, chip)
+        run = observed_run(nki_kernel, (arrays, parts), {}, chip)
     else:
         run = collect()
     last = emissions[-1]

@@ -187,14 +187,14 @@ class AccessPattern(NamedTuple):
         first, last = self.axis(first), self.axis(last)
         if first > last:
             _refuse(f"flatten_dims({first}, {last}); legal: the first dimension first", "swap them")
-        merged = _merged_dims(self.shape[first : last + 1], self.strides_bytes[first : last + 1])
-        if len(merged) > 1:
+        dims = _merged_dims(self.shape[first : last + 1], self.strides_bytes[first : last + 1])
+        if len(dims) > 1:
             _refuse(
                 f"flatten_dims({first}, {last}) of shape {self.shape} with byte strides "
                 f"{self.strides_bytes}: non-contiguous layout",
                 "copy the view into a tensor of its own first",
             )
-        length, stride = merged[0] if merged else (1, self.strides_bytes[last])
+        length, stride = dims[0] if dims else (1, self.strides_bytes[last])
         return AccessPattern(
             (*self.shape[:first], length, *self.shape[last + 1 :]),
             (*self.strides_bytes[:first], stride, *self.strides_bytes[last + 1 :]),

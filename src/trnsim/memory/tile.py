@@ -108,8 +108,8 @@ class Tile:
         """
         if self.index is None and rows is None:
             return self.array
-        picked: Array = self.array[self._places(rows)]
-        return picked
+        bits: Array = self.array[self._places(rows)]
+        return bits
 
     def put(self, bits: Array, rows: Array | None = None) -> None:
         """Write elements as stored; `bits` is reshaped to the tile (or to its `rows`)."""
@@ -167,12 +167,12 @@ class Tile:
 
     def is_written(self) -> bool:
         """True if every element has been written; rows skipped by an index do not count."""
-        written, itemsize = self.storage.written, self.dtype.itemsize
+        mask, itemsize = self.storage.written, self.dtype.itemsize
         if self.index is None:
-            return written.covers(*self.layout.runs)
-        if written.covers(self.footprint, itemsize):
+            return mask.covers(*self.layout.runs)
+        if mask.covers(self.footprint, itemsize):
             return True
-        flags = written.of(self.footprint, itemsize)
+        flags = mask.of(self.footprint, itemsize)
         return bool(flags[self._places(self.legal_rows())].all())
 
     def mark_written(self) -> None:
@@ -180,8 +180,8 @@ class Tile:
         storage, layout = self.storage, self.layout
         if storage.is_placed:
             storage.note_write(layout.box)
-        changed = storage.changed
-        for mask in (storage.written,) if changed is None else (storage.written, changed):
+        changes = storage.changed
+        for mask in (storage.written,) if changes is None else (storage.written, changes):
             if self.index is not None:
                 if storage.data is not None:  # without values, an index adds no bytes
                     places = self._places(self.legal_rows())
@@ -212,10 +212,10 @@ class Tile:
 
     def mark_written_where(self, flags: Array) -> None:
         """Record a write that also copied unwritten elements: `flags` marks the written ones."""
-        written, itemsize = self.storage.written, self.dtype.itemsize
+        mask, itemsize = self.storage.written, self.dtype.itemsize
         self.storage.note_write(self.box)
-        written.discard(self.pattern, itemsize)
-        written.mark(self.pattern, itemsize, flags.reshape(self.shape))
+        mask.discard(self.pattern, itemsize)
+        mask.mark(self.pattern, itemsize, flags.reshape(self.shape))
 
     # Dynamic addressing
 

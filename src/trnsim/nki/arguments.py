@@ -101,11 +101,11 @@ def check_call(
     except TypeError as error:
         legal = list(signature.parameters)
         plain = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
-        shown = signature.replace(parameters=plain, return_annotation=signature.empty)
+        plain_signature = signature.replace(parameters=plain, return_annotation=signature.empty)
         near = [n for key in kwargs if key not in legal for n in get_close_matches(key, legal, 1)]
         raise IllegalInstruction(
             f"{label}: {error}; legal: {', '.join(legal)}",
-            fix=f"call it as {name or label}{shown}"
+            fix=f"call it as {name or label}{plain_signature}"
             + (f"; perhaps with {', '.join(near)}" if near else ""),
             source=source or page_of(label),
         ) from None
@@ -128,9 +128,9 @@ def integers(label: str, *values: Any, source: str = SOURCE) -> tuple[int, ...]:
     if any(isinstance(value, VirtualRegister) for value in values):
         fix = "pass integers; a register between brackets is tensor[register] or, for several "
         fix += "elements, tensor[nl.ds(register, length)]"
-    shown = ", ".join(map(repr, values))
+    values_text = ", ".join(map(repr, values))
     raise IllegalInstruction(
-        f"{label}({shown}); legal: whole numbers known when the kernel is compiled",
+        f"{label}({values_text}); legal: whole numbers known when the kernel is compiled",
         fix=fix,
         source=source,
     )

@@ -211,10 +211,10 @@ def _cycle_text(program: Program, cycle: Sequence[int]) -> str:
     """A cycle in words."""
     if len(cycle) == 1:
         return f"{instruction_text(program, cycle[0])} waits for itself"
-    shown = [instruction_text(program, index) for index in cycle]
-    if len(shown) > _MOST_SHOWN:
-        shown[_MOST_SHOWN - 1 : -1] = [f"{len(shown) - _MOST_SHOWN} more"]
-    return f"{' comes after '.join(shown)}, which would come after {shown[0]}"
+    texts = [instruction_text(program, index) for index in cycle]
+    if len(texts) > _MOST_SHOWN:
+        texts[_MOST_SHOWN - 1 : -1] = [f"{len(texts) - _MOST_SHOWN} more"]
+    return f"{' comes after '.join(texts)}, which would come after {texts[0]}"
 
 
 def refuse_out_of_loop(

@@ -69,10 +69,10 @@ class Recording:
         self._inputs = [tensor.storage.serial for tensor in first.inputs]
         self._returned = [bare[serial] for serial in bare.keys() - set(self._inputs)]
         self._result = _on_storages(first.result, bare)
-        returned = [storage.serial for storage in self._returned]
-        issued = [timeline.program.issued for timeline in run.timelines]
-        programs = [program.without_edges or program for program in issued]
-        self._executable = Executable.of(programs, captures, self._inputs, returned)
+        output_serials = [storage.serial for storage in self._returned]
+        issued_programs = [timeline.program.issued for timeline in run.timelines]
+        programs = [program.without_edges or program for program in issued_programs]
+        self._executable = Executable.of(programs, captures, self._inputs, output_serials)
         self.saved_steps = self._executable.saved_steps
         self.is_fixed = self._executable.is_fixed
         self.dtypes = [tensor.dtype.dtype for tensor in first.inputs]
@@ -224,9 +224,9 @@ class Replay:
                 self._refuse(path, "missing")
             if path not in self._leaves:
                 self._refuse(path, f"{_as_text(arguments[path])}, and the recorded call had none")
-            recorded = self._leaves[path]
-            if not _is_same(recorded, arguments[path]):
-                self._refuse(path, f"{_as_text(arguments[path])}; recorded: {_as_text(recorded)}")
+            earlier = self._leaves[path]
+            if not _is_same(earlier, arguments[path]):
+                self._refuse(path, f"{_as_text(arguments[path])}; recorded: {_as_text(earlier)}")
 
     def _refuse(self, path: str, difference: str) -> NoReturn:
         raise BadInput(
@@ -336,13 +336,13 @@ def _dtype_name(dtype: Hashable) -> str:
     return str(dtype)
 
 
-def _is_same(recorded: object, current: object) -> bool:
+def _is_same(earlier: object, current: object) -> bool:
     """True if two leaves are the same: 1 is neither True nor 1.0, -0.0 is not 0.0, NaN is NaN."""
-    if type(recorded) is not type(current):
+    if type(earlier) is not type(current):
         return False
-    if isinstance(recorded, float) and isinstance(current, float):
-        return recorded.hex() == current.hex()
-    return recorded is current or bool(recorded == current)
+    if isinstance(earlier, float) and isinstance(current, float):
+        return earlier.hex() == current.hex()
+    return earlier is current or bool(earlier == current)
 
 
 def _as_text(leaf: Any) -> str:

@@ -121,9 +121,9 @@ class NkiScalar(Scalar):
         Raises:
             IllegalInstruction: always.
         """
-        shown = [*map(repr, args), *(f"{key}={value!r}" for key, value in kwargs.items())]
+        arguments = [*map(repr, args), *(f"{key}={value!r}" for key, value in kwargs.items())]
         raise IllegalInstruction(
-            f"NkiScalar({', '.join(shown)}); legal: scalars that nisa.scalar_load returns",
+            f"NkiScalar({', '.join(arguments)}); legal: scalars that nisa.scalar_load returns",
             fix="write the value into a tensor [1, 1] with nisa.memset, and load it: "
             "nisa.scalar_load(tensor)",
             source=SCALAR_SOURCE,
@@ -165,8 +165,8 @@ class NkiScalar(Scalar):
         return _issue_operator("subtract", 0, self)
 
     def __repr__(self) -> str:
-        shown = "a comparison" if self.is_comparison else self._state
-        return f"NkiScalar({self.dtype}, {'unknown' if shown is None else shown})"
+        state = "a comparison" if self.is_comparison else self._state
+        return f"NkiScalar({self.dtype}, {'unknown' if state is None else state})"
 
     def __format__(self, spec: str) -> str:
         if spec:

@@ -78,7 +78,7 @@ def _may_read_psum(
         instruction.opcode in _PSUM_READERS
         and instruction.chosen_engine(current_core().core) in _READING_ENGINES
         and all(operand.memory is not Memory.PSUM for operand in tiles)
-        and all(written is not tile for written in writes)
+        and all(destination is not tile for destination in writes)
         and tile.dtype == product.dtype
         and tile.index is None
     )

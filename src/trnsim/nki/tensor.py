@@ -200,9 +200,9 @@ class NkiTensor(TensorViews):
             fix = "write nl.store(dst=tensor[...], value=tile)"
             if self.memory is not Memory.HBM:
                 fix = "write nisa.dma_copy(dst=tensor[...], src=value)"
-        shown = value if isinstance(value, NkiTensor | int | float) else type(value).__name__
+        content = value if isinstance(value, NkiTensor | int | float) else type(value).__name__
         raise NotModelled(
-            f"tensor[...] = {shown}, for {self}; emulated: a tile of SBUF or PSUM, assigned to a "
+            f"tensor[...] = {content}, for {self}; emulated: a tile of SBUF or PSUM, assigned to a "
             "tensor in SBUF or PSUM, as AWS documents it",
             fix=fix,
             source="nki/migration/index.rst, sb_blocks_migrated",

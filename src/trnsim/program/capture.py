@@ -78,8 +78,8 @@ class Capture:
             self.tracked.add(tile.storage.serial)
         twin = self._with_values(instruction.with_tiles(self._twin_tile))
         number = len(self.instructions)
-        written = instruction.registers_written()
-        if reads or not written:
+        target_registers = instruction.registers_written()
+        if reads or not target_registers:
             self.places.append(place)
             self.instructions.append(twin)
         try:
@@ -87,8 +87,8 @@ class Capture:
         except BaseException:
             self.is_broken = True
             raise
-        if reads and written:
-            self.guards[number] = tuple(register.value for register in written)
+        if reads and target_registers:
+            self.guards[number] = tuple(register.value for register in target_registers)
 
     def guard(self, place: int, indices: Sequence[Tile]) -> None:
         """Guard the integers in memory that address the operands of instruction `place`.

@@ -85,14 +85,14 @@ class Ordering:
             insort(self._back, (-edge.producer, edge.consumer))
 
     @contextmanager
-    def block(self, issued: Callable[[], int]) -> Generator[None]:
-        """A running block; `issued` is the number of instructions so far."""
-        place, first = len(self.blocks), issued()
+    def block(self, count_issued: Callable[[], int]) -> Generator[None]:
+        """A running block; `count_issued` is the number of instructions so far."""
+        place, first = len(self.blocks), count_issued()
         self.blocks.append((first, _OPEN))
         try:
             yield
         finally:
-            self.blocks[place] = first, issued()
+            self.blocks[place] = first, count_issued()
 
     @property
     def points_back(self) -> bool:
@@ -209,9 +209,9 @@ def apply_edges(program: Program, edges: Sequence[Edge] | None = None) -> Progra
         waits_for = waiting[index].union(base.waits_for(index))
         follows = following[index].union(base.follows(index)) - waits_for
         before[index] = Before(sorted(waits_for), sorted(follows))
-    ordered = base.with_before(sorted(before.items()))
-    ordered.without_edges, ordered.ordering = program, Ordering(chosen)
-    return ordered
+    result = base.with_before(sorted(before.items()))
+    result.without_edges, result.ordering = program, Ordering(chosen)
+    return result
 
 
 def _issue_order(program: Program, ordering: Ordering) -> list[int]:

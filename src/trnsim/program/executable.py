@@ -101,8 +101,8 @@ class Executable:
             if storage.memory is Memory.PSUM or storage.is_placed
         ]
         self._tracked = [s for serial, s in captures[0].storages.items() if serial in tracked]
-        filled = inputs.union(captures[0].initial_bytes)
-        self._starts_full = {s.serial for s in self._tracked if s.serial in filled}
+        full_serials = inputs.union(captures[0].initial_bytes)
+        self._starts_full = {s.serial for s in self._tracked if s.serial in full_serials}
         self._bound = (*input_lives, *results)
         self._release()
         self._results = results
@@ -267,8 +267,8 @@ def _single_step(
         step = guarded_step(instruction, capture.guards[number])
     if any(tile.storage.serial in tracked for tile, _, _ in touched(instruction)):
         return _tracked_step(instruction, step, unwritten_shared)
-    changed = instruction.accesses()[1]
-    if not any(tile.storage.serial in inputs for tile in changed):
+    writes = instruction.accesses()[1]
+    if not any(tile.storage.serial in inputs for tile in writes):
         return step
 
     def execute(machine: Machine) -> None:
@@ -341,9 +341,9 @@ def _may_values_race(captures: Sequence[Capture], tracked: Collection[int]) -> b
         for tile, _, is_written in touched(instruction)
         if tile.storage.is_shared
     ]
-    written = {tile.storage.serial for tile, is_written in shared if is_written}
-    return not written.isdisjoint(tracked) or any(
-        tile.index is not None and tile.storage.serial in written for tile, _ in shared
+    written_serials = {tile.storage.serial for tile, is_written in shared if is_written}
+    return not written_serials.isdisjoint(tracked) or any(
+        tile.index is not None and tile.storage.serial in written_serials for tile, _ in shared
     )
 
 
@@ -394,27 +394,27 @@ def _grouped_cores(
 def _merged_step(
     core: CoreSteps,
     step: AffineStep,
-    merged: Instruction,
+    batch_instruction: Instruction,
     plan: BatchPlan,
     lives: Mapping[int, LiveRange],
     inputs: Collection[int],
 ) -> Step:
     """A function that executes the instructions of an affine step."""
-    for tile, _, _ in touched(merged):
+    for tile, _, _ in touched(batch_instruction):
         if tile.storage.serial in lives:
             lives[tile.storage.serial].tiles.append(tile)
-    written = [
+    written_tiles = [
         tile
         for member in step.members
         for tile in core.instructions[member].accesses()[1]
         if tile.storage.serial in inputs
     ]
-    if not written:
-        return partial(plan.run, merged)
+    if not written_tiles:
+        return partial(plan.run, batch_instruction)
 
     def execute(machine: Machine) -> None:
-        plan.run(merged, machine)
-        for tile in written:
+        plan.run(batch_instruction, machine)
+        for tile in written_tiles:
             tile.mark_written()
 
     return execute

@@ -194,10 +194,10 @@ def instructions_before(program: Program) -> list[list[int]]:
     last: dict[Engine, int] = {}
     result: list[list[int]] = []
     for index in range(len(program)):
-        ordered, engine = list(program.waits_for(index)), program.instruction(index).engine
+        producers, engine = list(program.waits_for(index)), program.instruction(index).engine
         if engine is not Engine.dma:
             if engine in last:
-                ordered.append(last[engine])
+                producers.append(last[engine])
             last[engine] = index
-        result.append(ordered)
+        result.append(producers)
     return result

@@ -87,8 +87,8 @@ class AgreeingCores:
             return
         context = self._contexts[core]
         waits_for = list(context.program.waits_for(index))
-        ordered = context.instructions_before(index, info.checked, waits_for)
-        self._watcher.accessed(core, reads, writes, line, ordered)
+        producers = context.instructions_before(index, info.checked, waits_for)
+        self._watcher.accessed(core, reads, writes, line, producers)
 
     def meets(self, group: Sequence[int], data: Iterable[Tile]) -> None:
         """Note that cores meet."""

@@ -144,12 +144,12 @@ def _tiling_fix(capacity: int) -> str:
 
 def _overfull_text(program: Program, memory: Memory, capacity: int, fullest: Peak) -> str:
     alike = Counter((use.row_bytes, use.name or "tensor", use.line) for use in fullest.live)
-    shown = list(alike.items())[:_SHOWN]
+    groups = list(alike.items())[:_SHOWN]
     rows = "".join(
         f"\n    {row_bytes:>8} bytes {name} from {line}{f', {number} times' * (number > 1)}"
-        for (row_bytes, name, line), number in shown
+        for (row_bytes, name, line), number in groups
     )
-    hidden_count = len(fullest.live) - sum(number for _, number in shown)
+    hidden_count = len(fullest.live) - sum(number for _, number in groups)
     rest = f"\n    and {hidden_count} more" if hidden_count > 0 else ""
     return (
         f"{memory.value} of {program.core.name} holds {capacity} bytes a partition; "

@@ -127,12 +127,12 @@ class Lockstep:
         if self.outside is not None and any(self._waits[core][2] for core in alive):
             self.outside()
             return
-        ended = [core for core in range(self.cores) if core not in alive]
+        ended_cores = [core for core in range(self.cores) if core not in alive]
         waits = sorted(self._waits.items())
         states = [
             f"core {core} waits {describe()} at {line}" for core, (describe, line, _) in waits
         ]
-        states += [f"core {core} has ended" for core in ended]
+        states += [f"core {core} has ended" for core in ended_cores]
         raise Deadlock(
             f"the cores wait for each other for ever: {'; '.join(states)}",
             fix="let the cores of a group issue the same barriers and exchanges in the same order",
@@ -158,9 +158,9 @@ class Meetings:
         """The link of `core` to the other cores."""
         return LockstepLink(self, core, self._lockstep.cores)
 
-    def meet(self, core: int, meeting: Meeting, sent: Array, data: Tile | None) -> Array:
+    def meet(self, core: int, meeting: Meeting, bits: Array, data: Tile | None) -> Array:
         """Wait until the whole group of `core` has come; returns the data of the core before it."""
-        self._waiting[core], self._sent[core] = meeting, sent
+        self._waiting[core], self._sent[core] = meeting, bits
         if data is not None:
             self._data[core] = data
         group, missing = group_of(core, self._waiting)
@@ -191,9 +191,9 @@ class LockstepLink:
         self.cores = cores
         self._meetings = meetings
 
-    def meet(self, meeting: Meeting, sent: Array = _NOTHING, data: Tile | None = None) -> Array:
+    def meet(self, meeting: Meeting, bits: Array = _NOTHING, data: Tile | None = None) -> Array:
         """Wait until the whole group has come; returns the data of the core before this one."""
-        return self._meetings.meet(self.core, meeting, sent, data)
+        return self._meetings.meet(self.core, meeting, bits, data)
 
 
 class Mirror:
@@ -205,7 +205,7 @@ class Mirror:
     core = 0
     cores = 2
 
-    def meet(self, meeting: Meeting, sent: Array = _NOTHING, data: Tile | None = None) -> Array:
+    def meet(self, meeting: Meeting, bits: Array = _NOTHING, data: Tile | None = None) -> Array:
         """Data without values, in the shape of the data sent."""
         del meeting, data
-        return sent
+        return bits

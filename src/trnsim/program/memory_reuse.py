@@ -105,7 +105,7 @@ def _reuse_waits(program: Program, pools: dict[Memory, FreeBytes]) -> dict[int, 
     after: defaultdict[int, list[int]] = defaultdict(list)
     for index, which in enumerate(program.which):
         engine = engines[which]
-        ended: list[int] = []
+        ended_serials: list[int] = []
         for serial in program.touches.serials(index):
             use = uses.get(serial)
             if use is None:
@@ -116,8 +116,8 @@ def _reuse_waits(program: Program, pools: dict[Memory, FreeBytes]) -> dict[int, 
             own_after = life.access(index, engine, program)
             if own_after:
                 after[index] += own_after
-            if use.last_use == index and serial not in ended:
-                ended.append(serial)
-        for serial in ended:
+            if use.last_use == index and serial not in ended_serials:
+                ended_serials.append(serial)
+        for serial in ended_serials:
             pools[uses[serial].memory].free(uses[serial].row_bytes, lives.pop(serial).users)
     return after

@@ -216,16 +216,16 @@ class Program:
 
     def with_before(self, before: Iterable[tuple[int, Before]]) -> Program:
         """This program with other dependences of some instructions, given in their order."""
-        changed = tuple(before)
+        changes = tuple(before)
         waits_for, waits_start = _replaced(
             self._waits_for,
             self._waits_start,
-            [(index, others.waits_for) for index, others in changed],
+            [(index, others.waits_for) for index, others in changes],
         )
         follows, follows_start = _replaced(
             self._follows,
             self._follows_start,
-            [(index, others.follows) for index, others in changed],
+            [(index, others.follows) for index, others in changes],
         )
         return replace(
             self,
@@ -310,16 +310,16 @@ def _replaced(
 
     Those of instruction i are from ``starts[i]`` on.
     """
-    changed, counts, next_index = array("l"), np.diff(np.asarray(starts)), 0
+    new_values, counts, next_index = array("l"), np.diff(np.asarray(starts)), 0
     for index, replacement in others:
-        changed += values[starts[next_index] : starts[index]]
-        changed.extend(replacement)
+        new_values += values[starts[next_index] : starts[index]]
+        new_values.extend(replacement)
         counts[index] = len(replacement)
         next_index = index + 1
-    changed += values[starts[next_index] :]
+    new_values += values[starts[next_index] :]
     changed_starts = array("l", [0])
     changed_starts.frombytes(np.cumsum(counts).astype("l").tobytes())
-    return changed, changed_starts
+    return new_values, changed_starts
 
 
 def _first_use(storage: Storage, first_write: int, index: int) -> StorageUse:

@@ -105,19 +105,19 @@ class Ranks:
         members = [rank * lnc + local_core for rank in ranks for local_core in cores]
         if not all(self._has_reached(member, exchange) for member in members):
             return False
-        sent = [self._waiting[members[at]][0].sent() for at in range(0, len(members), len(cores))]
+        offers = [self._waiting[members[at]][0].sent() for at in range(0, len(members), len(cores))]
         try:
-            results = exchange.results(sent)
+            results = exchange.results(offers)
         except (
             EmulatorError
         ) as error:  # the fault of the group's exchange, not of the rank that came last
             error.add_note(f"on {_ranks_text(exchange.ranks)} of {self.count}")
             raise
-        for rank, received in zip(ranks, results, strict=True):
+        for rank, arrays in zip(ranks, results, strict=True):
             if exchange.is_joint:
                 self._members[rank].joined()
             for local_core in cores:
-                self._received[rank * lnc + local_core] = received
+                self._received[rank * lnc + local_core] = arrays
                 self._waiting.pop(rank * lnc + local_core)
         self._completed += 1
         return True
@@ -185,9 +185,11 @@ class Ranks:
             f"at {wait.line}"
             for wait, ranks in by_wait.items()
         ]
-        ended = [rank for rank in self._turns if rank not in alive]
-        if ended:
-            states.append(f"{_ranks_text(ended)} {'has' if len(ended) == 1 else 'have'} ended")
+        ended_ranks = [rank for rank in self._turns if rank not in alive]
+        if ended_ranks:
+            states.append(
+                f"{_ranks_text(ended_ranks)} {'has' if len(ended_ranks) == 1 else 'have'} ended"
+            )
         raise Deadlock(
             f"the ranks wait for each other for ever: {'; '.join(states)}",
             fix="let the ranks of a group issue the same collectives, with equal groups, shapes, "

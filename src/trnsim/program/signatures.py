@@ -169,5 +169,5 @@ def _writes_all(instruction: Instruction, *, has_index: bool) -> bool:
         return True
     if has_index or not kind.has_fixed_writes:
         return False
-    written, declared = list(instruction.fully_written_tiles()), instruction.accesses()[1]
-    return len(written) == len(declared) and all(map(is_, written, declared))
+    written_tiles, declared = list(instruction.fully_written_tiles()), instruction.accesses()[1]
+    return len(written_tiles) == len(declared) and all(map(is_, written_tiles, declared))

@@ -170,8 +170,8 @@ class _Rewriter:
         which = self._transfer(part, area, is_save=is_save)
         program.append(which, Before(sorted(set(after)), []), self._issued.line(before))
         program.tensor_of.append(area if use.memory is Memory.HBM else -1)
-        (read,), (written,) = program.instruction(now).instruction.accesses()
-        layout = (written if is_save else read).layout
+        (source,), (target,) = program.instruction(now).instruction.accesses()
+        layout = (target if is_save else source).layout
         program.touches.append([(area, layout, is_save)] if use.memory is not Memory.HBM else [])
         use.last_use = now
         if (part, area) not in self._moved:
@@ -206,8 +206,8 @@ class _Rewriter:
         for serial, use in self._issued.uses.items():
             if use.memory is not self._memory:
                 first = place[use.first_write] if use.first_write >= 0 else -1
-                moved = replace(use, first_write=first, last_use=place[use.last_use])
-                self.program.uses[serial] = moved
+                new_use = replace(use, first_write=first, last_use=place[use.last_use])
+                self.program.uses[serial] = new_use
         self.program.ordering = self._issued.ordering.renumbered(place)
         return self.program
 
@@ -304,12 +304,14 @@ class _Spiller:
                 self._issue(index, index)
         for index in sorted(self._deferred):
             self._step(index, index)
-        program, moved = self._rewriter.finish(), self._rewriter.moved
-        saved, reloaded = (sum(counts[way] for counts in moved.values()) for way in (0, 1))
-        most_moved = max(moved, key=lambda serial: sum(moved[serial]), default=None)
+        program, moved_bytes = self._rewriter.finish(), self._rewriter.moved
+        saved_bytes, reloaded_bytes = (
+            sum(counts[way] for counts in moved_bytes.values()) for way in (0, 1)
+        )
+        most_moved = max(moved_bytes, key=lambda serial: sum(moved_bytes[serial]), default=None)
         transfers = len(program) - len(self._issued)
         largest = None if most_moved is None else self._issued.uses[most_moved]
-        return Spill(program, saved, reloaded, transfers, largest)
+        return Spill(program, saved_bytes, reloaded_bytes, transfers, largest)
 
     def _can_wait(self, index: int) -> bool:
         """True if instruction `index` is a load of an input for which there is no room yet."""

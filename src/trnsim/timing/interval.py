@@ -136,9 +136,9 @@ def publication_of(program: Program) -> str:
 def errors() -> Errors:
     """The stored errors of published times."""
     text = (resources.files("trnsim.timing") / "errors.json").read_text(encoding="utf-8")
-    stored = json.loads(text)
-    unseen = tuple(UnseenError(**sizes) for sizes in stored.pop("unseen"))
-    return Errors(**stored, unseen=unseen)
+    values = json.loads(text)
+    unseen = tuple(UnseenError(**sizes) for sizes in values.pop("unseen"))
+    return Errors(**values, unseen=unseen)
 
 
 @cache

@@ -419,10 +419,10 @@ class _ListScheduler:
             if next_queue is None:
                 raise InternalError(f"cores wait for each other forever: {self._waiting}")
             rank, queue = next_queue
-            started = self._start(rank, queue.take(queue_choice.now_s), queue_choice.now_s)
-            remaining -= len(started)
+            started_ranks = self._start(rank, queue.take(queue_choice.now_s), queue_choice.now_s)
+            remaining -= len(started_ranks)
             queue_choice.renew(rank)
-            for other in started:
+            for other in started_ranks:
                 if other != rank:
                     queue_choice.renew(other)
         cores = self._cores

@@ -173,9 +173,9 @@ def replay(
 
     `tables` has the `priced_placements` of each program on that core, if already computed.
     """
-    priced = tables or [priced_placements(program, core) for program in programs]
+    placements = tables or [priced_placements(program, core) for program in programs]
     return _schedule_all(
-        programs, core, order, lambda rank, index: priced[rank][programs[rank].which[index]]
+        programs, core, order, lambda rank, index: placements[rank][programs[rank].which[index]]
     )
 
 

@@ -173,10 +173,12 @@ class Timeline:
     def issuing_s(self) -> float:
         """The issue time of the DMA queue that issued longest."""
         program, queue_of = self.program, self.order.queues[self._rank]
-        issued: dict[int, float] = {}
+        issue_s_by_queue: dict[int, float] = {}
         for index, queue in queue_of.items():
-            issued[queue] = issued.get(queue, 0.0) + program.instruction(index).cost.issue_s
-        return max(issued.values(), default=0.0)
+            issue_s_by_queue[queue] = (
+                issue_s_by_queue.get(queue, 0.0) + program.instruction(index).cost.issue_s
+            )
+        return max(issue_s_by_queue.values(), default=0.0)
 
     def throttled(self, parts: int) -> list[tuple[float, float, float]]:
         """The Tensor Engine's throttled periods: (start, duration, mean fraction of full speed).
@@ -234,8 +236,8 @@ class Timeline:
                 fit_programs(programs[at : at + self._cores_per_rank], "spill")[0] for at in parts
             ]
             programs = [program for fit in fits for program in fit]
-        timed = timelines(programs, self.order.policy, self._cores_per_rank, self._ranks)
-        return timed[self._rank].device_time_s
+        new_timelines = timelines(programs, self.order.policy, self._cores_per_rank, self._ranks)
+        return new_timelines[self._rank].device_time_s
 
     def overlapped_halves_s(self) -> float:
         """`undisturbed_s` if the program's second half ran beside its first (`halves_at_once`)."""

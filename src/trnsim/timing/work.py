@@ -54,10 +54,10 @@ def work_shares(timeline: Timeline) -> Shares:
 
 def by_engine(shares: Shares) -> Shares:
     """`shares` with the kinds of each engine merged: "vector", "dma", "issue", "waiting" ..."""
-    merged: defaultdict[str, float] = defaultdict(float)
+    totals: defaultdict[str, float] = defaultdict(float)
     for kind, share in shares.items():
-        merged[kind.partition(" ")[0]] += share
-    return merged
+        totals[kind.partition(" ")[0]] += share
+    return totals
 
 
 def _work_kind(checked: Checked) -> str:

@@ -125,10 +125,10 @@ class _RankAttention:
 
     def attend(self, query: Value, key: Value, value: Value) -> Value:
         """Attention of the queries to keys and values: [rows, heads x width]."""
-        added = None
+        bias_value = None
         if self.attention.has_slopes or (self.wiring and self.wiring.has_mask):
-            added = bias(self.rank_graph, query, self.keys, of_heads=self.attention.has_slopes)
-        results = self.rank_graph.attention(query, key, value, self.mask, added)
+            bias_value = bias(self.rank_graph, query, self.keys, of_heads=self.attention.has_slopes)
+        results = self.rank_graph.attention(query, key, value, self.mask, bias_value)
         rows = self.rank_graph.heads_to_rows(self._without_sinks(results))
         if self.split.context > 1 and self.is_step and not self.attention.is_cross:
             return self._context_sum(rows)
@@ -409,5 +409,5 @@ class _Latent(_RankAttention):
         results = rank_graph.product(
             "values absorbed", rank_graph.graph.transpose(apart, (1, 0, 2)), down
         )
-        moved = rank_graph.graph.transpose(results, (1, 0, 2))
-        return rank_graph.graph.reshape(moved, (batch * tokens, heads * attention.value_dim))
+        token_rows = rank_graph.graph.transpose(results, (1, 0, 2))
+        return rank_graph.graph.reshape(token_rows, (batch * tokens, heads * attention.value_dim))

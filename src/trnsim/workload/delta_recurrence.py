@@ -70,8 +70,8 @@ class DeltaRecurrence(Recurrence):
         system = self._weighted(self._times(system, rows.pairs), rows.strength)
         value = self._weighted(rows.value, rows.strength)
         key = self._weighted(self._spread(rows.key), rows.strength)
-        written = graph.concatenate((value, self._weighted(key, self._exp(rows.sums))), 4)
-        solved = self._product("corrected rows", self._inverse(system), written)
+        pairs = graph.concatenate((value, self._weighted(key, self._exp(rows.sums))), 4)
+        solved = self._product("corrected rows", self._inverse(system), pairs)
         new_value, new_key = (
             graph.slice(solved, (0, 0, 0, 0, start), (*solved.shape[:4], width))
             for start, width in ((0, self.head_dim), (self.head_dim, self.mixer.state))
@@ -105,10 +105,10 @@ class DeltaRecurrence(Recurrence):
         value = graph.elementwise("subtract", value, recalled)
         inner_results = self._product("chunk values", scores, value)
         read = self._product("read states", query, state)
-        added = self._product("chunk states", key, value, is_left_turned=True)
+        update = self._product("chunk states", key, value, is_left_turned=True)
         self.rank_graph.operator("recurrence")
         decayed_state = self._times(state, graph.broadcast_in_dim(total, state.shape, (0, 1, 2, 3)))
-        states = graph.elementwise("add", decayed_state, added)
+        states = graph.elementwise("add", decayed_state, update)
         return graph.elementwise("add", inner_results, read), states
 
     def _blocks_below(self, shape: tuple[int, ...], size: int) -> Value:

@@ -119,9 +119,9 @@ def compile_cached(
     entry = entry_of(key or CacheKey.of(graph, flags), settings)
     if entry is None:
         return CachedProgram(make(), None, is_hit=False)
-    stored = _stored_program(entry, tell, retries_failed=settings.retries_failed)
-    if stored is not None:
-        return stored
+    cached_program = _stored_program(entry, tell, retries_failed=settings.retries_failed)
+    if cached_program is not None:
+        return cached_program
     with ExitStack() as stack:
         try:
             entry.store_graph(graph, flags)
@@ -144,9 +144,9 @@ def compile_entry(
         CachedFailure: as `compile_cached`.
         EmulatorError: likewise.
     """
-    stored = _stored_program(entry, tell, retries_failed=retries_failed)
-    if stored is not None:
-        return stored
+    cached_program = _stored_program(entry, tell, retries_failed=retries_failed)
+    if cached_program is not None:
+        return cached_program
     try:
         content = make()
     except EmulatorError as error:

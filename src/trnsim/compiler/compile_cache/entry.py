@@ -78,9 +78,9 @@ class CacheKey:
         digits = str(key).removeprefix("MODULE_").partition("+")[0]
         cache_key = cls(digits, flags_digest(flags))
         if NAME.fullmatch(cache_key.folder_name) is None or digits.startswith("."):
-            shown = clipped(repr(key), _SHOWN_CHARS)
+            key_text = clipped(repr(key), _SHOWN_CHARS)
             raise BadInput(
-                f"cache_key={shown}; legal: letters, digits, '_', '-', and '.' except at the "
+                f"cache_key={key_text}; legal: letters, digits, '_', '-', and '.' except at the "
                 f"start; 1 to {_NAME_CHARS}",
                 fix="give the digits of a hash of the graph",
             )
@@ -162,10 +162,10 @@ class CacheEntry:
     def failure(self) -> str:
         """The reason that the graph does not compile, for a terminal; "" if it is not known."""
         try:
-            stored = files.read_text(self.folder / LOG).strip()
+            log_text = files.read_text(self.folder / LOG).strip()
         except BadInput:
             return ""
-        return terminal_text(clipped(stored, _REASON_CHARS))
+        return terminal_text(clipped(log_text, _REASON_CHARS))
 
     def store_graph(self, graph: bytes, flags: Sequence[str]) -> Path:
         """Store a graph and its flags; the path of the graph.

@@ -11,10 +11,10 @@ from trnsim.compiler.compile_cache.entry import NAME, CacheEntry
 def entries(version_folder: Path) -> list[CacheEntry]:
     """The entries in the folder of a compiler's version, by name; none if it cannot be read."""
     try:
-        with os.scandir(version_folder) as listed:
+        with os.scandir(version_folder) as items:
             names = sorted(
                 item.name
-                for item in listed
+                for item in items
                 if item.is_dir(follow_symlinks=False) and NAME.fullmatch(item.name)
             )
     except OSError:

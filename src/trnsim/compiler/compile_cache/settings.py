@@ -151,6 +151,6 @@ def _folder(address: str, origin: str) -> Path:
         if folder.exists() and not folder.is_dir():
             raise BadInput(f"{origin} is {address}, which is a file", fix="name a folder")
     except OSError as error:  # a name that is too long, or a folder that may not be entered
-        shown = clipped(address, _SHOWN_CHARS)
-        raise BadInput(f"{origin} is {shown}: {error.strerror}", fix="name a folder") from error
+        text = clipped(address, _SHOWN_CHARS)
+        raise BadInput(f"{origin} is {text}: {error.strerror}", fix="name a folder") from error
     return folder

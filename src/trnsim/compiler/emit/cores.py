@@ -60,10 +60,10 @@ def all_reduce(emission: Emission, node: Node) -> None:
 
 def _sum_with_peer(tile: Tensor) -> Tensor:
     """The sum of a tile of SBUF and its counterpart on the other core."""
-    received, total = new(tile.shape, tile.dtype), new(tile.shape, tile.dtype)
+    counterpart, total = new(tile.shape, tile.dtype), new(tile.shape, tile.dtype)
     for part in _transfer_slices(tile):
-        _swap_with_peer(tile, received, part)
-        nisa.tensor_tensor(dst=total[part], data1=tile[part], data2=received[part], op=nl.add)
+        _swap_with_peer(tile, counterpart, part)
+        nisa.tensor_tensor(dst=total[part], data1=tile[part], data2=counterpart[part], op=nl.add)
     return total
 
 
@@ -83,13 +83,13 @@ def _fits_gpsimd_dma(tile: Tensor) -> bool:
     return bool(tile.shape[1] * tile.shape[2] <= _MOST_SENDRECV_ELEMENTS * _MOST_SENDRECVS)
 
 
-def _swap_with_peer(tile: Tensor, received: Tensor, part: tuple[slice, slice, slice]) -> None:
+def _swap_with_peer(tile: Tensor, counterpart: Tensor, part: tuple[slice, slice, slice]) -> None:
     """Send part of a tile to the other core, and receive its counterpart."""
     engines = nisa.dma_engine
     peer = 1 - nl.program_id(0)
     nisa.sendrecv(
         src=tile[part],
-        dst=received[part],
+        dst=counterpart[part],
         send_to_rank=peer,
         recv_from_rank=peer,
         pipe_id=0,

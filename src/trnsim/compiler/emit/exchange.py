@@ -40,15 +40,15 @@ def all_reduce(emission: Emission, node: Node) -> None:
     operand = place.storage.tile
     rows, blocks, columns = operand.shape
     shape = (rows, blocks * columns)
-    sent = nl.ndarray(shape, dtype=operand.dtype, buffer=nl.shared_hbm)
-    received = new(operand.shape, operand.dtype)
-    nisa.dma_copy(dst=sent, src=operand.reshape(shape))
-    returned = sent
+    send_buffer = nl.ndarray(shape, dtype=operand.dtype, buffer=nl.shared_hbm)
+    result_tile = new(operand.shape, operand.dtype)
+    nisa.dma_copy(dst=send_buffer, src=operand.reshape(shape))
+    receive_buffer = send_buffer
     if emission.links is not None:
-        returned = nl.ndarray(shape, dtype=operand.dtype, buffer=nl.shared_hbm)
-        emission.links.issue(returned, sent, node)
-    nisa.dma_copy(dst=received.reshape(shape), src=returned)
-    matrix = replace(place.storage, tile=received)
+        receive_buffer = nl.ndarray(shape, dtype=operand.dtype, buffer=nl.shared_hbm)
+        emission.links.issue(receive_buffer, send_buffer, node)
+    nisa.dma_copy(dst=result_tile.reshape(shape), src=receive_buffer)
+    matrix = replace(place.storage, tile=result_tile)
     emission.places[node.result.number] = [replace(place, storage=matrix)]
 
 

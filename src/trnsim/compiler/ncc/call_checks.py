@@ -116,8 +116,8 @@ def _multiplies_integers(call: FrameworkCall, target: CompileTarget) -> bool:
     """True for products of wide integers; Trn1 multiplies 32-bit integers, with a warning."""
     if call.name not in _PRODUCTS or "dot" in target.flags.implicit_integer_downcast:
         return False
-    refused = ("int64",) if target.chip.core.features.int32_matmul else _WIDE_INTEGERS
-    return any(tensor.dtype in refused for tensor in call.tensors)
+    dtypes = ("int64",) if target.chip.core.features.int32_matmul else _WIDE_INTEGERS
+    return any(tensor.dtype in dtypes for tensor in call.tensors)
 
 
 def _exchanges_wide_integers(name: str, flag: str) -> Check:

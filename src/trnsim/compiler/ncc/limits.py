@@ -18,10 +18,10 @@ Source: aws-neuron-sdk issue 819, XTP002.
 
 def memory_refusals(plan: MemoryPlan, hbm_bytes: int) -> Iterator[tuple[str, str]]:
     """The error's code and the memory needed, if a graph's tensors exceed a device's HBM."""
-    returned = sum(
+    output_bytes = sum(
         tensor.type.nbytes for tensor in plan.lifetimes if tensor.first >= 0 and tensor.is_returned
     )
-    kept_bytes = plan.input_bytes + returned
+    kept_bytes = plan.input_bytes + output_bytes
     for code, contents, nbytes in (
         ("NCC_EVRF009", "inputs and outputs", kept_bytes),
         ("NCC_EXSP001", "tensors that die inside", plan.arena.nbytes),

@@ -95,9 +95,9 @@ def refusals(
     """
     target_chip = CompileTarget(arch.target(target), flags)
     calls_by_value = origins or {}
-    refused = [*_flag_refusals(target_chip)]
+    results = [*_flag_refusals(target_chip)]
     for call in calls:
-        refused += [
+        results += [
             Refusal(code, subject, call.line) for code, subject in call_refusals(call, target_chip)
         ]
     # A program of JAX has no calls to check: its nodes' origins only name them.
@@ -105,11 +105,11 @@ def refusals(
     for code, node_text, number in node_refusals(graph, target_chip, call_results):
         origin = calls_by_value.get(number)
         description = f"{origin.operator}, {node_text}" if origin else node_text
-        refused.append(Refusal(code, description, origin.line if origin else None))
+        results.append(Refusal(code, description, origin.line if origin else None))
     if plan is not None:
-        refused += [Refusal(code, excess) for code, excess in memory_refusals(plan, hbm_bytes)]
-    refused += [Refusal(code, excess) for code, excess in instruction_refusals(instructions)]
-    return tuple(dict.fromkeys(refused))
+        results += [Refusal(code, excess) for code, excess in memory_refusals(plan, hbm_bytes)]
+    results += [Refusal(code, excess) for code, excess in instruction_refusals(instructions)]
+    return tuple(dict.fromkeys(results))
 
 
 def require_accepted(refused: Sequence[Refusal], *, is_strict: bool) -> None:

@@ -41,12 +41,16 @@ def reported_run(
         )
     largest = max(programs, key=lambda pair: len(pair[0].nodes))
     options = CompileOptions(program.target, program.lnc, program.flags.optlevel, lnc=program.lnc)
-    timed = time_on_cores(*largest, options)
-    piece = timed.compiled()
-    links = replace(options, cores=timed.cores).links()
-    how: dict[str, Any] = {"lnc": timed.cores, "schedule": timed.figures.schedule, "links": links}
+    timed_graph = time_on_cores(*largest, options)
+    piece = timed_graph.compiled()
+    links = replace(options, cores=timed_graph.cores).links()
+    how: dict[str, Any] = {
+        "lnc": timed_graph.cores,
+        "schedule": timed_graph.figures.schedule,
+        "links": links,
+    }
     try:
-        traced = trace_without_values(piece, program.target, timed.weights, **how)
+        traced = trace_without_values(piece, program.target, timed_graph.weights, **how)
     except PROGRAM_ERRORS as error:
         raise BadInput(
             f"{title} has no whole program to show: {error.reason}",

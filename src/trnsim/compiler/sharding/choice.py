@@ -37,10 +37,10 @@ class SplitChoice:
             self._costs[value.number] = dict.fromkeys((WHOLE, *splittable_dims(value.shape)), 0.0)
         totals = [self._record_costs(node) for node in graph.nodes]
         self._needs: dict[int, set[Split]] = {value.number: {ANY} for value in graph.outputs}
-        chosen: list[SplitRule] = []
+        reversed_rules: list[SplitRule] = []
         for node, rules in zip(reversed(graph.nodes), reversed(totals), strict=True):
-            chosen.append(self._choose_rule(node, rules))
-        self.rules = tuple(chosen[::-1])
+            reversed_rules.append(self._choose_rule(node, rules))
+        self.rules = tuple(reversed_rules[::-1])
         pairs = zip(graph.nodes, self.rules, strict=True)
         self.seconds = sum(work.rule_s(node)[rule] for node, rule in pairs)
 

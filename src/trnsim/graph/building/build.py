@@ -117,21 +117,21 @@ class Build:
         With `keeps_dims` the reduced dimensions stay, with length 1.
         """
         rank = len(value.shape)
-        reduced = sorted({dim % rank for dim in dims}) if rank else []
-        if not reduced:
+        reduced_dims = sorted({dim % rank for dim in dims}) if rank else []
+        if not reduced_dims:
             return value
         total = value
-        if len(reduced) == rank:
+        if len(reduced_dims) == rank:
             total = self._reduce_all(op, value)
         else:
-            runs = _runs(reduced)
+            runs = _runs(reduced_dims)
             if len(runs) > 1 and "float" in value.dtype:
                 total = self.convert(total, "float32")
             for first, last in reversed(runs):
                 total = self._reduce_neighbours(op, total, first, last)
             total = self.convert(total, value.dtype)
         if keeps_dims:
-            shape = [1 if dim in reduced else n for dim, n in enumerate(value.shape)]
+            shape = [1 if dim in reduced_dims else n for dim, n in enumerate(value.shape)]
             total = self.graph.reshape(total, shape)
         return total
 

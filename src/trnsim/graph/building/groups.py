@@ -62,9 +62,9 @@ def _cut_into_blocks(b: Build, ends: Value, count: int, size: int) -> _Blocks:
     place = b.convert(b.graph.iota(shape, 0), "float32")
     # The number of earlier blocks of each group; a block belongs to one group only.
     before = b.ew("subtract", place, b.broadcast(b.ew("subtract", until, blocks), shape))
-    begun = b.ew("compare", before, 0.0, dtype="float32", direction="GE")
-    unended = b.ew("compare", place, b.broadcast(until, shape), dtype="float32", direction="LT")
-    is_in_group = b.ew("multiply", begun, unended)
+    is_begun = b.ew("compare", before, 0.0, dtype="float32", direction="GE")
+    is_unended = b.ew("compare", place, b.broadcast(until, shape), dtype="float32", direction="LT")
+    is_in_group = b.ew("multiply", is_begun, is_unended)
     first = b.ew("add", b.ew("multiply", before, float(size)), b.broadcast(begin, shape))
     number_of = b.convert(b.graph.iota(shape, 1), "float32")
     group, start, stop = (
@@ -121,8 +121,8 @@ def multiply_blocks(graph: Graph, blocks: Value, matrices: Value, groups: Value)
     """
     source, order = graph.transpose_source(matrices)
     is_flipped = order == (0, 2, 1)
-    chosen = graph.gather(source if is_flipped else matrices, groups)
-    return graph.dot_general(blocks, chosen, (2, 2 if is_flipped else 1))
+    group_matrices = graph.gather(source if is_flipped else matrices, groups)
+    return graph.dot_general(blocks, group_matrices, (2, 2 if is_flipped else 1))
 
 
 def multiply_row_groups(b: Build, x: Value, matrices: Value, ends: Value) -> Value:

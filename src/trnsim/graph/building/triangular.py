@@ -35,11 +35,11 @@ def solve_triangular(
         diagonal = b.ew("select", on, matrix, 0.0, dtype="float32")
         diagonal = b.reduce("add", diagonal, [len(batch) + 1], keeps_dims=True)
         power, x = b.ew("divide", power, diagonal), b.ew("divide", x, diagonal)
-    reached = 1  # powers of N that x includes, N ** 0 among them
-    while reached < matrix.shape[-1]:
+    power_count = 1  # powers of N that x includes, N ** 0 among them
+    while power_count < matrix.shape[-1]:
         x = b.ew("add", x, b.dot(power, x, "float32"))
-        reached *= 2
-        if reached < matrix.shape[-1]:
+        power_count *= 2
+        if power_count < matrix.shape[-1]:
             power = b.dot(power, power, "float32")
     return b.as_result(x if left else _transposed(b, x))
 

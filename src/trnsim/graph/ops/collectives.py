@@ -145,7 +145,7 @@ class AllToAll(Collective):
         """Member i's part j to member j."""
         parts = [np.split(tensor, len(operand), self.split_dim) for tensor in operand]
         return np.stack(
-            [np.concatenate(received, self.concat_dim) for received in zip(*parts, strict=True)]
+            [np.concatenate(blocks, self.concat_dim) for blocks in zip(*parts, strict=True)]
         )
 
     @classmethod
@@ -180,10 +180,10 @@ class CollectivePermute(Operation, kind=Kind.COLLECTIVE):
 
     def reference(self, operand: Array) -> Array:
         """Each target's array is that of its source."""
-        received = np.zeros_like(operand)
+        results = np.zeros_like(operand)
         for source, target in self.source_target_pairs:
-            received[target] = operand[source]
-        return received
+            results[target] = operand[source]
+        return results
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:

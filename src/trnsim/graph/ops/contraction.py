@@ -113,8 +113,8 @@ class Convolution(Operation, kind=Kind.CONTRACTION):
                 f"by strides of {self.strides} and {self.dilations} in {self.groups} groups; "
                 "legal: from 1"
             )
-        padded = zip(lhs.shape[_OUTER_DIMS:], self.low, self.high, self.gaps, strict=True)
-        if min(self.gaps, default=0) < 0 or any(padded_length(*amounts) < 0 for amounts in padded):
+        sides = zip(lhs.shape[_OUTER_DIMS:], self.low, self.high, self.gaps, strict=True)
+        if min(self.gaps, default=0) < 0 or any(padded_length(*amounts) < 0 for amounts in sides):
             self.refuse(
                 f"of {lhs} padded by {self.low}, {self.high} and {self.gaps}; legal: lengths and "
                 "gaps from 0"

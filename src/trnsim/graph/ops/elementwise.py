@@ -59,11 +59,11 @@ class Elementwise(Operation, kind=Kind.ELEMENTWISE, abstract=True):
     def examples(cls) -> tuple[Example, ...]:
         """An example for each element type that all operands may have."""
         sides = len(cls.operands)
-        legal = [set(allowed) for allowed in cls.legal] or [set(ELEMENT_TYPES)]
+        legal = [set(dtypes) for dtypes in cls.legal] or [set(ELEMENT_TYPES)]
         return tuple(
             Example(cls(), (TensorType((3, 40), dtype),) * sides, ("edges",) * sides)
             for dtype in ELEMENT_TYPES
-            if all(dtype in allowed for allowed in legal)
+            if all(dtype in dtypes for dtypes in legal)
         )
 
 

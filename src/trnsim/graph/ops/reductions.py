@@ -231,7 +231,7 @@ class ReduceWindow(WindowOperation, kind=Kind.KERNEL):
         start = neutral(self.op, operand.dtype)
         wide = Pad(self.low, self.high, (0,) * operand.ndim, start).reference(widen(operand))
         counts = self._counts(operand.shape, steps)
-        reduced = np.full(counts, start, wide.dtype)
+        result = np.full(counts, start, wide.dtype)
         for at in np.ndindex(*self.lengths):
             part = wide[
                 tuple(
@@ -239,8 +239,8 @@ class ReduceWindow(WindowOperation, kind=Kind.KERNEL):
                     for i, d, n, s in zip(at, steps, counts, self.strides, strict=True)
                 )
             ]
-            reduced = BODIES[self.op](reduced, part)
-        return reduced
+            result = BODIES[self.op](result, part)
+        return result
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:

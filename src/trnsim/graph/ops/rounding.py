@@ -171,8 +171,8 @@ class ReducePrecision(Unary):
         """The nearest number of the format, or 0."""
         numbers = operand.astype(np.float64)
         is_below = np.abs(numbers) < self.smallest(operand.dtype.name)
-        rounded = round_to_dtype(numbers, self.format).astype(np.float64)
-        return np.asarray(np.where(is_below, np.copysign(0.0, numbers), rounded))
+        nearest = round_to_dtype(numbers, self.format).astype(np.float64)
+        return np.asarray(np.where(is_below, np.copysign(0.0, numbers), nearest))
 
     def smallest(self, dtype: str) -> float:
         """The magnitude below which results are 0: half a digit below the smallest normal."""

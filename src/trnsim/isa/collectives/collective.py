@@ -75,12 +75,12 @@ class Collective(Instruction, engines=()):
         """The groups of ranks; each group exchanges among its own members."""
         return getattr(self, "replica_group", ())
 
-    def received_arrays(self, group: tuple[int, ...], sent: MemberArrays) -> MemberArrays:
+    def received_arrays(self, group: tuple[int, ...], offers: MemberArrays) -> MemberArrays:
         """The arrays that each member of a group receives, as stored.
 
         Args:
             group: the ranks of the group.
-            sent: by member, the arrays that it offers.
+            offers: by member, the arrays that it offers.
         """
         raise NotImplementedError
 
@@ -119,11 +119,11 @@ class Collective(Instruction, engines=()):
 
     def label(self, group: Sequence[int]) -> str:
         """The collective and its operands in words; equal for all members."""
-        offered = ", ".join(f"{t.dtype} {list(t.shape)}" for t in self.sources())
-        filled = ", ".join(f"{list(t.shape)}" for t in self.targets())
+        sources = ", ".join(f"{t.dtype} {list(t.shape)}" for t in self.sources())
+        targets = ", ".join(f"{list(t.shape)}" for t in self.targets())
         details = self.details()
         return (
-            f"{self.opcode}{f'({details})' if details else ''} of {offered} to {filled} in "
+            f"{self.opcode}{f'({details})' if details else ''} of {sources} to {targets} in "
             f"{self._memory_text()} in group [{in_words(group)}]"
         )
 
@@ -145,23 +145,23 @@ class Collective(Instruction, engines=()):
         """Every member offers its sources; each receives what the exchange makes of them."""
         link = machine.world(self.opcode)
         self.check_internal()
-        received = self.meet(link.rank, machine)
-        if received is None:
+        results = self.meet(link.rank, machine)
+        if results is None:
             return
         targets = self.targets()
         for index, tile in enumerate(targets):
-            tile.put(received[index])
-            if len(received) == len(targets):
+            tile.put(results[index])
+            if len(results) == len(targets):
                 tile.mark_written()
             else:
-                tile.mark_written_where(received[len(targets) + index])
+                tile.mark_written_where(results[len(targets) + index])
 
     def meet(self, rank: int, machine: Machine) -> Sequence[Array] | None:
         """The arrays that this core receives once its group is complete; None without values."""
         group = self.group_of(rank)
         has_values = all(tile.storage.data is not None for tile in self.all_sources())
         link = machine.world(self.opcode)
-        received = link.exchange(
+        results = link.exchange(
             Exchange(
                 self.label(group),
                 group,
@@ -171,7 +171,7 @@ class Collective(Instruction, engines=()):
                 self.groups(),
             )
         )
-        return received if has_values else None
+        return results if has_values else None
 
     def offered(self) -> list[Array]:
         """The source arrays as stored; then an array of written flags for each source.
@@ -184,18 +184,18 @@ class Collective(Instruction, engines=()):
             return arrays
         return arrays + [tile.written_flags() for tile in sources]
 
-    def results(self, group: tuple[int, ...], sent: MemberArrays) -> MemberArrays:
+    def results(self, group: tuple[int, ...], offers: MemberArrays) -> MemberArrays:
         """By member, the received arrays; then an array of written flags for each of them.
 
         Without the flags if no member offers any.
         """
         count = len(self.all_sources())
-        values = self.received_arrays(group, [arrays[:count] for arrays in sent])
-        if all(len(arrays) == count for arrays in sent):
+        values = self.received_arrays(group, [arrays[:count] for arrays in offers])
+        if all(len(arrays) == count for arrays in offers):
             return values
         sent_flags = [
             arrays[count:] or [np.ones(array.shape, np.bool_) for array in arrays]
-            for arrays in sent
+            for arrays in offers
         ]
         received_flags = self.received_flags(group, sent_flags)
         return [[*arrays, *flags] for arrays, flags in zip(values, received_flags, strict=True)]
@@ -274,9 +274,9 @@ class Collective(Instruction, engines=()):
             fault = "have one without ranks"
         else:
             return
-        shown = ", ".join(f"[{in_words(group)}]" for group in groups if group)
+        groups_text = ", ".join(f"[{in_words(group)}]" for group in groups if group)
         self.refuse(
-            f"the groups {shown} {fault}; legal: {legal}",
+            f"the groups {groups_text} {fault}; legal: {legal}",
             "give each rank one group; a rank with nobody to talk to has a group of its own",
             "nki.collectives.ReplicaGroup",
         )
@@ -333,9 +333,9 @@ class Collective(Instruction, engines=()):
             tile.storage.is_exchanged = True
 
 
-def _no_results(sent: MemberArrays) -> MemberArrays:
+def _no_results(offers: MemberArrays) -> MemberArrays:
     """By member, no arrays: the results in a run without values."""
-    return [() for _ in sent]
+    return [() for _ in offers]
 
 
 def flat(bits: Array) -> Array:

@@ -18,8 +18,8 @@ def check_dimension(instruction: Collective, dim: int, on_chip: tuple[int, ...])
         )
 
 
-def check_elements(instruction: Collective, filled: int, offered: int, dim: int = 0) -> None:
-    """Refuse unless each destination is `filled / offered` times as large as its source.
+def check_elements(instruction: Collective, multiple: int, divisor: int, dim: int = 0) -> None:
+    """Refuse unless each destination is `multiple / divisor` times as large as its source.
 
     In HBM, where the first dimension is the slowest, only the number of elements counts. In SBUF
     the length of dimension `dim` has that ratio, and the other dimension is equal.
@@ -27,23 +27,25 @@ def check_elements(instruction: Collective, filled: int, offered: int, dim: int 
     for source, target in zip(instruction.sources(), instruction.targets(), strict=True):
         if source.memory is SBUF:
             expected = list(source.shape)
-            expected[dim] = expected[dim] * filled // offered
-            is_legal = tuple(expected) == target.shape and not source.shape[dim] * filled % offered
+            expected[dim] = expected[dim] * multiple // divisor
+            is_legal = (
+                tuple(expected) == target.shape and not source.shape[dim] * multiple % divisor
+            )
         else:
-            is_legal = source.pattern.elements * filled == target.pattern.elements * offered
+            is_legal = source.pattern.elements * multiple == target.pattern.elements * divisor
         if not is_legal:
             instruction.refuse(
                 f"a source is {source} and its destination {target}; legal: a destination "
-                f"{_times(filled, offered)} as the source"
+                f"{_times(multiple, divisor)} as the source"
                 + (f" along dimension {dim}" if source.memory is SBUF else ""),
                 "allocate the destination for the number of ranks in the group",
             )
 
 
-def _times(filled: int, offered: int) -> str:
+def _times(multiple: int, divisor: int) -> str:
     """The ratio of a destination's size to its source's, in words."""
-    if filled == offered:
+    if multiple == divisor:
         return "as large"
-    if filled > offered:
-        return f"{filled // offered} times as large"
-    return f"1/{offered // filled} as large"
+    if multiple > divisor:
+        return f"{multiple // divisor} times as large"
+    return f"1/{divisor // multiple} as large"

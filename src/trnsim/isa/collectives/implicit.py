@@ -73,12 +73,12 @@ class ImplicitPermute(Collective, engines=()):
 
     def of_previous_ranks(self, group: tuple[int, ...], arrays: MemberArrays) -> MemberArrays:
         """For each member and channel, the array of the previous rank in the channel's ring."""
-        received: list[list[Array]] = [[] for _ in group]
+        results: list[list[Array]] = [[] for _ in group]
         for channel, ring in enumerate(rings(self.setting.fabric, group)[: len(self.targets())]):
             for member, rank in enumerate(group):
                 previous = group.index(ring[ring.index(rank) - 1])
-                received[member].append(arrays[previous][channel])
-        return received
+                results[member].append(arrays[previous][channel])
+        return results
 
 
 class CollectivePermuteImplicit(
@@ -103,9 +103,9 @@ class CollectivePermuteImplicit(
         """The source of each channel."""
         return self.srcs_by_channel
 
-    def received_arrays(self, group: tuple[int, ...], sent: MemberArrays) -> MemberArrays:
+    def received_arrays(self, group: tuple[int, ...], offers: MemberArrays) -> MemberArrays:
         """The arrays of the previous rank of each ring, bit for bit."""
-        return self.of_previous_ranks(group, [[flat(array) for array in arrays] for arrays in sent])
+        return self.of_previous_ranks(group, [list(map(flat, arrays)) for arrays in offers])
 
 
 class CollectivePermuteImplicitReduce(
@@ -150,11 +150,11 @@ class CollectivePermuteImplicitReduce(
         """The operator, on which all members must agree."""
         return f"op={self.op}"
 
-    def received_arrays(self, group: tuple[int, ...], sent: MemberArrays) -> MemberArrays:
+    def received_arrays(self, group: tuple[int, ...], offers: MemberArrays) -> MemberArrays:
         """The previous rank's reduction, computed in float32 and rounded once before it is sent."""
         channels = len(self.srcs0_by_channel)
         apply = ALU[self.op].apply
-        reduced = [
+        reductions = [
             [
                 round_to(
                     apply(to_float32(arrays[channel]), to_float32(arrays[channels + channel])),
@@ -162,9 +162,9 @@ class CollectivePermuteImplicitReduce(
                 )
                 for channel in range(channels)
             ]
-            for arrays in sent
+            for arrays in offers
         ]
-        return self.of_previous_ranks(group, reduced)
+        return self.of_previous_ranks(group, reductions)
 
     def received_flags(self, group: tuple[int, ...], flags: MemberArrays) -> MemberArrays:
         """Flags of the elements that the previous rank has written in both operands."""

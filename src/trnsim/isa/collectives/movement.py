@@ -44,16 +44,16 @@ class AllGather(
         """The dimension along which arrays are joined."""
         return f"collective_dim={self.collective_dim}"
 
-    def received_arrays(self, group: tuple[int, ...], sent: MemberArrays) -> MemberArrays:
+    def received_arrays(self, group: tuple[int, ...], offers: MemberArrays) -> MemberArrays:
         """The concatenation of all members' arrays, the same for every member."""
         if self.collective_dim == 1:
-            joined = [np.concatenate([arrays[0] for arrays in sent], axis=1)]
+            results = [np.concatenate([arrays[0] for arrays in offers], axis=1)]
         else:
-            joined = [
-                np.concatenate([flat(arrays[tensor]) for arrays in sent])
+            results = [
+                np.concatenate([flat(arrays[tensor]) for arrays in offers])
                 for tensor in range(len(self.srcs))
             ]
-        return [joined] * len(group)
+        return [results] * len(group)
 
 
 class AllToAll(
@@ -84,10 +84,10 @@ class AllToAll(
                         "pad dimension 0 to a multiple of the ranks",
                     )
 
-    def received_arrays(self, group: tuple[int, ...], sent: MemberArrays) -> MemberArrays:
+    def received_arrays(self, group: tuple[int, ...], offers: MemberArrays) -> MemberArrays:
         """For each member, its part of every member's array, concatenated."""
         count = len(group)
-        parts = [[np.split(flat(array), count) for array in arrays] for arrays in sent]
+        parts = [[np.split(flat(array), count) for array in arrays] for arrays in offers]
         return [
             [
                 np.concatenate([parts_of_sender[tensor][receiver] for parts_of_sender in parts])
@@ -136,9 +136,9 @@ class CollectivePermute(
             remaining -= set(ring)
         return tuple(rings)
 
-    def received_arrays(self, group: tuple[int, ...], sent: MemberArrays) -> MemberArrays:
+    def received_arrays(self, group: tuple[int, ...], offers: MemberArrays) -> MemberArrays:
         """The arrays of the previous rank in the ring."""
-        return [[flat(sent[member - 1][0])] for member in range(len(group))]
+        return [[flat(offers[member - 1][0])] for member in range(len(group))]
 
     def _check_groups(self) -> None:
         """Refuse pairs that form no rings, or connect chips without a link."""

@@ -34,13 +34,13 @@ _OPERATORS = ("add", "minimum", "maximum")
 class Reduction(Collective, engines=()):
     """Common base of all_reduce and reduce_scatter."""
 
-    def reduced(self, group: tuple[int, ...], sent: MemberArrays, tensor: int) -> Array:
+    def reduced(self, group: tuple[int, ...], offers: MemberArrays, tensor: int) -> Array:
         """The reduction of source number `tensor` of all members, as stored."""
         dtype = self.sources()[tensor].dtype
         fabric = self.setting.fabric
         similar = groups_like(fabric, self.groups(), group)
         order = reduction_order(fabric, self.kind, self.nbytes(), similar, group)
-        arrays = {rank: offered[tensor] for rank, offered in zip(group, sent, strict=True)}
+        arrays = {rank: sources[tensor] for rank, sources in zip(group, offers, strict=True)}
         values = {rank: to_float32(array) for rank, array in arrays.items()}
         return round_to(ordered(order, values, ALU[self._operator()].apply, dtype), dtype)
 
@@ -53,9 +53,9 @@ class Reduction(Collective, engines=()):
         """
         raise NotImplementedError
 
-    def received_arrays(self, group: tuple[int, ...], sent: MemberArrays) -> MemberArrays:
+    def received_arrays(self, group: tuple[int, ...], offers: MemberArrays) -> MemberArrays:
         """The reductions of all tensors, divided among the members by `parts_of_totals`."""
-        totals = [self.reduced(group, sent, tensor) for tensor in range(len(self.sources()))]
+        totals = [self.reduced(group, offers, tensor) for tensor in range(len(self.sources()))]
         return self.parts_of_totals(totals, len(group))
 
     def received_flags(self, group: tuple[int, ...], flags: MemberArrays) -> MemberArrays:
@@ -150,9 +150,10 @@ def check_operator(instruction: Instruction, op: str, sources: Sequence[Tile]) -
             f"op is {op}; legal: nl.add, nl.minimum or nl.maximum",
             "reduce by one of them, or gather the values and compute on each rank",
         )
-    packed = next((tile for tile in sources if tile.dtype.is_packed), None)
-    if packed is not None:
+    packed_tile = next((tile for tile in sources if tile.dtype.is_packed), None)
+    if packed_tile is not None:
         instruction.refuse(
-            f"a source is {packed}, whose elements have no values of their own; legal: numbers",
+            f"a source is {packed_tile}, whose elements have no values of their own; "
+            "legal: numbers",
             "dequantize it first",
         )

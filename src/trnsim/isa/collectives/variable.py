@@ -126,9 +126,9 @@ class VariableCollective(Collective, engines=()):
             metadata[_PLACES] = inputs[1].bits().reshape(-1)
         return metadata
 
-    def results(self, group: tuple[int, ...], sent: MemberArrays) -> MemberArrays:
+    def results(self, group: tuple[int, ...], offers: MemberArrays) -> MemberArrays:
         """The arrays that each member receives, with the flags of their elements."""
-        return self.received_arrays(group, sent)
+        return self.received_arrays(group, offers)
 
     def execute(self, machine: Machine) -> None:
         """Move the chunks; elements of dst that no chunk covers keep their values."""
@@ -136,10 +136,10 @@ class VariableCollective(Collective, engines=()):
         self.check_internal()
         if self.srcs[0].storage.data is not None:
             self._check_written(self.metadata(), link.rank)
-        received = self.meet(link.rank, machine)
-        if received is None:
+        results = self.meet(link.rank, machine)
+        if results is None:
             return
-        counts, offsets, data, chunk_flags = received
+        counts, offsets, data, chunk_flags = results
         target = self.dsts[0]
         bits, flags = flat(target.bits()), flat(target.written_flags())
         start = 0
@@ -152,12 +152,12 @@ class VariableCollective(Collective, engines=()):
         for row in self.fully_written_tiles():
             row.put(counts.astype(np.uint32))
 
-    def received_arrays(self, group: tuple[int, ...], sent: MemberArrays) -> MemberArrays:
+    def received_arrays(self, group: tuple[int, ...], offers: MemberArrays) -> MemberArrays:
         """For each member: counts of its chunks, their offsets in dst, their elements and flags.
 
         The elements of all chunks are joined, and so are their flags.
         """
-        return [self._received(group, sent, member) for member in range(len(group))]
+        return [self._received(group, offers, member) for member in range(len(group))]
 
     def chunk(self, metadata: Array, member: int) -> tuple[int, int]:
         """Count and displacement of the chunk that a rank sends to member number `member`."""
@@ -170,12 +170,12 @@ class VariableCollective(Collective, engines=()):
             chunk = self.chunk(metadata, member)
             self._check_within((rank, receiver), chunk, self.srcs[0].pattern.elements, None)
 
-    def _received(self, group: Sequence[int], sent: MemberArrays, member: int) -> list[Array]:
+    def _received(self, group: Sequence[int], offers: MemberArrays, member: int) -> list[Array]:
         """What member number `member` receives: an item of `received_arrays`."""
         part_elements = self._part_elements(group)
-        receive_displacements = sent[member][1][_PLACES]
+        receive_displacements = offers[member][1][_PLACES]
         counts, offsets, chunks, flags = [], [], [], []
-        for sender, (source, metadata, source_flags) in enumerate(sent):
+        for sender, (source, metadata, source_flags) in enumerate(offers):
             count, displacement = self.chunk(metadata, member)
             offset = part_elements * sender
             if self.has_rdispls:
@@ -353,12 +353,12 @@ class AllToAllV(
                 PLACES_BETWEEN_INSTANCES.instead,
                 PLACES_BETWEEN_INSTANCES.source,
             )
-        offered, filled = self.srcs[0].pattern.elements, self.dsts[0].pattern.elements
-        expected = offered * len(group)
-        if len(nodes) > 1 or core.nki.follows(ANY_DESTINATION) or filled == expected:
+        count, capacity = self.srcs[0].pattern.elements, self.dsts[0].pattern.elements
+        expected = count * len(group)
+        if len(nodes) > 1 or core.nki.follows(ANY_DESTINATION) or capacity == expected:
             return
         self.refuse(
-            f"dst has {filled} elements and src {offered}, in the group [{in_words(group)}] inside "
+            f"dst has {capacity} elements and src {count}, in the group [{in_words(group)}] inside "
             f"{fabric.instance.name}; legal under {core.nki}: {expected}, those of src for "
             "each rank",
             ANY_DESTINATION.instead,

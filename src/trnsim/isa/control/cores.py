@@ -171,16 +171,16 @@ class Sendrecv(CoreInstruction, engines=(Engine.dma, Engine.gpsimd)):
         """The values are copied bit for bit."""
         link = self._link(machine, int(self.send_to_rank), int(self.recv_from_rank))
         has_values = self.src.storage.data is not None
-        sent = self.src.bits().copy() if has_values else np.empty(self.src.shape, np.void)
-        received = link.meet(self.meeting(link.core), sent)
-        if received.shape != self.dst.shape:
+        own_bits = self.src.bits().copy() if has_values else np.empty(self.src.shape, np.void)
+        peer_bits = link.meet(self.meeting(link.core), own_bits)
+        if peer_bits.shape != self.dst.shape:
             self.refuse(
-                f"dst is {self.dst} and the other core sends {list(received.shape)}; legal: equal "
+                f"dst is {self.dst} and the other core sends {list(peer_bits.shape)}; legal: equal "
                 "shapes",
                 "send and receive tiles of one shape on both cores",
             )
         if has_values:
-            self.dst.put(received)
+            self.dst.put(peer_bits)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """A DMA between the two SBUFs, after the cores have met."""

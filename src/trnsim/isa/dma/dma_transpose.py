@@ -108,14 +108,14 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
         """Bits as they are."""
         del machine
         rows = self._rows()
-        moved = self.src.bits(rows).transpose(self._permutation())
+        bits = self.src.bits(rows).transpose(self._permutation())
         if rows is None:
-            self.dst.put(moved.reshape(self.dst.shape))
+            self.dst.put(bits.reshape(self.dst.shape))
             return
         start = 0
         for tile in self.fully_written_tiles():
             end = start + tile.shape[-1]
-            tile.put(moved[..., start:end])
+            tile.put(bits[..., start:end])
             start = end
 
     def movement(self) -> Movement:
@@ -150,15 +150,15 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
         """
         del n
         partitions, *middle, columns = self.dst.shape
-        padded = ceil(partitions / core.partitions) * core.partitions
-        padded *= ceil(columns / core.dma_engines) * core.dma_engines
+        elements = ceil(partitions / core.partitions) * core.partitions
+        elements *= ceil(columns / core.dma_engines) * core.dma_engines
         rows = self.src.pattern.elements // self.src.shape[-1]
         in_hbm = self.src.memory is HBM
         return transfer_cost(
             core,
             self.src,
             self.dst,
-            nbytes=padded * prod(middle) * self.dst.dtype.itemsize,
+            nbytes=elements * prod(middle) * self.dst.dtype.itemsize,
             runs=max(count_runs(self.src), rows),
             hbm_bytes=self.src.nbytes if in_hbm else 0,
             efficiency=core.dma_transpose_efficiency

@@ -87,10 +87,10 @@ class LocalGather(Instruction, engines=(Engine.gpsimd,)):
     def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
         """The gathered elements that are written; none if an index in use is unwritten."""
         if tile is self.index:
-            written = np.full(self.dst.shape, self._used_indices(flags).all())
+            dst_flags = np.full(self.dst.shape, self._used_indices(flags).all())
         else:
-            written = self._gathered(flags)
-        return [(self.dst, written)] if written.any() else None
+            dst_flags = self._gathered(flags)
+        return [(self.dst, dst_flags)] if dst_flags.any() else None
 
     def _used_indices(self, values: Array) -> Array:
         """The elements of `values`, an array of index's shape, that are used: [cores, indices].
@@ -185,8 +185,8 @@ class NcNGather(Instruction, engines=(Engine.gpsimd,), opcode="nc_n_gather"):
         """The gathered elements that are written; None for indices, which must all be written."""
         if tile is self.indices:
             return None
-        written = self._gathered(flags)
-        return [(self.dst, written)] if written.any() else None
+        dst_flags = self._gathered(flags)
+        return [(self.dst, dst_flags)] if dst_flags.any() else None
 
     def _gathered(self, values: Array) -> Array:
         """The elements of `values`, an array of data's shape, in the order of dst."""

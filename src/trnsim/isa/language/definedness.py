@@ -82,8 +82,8 @@ def written_results(instruction: Instruction, tile: Tile, flags: Array) -> list[
             continue
         if not (instruction.result_depends_on and axes) or result.index is not None:
             return []
-        written = result_flags(flags, axes, operand.axes, instruction.result_depends_on)
-        flat = np.broadcast_to(written, (result.shape[0], prod(result.shape[1:])))
+        dst_flags = result_flags(flags, axes, operand.axes, instruction.result_depends_on)
+        flat = np.broadcast_to(dst_flags, (result.shape[0], prod(result.shape[1:])))
         results.append((result, flat.reshape(result.shape)))
     return results
 

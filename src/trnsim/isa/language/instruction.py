@@ -367,16 +367,16 @@ class Instruction:
 
     def with_tiles(self, change: Callable[[Tile], Tile]) -> Self:
         """The instruction with `change` applied to each of its tiles."""
-        changed = object.__new__(type(self))
-        changed.__dict__.update(self.__dict__)
+        duplicate = object.__new__(type(self))
+        duplicate.__dict__.update(self.__dict__)
         for name in self.operands:
             value = getattr(self, name)
             if isinstance(value, Tile):
                 value = change(value)
             elif isinstance(value, tuple):
                 value = tuple(change(item) if isinstance(item, Tile) else item for item in value)
-            setattr(changed, name, value)
-        return changed
+            setattr(duplicate, name, value)
+        return duplicate
 
     def _verify_operand(self, core: NeuronCore, name: str, operand: Operand, n: Dims) -> None:
         value = getattr(self, name)

@@ -78,12 +78,12 @@ class CoreLink(Protocol):
     core: int
     cores: int
 
-    def meet(self, meeting: Meeting, sent: Array = ..., data: Tile | None = None) -> Array:
+    def meet(self, meeting: Meeting, bits: Array = ..., data: Tile | None = None) -> Array:
         """Wait until the group is complete.
 
         Args:
             meeting: the group and the point where it meets.
-            sent: the bits for the following core.
+            bits: the bits for the following core.
             data: a tensor on which all cores of the group have the same values afterwards.
 
         Returns:

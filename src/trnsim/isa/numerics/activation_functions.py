@@ -58,13 +58,13 @@ def _erfc_of_magnitude(x: _Float64Array) -> _Float64Array:
     z = np.minimum(np.abs(x), _ERFC_LIMIT)
     t = (z - _ERFC_CENTRE) / (z + _ERFC_CENTRE)
     *lower, last = _scaled_erfc()
-    scaled = np.full_like(t, last)
+    result = np.full_like(t, last)
     for coefficient in reversed(lower):
-        scaled *= t
-        scaled += coefficient
+        result *= t
+        result += coefficient
     np.exp(-z * z, out=t)
-    scaled *= t
-    return scaled
+    result *= t
+    return result
 
 
 @_saturating()

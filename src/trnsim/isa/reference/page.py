@@ -293,11 +293,11 @@ def _views(instruction_class: type[Instruction]) -> str:
     """The operands that `.indirect()` may gather or scatter, in words."""
     if not instruction_class.indirect:
         return ""
-    written, read = instruction_class.indirect
-    if not written:
+    dst, src = instruction_class.indirect
+    if not dst:
         return "No operand may be an `.indirect()` view."
     since = where(lambda core: core.features.indirection)
-    return f"{since[0].upper()}{since[1:]} `{written}` and `{read}` may be `.indirect()` views."
+    return f"{since[0].upper()}{since[1:]} `{dst}` and `{src}` may be `.indirect()` views."
 
 
 def _values(instruction_class: type[Instruction], text: _Docstring) -> str:

@@ -118,9 +118,9 @@ class NcMatmulSparse(Instruction, engines=(Engine.tensor,), source=_SOURCE, is_i
 
     def _tags(self) -> Array:
         """The index of each stationary value within its block, [K, M]."""
-        packed = self.tag.bits().reshape(self.tag.partitions, -1, 1)
+        words = self.tag.bits().reshape(self.tag.partitions, -1, 1)
         shifts = np.arange(0, _TAGS * _TAG_BITS, _TAG_BITS, dtype=np.uint16)
-        return ((packed >> shifts) & np.uint16(_TAG_MASK)).reshape(len(packed), -1)
+        return ((words >> shifts) & np.uint16(_TAG_MASK)).reshape(len(words), -1)
 
     def _check_pattern(self, n: Dims) -> None:
         """Refuse a sparsity pattern that the array lacks, and a moving tile of another shape."""

@@ -98,6 +98,6 @@ def accumulate(
     operator = ALU[op]
     if operator.reduce is None:
         raise InternalError(f"{op} accumulates but does not reduce")
-    reduced = operator.reduce(values.reshape(len(values), -1), axis=1).reshape(-1, 1)
-    registers.write(first_partition, operator.apply(start, reduced))
+    reduction = operator.reduce(values.reshape(len(values), -1), axis=1).reshape(-1, 1)
+    registers.write(first_partition, operator.apply(start, reduction))
     return registers.read(first_partition, len(values))

@@ -100,8 +100,8 @@ class TensorReduce(Instruction, engines=(Engine.vector,)):
 
     def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
         """The elements of dst of which all reduced elements are written."""
-        written = np.asarray(flags.reshape(*tile.shape[: self._axes()[0]], -1).all(axis=-1))
-        return [(self.dst, written)] if written.any() else None
+        dst_flags = np.asarray(flags.reshape(*tile.shape[: self._axes()[0]], -1).all(axis=-1))
+        return [(self.dst, dst_flags)] if dst_flags.any() else None
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """F/2 for add or maximum of bfloat16 into bfloat16, else F."""

@@ -101,12 +101,12 @@ class TensorScalarReduce(Instruction, engines=(Engine.vector,)):
         if not is_bypass(self.op0):
             values = apply_along(ALU[self.op0], values, self.operand0)
         start = self.data.start_partition
-        reduced = accumulate(
+        reduction = accumulate(
             machine, self.reduce_cmd, self.reduce_op, start, values, self.reduce_init
         )
         self.dst.store(values)
-        if self.reduce_res is not None and reduced is not None:
-            self.reduce_res.store(-reduced if self.reduce_res_negate else reduced)
+        if self.reduce_res is not None and reduction is not None:
+            self.reduce_res.store(-reduction if self.reduce_res_negate else reduction)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """max(MIN_II, F), plus 64 cycles to read the accumulator into `reduce_res`."""

@@ -163,9 +163,9 @@ class NcMatchReplace8(Instruction, engines=(Engine.vector,)):
             bits[matches] = round_to(np.asarray([self.imm], np.float64), self.dst.dtype)[0]
             self.dst.put(bits)
         else:
-            replaced = values.copy()
-            replaced[matches] = self.imm
-            self.dst.store(replaced)
+            new_values = values.copy()
+            new_values[matches] = self.imm
+            self.dst.store(new_values)
         if self.dst_idx is not None:
             self.dst_idx.store(indices)
 

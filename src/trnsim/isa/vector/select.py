@@ -112,10 +112,10 @@ class TensorCopyPredicated(Instruction, engines=(Engine.vector,)):
         dst.put(_blend(mask, bits, _rows(dst, dst.bits())))
         if dst.index is None:
             dst.storage.note_write(dst.box)
-            written = mask.reshape(dst.shape)
-            dst.storage.written.mark(dst.footprint, dst.dtype.itemsize, written)
+            places = mask.reshape(dst.shape)
+            dst.storage.written.mark(dst.footprint, dst.dtype.itemsize, places)
             if dst.storage.is_accumulated:
-                dst.note_psum_write(by_matmul=False, places=written)
+                dst.note_psum_write(by_matmul=False, places=places)
 
     def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
         """Copied elements are written if src's are, kept elements if dst's were.

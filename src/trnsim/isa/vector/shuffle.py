@@ -99,20 +99,20 @@ class NcStreamShuffle(Instruction, engines=(Engine.vector,)):
         del machine
         route = self._route()
         assert route is not None  # noqa: S101  ensured by `check`
-        moved = self.src.bits()[route.source_rows]
-        self.dst.put(moved, None if route.written_rows.all() else route.written_rows)
+        bits = self.src.bits()[route.source_rows]
+        self.dst.put(bits, None if route.written_rows.all() else route.written_rows)
 
     def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
         """The written elements of the partitions that move."""
         del tile, flags  # those of one run of src; here all runs are needed
         route = self._route()
-        written = self.accesses()[1]
+        targets = self.accesses()[1]
         if route is None or self.src.index is not None or self.dst.index is not None:
             return None
         moved_flags = np.zeros((self.dst.partitions, *self.src.shape[1:]), np.bool_)
         moved_flags[route.written_rows] = self.src.written_flags()[route.source_rows]
         flags_of_runs = [moved_flags[first:end] for first, end in route.written_runs]
-        return list(zip(written, flags_of_runs, strict=True)) if moved_flags.any() else None
+        return list(zip(targets, flags_of_runs, strict=True)) if moved_flags.any() else None
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """max(MIN_II, F)."""

@@ -149,7 +149,7 @@ def _select(node: Node, into: Into, mask: Tensor, yes: Operand, no: Operand) -> 
     """Elements of `yes` where the mask is not zero, else of `no`."""
     del node
     result = into(shape_of([mask, yes, no]))
-    chosen = mask if mask.dtype == nl.uint8 else alu(nl.not_equal, mask, 0.0, _new_mask)
+    predicate = mask if mask.dtype == nl.uint8 else alu(nl.not_equal, mask, 0.0, _new_mask)
     _fill(result, no)
     source = yes
     if is_number(yes) or yes.dtype != result.dtype:
@@ -157,7 +157,7 @@ def _select(node: Node, into: Into, mask: Tensor, yes: Operand, no: Operand) -> 
         _fill(source, yes)
     shape = tuple(result.shape)
     nisa.tensor_copy_predicated(
-        dst=result, src=widened(source, shape), predicate=widened(chosen, shape)
+        dst=result, src=widened(source, shape), predicate=widened(predicate, shape)
     )
     return result
 
@@ -269,9 +269,9 @@ def _cbrt(node: Node, into: Into, tile: Tensor) -> Tensor:
 @on_tiles(rounding.BitcastConvert)
 def _bitcast(node: Node, into: Into, tile: Tensor) -> Tensor:
     """The bits as they are stored, read as the other type."""
-    stored = copied(tile, dtype_of(node.values[0].dtype)).view(dtype_of(node.result.dtype))
+    bits = copied(tile, dtype_of(node.values[0].dtype)).view(dtype_of(node.result.dtype))
     result = into(tile.shape)
-    return copied(stored, result.dtype, result)
+    return copied(bits, result.dtype, result)
 
 
 @on_tiles(comparison.IsFinite)

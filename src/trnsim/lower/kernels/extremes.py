@@ -57,10 +57,10 @@ def index_of_largest(source: Tensor, start: int, shape: tuple[int, int]) -> Tens
         largest, indices = (_side_by_side(tile, shape, parts) for tile in (largest, indices))
     flat_offsets = offsets.reshape((rows, parts * len(chunks))).view(nl.uint32)
     nisa.tensor_tensor(dst=indices, data1=indices, data2=flat_offsets, op=nl.add)
-    best, chosen = new((rows, 1)), new((rows, 1), nl.uint32)
+    best, result = new((rows, 1)), new((rows, 1), nl.uint32)
     nisa.tensor_reduce(dst=best, op=nl.maximum, data=largest, axis=1)
-    nisa.nc_n_gather(dst=chosen, data=indices, indices=_first_largest(largest, best))
-    return chosen
+    nisa.nc_n_gather(dst=result, data=indices, indices=_first_largest(largest, best))
+    return result
 
 
 def _chunks(columns: int) -> list[tuple[int, int]]:

@@ -178,13 +178,13 @@ def _compared(
 
 def _chosen(is_a: Tensor, at_a: Tensor, at_b: Tensor, start_of_b: int) -> Tensor:
     """The place of each element where B lies right after A."""
-    places, chosen = new(at_a.shape), new(at_a.shape, nl.uint32)
+    places, result = new(at_a.shape), new(at_a.shape, nl.uint32)
     nisa.tensor_scalar(dst=places, data=at_b, op0=nl.add, operand0=float(start_of_b))
     mask = new(at_a.shape, nl.uint8)
     nisa.tensor_copy(dst=mask, src=is_a)
     nisa.tensor_copy_predicated(dst=places, src=at_a, predicate=mask)
-    nisa.tensor_copy(dst=chosen, src=places)
-    return chosen
+    nisa.tensor_copy(dst=result, src=places)
+    return result
 
 
 def _gathered(data: Tensor, places: Tensor) -> Tensor:

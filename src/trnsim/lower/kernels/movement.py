@@ -84,17 +84,17 @@ def is_short(length: int, tensor: TensorType) -> bool:
 def _interleave(parts: list[tuple[Tensor, int]], out: Tensor, rows: int, total_width: int) -> None:
     """Join rows on the chip, loaded and stored as long runs of HBM."""
     for start, count, rows_each in tiles.spread(rows, PIECE_ELEMENTS // total_width):
-        joined = tiles.new((count, rows_each, total_width), out.dtype)
+        tile = tiles.new((count, rows_each, total_width), out.dtype)
         place = 0
         for tensor, width in parts:
             pattern = [(rows_each * width, count), (1, rows_each * width)]
             part = tiles.load(tiles.strided(tensor, pattern, start * width))
-            target = joined[:, :, place : place + width]
+            target = tile[:, :, place : place + width]
             nisa.tensor_copy(dst=target, src=part.reshape((count, rows_each, width)))
             place += width
         pattern = [(rows_each * total_width, count), (1, rows_each * total_width)]
         target = tiles.strided(out, pattern, start * total_width)
-        nisa.dma_copy(dst=target, src=joined.reshape((count, rows_each * total_width)))
+        nisa.dma_copy(dst=target, src=tile.reshape((count, rows_each * total_width)))
 
 
 @kernel(Reverse)

@@ -227,10 +227,10 @@ def _search_partitions(
     nisa.tensor_scalar(dst=tile, data=tile, op0=nl.maximum, operand0=_LOWEST_FLOAT32)
     values = new((rows, parts * width + rest))
     indices = new(values.shape, nl.uint32)
-    for joined, largest in zip((values, indices), _find_largest(tile, width), strict=True):
+    for target, largest in zip((values, indices), _find_largest(tile, width), strict=True):
         lines = nl.ndarray((rows * parts, width), dtype=largest.dtype, buffer=nl.shared_hbm)
         nisa.dma_copy(dst=lines, src=largest)
-        nisa.dma_copy(dst=joined[:, : parts * width], src=tiles.flat(lines, rows, parts * width))
+        nisa.dma_copy(dst=target[:, : parts * width], src=tiles.flat(lines, rows, parts * width))
     offsets = new((rows, parts, width), nl.int32)
     nisa.iota(dst=offsets, pattern=[[columns, parts], [0, width]])
     within = indices[:, : parts * width]
@@ -252,9 +252,9 @@ def _search_partitions(
 def _largest_of(values: Tensor, indices: Tensor, width: int) -> Tensor:
     """The entries of `indices` at the places of the `width` largest `values` of each row."""
     _, positions = _find_largest(values, width)
-    chosen = new((values.shape[0], width), nl.uint32)
-    nisa.nc_n_gather(dst=chosen, data=indices, indices=positions)
-    return chosen
+    result = new((values.shape[0], width), nl.uint32)
+    nisa.nc_n_gather(dst=result, data=indices, indices=positions)
+    return result
 
 
 def _offset_indices(dst: Tensor, indices: Tensor, first: int, count: int) -> None:

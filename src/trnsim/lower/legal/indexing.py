@@ -245,8 +245,8 @@ def scatter(b: Build, op: Scatter, updates: Value, indices: Value, *operand: Val
     )
     data = b.graph.reshape(data, (count, *rows.within, width))
     table = _table(b, operand, result_type, rows.table, height)
-    filled = b.graph.scatter(table, numbers, data, op.op)
-    return b.graph.reshape(b.graph.slice(filled, (0, 0), rows.table), result_type.shape)
+    new_table = b.graph.scatter(table, numbers, data, op.op)
+    return b.graph.reshape(b.graph.slice(new_table, (0, 0), rows.table), result_type.shape)
 
 
 def _table(

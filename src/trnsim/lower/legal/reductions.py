@@ -59,14 +59,14 @@ def reduce_(b: Build, op: Reduce, operand: Value) -> Value:
     if _are_neighbours(op.dims):
         return _reduce_in_parts(b, op, operand)
     (result_type,) = b.result_types
-    reduced = operand
+    result = operand
     if operand.type.is_floating or result_type.is_floating:
-        reduced = b.convert(operand, "float32")
+        result = b.convert(operand, "float32")
     ends = [dim for dim in op.dims if dim + 1 not in op.dims]
     starts = [dim for dim in op.dims if dim - 1 not in op.dims]
     for start, end in zip(reversed(starts), reversed(ends), strict=True):
-        reduced = b.graph.reduce(op.op, reduced, range(start, end + 1))
-    return b.convert(reduced, result_type.dtype)
+        result = b.graph.reduce(op.op, result, range(start, end + 1))
+    return b.convert(result, result_type.dtype)
 
 
 def _reduce_in_parts(b: Build, op: Reduce, operand: Value) -> Value:
@@ -79,11 +79,11 @@ def _reduce_in_parts(b: Build, op: Reduce, operand: Value) -> Value:
     within = next((dim for dim in op.dims[1:] if prod(shape[:dim]) > _PARTITIONS // 2), len(shape))
     if within < len(shape):
         wide = b.convert(operand, "float32")
-        reduced = b.graph.reduce(op.op, wide, range(within, len(shape)))
+        result = b.graph.reduce(op.op, wide, range(within, len(shape)))
     else:
         rows, length = prod(shape[:first]), prod(shape[first:])
         parts = _count_parts(rows, length)
         rows_of_parts = b.graph.reshape(operand, (*shape[:first], parts, length // parts))
-        reduced = b.graph.reduce(op.op, b.convert(rows_of_parts, "float32"), (first + 1,))
-    reduced = b.graph.reduce(op.op, reduced, range(first, len(reduced.shape)))
-    return b.convert(reduced, result_type.dtype)
+        result = b.graph.reduce(op.op, b.convert(rows_of_parts, "float32"), (first + 1,))
+    result = b.graph.reduce(op.op, result, range(first, len(result.shape)))
+    return b.convert(result, result_type.dtype)

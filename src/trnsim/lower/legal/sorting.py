@@ -34,8 +34,8 @@ def sort(b: Build, op: Sort, *operands: Value) -> tuple[Value, ...]:
     if length == 1:
         return operands
     digits = _digits(b, move_dim(b, operands[0], op.dim, -1))
-    ordered = _sort_by_search if length <= _LONGEST_ROW else _sort_by_count
-    indices = ordered(b, digits, is_descending=op.is_descending)
+    sort_digits = _sort_by_search if length <= _LONGEST_ROW else _sort_by_count
+    indices = sort_digits(b, digits, is_descending=op.is_descending)
     return tuple(
         move_dim(b, gather_along_rows(b, move_dim(b, operand, op.dim, -1), indices), -1, op.dim)
         for operand in operands
@@ -104,8 +104,8 @@ def _as_integers(b: Build, x: Value) -> Value:
     largest = float(2**last - 1)
     pattern = b.ew("bitcast_convert", x, dtype=bits, to=bits)
     sign = b.ew("shift_right_arithmetic", pattern, float(last), bits=8 * size)
-    ordered = b.ew("xor", pattern, b.ew("and", sign, largest))
+    integers = b.ew("xor", pattern, b.ew("and", sign, largest))
     is_zero = b.ew("compare", x, 0.0, dtype=BOOL, direction="EQ")
     is_nan = b.ew("compare", x, x, dtype=BOOL, direction="NE")
-    ordered = b.ew("select", is_zero, 0.0, ordered, dtype=bits)
-    return b.ew("select", is_nan, largest, ordered, dtype=bits)
+    integers = b.ew("select", is_zero, 0.0, integers, dtype=bits)
+    return b.ew("select", is_nan, largest, integers, dtype=bits)

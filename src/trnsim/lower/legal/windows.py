@@ -32,16 +32,16 @@ def reduce_window(b: Build, op: ReduceWindow, operand: Value) -> Value:
     (result_type,) = b.result_types
     rank = len(operand.shape)
     is_float = operand.type.is_floating
-    reduced = b.convert(operand, "float32") if is_float else operand
-    number = neutral(op.op, np.dtype(reduced.type.numpy_dtype()))
-    reduced = b.graph.pad(reduced, op.low, op.high, (0,) * rank, float(number))
+    result = b.convert(operand, "float32") if is_float else operand
+    number = neutral(op.op, np.dtype(result.type.numpy_dtype()))
+    result = b.graph.pad(result, op.low, op.high, (0,) * rank, float(number))
     dilations = op.dilations or (1,) * rank
     for dim in range(rank):
         length, step = op.lengths[dim], op.strides[dim]
-        reduced = _reduce_along(
-            b, op.op, reduced, dim, (length, step, dilations[dim]), result_type.shape[dim]
+        result = _reduce_along(
+            b, op.op, result, dim, (length, step, dilations[dim]), result_type.shape[dim]
         )
-    return b.convert(reduced, result_type.dtype)
+    return b.convert(result, result_type.dtype)
 
 
 def _reduce_along(
@@ -78,11 +78,11 @@ def select_and_scatter(b: Build, op: SelectAndScatter, operand: Value, source: V
     window_counts = source.shape
     taps = windows.taps(b, windows.pad_to_windows(b, operand, window_counts), window_counts)
     inside = _taps_inside(b, windows, operand.shape, window_counts)
-    chosen = _extremes(b, op.op, taps, inside)
+    tap_numbers = _extremes(b, op.op, taps, inside)
     updates = b.convert(source, "float32") if source.type.is_floating else source
     parts: list[Value] = []
     for number in range(len(taps)):
-        is_here = b.ew("compare", chosen, float(number), dtype="bool", direction="EQ")
+        is_here = b.ew("compare", tap_numbers, float(number), dtype="bool", direction="EQ")
         parts.append(b.ew("select", is_here, updates, 0.0, dtype=updates.dtype))
     gradient = windows.sum_tap_gradients(b, parts, operand.shape)
     return b.convert(gradient, result_type.dtype)
@@ -105,20 +105,20 @@ def _extremes(b: Build, op: str, taps: Sequence[Value], inside: Sequence[Value |
     NaN counts as the extreme.
     """
     keeps = "GE" if op == "maximum" else "LE"
-    best, chosen = taps[0], b.filled(0.0, TensorType(taps[0].shape, "float32"))
+    best, tap_numbers = taps[0], b.filled(0.0, TensorType(taps[0].shape, "float32"))
     if inside[0] is not None:
-        chosen = b.ew("subtract", inside[0], 1.0)
+        tap_numbers = b.ew("subtract", inside[0], 1.0)
     for number, (tap, is_inside) in enumerate(zip(taps[1:], inside[1:], strict=True), start=1):
         is_at_least = b.ew("compare", best, tap, dtype="bool", direction=keeps)
         is_nan = b.ew("compare", best, best, dtype="bool", direction="NE")
         is_better = b.ew("not", b.ew("or", is_at_least, is_nan))
         if is_inside is not None:
-            is_first = b.ew("compare", chosen, 0.0, dtype="bool", direction="LT")
+            is_first = b.ew("compare", tap_numbers, 0.0, dtype="bool", direction="LT")
             is_tap_inside = b.ew("compare", is_inside, 0.0, dtype="bool", direction="NE")
             is_better = b.ew("and", b.ew("or", is_better, is_first), is_tap_inside)
         best = b.ew("select", is_better, tap, best)
-        chosen = b.ew("select", is_better, float(number), chosen, dtype="float32")
-    return chosen
+        tap_numbers = b.ew("select", is_better, float(number), tap_numbers, dtype="float32")
+    return tap_numbers
 
 
 @legal(Convolution)
@@ -163,11 +163,11 @@ def _of_few_windows(
     window_elements = over.taps(b, image, windows.kernel)
     grouped = (groups, images, 1, channels * prod(windows.kernel))
     columns = [_images_by_group(b, part, groups, grouped) for part in window_elements]
-    joined = b.graph.reshape(
+    column_matrix = b.graph.reshape(
         b.graph.concatenate(columns, 2), (groups, images * len(window_elements), grouped[-1])
     )
     rows = b.graph.reshape(kernels, (groups, kernels.shape[0] // groups, grouped[-1]))
-    sums = b.graph.dot_general(rows, joined, (2, 2), "float32")
+    sums = b.graph.dot_general(rows, column_matrix, (2, 2), "float32")
     sums = b.graph.reshape(sums, (kernels.shape[0], images, *window_counts))
     return b.graph.transpose(sums, (1, 0, *range(2, len(sums.shape))))
 

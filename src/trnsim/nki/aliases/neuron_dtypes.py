@@ -34,9 +34,9 @@ def static_cast(array: Any, dtype: Any) -> Array:
     """
     values = np.asarray(array)
     kind = as_dtype(dtype)
-    packed = next((d for d in PACKED if d.dtype == values.dtype), None)
-    if packed is not None:
-        values = unpack_x4(values, packed)
+    packed_dtype = next((d for d in PACKED if d.dtype == values.dtype), None)
+    if packed_dtype is not None:
+        values = unpack_x4(values, packed_dtype)
     if not (values.dtype.kind in "iub" or values.dtype in _ROUNDED_ONCE):
         values = to_float32(values)
     if kind.element is None:

@@ -177,9 +177,9 @@ def _tensor_per_channel(call: str, key: str, channels: Any) -> tuple[Any, ...]:
     for channel in lists:
         if not isinstance(channel, list | tuple) or len(channel) != 1:
             is_list = isinstance(channel, list | tuple)
-            shown = f"{len(channel)} tensors" if is_list else type(channel).__name__
+            contents = f"{len(channel)} tensors" if is_list else type(channel).__name__
             raise IllegalInstruction(
-                f"{call}: `{key}` has {shown} for a channel; legal: a list of one tensor",
+                f"{call}: `{key}` has {contents} for a channel; legal: a list of one tensor",
                 fix="write [[tensor]] for one channel, [[a], [b]] for two",
                 source=f"nki.collectives.{call}",
             )

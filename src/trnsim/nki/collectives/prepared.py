@@ -209,13 +209,13 @@ def _checked_preparation(kind: type[Instruction], handle: Any, last: _Prepared |
         return last
     fix = f"call it with the result of ncc.{prepare}, once for each"
     if not isinstance(handle, NkiInstruction):
-        shown = f"is {type(handle).__name__}"
+        state = f"is {type(handle).__name__}"
     elif last is not None and handle is last.handle:
-        shown = f"was triggered at {last.triggered_at}"
+        state = f"was triggered at {last.triggered_at}"
     else:
-        shown = f"is {handle!r}"
+        state = f"is {handle!r}"
     raise IllegalInstruction(
-        f"{kind.opcode}: `prepare_instr` {shown}; legal: the last preparation of this core, before "
+        f"{kind.opcode}: `prepare_instr` {state}; legal: the last preparation of this core, before "
         "its trigger",
         fix=fix,
         source=kind.source,

@@ -309,7 +309,7 @@ def _illegal_operands(
     unknown = [name for name in keywords if name not in legal]
     near = [match for name in unknown for match in get_close_matches(name, legal, 1)]
     others = f" and {', '.join(keywords)}" if keywords else " and no named ones"
-    shown = signature.replace(
+    plain_signature = signature.replace(
         parameters=[_shown(parameter) for parameter in signature.parameters.values()]
     )
     hints = [f"perhaps with {', '.join(near)}"] if near else []
@@ -325,7 +325,7 @@ def _illegal_operands(
     return IllegalInstruction(
         f"{instruction.opcode} was given {positional} positional operands{others}{reason}; "
         f"legal: {', '.join(legal)}",
-        fix="; ".join((f"call it as nisa.{instruction.opcode}{shown}", *hints)),
+        fix="; ".join((f"call it as nisa.{instruction.opcode}{plain_signature}", *hints)),
         source=instruction.source,
     )
 

@@ -169,14 +169,14 @@ def _within_turn(tile: NkiTensor) -> NkiTensor:
     """
     turns, angle = new_tile(tile.shape, FLOAT32), new_tile(tile.shape, FLOAT32)
     # Beyond 2**18 turns the first product is infinite, so that the difference is NaN.
-    scaled = (
+    scale_operands = (
         "multiply",
         _TURNS_PER_RADIAN * 2.0**_OVERFLOW_EXPONENT,
         False,
         "multiply",
         2.0**-_OVERFLOW_EXPONENT,
     )
-    issue("tensor_scalar", turns, tile, *scaled)
+    issue("tensor_scalar", turns, tile, *scale_operands)
     to_integer = ("add", _INTEGER_SHIFT, False, "subtract", _INTEGER_SHIFT)
     issue("tensor_scalar", turns, turns, *to_integer)
     rest = tile
@@ -195,10 +195,10 @@ def _engine_sine(angle: NkiTensor, dtype: Any) -> NkiTensor:
 
 def _cosine_within_turn(angle: NkiTensor, dtype: Any) -> NkiTensor:
     """sin(pi / 2 - abs(angle)), pi / 2 as the sum of two float32."""
-    folded = new_tile(angle.shape, FLOAT32)
-    issue("tensor_scalar", folded, angle, "abs", None, False, "subtract", _QUARTER_TURN, True)
-    issue("tensor_scalar", folded, folded, "add", _QUARTER_TURN_REST)
-    return _engine_sine(folded, dtype)
+    complement = new_tile(angle.shape, FLOAT32)
+    issue("tensor_scalar", complement, angle, "abs", None, False, "subtract", _QUARTER_TURN, True)
+    issue("tensor_scalar", complement, complement, "add", _QUARTER_TURN_REST)
+    return _engine_sine(complement, dtype)
 
 
 def logical_not(x: NkiTensor, dtype: Any = None) -> NkiTensor:
@@ -246,17 +246,17 @@ def where(condition: NkiTensor, x: Any, y: Any, dtype: Any = None) -> NkiTensor:
     kind = dtype or next(t.dtype for t in (x, y, condition) if isinstance(t, NkiTensor))
     _check_fractions(condition, x, y, dtype, kind)
     mask = OPERATORS["not_equal"](condition, 0.0, UINT8)
-    chosen = new_tile(mask.shape, kind)
+    result = new_tile(mask.shape, kind)
     if isinstance(y, NkiTensor):
-        issue("tensor_copy", chosen, match_shapes("nl.where", mask, y)[1])
+        issue("tensor_copy", result, match_shapes("nl.where", mask, y)[1])
     else:
-        issue("memset", chosen, y)
+        issue("memset", result, y)
     source = x
     if isinstance(x, NkiTensor):
         tile = match_shapes("nl.where", mask, x)[1]
-        source = tile if tile.dtype == chosen.dtype else cast(tile, kind)
-    issue("tensor_copy_predicated", chosen, source, mask)
-    return chosen
+        source = tile if tile.dtype == result.dtype else cast(tile, kind)
+    issue("tensor_copy_predicated", result, source, mask)
+    return result
 
 
 def _check_fractions(condition: NkiTensor, x: Any, y: Any, dtype: Any, kind: Any) -> None:

@@ -84,9 +84,9 @@ def rms_norm(
     total = _reduce("add", "nl.rms_norm", squares, axis, FLOAT32, keepdims=True)
     root = new_tile(total.shape, FLOAT32)
     issue("tensor_scalar", root, total, "multiply", 1.0 / count, False, "add", epsilon)
-    scaled = _elementwise("multiply", tile, OPERATORS["rsqrt"](root), kind)
-    scaled, weight = match_shapes("nl.rms_norm", scaled, as_tile("nl.rms_norm", w))
-    return _elementwise("multiply", scaled, weight, tile.dtype if dtype is None else dtype)
+    normalized = _elementwise("multiply", tile, OPERATORS["rsqrt"](root), kind)
+    normalized, weight = match_shapes("nl.rms_norm", normalized, as_tile("nl.rms_norm", w))
+    return _elementwise("multiply", normalized, weight, tile.dtype if dtype is None else dtype)
 
 
 def all(x: NkiTensor, axis: Axes, dtype: Any = None) -> NkiTensor:

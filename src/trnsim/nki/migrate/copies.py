@@ -96,12 +96,12 @@ def _as_branches(places: Places, call: ast.Call, operation: ast.expr) -> list[Ed
         for each in call.keywords
         if each.arg in {"unique_indices", "name"}
     )
-    copied = f"    {spelled(file, 'nisa.dma_copy')}(dst={target}, src={source})"
-    computed = (
+    copy_text = f"    {spelled(file, 'nisa.dma_copy')}(dst={target}, src={source})"
+    compute_text = (
         f"    {spelled(file, 'nisa.dma_compute')}(dst={target}, srcs=[{source}, {target}], "
         f"reduce_op={file.code(operation)}{rest})"
     )
-    first, second = (copied, computed) if is_copy_first else (computed, copied)
+    first, second = (copy_text, compute_text) if is_copy_first else (compute_text, copy_text)
     lines += [f"if {test}:", first, "else:", second]
     indent = places.indent(statement)
     edits = [places.replaced(statement, f"\n{indent}".join(lines))]
@@ -137,9 +137,9 @@ def _choice(
     if isinstance(operation, ast.Name):
         scope: ast.AST = file.function_of(statement) or file.tree
         names = [n for n in ast.walk(scope) if isinstance(n, ast.Name) and n.id == operation.id]
-        stored = next((n for n in names if isinstance(n.ctx, ast.Store)), None)
-        owner = file.parent(stored) if stored is not None else None
-        is_private = len(names) == len((stored, operation)) and isinstance(owner, ast.Assign)
+        assigned_name = next((n for n in names if isinstance(n.ctx, ast.Store)), None)
+        owner = file.parent(assigned_name) if assigned_name is not None else None
+        is_private = len(names) == len((assigned_name, operation)) and isinstance(owner, ast.Assign)
         if not is_private or not isinstance(owner, ast.Assign):
             raise ByHand(f"dst_rmw_op={operation.id} is not an operation for all calls")
         if file.parent(owner) is not file.parent(statement):

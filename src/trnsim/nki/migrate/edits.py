@@ -94,33 +94,33 @@ class Places:
         return Edit(at, at, "".join(f"\n{indent}{line}".rstrip(" ") for line in lines))
 
     def arguments(
-        self, call: ast.Call, removed: Sequence[ast.AST], added: Sequence[str] = ()
+        self, call: ast.Call, removals: Sequence[ast.AST], additions: Sequence[str] = ()
     ) -> list[Edit]:
         """The edits that remove arguments of a call and add others at its end.
 
         Args:
             call: the call.
-            removed: nodes among its arguments.
-            added: texts of new arguments.
+            removals: nodes among its arguments.
+            additions: texts of new arguments.
         """
         every = sorted([*call.args, *call.keywords], key=self.start)
-        other_arguments = [each for each in every if each not in removed]
+        other_arguments = [each for each in every if each not in removals]
         if not other_arguments:
             opening = self.text.index("(", self.end(call.func))
-            return [Edit(opening + 1, self.end(call) - 1, ", ".join(added))]
+            return [Edit(opening + 1, self.end(call) - 1, ", ".join(additions))]
         edits = []
         last = self.end(other_arguments[-1])
         for number, each in enumerate(every):
-            if each not in removed or self.start(each) > last:
+            if each not in removals or self.start(each) > last:
                 continue
             edits.append(self._without_comment(self.start(each), self.start(every[number + 1])))
-        tail = [each for each in removed if self.start(each) > last]
+        tail = [each for each in removals if self.start(each) > last]
         if tail:
             edits.append(self._without_comment(last, max(map(self.end, tail))))
-        if added:
+        if additions:
             own_line = self.text[self.line_start(last) : self.start(other_arguments[-1])].isspace()
             gap = f",\n{self.indent(other_arguments[-1])}" if own_line else ", "
-            edits.append(Edit(last, last, "".join(gap + each for each in added)))
+            edits.append(Edit(last, last, "".join(gap + each for each in additions)))
         return sorted(edits)
 
     def _without_comment(self, start: int, end: int) -> Edit:

@@ -74,8 +74,8 @@ def inputs_of(
     random = np.random.default_rng(seed)
     positional = [*kernel.args.posonlyargs, *kernel.args.args]
     required_count = len(positional) - len(kernel.args.defaults)
-    required = [parameter.arg for parameter in positional[:required_count]]
-    required += [
+    required_names = [parameter.arg for parameter in positional[:required_count]]
+    required_names += [
         parameter.arg
         for parameter, default in zip(kernel.args.kwonlyargs, kernel.args.kw_defaults, strict=True)
         if default is None
@@ -87,7 +87,7 @@ def inputs_of(
         shape = shapes.get(parameter.arg) or _annotated(file, parameter.annotation)
         if shape is not None:
             inputs[parameter.arg] = _random(shape, random)
-    return inputs, [name for name in required if name not in inputs]
+    return inputs, [name for name in required_names if name not in inputs]
 
 
 def _annotated(file: SourceFile, annotation: ast.expr | None) -> Shape | None:

@@ -114,13 +114,13 @@ def report_of(
     """
     file = _parsed(text, path)
     _check_generation(file, path)
-    chosen = _chosen(text, path, origin)
+    request = _chosen(text, path, origin)
     traces = traces_of(file)
     owners = {trace: _owners(file, trace) for trace in traces}
     kernels = [
-        _version_of(file, path, kernel, [t for t in traces if kernel in owners[t]], chosen)
+        _version_of(file, path, kernel, [t for t in traces if kernel in owners[t]], request)
         for kernel in file.kernels
-    ] or [_version_of(file, path, None, traces, chosen)]
+    ] or [_version_of(file, path, None, traces, request)]
     for kernel in kernels:
         _check_direction(kernel, target, path)
     return Report(path, file, target, kernels, statements_of(file, kernels, target))
@@ -219,7 +219,7 @@ def _version_of(
     path: str,
     kernel: Function | None,
     traces: Sequence[Trace],
-    chosen: tuple[Version, str] | None,
+    request: tuple[Version, str] | None,
 ) -> KernelVersion:
     """The version of a kernel; of the whole file if `kernel` is None."""
     roots = file.roots_of(kernel) if kernel is not None else [file.tree]
@@ -234,8 +234,8 @@ def _version_of(
     candidates, reason = narrow_candidates(list(VERSIONS.values()), path, uses)
     if not candidates:
         refuse_contradiction(path, uses)
-    if chosen is not None:
-        version, why = chosen
+    if request is not None:
+        version, why = request
         _check_forms(path, uses, version, why)
         return KernelVersion(name, line, version, version, why, is_chosen=True)
     for trace in traces:

@@ -152,14 +152,14 @@ def _stars(file: SourceFile) -> Iterator[Trace]:
 @_finder
 def _identities(file: SourceFile) -> Iterator[Trace]:
     """Comparisons by `is`, except with None, in kernels and in functions that they name."""
-    reached = [file.reached_from(kernel) for kernel in file.kernels]
+    node_sets = [file.reached_from(kernel) for kernel in file.kernels]
     for node in file.nodes:
         if not isinstance(node, ast.Compare) or len(node.ops) != 1:
             continue
         sides = (node.left, node.comparators[0])
         is_none = any(isinstance(each, ast.Constant) and each.value is None for each in sides)
         is_identity = isinstance(node.ops[0], ast.Is | ast.IsNot)
-        if is_identity and not is_none and any(node in nodes for nodes in reached):
+        if is_identity and not is_none and any(node in nodes for nodes in node_sets):
             yield Trace(language.IS_OF_NONE, node)
 
 
@@ -342,12 +342,12 @@ def _is_argument_of_kernel(file: SourceFile, node: ast.Name) -> bool:
     if owner is None or owner not in file.kernels:
         return False
     arguments = {each.arg for each in (*owner.args.args, *owner.args.kwonlyargs)}
-    stored = {
+    assigned_names = {
         each.id
         for each in ast.walk(owner)
         if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
     }
-    return node.id in arguments - stored
+    return node.id in arguments - assigned_names
 
 
 @_finder

@@ -121,12 +121,12 @@ def _edits(places: Places, statement: Statement) -> list[Edit]:
 
 def _commented(file: SourceFile, statements: Sequence[Statement]) -> list[Statement]:
     """Statements that get a comment; uncertain ones only once for each row and function."""
-    chosen: dict[object, Statement] = {}
+    first_statements: dict[object, Statement] = {}
     for statement in statements:
         node = statement.trace.node
         place = node if statement.trace.is_certain else file.function_of(node)
-        chosen.setdefault((statement.row.name, place), statement)
-    return list(chosen.values())
+        first_statements.setdefault((statement.row.name, place), statement)
+    return list(first_statements.values())
 
 
 def _comments(places: Places, statements: Sequence[Statement], target: Version) -> list[Edit]:

@@ -202,8 +202,8 @@ class _Importer:
         args = [self._value(value) for value in node.args]
         before = len(self.b.graph.nodes)
         outputs = decompose(self.b, *args, **{k: self._value(v) for k, v in node.kwargs.items()})
-        added = self.b.graph.nodes[before:]
-        self.origins |= {value.number: call for node in added for value in node.results}
+        new_nodes = self.b.graph.nodes[before:]
+        self.origins |= {value.number: call for node in new_nodes for value in node.results}
         is_single = isinstance(node.meta.get("val"), Tensor)
         # An operator with a single result may share the decomposition of one with indices too.
         return outputs[0] if is_single and isinstance(outputs, tuple) else outputs

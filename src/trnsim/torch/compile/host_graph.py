@@ -79,8 +79,8 @@ def simplify(graph: fx.Graph, writable_results: int | None = None) -> None:
     Values and strides do not change. A result that the program may write to shares memory only
     where it did before: a copy stays if the copy or its origin is such a result.
     """
-    returned: Any = next(node for node in graph.nodes if node.op == "output").args[0]
-    results = list(returned) if isinstance(returned, tuple | list) else [returned]
+    output: Any = next(node for node in graph.nodes if node.op == "output").args[0]
+    results = list(output) if isinstance(output, tuple | list) else [output]
     exposed = {result for result in results[:writable_results] if isinstance(result, fx.Node)}
     is_written = any(_is_write(node) for node in graph.nodes)
     for node in list(graph.nodes):

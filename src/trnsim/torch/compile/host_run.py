@@ -70,8 +70,10 @@ def host_function(
         return module.forward
     origins, is_single = result_origins(module)
     plain = [index for index, origin in enumerate(origins) if origin.is_plain]
-    checked = [(index, origin) for index, origin in enumerate(origins) if not origin.is_plain]
-    written = written_arguments(module)
+    checked_results = [
+        (index, origin) for index, origin in enumerate(origins) if not origin.is_plain
+    ]
+    written_places = written_arguments(module)
     is_seeded = any(_contract_of(node).is_seeded for node in _operators(module))
     unsupported = _unsupported_dtypes(module)
     run = callable_of(host_module(module), writable_results)
@@ -91,16 +93,16 @@ def host_function(
             with pytorch.without_modes(), drawing_from(core) if is_seeded else _NO_CONTEXT:
                 output = run(*aliases)
         except RuntimeError:
-            if written:
+            if written_places:
                 raise
             return module.forward(*args)  # the device accepts more, with better errors
-        for index in written:
+        for index in written_places:
             torch.autograd.graph.increment_version(args[index])
         results = [output] if is_single else list(output)
         for index in plain:
             hold(results[index], core)
             results[index] = neuron_alias(results[index], core)
-        for index, origin in checked:
+        for index, origin in checked_results:
             results[index] = to_device(origin, results[index], args, core)
         return results[0] if is_single else results
 
@@ -174,14 +176,14 @@ def host_module(module: fx.GraphModule) -> fx.GraphModule:
 def result_origins(module: fx.GraphModule) -> tuple[list[ResultOrigin], bool]:
     """The origin of each result of a graph, and true if it returns no sequence but one result."""
     (output,) = (node for node in module.graph.nodes if node.op == "output")
-    returned: Any = output.args[0]
-    is_single = not isinstance(returned, tuple | list)
+    output_value: Any = output.args[0]
+    is_single = not isinstance(output_value, tuple | list)
     arguments = {
         node: index
         for index, node in enumerate(n for n in module.graph.nodes if n.op == "placeholder")
     }
     origins: list[ResultOrigin] = []
-    for node in (returned,) if is_single else returned:
+    for node in (output_value,) if is_single else output_value:
         source = _source(node)
         value = node.meta.get("val") if isinstance(node, fx.Node) else None
         is_on_device = isinstance(value, Tensor) and is_neuron(value.device)
@@ -210,13 +212,13 @@ def _source(node: Any) -> Any:
 def written_arguments(module: fx.GraphModule) -> list[int]:
     """Indices of the arguments that the graph writes to."""
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
-    written: list[Any] = [
+    written_nodes: list[Any] = [
         node.args[slot[0]]
         for node in _operators(module)
         for slot in _contract_of(node).returned_arguments  # each of which its schema writes
         if slot is not None and slot[0] < len(node.args)
     ]
-    return [index for index, node in enumerate(placeholders) if node in written]
+    return [index for index, node in enumerate(placeholders) if node in written_nodes]
 
 
 def _operators(module: fx.GraphModule) -> list[fx.Node]:

@@ -118,8 +118,8 @@ class _Search(fx.Interpreter):
         if any(tensor.dtype.is_floating_point for tensor in operands):
             return  # integers beside floating point are indices
         integers = list(filter(_is_integer, operands))
-        rounded = () if name in _EXACT_IN_32_BITS else (*integers, *tensors_in(result))
-        if any(_exceeds(_IN_FLOAT32, tensor) for tensor in rounded):
+        float_tensors = () if name in _EXACT_IN_32_BITS else (*integers, *tensors_in(result))
+        if any(_exceeds(_IN_FLOAT32, tensor) for tensor in float_tensors):
             raise _TooLarge(f"{target} has integers beyond 2**24")
         if (
             name in _SUMS

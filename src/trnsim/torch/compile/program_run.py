@@ -77,11 +77,11 @@ class ProgramRun:
             for (place, order), array in zip(self.imported.orders, outputs, strict=True)
         }
         origins, is_single = result_origins(self.module)
-        returned = [
+        results = [
             self._result(place, origin, arrays.get(place), args, core)
             for place, origin in enumerate(origins)
         ]
-        return returned[0] if is_single else returned
+        return results[0] if is_single else results
 
     @cached_property
     def fallback_reason(self) -> str:
@@ -121,7 +121,7 @@ class ProgramRun:
 
         Integers without values, such as the state of a generator that no dropout reads, are legal.
         """
-        computed = {place for place, _ in self.imported.orders}
+        computed_places = {place for place, _ in self.imported.orders}
         origins, _ = result_origins(self.module)
         return [
             place
@@ -129,7 +129,7 @@ class ProgramRun:
                 zip(origins, self._result_metadata, strict=True)
             )
             if isinstance(traced, Tensor) and traced.is_floating_point()
-            if traced.numel() and origin.argument < 0 and place not in computed
+            if traced.numel() and origin.argument < 0 and place not in computed_places
         ]
 
     @cached_property

@@ -55,8 +55,8 @@ def attend(
     groups = query.shape[1] // key.shape[1]
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     if groups > 1 and query.shape[2] == 1 and attention_mask is None:
-        packed = query.reshape(query.shape[0], key.shape[1], groups, query.shape[-1])
-        result = _fused_attention(packed, key, value, None, scale, is_causal=False)
+        packed_query = query.reshape(query.shape[0], key.shape[1], groups, query.shape[-1])
+        result = _fused_attention(packed_query, key, value, None, scale, is_causal=False)
         return result.reshape(query.shape[0], 1, query.shape[1], value.shape[-1]), None
     if groups > 1:
         key, value = (tensor.repeat_interleave(groups, 1) for tensor in (key, value))

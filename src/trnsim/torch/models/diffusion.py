@@ -146,9 +146,11 @@ class _Denoiser(nn.Module):
         config: Any = self.model.config
         options: dict[str, Any] = {}
         if getattr(config, "addition_embed_type", None) == "text_time":
-            added = config.projection_class_embeddings_input_dim
-            ids = _TIME_IDS - (added % _ID_WIDTH != 0 or added < _TIME_IDS * _ID_WIDTH)
-            pooled = added - config.addition_time_embed_dim * ids
+            embedding_inputs = config.projection_class_embeddings_input_dim
+            ids = _TIME_IDS - (
+                embedding_inputs % _ID_WIDTH != 0 or embedding_inputs < _TIME_IDS * _ID_WIDTH
+            )
+            pooled = embedding_inputs - config.addition_time_embed_dim * ids
             options["added_cond_kwargs"] = {
                 "text_embeds": words.new_zeros(words.shape[0], pooled),
                 "time_ids": words.new_zeros(words.shape[0], ids),

@@ -63,7 +63,7 @@ def _lowered_program(path: Path) -> torch.export.ExportedProgram:
     try:
         program = read_program(path, _EXPORT)
         with without_onednn():
-            lowered: torch.export.ExportedProgram = program.run_decompositions(
+            lowered_program: torch.export.ExportedProgram = program.run_decompositions(
                 pytorch.decompositions(is_lowered)
             )
     except EmulatorError:
@@ -85,7 +85,7 @@ def _lowered_program(path: Path) -> torch.export.ExportedProgram:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise BadInput(f"{path} is no exported program: {reason}", fix=_EXPORT) from error
     else:
-        return lowered
+        return lowered_program
     finally:
         log.removeFilter(captured)
 

@@ -136,11 +136,11 @@ def _add_up_gradients(model: nn.Module, plan: dict[str, str]) -> None:
 
     Layers with the same input, such as queries, keys and values, have one parent and one exchange.
     """
-    planned = list(_planned_modules(model, plan))
+    modules = list(_planned_modules(model, plan))
     parents = {
-        n.rpartition(".")[0] for n, style, _ in planned if style in ("colwise", "packed_colwise")
+        n.rpartition(".")[0] for n, style, _ in modules if style in ("colwise", "packed_colwise")
     }
-    gathered_layers = {name for name, style, _ in planned if style == _GATHERED_STYLE}
+    gathered_layers = {name for name, style, _ in modules if style == _GATHERED_STYLE}
     for name in parents | gathered_layers:
         model.get_submodule(name).register_forward_pre_hook(_copy_hidden_state, with_kwargs=True)
 
@@ -237,5 +237,5 @@ class _Gather:
 def all_reduce(tensor: Tensor, op: str = "sum") -> Tensor:
     """The sum or the maximum over the group of ranks."""
     functional: Any = torch.ops._c10d_functional  # noqa: SLF001  PyTorch's name
-    reduced: Tensor = functional.wait_tensor(functional.all_reduce(tensor, op, GROUP))
-    return reduced
+    total: Tensor = functional.wait_tensor(functional.all_reduce(tensor, op, GROUP))
+    return total

@@ -230,15 +230,15 @@ class DecodingAttention:
                 op1=nl.add,
                 operand1=total,
             )
-            rescaled_result, added = new(sums.shape), new(sums.shape)
+            rescaled_result, new_result = new(sums.shape), new(sums.shape)
             result = self.result
             if result.buffer is nl.psum:
                 result = copied(result, nl.float32)
             nisa.tensor_tensor(
                 dst=rescaled_result, data1=result, data2=self._on_partitions(factor), op=nl.multiply
             )
-            nisa.tensor_tensor(dst=added, data1=rescaled_result, data2=sums, op=nl.add)
-            total, sums = rescaled, added
+            nisa.tensor_tensor(dst=new_result, data1=rescaled_result, data2=sums, op=nl.add)
+            total, sums = rescaled, new_result
         elif not self.is_single_pass:
             sums = copied(sums, nl.float32)
         self.largest, self.total, self.result = largest, total, sums

@@ -228,15 +228,15 @@ class Operands:
 
     def _beside_each_other(self, parts: list[list[Tensor]], rows: int) -> list[Tensor]:
         """Queries of several stretches side by side."""
-        joined: list[Tensor] = []
+        results: list[Tensor] = []
         for number, (_, width) in enumerate(self.slices):
             tile, column = new((width, rows), self.dtype), 0
             for part in parts:
                 count = part[number].shape[1]
                 nisa.tensor_copy(dst=tile[:, column : column + count], src=part[number])
                 column += count
-            joined.append(tile)
-        return joined
+            results.append(tile)
+        return results
 
     def queries_at(
         self, index: tuple[int, ...], start: int, count: int, *, is_alone: bool

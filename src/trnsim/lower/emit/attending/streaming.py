@@ -144,9 +144,9 @@ class StreamedAttention:
         if step.earlier_shift is None:
             _on_gpsimd(step.shift, maxima, nl.multiply, scale)
             return
-        scaled = new(maxima.shape)
-        _on_gpsimd(scaled, maxima, nl.multiply, scale)
-        _on_gpsimd(step.shift, scaled, nl.minimum, step.earlier_shift)
+        scaled_maxima = new(maxima.shape)
+        _on_gpsimd(scaled_maxima, maxima, nl.multiply, scale)
+        _on_gpsimd(step.shift, scaled_maxima, nl.minimum, step.earlier_shift)
 
     def _weigh_banks(self, step: _Step | None) -> Iterator[None]:
         """Sum the values of a step, weighted, a bank of keys at each iteration."""
@@ -182,20 +182,20 @@ class StreamedAttention:
         """Add a step's sums to those of earlier steps, rescaled to the new maximum."""
         rows, result = step.rows, step.result
         if step.earlier_shift is not None:
-            factor, added = new((rows.rows, 1)), new(result.shape)
+            factor, new_result = new((rows.rows, 1)), new(result.shape)
             nisa.activation(
                 dst=factor, op=nl.exp, data=step.earlier_shift, scale=-1.0, bias=step.shift
             )
             nisa.scalar_tensor_tensor(
-                dst=added,
+                dst=new_result,
                 data=rows.result,
                 op0=nl.multiply,
                 operand0=factor,
                 op1=nl.add,
                 operand1=result,
             )
-            result = added
-            balance.record(Engine.vector, added)
+            result = new_result
+            balance.record(Engine.vector, new_result)
         elif not step.is_last:
             result = copied(result, nl.float32)
         rows.result = result

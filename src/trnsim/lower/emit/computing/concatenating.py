@@ -42,14 +42,14 @@ def emit_image_concatenation(emission: Emission, node: Node) -> bool:
     if not all(node.result.shape) or not _is_of_images(emission, node):
         return False
     frame = Frame(shape, (1,), (0, *range(2, len(shape))))
-    joined = emission.residents.allocate(frame, node.result)
+    result_place = emission.residents.allocate(frame, node.result)
     first = 0  # the channel of the result at which the next operand begins
     for value in node.values:
         starts = [first if dim == 1 else 0 for dim in range(len(shape))]
-        target = joined.sliced(value.shape, starts, (1,) * len(shape))
+        target = result_place.sliced(value.shape, starts, (1,) * len(shape))
         _place_operand(emission, value, target)
         first += value.shape[1]
-    emission.places[node.result.number] = [joined]
+    emission.places[node.result.number] = [result_place]
     return True
 
 
@@ -66,12 +66,12 @@ def emit_returned_concatenation(emission: Emission, node: Node) -> bool:
     dim = node.operation.dim if isinstance(node.operation, Concatenate) else 0
     output = tiles.output(node.result.shape, node.result.dtype)
     # `first` is the index along `dim` at which the next operand begins in the result.
-    joined, first = in_hbm(output, node.result.shape), 0
+    result_place, first = in_hbm(output, node.result.shape), 0
     for value, place in parts:
         starts = [first if axis == dim else 0 for axis in range(len(value.shape))]
-        write_all(place, value, joined.sliced(value.shape, starts, (1,) * len(starts)))
+        write_all(place, value, result_place.sliced(value.shape, starts, (1,) * len(starts)))
         first += value.shape[dim]
-    emission.places[node.result.number] = [joined]
+    emission.places[node.result.number] = [result_place]
     return True
 
 

@@ -219,8 +219,8 @@ class Evaluation(FusedComputation):
     def _compute_strip(self, strip: list[TileSpan]) -> None:
         """Compute neighbouring spans of all stored values; one transfer loads or stores them."""
         self._strip, self._parts = merged_span(strip), {}
-        joined = self._strip
-        shape = (joined.partitions, joined.blocks, joined.columns)
+        strip_span = self._strip
+        shape = (strip_span.partitions, strip_span.blocks, strip_span.columns)
         places = {number: at for number, at in self._places.items() if not at.is_on_chip}
         self._output_tiles = {}
         if len(strip) > 1:
@@ -228,7 +228,7 @@ class Evaluation(FusedComputation):
         for span in strip:
             self.tile(span)
         for number, place in places.items():
-            write_span(place, self.frame, joined, self._output_tiles[number])
+            write_span(place, self.frame, strip_span, self._output_tiles[number])
         self._strip = None
 
     def _compute_stored(self, value: Value, span: TileSpan) -> Tensor:

@@ -42,8 +42,8 @@ def emit_group_sums(emission: Emission, node: Node, evaluation: Evaluation, dims
             )
             nisa.nc_matmul(dst=sums, stationary=ones[: moving.shape[0], :rows], moving=moving)
         nisa.tensor_copy(dst=place.storage.tile[:rows, number], src=sums)
-    reduced: Any = node.operation
-    remaining = [dim for dim in range(len(frame.shape)) if dim not in reduced.dims]
+    reduce_: Any = node.operation
+    remaining = [dim for dim in range(len(frame.shape)) if dim not in reduce_.dims]
     for reader in emission.facts.readers(node.result):
         operation: Any = reader.operation
         repeats = isinstance(operation, BroadcastInDim) and list(operation.dims) == remaining

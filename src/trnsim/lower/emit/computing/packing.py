@@ -190,5 +190,5 @@ class RowEvaluation(Evaluation):
         dtype = place.storage.dtype
         if tile.dtype != dtype or not tile.is_contiguous():
             tile = copied(tile, dtype, new(tile.shape, dtype))
-        stored = replace(span, blocks=1, columns=frame.columns)
-        write_span(place, frame, stored, tile.reshape((span.partitions, 1, frame.columns)))
+        row_span = replace(span, blocks=1, columns=frame.columns)
+        write_span(place, frame, row_span, tile.reshape((span.partitions, 1, frame.columns)))

@@ -136,7 +136,7 @@ def _suits_kernel(emission: Emission, node: Node, evaluation: Evaluation) -> boo
     have no whole groups: each pair of blocks of a group has a mask of its own.
     """
     (value,) = node.values
-    frame, reduced = evaluation.frame, node.operation
+    frame, operation = evaluation.frame, node.operation
     nbytes = frame.blocks * frame.columns * nl.float32.itemsize
     size = value.type.elements // node.result.type.elements
     if 2 * nbytes > emission.residents.most_bytes or size > _MOST_BLOCKS_OF_GROUP * frame.block:
@@ -146,10 +146,10 @@ def _suits_kernel(emission: Emission, node: Node, evaluation: Evaluation) -> boo
         for reader in emission.facts.readers(node.result)
     )
     return (
-        isinstance(reduced, Reduce)
+        isinstance(operation, Reduce)
         and evaluation.is_in_hbm()
         and not is_repeated
-        and (frame.block % size != 0 or is_reduced_on_partitions(reduced, value.shape))
+        and (frame.block % size != 0 or is_reduced_on_partitions(operation, value.shape))
     )
 
 

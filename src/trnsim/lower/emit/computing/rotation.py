@@ -136,9 +136,9 @@ class PendingRotation(PendingResult):
         for start in range(0, size, half):
             is_first = start // half % 2 == 0
             nisa.memset(dst=number, value=-1.0 if is_first else 1.0)
-            chosen = new((size, half), nl.float32)
+            diagonal = new((size, half), nl.float32)
             nisa.affine_select(
-                dst=chosen,
+                dst=diagonal,
                 pattern=[[-1, half]],
                 offset=-(start + half) if is_first else -(start - half),
                 channel_multiplier=1,
@@ -146,6 +146,6 @@ class PendingRotation(PendingResult):
                 on_false_value=0.0,
                 cmp_op=nl.equal,
             )
-            nisa.tensor_copy(dst=tile[:, start : start + half], src=chosen)
+            nisa.tensor_copy(dst=tile[:, start : start + half], src=diagonal)
             number = new((size, half), nl.float32)
         return tile

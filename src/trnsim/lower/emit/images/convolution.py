@@ -130,10 +130,10 @@ class PendingConvolution(PendingResult):
         grid = self.grid
         item = ITEM_BYTES[self.kernel.dtype]
         rows = grid.reach(0, grid.window_counts[0])
-        moved = grid.images * grid.channels * rows * grid.width * item
+        image_bytes = grid.images * grid.channels * rows * grid.width * item
         passes = _FP32_PASSES if self.kernel.dtype == "float32" else 1
         columns = self.frame.columns * self.frame.blocks * passes
-        taps = taps_together(kernels.taps.kernel, kernels.channels, columns, moved)
+        taps = taps_together(kernels.taps.kernel, kernels.channels, columns, image_bytes)
         return kernels.pack(taps)
 
     # The moving operand

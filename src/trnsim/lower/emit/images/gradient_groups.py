@@ -78,10 +78,10 @@ def without_groups(facts: GraphFacts, value: Value, groups: int) -> Value:
     channels, rows, *lengths = value.shape
     images = rows // groups
     split, grouped = (channels, groups, images, *lengths), (groups, channels, images, *lengths)
-    joined = (groups * channels, images, *lengths)
+    result_shape = (groups * channels, images, *lengths)
     order = (1, 0, *range(2, len(split)))
     source, is_by_group = value, channels == 1
-    while source.shape != joined or not is_by_group:
+    while source.shape != result_shape or not is_by_group:
         node = facts.producers.get(source.number)
         operation = None if node is None else node.operation
         if isinstance(operation, Transpose) and not is_by_group and source.shape == split:
@@ -95,4 +95,4 @@ def without_groups(facts: GraphFacts, value: Value, groups: int) -> Value:
         return source
     view = facts.viewed(value, Reshape(split), split)
     view = facts.viewed(view, Transpose(order), grouped)
-    return facts.viewed(view, Reshape(joined), joined)
+    return facts.viewed(view, Reshape(result_shape), result_shape)

@@ -165,9 +165,9 @@ class KernelGradient:
         grid = self.grid
         if grid.channels > min(P // 2, self.channel_block):
             return TapBoxes(grid.kernel)
-        moved = grid.images * grid.channels * grid.reach(0, grid.window_counts[0]) * grid.width
+        elements = grid.images * grid.channels * grid.reach(0, grid.window_counts[0]) * grid.width
         positions = grid.images * grid.windows
-        return taps_together(grid.kernel, grid.channels, positions, moved * self.item_bytes)
+        return taps_together(grid.kernel, grid.channels, positions, elements * self.item_bytes)
 
     def run(self) -> None:
         """Emit the products, and record the place of the value that they compute."""

@@ -306,11 +306,11 @@ def _copy_over_rows(place: TensorPlace, target: TensorPlace, axes: list[tuple[in
     All runs are then long on both ways, but for those that engines put in order.
     """
     *others, last = axes
-    ordered = [last, *others]
-    lengths = tuple(length for length, _ in ordered)
+    loops = [last, *others]
+    lengths = tuple(length for length, _ in loops)
     rows = in_hbm(tiles.output(lengths, place.storage.dtype.name), lengths)
     source, final = (
-        TensorPlace(end.storage, lengths, tuple((steps[side],) for _, steps in ordered), end.offset)
+        TensorPlace(end.storage, lengths, tuple((steps[side],) for _, steps in loops), end.offset)
         for side, end in enumerate((place, target))
     )
     _copy_in_hbm(source, rows)

@@ -98,8 +98,8 @@ def frame_of(place: TensorPlace) -> Frame:
     f_dims = [dim for dim in range(len(shape)) if dim not in p_dims]
     # A repeated dimension keeps its position among its neighbours.
     varying = [dim for dim in f_dims if place.steps[dim][1]]
-    ordered = iter(sorted(varying, key=lambda dim: -place.steps[dim][1]))
-    f_dims = [next(ordered) if dim in varying else dim for dim in f_dims]
+    dims_by_step = iter(sorted(varying, key=lambda dim: -place.steps[dim][1]))
+    f_dims = [next(dims_by_step) if dim in varying else dim for dim in f_dims]
     return Frame(shape, tuple(p_dims), tuple(f_dims), matrix.block, matrix.is_replicated)
 
 
