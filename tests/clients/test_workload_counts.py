@@ -32,6 +32,9 @@ GIVEN = {
     # Tokens of an image as wide as those of the text.
     "qwen2_vl": {"vision_config": {"hidden_size": 8192}},
     "qwen2_5_vl": {"vision_config": {"out_hidden_size": 8192}},
+    "qwen3_5": {"vision_config": {"out_hidden_size": 4096}},
+    "qwen3_5_moe": {"vision_config": {"out_hidden_size": 2048}},
+    "hunyuan_v1_moe": {"head_dim": 128},
     "qwen3_vl": {"vision_config": {"out_hidden_size": 4096}},
     "qwen3_vl_moe": {"vision_config": {"out_hidden_size": 2048}},
     "ministral": {"head_dim": 128},

@@ -565,6 +565,20 @@ QWEN3_NEXT = {
     "attention.gate": [(f"{_ATTENTION}q_proj.weight", _half_of_heads(1))],
     "attention.gate bias": [(f"{_ATTENTION}q_proj.bias", _half_of_heads(1))],
 }
+
+
+def _value_key_query(fused):
+    """Rows of queries, keys and values as columns of values, keys and queries."""
+    query, key, value = np.split(fused, (10, 20))
+    return np.concatenate((value, key, query)).T
+
+
+QWEN3_5 = {
+    **QWEN3_NEXT,
+    "mixer.gate": [f"{_LINEAR}in_proj_z.weight"],
+    "mixer.mixed": [(f"{_LINEAR}in_proj_qkv.weight", _value_key_query)],
+    "mixer.step": [f"{_LINEAR}in_proj_a.weight {_LINEAR}in_proj_b.weight"],
+}
 DELTA_SIZES = {
     "head_dim": 8,
     "linear_num_key_heads": 2,
@@ -888,6 +902,30 @@ DECODERS = {
         layer_types=["linear_attention", "full_attention", "linear_attention"],
         mlp_only_layers=[2],
         **DELTA_SIZES,
+        **_EXPERTS,
+    ),
+    "qwen3_5": decoder(
+        "qwen3_5_text",
+        "Qwen3_5ForCausalLM",
+        QWEN3_5,
+        full_attention_interval=2,
+        **{key: size for key, size in DELTA_SIZES.items() if "expert" not in key},
+    ),
+    "qwen3_5 with experts": decoder(
+        "qwen3_5_moe_text",
+        "Qwen3_5MoeForCausalLM",
+        QWEN3_5,
+        layer_types=["linear_attention", "full_attention", "linear_attention"],
+        **DELTA_SIZES,
+        **_EXPERTS,
+    ),
+    "cwm": decoder("cwm", "CwmForCausalLM", head_dim=8, sliding_window=4),
+    "hy_v3": decoder(
+        "hy_v3",
+        "HYV3ForCausalLM",
+        head_dim=8,
+        num_shared_experts=2,
+        router_scaling_factor=1.7,
         **_EXPERTS,
     ),
     "qwen3_next with biases": decoder(

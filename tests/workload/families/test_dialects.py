@@ -89,3 +89,21 @@ def test_minimax_rotates_elements_of_a_head():
     assert said("minimax_m2", rotary_dim=64)["partial_rotary_factor"] == 0.5
     assert said("minimax_m2", rotary_dim=32, head_dim=64)["partial_rotary_factor"] == 0.5
     assert "partial_rotary_factor" not in said("minimax_m2")
+
+
+def test_hunyuans_lists_of_one_number_for_each_layer_are_that_number():
+    found = said("hunyuan_v1_moe", num_experts=64, moe_topk=[8, 8, 8])
+    assert (found["num_experts"], found["moe_topk"]) == (64, 8)
+    with pytest.raises(BadInput, match=r"num_experts is \[16, 64\]; legal: one number: layers of"):
+        said("hunyuan_v1_moe", num_experts=[16, 64])
+
+
+def test_every_fourth_layer_of_cwm_has_no_window():
+    short, full = "sliding_attention", "full_attention"
+    assert said("cwm", num_hidden_layers=6)["layer_types"] == [full, *[short] * 3, full, short]
+    assert said("cwm", num_hidden_layers=1, layer_types=[short])["layer_types"] == [short]
+
+
+def test_positions_of_gpt_oss_are_stretched_unless_the_file_says_more():
+    assert said("gpt_oss")["rope_parameters"]["factor"] == 32.0
+    assert "rope_parameters" not in said("gpt_oss", rope_scaling={"factor": 2.0})

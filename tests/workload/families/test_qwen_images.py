@@ -151,3 +151,14 @@ def test_the_whole_decides_whether_words_are_tied():
     tied = {**STACKED["text_config"], "tie_word_embeddings": True}
     assert not of({**STACKED, "text_config": tied})[1].is_tied
     assert of({**STACKED, "tie_word_embeddings": True})[1].is_tied
+
+
+def test_texts_of_qwen3_5_read_the_last_layers_tokens_alone():
+    texts = {**STACKED["text_config"], "model_type": "qwen3_5_text"}
+    vision = {**STACKED["vision_config"], "model_type": "qwen3_5"}
+    config = {**STACKED, "model_type": "qwen3_5", "text_config": texts, "vision_config": vision}
+    (stacked, _), (images, decoder) = of(STACKED), of(config)
+    assert images.behind == stacked.behind[:2]
+    assert images.positions == stacked.positions == 2304
+    assert stacked.head_parameters - images.head_parameters == 3 * 2 * 4 * images.hidden
+    assert len(decoder.layers) == 2

@@ -164,6 +164,16 @@ _DEEPSEEK_V3: Final = Decoder(biases=_BIAS, is_latent=True, experts=_DEEPSEEK)
 _WIDE_EXPERTS: Final = ExpertsRow(intermediate=("intermediate_size",))
 """Experts whose size has the key of an MLP's size."""
 
+_QWEN3_NEXT: Final = Decoder(
+    biases=_BIAS,
+    output_bias=_BIAS,
+    head_norm=True,
+    head_dim=256,
+    has_gate=True,
+    layers="full_attention_interval",
+    experts=ExpertsRow(shared_size=("shared_expert_intermediate_size",), has_shared_gate=True),
+)
+
 ROWS: Final[dict[str, Decoder]] = {
     "llama": _Llama(),
     "granite": _Llama(),
@@ -197,6 +207,24 @@ ROWS: Final[dict[str, Decoder]] = {
         biases=_BIAS, output_bias=_BIAS, head_norm=True, head_dim=128, window=AFTER_FIRST
     ),
     "hunyuan_v1_dense": Decoder(biases=_BIAS, output_bias=_BIAS, head_norm=True),
+    "hunyuan_v1_moe": Decoder(
+        biases=_BIAS,
+        output_bias=_BIAS,
+        head_norm=True,
+        experts=ExpertsRow(
+            per_token=("moe_topk",),
+            intermediate=("intermediate_size",),
+            shared_size=("intermediate_size",),
+        ),
+    ),
+    "hy_v3": Decoder(
+        biases=_BIAS,
+        output_bias=_BIAS,
+        head_norm=True,
+        head_dim=128,
+        experts=ExpertsRow(shared=("num_shared_experts",)),
+    ),
+    "cwm": Decoder(head_dim=128, window=ALL_LAYERS),
     "seed_oss": Decoder(
         biases=("attention_bias", True),
         output_bias=("attention_out_bias", False),
@@ -343,15 +371,7 @@ ROWS: Final[dict[str, Decoder]] = {
     "qwen3_moe": Decoder(
         biases=_BIAS, output_bias=_BIAS, head_norm=True, window=ALL_LAYERS, experts=ExpertsRow()
     ),
-    "qwen3_next": Decoder(
-        biases=_BIAS,
-        output_bias=_BIAS,
-        head_norm=True,
-        head_dim=256,
-        has_gate=True,
-        layers="full_attention_interval",
-        experts=ExpertsRow(shared_size=("shared_expert_intermediate_size",), has_shared_gate=True),
-    ),
+    **dict.fromkeys(("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"), _QWEN3_NEXT),
     "dots1": Decoder(
         biases=_BIAS, output_bias=_BIAS, head_norm=True, window=AFTER_FIRST, experts=_DEEPSEEK
     ),

@@ -155,13 +155,18 @@ TRAITS: Final[dict[str, Traits]] = {
     **dict.fromkeys(("deepseek_v3", "kimi_k2", "youtu"), _DEEPSEEK_V3),
     "glm4_moe_lite": replace(_DEEPSEEK_V3, epsilon=1e-5),
     "mamba2": Traits(1e-5, has_rotary=False),
-    "qwen3_next": Traits(offset=1.0, rotary_fraction=0.25),
+    **dict.fromkeys(
+        ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"),
+        Traits(offset=1.0, rotary_fraction=0.25),
+    ),
+    "cwm": Traits(1e-5),
+    "hy_v3": Traits(1e-5, routing=_SIGMOID),
     "falcon_h1": Traits(1e-5),
     "bamba": Traits(1e-5, rotary_fraction=0.5),
     "nemotron_h": Traits(1e-5, function="relu2", has_rotary=False, routing=_SIGMOID),
 }
 """Traits by ``model_type``."""
-_ALWAYS_NORMED: Final = ("mixtral", "ernie4_5_moe", "minimax_m2")
+_ALWAYS_NORMED: Final = (*("mixtral", "ernie4_5_moe", "minimax_m2", "hy_v3", "qwen3_5_moe_text"),)
 _NORMED_BY_DEFAULT: Final = (
     *("glm4_moe", "glm4_moe_lite", "solar_open", "exaone_moe", "deepseek_v3", "kimi_k2"),
     *("nemotron_h", "qwen3_next"),
@@ -171,6 +176,7 @@ _GROUP_DEFAULTS: Final = {
     **dict.fromkeys(("deepseek_v2", "glm4_moe", "dots1", "solar_open", "nemotron_h"), (1, 1, 1.0)),
     "glm4_moe_lite": (1, 1, 1.8),
     "exaone_moe": (1, 1, 2.5),
+    "hy_v3": (1, 1, 2.826),
 }
 """By ``model_type``: groups of experts, groups that a token uses, and the factor, by default."""
 

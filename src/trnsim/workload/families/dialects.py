@@ -102,13 +102,46 @@ def _gpt_oss(keys: ConfigKeys) -> dict[str, Any]:
     return {"rope_parameters": {"rope_type": "yarn", "factor": 32.0, **original}}
 
 
+def _cwm(keys: ConfigKeys) -> dict[str, Any]:
+    """CWM's windows, which all but each fourth layer have, from the second on."""
+    if keys.config.get("layer_types"):
+        return {}
+    places = range(keys.whole("num_hidden_layers", maximum=MOST_LAYERS))
+    return {"layer_types": ["sliding_attention" if n % 4 else "full_attention" for n in places]}
+
+
+def _hy_v3(keys: ConfigKeys) -> dict[str, Any]:
+    """The key of DeepSeek-V3 for the factor of experts' weights."""
+    return {"routed_scaling_factor": keys.config.get("router_scaling_factor", 2.826)}
+
+
+def _hunyuan_moe(keys: ConfigKeys) -> dict[str, Any]:
+    """Hunyuan's numbers of experts, where the file lists the same one for each layer.
+
+    Raises:
+        BadInput: the listed numbers differ.
+    """
+    numbers: dict[str, Any] = {}
+    for name in ("num_experts", "moe_topk"):
+        value = keys.config.get(name)
+        if not isinstance(value, list):
+            continue
+        if len(set(map(repr, value))) != 1:
+            raise keys.unknown(name, value, "one number", "layers of different experts are unknown")
+        numbers[name] = value[0]
+    return numbers
+
+
 DIALECTS: Final[dict[str, Callable[[ConfigKeys], dict[str, Any]]]] = {
+    "cwm": _cwm,
     "falcon": _falcon,
     "gpt_bigcode": _bigcode,
     "dbrx": _dbrx,
     "mpt": _mpt,
     "gpt_neo": _neo,
     "gpt_oss": _gpt_oss,
+    "hunyuan_v1_moe": _hunyuan_moe,
+    "hy_v3": _hy_v3,
     "internlm3": _internlm3,
     "llama4_text": _llama4,
     "minimax_m2": _minimax_m2,
@@ -129,10 +162,18 @@ _MAMBA: Final = {
     "mamba_d_conv": 4,
     "mamba_chunk_size": 256,
 }
+_DELTA: Final = {
+    "linear_conv_kernel_dim": 4,
+    "linear_key_head_dim": 128,
+    "linear_value_head_dim": 128,
+    "linear_num_key_heads": 16,
+    "linear_num_value_heads": 32,
+}
 DEFAULTS: Final[dict[str, dict[str, Any]]] = {
     "apertus": {"intermediate_size": 14336, "hidden_act": "xielu"},
     "arcee": {"intermediate_size": 18432},
     "cohere2": _WINDOW,
+    "cwm": {**_KV_8, "sliding_window": 8192},
     "deepseek_v2": {"n_shared_experts": 2, "q_lora_rank": 1536},
     "deepseek_v3": _DEEPSEEK_V3,
     "dots1": {**_WINDOW, **_KV_32},
@@ -156,6 +197,8 @@ DEFAULTS: Final[dict[str, dict[str, Any]]] = {
     "gpt_oss": {**_KV_8, "sliding_window": 128},
     "internlm3": {"num_key_value_heads": 2},
     "iquestcoder": _KV_8,
+    "hunyuan_v1_moe": {"num_experts": 1, "moe_topk": 1},
+    "hy_v3": {**_KV_8, "num_shared_experts": 1, "first_k_dense_replace": 1},
     "helium": {"num_key_value_heads": 20},
     "llama4_text": {**_KV_8, "attention_chunk_size": 8192},
     "minimax_m2": _KV_8,
@@ -205,16 +248,21 @@ DEFAULTS: Final[dict[str, dict[str, Any]]] = {
         "num_experts_per_tok": 2,
     },
     "qwen3_next": {
+        **_DELTA,
         "num_key_value_heads": 2,
-        "linear_conv_kernel_dim": 4,
-        "linear_key_head_dim": 128,
-        "linear_value_head_dim": 128,
-        "linear_num_key_heads": 16,
-        "linear_num_value_heads": 32,
         "moe_intermediate_size": 512,
         "shared_expert_intermediate_size": 512,
         "num_experts": 512,
         "num_experts_per_tok": 10,
+    },
+    "qwen3_5_text": {**_DELTA, "num_key_value_heads": 4},
+    "qwen3_5_moe_text": {
+        **_DELTA,
+        "num_key_value_heads": 2,
+        "moe_intermediate_size": 512,
+        "shared_expert_intermediate_size": 512,
+        "num_experts": 256,
+        "num_experts_per_tok": 8,
     },
     "nemotron_h": {
         "mamba_num_heads": 128,

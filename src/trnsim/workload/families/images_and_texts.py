@@ -119,6 +119,23 @@ _QWEN3_EXPERTS_TEXT: Final[Mapping[str, Any]] = {
     "vocab_size": 151936,
     "max_position_embeddings": 128000,
 }
+_QWEN3_5_TEXT: Final[Mapping[str, Any]] = {
+    "model_type": "qwen3_5_text",
+    "hidden_size": 4096,
+    "intermediate_size": 12288,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 16,
+    "vocab_size": 248320,
+    "max_position_embeddings": 32768,
+}
+_QWEN3_5_EXPERTS_TEXT: Final[Mapping[str, Any]] = {
+    "model_type": "qwen3_5_moe_text",
+    "hidden_size": 2048,
+    "num_hidden_layers": 40,
+    "num_attention_heads": 16,
+    "vocab_size": 248320,
+    "max_position_embeddings": 32768,
+}
 TEXTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "gemma3": _GEMMA_TEXT,
     "internvl": _QWEN2_TEXT,
@@ -130,6 +147,8 @@ TEXTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "paligemma": _PALIGEMMA_TEXT,
     "qwen2_vl": {"model_type": "qwen2_vl_text", **_QWEN_TEXT},
     "qwen2_5_vl": {"model_type": "qwen2_5_vl_text", **_QWEN_TEXT},
+    "qwen3_5": _QWEN3_5_TEXT,
+    "qwen3_5_moe": _QWEN3_5_EXPERTS_TEXT,
     "qwen3_vl": _QWEN3_TEXT,
     "qwen3_vl_moe": _QWEN3_EXPERTS_TEXT,
 }
@@ -167,6 +186,8 @@ _IMAGE_ENCODERS: Final = {
     "paligemma": "siglip_vision_model",
     "qwen2_vl": "qwen2_vl_vision",
     "qwen2_5_vl": "qwen2_5_vl_vision",
+    "qwen3_5": "qwen3_5_vision",
+    "qwen3_5_moe": "qwen3_5_moe_vision",
     "qwen3_vl": "qwen3_vl_vision",
     "qwen3_vl_moe": "qwen3_vl_moe_vision",
     **image_tiles.ENCODERS,
@@ -179,7 +200,8 @@ _KEYS_ABOVE: Final = ("architectures", "id2label", "num_labels", "tie_word_embed
 """Keys that may stand above `text_config`, and decide the decoder's head."""
 _TIED_ABOVE: Final = {
     **dict.fromkeys(("internvl", "paligemma"), True),
-    **dict.fromkeys(("idefics3", "llava_next", "qwen3_vl", "qwen3_vl_moe", "smolvlm"), False),
+    **dict.fromkeys(("idefics3", "llava_next", "qwen3_5", "qwen3_5_moe"), False),
+    **dict.fromkeys(("qwen3_vl", "qwen3_vl_moe", "smolvlm"), False),
 }
 """Families whose `text_config` does not decide whether embedding and logits share weights.
 

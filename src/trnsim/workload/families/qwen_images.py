@@ -38,6 +38,8 @@ class QwenImageEncoder:
         patch_bias: whether the projection of patches has a bias.
         is_gated: whether the MLP has a gate.
         norm_parts: parameters of a norm for each element.
+        has_places: whether it has a table of learned positions.
+        has_stack: whether layers of the text read tokens of earlier layers too (DeepStack).
     """
 
     defaults: Mapping[str, Any]
@@ -46,6 +48,8 @@ class QwenImageEncoder:
     patch_bias: bool = False
     is_gated: bool = False
     norm_parts: int = 2
+    has_places: bool = False
+    has_stack: bool = False
 
 
 _FIRST: Final = QwenImageEncoder(
@@ -86,12 +90,18 @@ _STACKED: Final = QwenImageEncoder(
         "deepstack_visual_indexes": [8, 16, 24],
     },
     patch_bias=True,
+    has_places=True,
+    has_stack=True,
 )
+_UNSTACKED: Final = replace(_STACKED, has_stack=False)
+"""That of Qwen3.5, whose texts read the last layer's tokens alone."""
 ROWS: Final[dict[str, QwenImageEncoder]] = {
     "qwen2_vl_vision": _FIRST,
     "qwen2_5_vl_vision": _WINDOWED,
     "qwen3_vl_vision": _STACKED,
     "qwen3_vl_moe_vision": _STACKED,
+    "qwen3_5_vision": _UNSTACKED,
+    "qwen3_5_moe_vision": _UNSTACKED,
 }
 
 
@@ -111,8 +121,8 @@ def image(keys: ConfigKeys, model_type: str) -> Tower:
     inputs = keys.whole("in_channels", default=3) * frames * side**2
     layers, order = _layers(keys, row, hidden, side * merged, merged)
     depth = sum(layer.times for layer in layers)
-    places = keys.whole("num_position_embeddings") if row is _STACKED else 0
-    stacked = len(keys.indexes("deepstack_visual_indexes", depth)) if row is _STACKED else 0
+    places = keys.whole("num_position_embeddings") if row.has_places else 0
+    stacked = len(keys.indexes("deepstack_visual_indexes", depth)) if row.has_stack else 0
     width = hidden * merged**2
     return Tower(
         "images",
