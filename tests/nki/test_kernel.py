@@ -180,6 +180,27 @@ def test_a_call_that_does_not_fit_the_signature_is_refused_with_it():
         doubled(y=1)
 
 
+def test_a_decorated_method_is_not_bound_to_its_object(random):
+    class Scaled:
+        factor = 3.0
+
+        def plain(self, x):
+            tile = nl.load(x)
+            nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=self.factor)
+            out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+            nisa.dma_copy(dst=out, src=tile)
+            return out
+
+        decorated = jit(plain)
+
+    x, scaled = random((4, 8)), Scaled()
+    message = r"plain\(self, x\) was called with 1 positional and no keyword arguments: missing"
+    with pytest.raises(BadInput, match=message) as caught:
+        scaled.decorated(x)
+    assert "nki.jit(object.plain)(...)" in caught.value.fix
+    np.testing.assert_array_equal(jit(scaled.plain)(x), x * np.float32(3))
+
+
 BAD_OUTPUTS = {
     "is on chip": nl.load,
     "in private_hbm": lambda x: nl.ndarray(x.shape, x.dtype, buffer=nl.hbm),

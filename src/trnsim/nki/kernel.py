@@ -290,10 +290,14 @@ class Kernel:
         try:
             return signature.bind(*args, **kwargs)
         except TypeError as error:
+            fix = "pass one argument for each parameter of the kernel"
+            if next(iter(signature.parameters), "") == "self":
+                fix = f"leave the method undecorated, and call nki.jit(object.{self.title})(...)"
             raise BadInput(
                 f"{self.title}{signature} was called with {len(args)} positional and "
-                f"{sorted(kwargs)} keyword arguments: {error}",
-                fix="pass one argument for each parameter of the kernel",
+                f"{sorted(kwargs) or 'no'} keyword arguments: {error}",
+                fix=fix,
+                source="nki.jit",
             ) from error
 
     def _signature(self) -> inspect.Signature:
