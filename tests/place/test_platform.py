@@ -27,6 +27,9 @@ def test_names_stand_between_commas_or_are_given_again():
         ("P5EN", "p5en", "p5en.48xlarge", 1),
         ("g5", "g5", "g5.48xlarge", 4),
         ("h100", "h100", "p5.48xlarge", 2),
+        ("p6", "p6", "p6-b300.48xlarge", 2),
+        ("P6-B200", "p6-b200", "p6-b200.48xlarge", 1),
+        ("p6e-gb200", "p6e-gb200", "p6e-gb200.36xlarge", 1),
         (" TRN2.48XLARGE", "trn2.48xlarge", "trn2.48xlarge", 1),
         ("trn3 gen1 ultraserver", "Trn3 Gen1 UltraServer", "Trn3 Gen1 UltraServer", 1),
     ],
@@ -51,7 +54,12 @@ def test_every_name_is_known_and_short_ones_mean_their_usual_instance():
 
 
 @pytest.mark.parametrize(
-    ("name", "fix"), [("trn22", "perhaps trn2 or "), ("zzz", "trnsim instances lists all types")]
+    ("name", "fix"),
+    [
+        ("trn22", "perhaps trn2 or "),
+        ("p6-b20", "perhaps p6-b200 or "),
+        ("zzz", "trnsim instances lists all types"),
+    ],
 )
 def test_an_unknown_name_is_refused_with_those_like_it(name, fix):
     with pytest.raises(BadInput, match=f"'{name}' is no chip, family or instance type") as caught:

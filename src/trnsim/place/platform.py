@@ -2,7 +2,7 @@
 
                 examples                       `instance`              `instances`
 chip            trn2, trainium2, gen3, h100    its usual instance      all types that have it
-family          trn1n, p5en, g5                its largest instance    all of its types
+family          trn1n, p5en, p6, p6-b200       its largest instance    all of its types
 instance type   trn2.48xlarge                  itself                  itself
 """
 
@@ -45,6 +45,12 @@ def family(name: str) -> str:
     return match.group() if match else ""
 
 
+def _families(name: str) -> set[str]:
+    """The names of an instance type's family: p6 and p6-b200 of p6-b200.48xlarge."""
+    before, dot, _ = name.lower().partition(".")
+    return {family(name), before if dot else ""} - {""}
+
+
 def platform(name: str, hardware: Catalogue | None = None) -> Platform:
     """The platform called `name`.
 
@@ -57,7 +63,7 @@ def platform(name: str, hardware: Catalogue | None = None) -> Platform:
         if key.lower() == lower_name:
             return Platform(key, key, (key,), instance.accelerator)
     chip = _chip_keys(hardware).get(lower_name)
-    types = tuple(key for key in hardware.instances if family(key) == lower_name) or tuple(
+    types = tuple(key for key in hardware.instances if lower_name in _families(key)) or tuple(
         key for key, instance in hardware.instances.items() if instance.accelerator == chip
     )
     if not types:
@@ -92,7 +98,14 @@ def platform_names(hardware: Catalogue | None = None) -> tuple[str, ...]:
     """Names that `platform` knows: AWS chips, families, instance types, other chips."""
     hardware = hardware or catalogue()
     return tuple(
-        dict.fromkeys([*short_names(hardware), *hardware.instances, *_chip_keys(hardware)])
+        dict.fromkeys(
+            [
+                *short_names(hardware),
+                *(name for key in hardware.instances for name in sorted(_families(key))),
+                *hardware.instances,
+                *_chip_keys(hardware),
+            ]
+        )
     )
 
 

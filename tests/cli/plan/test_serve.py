@@ -21,6 +21,16 @@ def run(*arguments):
     return result.output
 
 
+def test_a_model_of_short_sequences_is_planned_without_lengths():
+    """GPT-2 has 1,024 positions: fewer than the usual prompt and answer."""
+    usual = ("serve", "gpt2", "--on", "trn2", "--num-prompts", "8", "--concurrency", "1")
+    result = CliRunner().invoke(app, ["plan", *usual, "--json"], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    answer = json.loads(result.output)
+    assert answer["max_model_len"] == 1024
+    assert (answer["input_tokens"], answer["output_tokens"]) == (8 * 768, 8 * 256)
+
+
 def test_one_platform_is_one_object_and_several_are_a_list():
     one = json.loads(run("--on", "trn1", *FIXED, *SMALL, "--concurrency", "4", "--json"))
     assert one["platform"] == "trn1"

@@ -63,6 +63,14 @@ def test_of_many_instances_several_are_within_the_tolerance():
     )
 
 
+def test_a_capacity_that_is_raised_to_save_instances_is_that_of_the_interval(monkeypatch):
+    """The number of instances for the rate is that of the answer, however it was found."""
+    monkeypatch.setattr(answer, "_at_fewest", lambda _, found, *__: replace(found, per_s=2.0))
+    found = capacity_answer([deployed()], rated(20.0), 288, SLO)
+    assert found.deployment.instances == found.instances_for(20.0) == 11
+    assert found.unit_per_s.p10 < 2.0 < found.unit_per_s.p90
+
+
 def test_instances_that_are_set_are_kept_without_a_spare(free):
     answer = capacity_answer([deployed(instances=2)], rated(9 * free.most_per_s), 288, SLO)
     assert answer.deployment.instances == 2

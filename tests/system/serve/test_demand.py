@@ -3,7 +3,14 @@ from pathlib import Path
 import pytest
 
 from trnsim.place.machine import machine
-from trnsim.system.serve.demand import Demand, Slo, open_rate_demand, request_s, saturating_demand
+from trnsim.system.serve.demand import (
+    Demand,
+    Slo,
+    open_rate_demand,
+    request_s,
+    saturating_demand,
+    usual_lengths,
+)
 from trnsim.system.serve.figures import RunFigures
 from trnsim.system.serve.load import Request, Synthetic, lengths
 from trnsim.system.serve.options import ServerOptions
@@ -64,3 +71,26 @@ def test_an_open_rate_demand_has_no_rate_and_does_not_saturate():
     assert free.has_open_rate
     assert not free.is_saturating
     assert free.longest == 288
+
+
+@pytest.mark.parametrize(
+    ("longest", "inputs", "outputs", "tokens"),
+    [
+        (0, None, None, (2048, 256)),
+        (2304, None, None, (2048, 256)),
+        (2303, None, None, (2047, 256)),
+        (1024, None, None, (768, 256)),
+        (100, None, None, (50, 50)),
+        (1024, "1000", None, (1000, 24)),
+        (1024, "uniform:1:900", None, (None, 124)),
+        (1024, "1024", None, (1024, 256)),  # which is refused, as a prompt leaves no room
+        (1024, None, "1000", (24, 1000)),
+        (1024, "lognormal:100:1", None, (None, 256)),
+        (1024, "5000", "6000", (5000, 6000)),
+    ],
+)
+def test_lengths_that_nobody_states_fit_into_the_longest_sequence(longest, inputs, outputs, tokens):
+    stated = [lengths(text, "--length") if text else None for text in (inputs, outputs)]
+    found = usual_lengths(longest, *stated)
+    for given, drawn, count in zip(stated, found, tokens, strict=True):
+        assert drawn == (given or lengths(str(count), "--length"))

@@ -11,7 +11,13 @@ from trnsim.facts import Evidence
 from trnsim.place.machine import machine
 from trnsim.system.train.best import Effort
 from trnsim.system.train.candidates import LayoutRequest
-from trnsim.system.train.estimate import SHAPELESS, estimate, usual_batch, usual_request
+from trnsim.system.train.estimate import (
+    SHAPELESS,
+    estimate,
+    layout_request,
+    usual_batch,
+    usual_request,
+)
 from trnsim.system.train.run import Reliability, goodput
 from trnsim.workload.config import from_config
 
@@ -117,6 +123,13 @@ def test_an_image_has_no_sequence_of_another_length():
 def test_the_usual_sequence_is_one_that_the_model_knows(make_llama):
     assert usual_request(make_llama(max_position_embeddings=2048), machine("trn2")).sequence == 2048
     assert usual_request(make_llama(), machine("trn2")) == LayoutRequest(512, 8192)
+
+
+def test_t5_which_states_no_length_is_trained_on_that_of_its_paper():
+    sizes = {"d_model": 64, "d_ff": 128, "num_layers": 2, "num_heads": 1, "vocab_size": 100}
+    model = from_config({"model_type": "t5", **sizes}, "t5.json")
+    assert usual_request(model, machine("trn1")) == LayoutRequest(8192, 512)
+    assert layout_request(model, machine("trn1"), sequence=2048).sequence == 2048
 
 
 @pytest.mark.slow

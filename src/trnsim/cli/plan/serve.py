@@ -38,12 +38,13 @@ from trnsim.document.answer import Document
 from trnsim.errors import BadInput
 from trnsim.place.machine import machine
 from trnsim.system.serve import launch, trace
-from trnsim.system.serve.demand import USUAL_INPUT, USUAL_OUTPUT, Demand, Slo
+from trnsim.system.serve.demand import Demand, Slo, usual_lengths
 from trnsim.system.serve.events import Router
 from trnsim.system.serve.load import Synthetic, lengths
 from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.plan import plan
 from trnsim.system.serve.sizing import Spare
+from trnsim.workload.architecture import Architecture
 from trnsim.workload.config import read
 from trnsim.workload.model_names import config_file, hub_id
 
@@ -178,10 +179,17 @@ class ServeOptions:
         ),
     ] = "tuned"
     input_len: Annotated[
-        str | None, typer.Option(help="Tokens of prompts; default: 2048.", metavar="TOKENS|2k")
+        str | None,
+        typer.Option(
+            help="Tokens of prompts; default: 2048, or what the model takes.", metavar="TOKENS|2k"
+        ),
     ] = None
     output_len: Annotated[
-        str | None, typer.Option(help="Tokens of answers; default: 256.", metavar="TOKENS|256")
+        str | None,
+        typer.Option(
+            help="Tokens of answers; default: 256, or half of what the model takes.",
+            metavar="TOKENS|256",
+        ),
     ] = None
     concurrency: Annotated[
         int | None,
@@ -268,17 +276,23 @@ class ServeOptions:
             port=self.port_state,
         )
 
-    def demand(self) -> Demand:
+    def demand(self, model: Architecture) -> Demand:
         """The load of --trace, or a drawn one, with the router.
+
+        Lengths that no option states fit into the longest sequence of the model and the server.
 
         Raises:
             BadInput: the load is not legal, or two loads are described.
         """
         _check_load(self)
         router, count = _router(self.router), self.num_prompts or self._usual_count()
+        limits = [limit for limit in (model.length_limit, self.max_model_len) if limit]
         drawn = Synthetic(
-            lengths(self.input_len or str(USUAL_INPUT), "--input-len"),
-            lengths(self.output_len or str(USUAL_OUTPUT), "--output-len"),
+            *usual_lengths(
+                max(min(limits, default=0) - self.prefix_len, 0),
+                lengths(self.input_len, "--input-len") if self.input_len else None,
+                lengths(self.output_len, "--output-len") if self.output_len else None,
+            ),
             count,
             concurrency=(self.concurrency or 1) if self.request_rate is None else 0,
             rate_per_s=self.request_rate or 0.0,
@@ -329,7 +343,7 @@ def serve(options: ServeOptions) -> Document | None:
     model = read(options.config)
     table = measured_table(options.measured, [name for name, _ in kinds])
     spare, server = _spare(options), options.server()
-    slo, demand = Slo(options.slo_ttft, options.slo_tpot), options.demand()
+    slo, demand = Slo(options.slo_ttft, options.slo_tpot), options.demand(model)
     _check_outputs(options, demand, server)
     plans = []
     plan_on = partial(plan, model, slo=slo, spare=spare, rows=rows, measured=table)

@@ -74,7 +74,7 @@ class TrainOptions:
     sequence: Annotated[
         int | None,
         whole(
-            "Tokens of a sequence; default: 8192, or the model's limit if less.",
+            "Tokens of a sequence; default: 8192, the model's limit if less, 512 for T5.",
             unit="tokens",
             minimum=1,
         ),

@@ -133,7 +133,7 @@ def capacity_answer(
         count = units_for(rate_per_s, capacity.per_s, spare_units)
     per_s = capacity.per_s
     sizing = Sizing(count, per_s, spare, spare_units, rate_per_s)
-    interval = Interval(per_s, per_s, per_s) if is_brief else _interval(best, slo)
+    interval = Interval(per_s, per_s, per_s) if is_brief else _interval(best, per_s, slo)
     return CapacityAnswer(best.test, sizing, capacity, interval, bool(slo), best.tried)
 
 
@@ -161,12 +161,11 @@ def _at_fewest(
         capacity = replace(capacity, per_s=rate_per_s / remaining_units)
 
 
-def _interval(best: RankedUnit, slo: Slo) -> Interval:
-    """The capacity with all steps at their P90, P50 and P10.
+def _interval(best: RankedUnit, per_s: float, slo: Slo) -> Interval:
+    """The capacity with all steps at their P90, P50 (which is `per_s`) and P10.
 
     P90 and P10 are measured in short runs, as ratios to the P50 of short runs.
     """
-    per_s = best.per_s
     rates_per_s = []
     for quantile in ("p10", "p90"):
         limits = best.test.limits(slo, quantile)

@@ -136,6 +136,27 @@ class Demand:
         return saturating.requests(deployment.engine.max_model_len)
 
 
+def usual_lengths(
+    longest: int, inputs: Lengths | None = None, outputs: Lengths | None = None
+) -> tuple[Lengths, Lengths]:
+    """Lengths of prompts and of answers, where a user states one of them or none.
+
+    `USUAL_INPUT` and `USUAL_OUTPUT`, less where both would exceed a sequence of `longest` tokens
+    (0: without a limit): then an answer takes half of it at most, and a prompt the rest.
+    """
+    if outputs is None:
+        room = longest // 2 if inputs is None else longest - (inputs.longest or 0)
+        outputs = Lengths("fixed", _at_most(room, USUAL_OUTPUT))
+    if inputs is None:
+        inputs = Lengths("fixed", _at_most(longest - (outputs.longest or 0), USUAL_INPUT))
+    return inputs, outputs
+
+
+def _at_most(room: int, usual: int) -> int:
+    """The usual number of tokens, or those that there is room for, if there is any."""
+    return min(room, usual) if room > 0 else usual
+
+
 def saturating_demand(inputs: int = USUAL_INPUT, outputs: int = USUAL_OUTPUT) -> Demand:
     """A demand that saturates its deployment with requests of `inputs` and `outputs` tokens."""
     lengths = (Lengths("fixed", inputs), Lengths("fixed", outputs))

@@ -26,12 +26,16 @@ from trnsim.system.train.stages import trained_model
 from trnsim.system.train.step import TrainingStep
 from trnsim.uncertainty import Basis, FactDraws
 from trnsim.workload.architecture import Architecture
+from trnsim.workload.kinds import ModelKind
 from trnsim.workload.operators import Phase
 
 BATCH_TOKENS: Final = 4 * 2**20
 """Default tokens of a step: Llama 3's first batch (its paper, 3.4.1)."""
 SEQUENCE: Final = 8192
 """Default tokens of a sequence."""
+RELATIVE_SEQUENCE: Final = 512
+"""The same for encoder-decoders with relative positions: those of T5's training (arXiv 1910.10683,
+3.1.2), as their configurations state no length."""
 _HOUR_S: Final = 3600.0
 _NEVER_ENDING: Final = Interval(math.inf, math.inf, math.inf)
 _EFFICIENCY_FACT: Final = "training efficiency"
@@ -233,7 +237,7 @@ def usual_request(
     model: Architecture, machine: Machine, sequence: int | None = None
 ) -> LayoutRequest:
     """The default request: the model's usual sequence length and `usual_batch`."""
-    length = sequence or model.usual_length(SEQUENCE)
+    length = sequence or _usual_sequence(model)
     return LayoutRequest(usual_batch(machine, length), length)
 
 
@@ -255,12 +259,18 @@ def layout_request(
         sequence: tokens of a sequence; the model's usual length by default.
         fixed: further fields of the request.
     """
-    length = model.usual_length(SEQUENCE) if sequence is None else sequence
+    length = _usual_sequence(model) if sequence is None else sequence
     batch = global_batch
     if batch is None:
         multiple = max(int(fixed.get("data") or 1) * int(fixed.get("micro_batch") or 1), 1)
         batch = -(-usual_batch(machine, max(length, 1)) // multiple) * multiple
     return LayoutRequest(batch, length, **fixed)
+
+
+def _usual_sequence(model: Architecture) -> int:
+    """Tokens of a sequence by default: `SEQUENCE`, or the length that the model was made for."""
+    is_relative = model.kind is ModelKind.ENCODER_DECODER and not model.max_positions
+    return model.usual_length(RELATIVE_SEQUENCE if is_relative else SEQUENCE)
 
 
 def usual_batch(machine: Machine, sequence: int) -> int:
