@@ -164,14 +164,17 @@ def test_a_server_has_the_load_of_its_plan_and_no_end():
     assert price.usd_per_hour == planned.usd_per_hour
 
 
-def test_a_server_without_room_for_the_assumed_requests_has_no_plan_and_says_so():
-    command = ("vllm", "serve", MODEL, "--tensor-parallel-size", "8", "--max-model-len", "2048")
+def serving_price(*options):
+    command = ("vllm", "serve", MODEL, "-tp=8", "--max-num-seqs", "2", *options)
     role = replace(FULL, instance="trn1.32xlarge", command=command)
-    price = price_job(Job(kind=JobKind.SERVING, roles=(role,)))
-    assert price.serving is None
-    (reason,) = price.reasons
-    assert "--max-model-len is 2,048, and a request has 2,304 tokens" in reason
-    assert reason.endswith("; trnsim plan serve takes others")
+    return price_job(Job(kind=JobKind.SERVING, roles=(role,)))
+
+
+def test_a_server_of_short_sequences_is_planned_for_requests_that_it_has_room_for():
+    price = serving_price("--max-model-len", "2048")
+    assert price.reasons == ()
+    request = price.serving.load[0]
+    assert (request.input_tokens, request.output_tokens) == (2048 - 256, 256)
 
 
 @pytest.mark.parametrize(
@@ -191,11 +194,13 @@ def test_a_batch_job_that_starts_a_server_is_priced_as_one(command):
         "2048",
         "--block-size",
         "32",
+        "--quantization",
+        "w4a8",
     )
     role = replace(FULL, instance="trn1.32xlarge", command=words)
     price = price_job(Job(roles=(role,), time_limit_s=60.0))
     (reason,) = price.reasons
-    assert "--max-model-len is 2,048, and a request has 2,304 tokens" in reason
+    assert reason.startswith("no plan: --quantization is 'w4a8'")
     assert (price.basis, price.time_s.p90) == (TimeBasis.LIMIT, 60.0)
 
 
@@ -227,14 +232,10 @@ def test_a_server_has_the_options_of_its_command(option, value, reason):
     assert said.startswith(f"no plan: {reason}")
 
 
-@pytest.mark.parametrize(
-    ("length", "tokens"), [("2k", "2,000"), ("2K", "2,048"), ("2.2k", "2,200")]
-)
+@pytest.mark.parametrize(("length", "tokens"), [("2k", 2000), ("2K", 2048), ("2.2k", 2200)])
 def test_lengths_of_a_server_have_the_suffixes_of_vllm(length, tokens):
-    command = ("vllm", "serve", MODEL, "-tp=8", "--max-model-len", length)
-    role = replace(FULL, instance="trn1.32xlarge", command=command)
-    (said,) = price_job(Job(kind=JobKind.SERVING, roles=(role,))).reasons
-    assert f"--max-model-len is {tokens}, and a request has 2,304 tokens" in said
+    price = serving_price("--max-model-len", length)
+    assert price.serving.deployment.engine.max_model_len == tokens
 
 
 @pytest.mark.parametrize("length", ["auto", "-1", "$LENGTH"])

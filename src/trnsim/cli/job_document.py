@@ -20,7 +20,6 @@ from trnsim.jobs.plans import parallelism_of
 from trnsim.jobs.price import JobPrice, TimeBasis
 from trnsim.jobs.role_price import RolePrice
 from trnsim.jobs.spec import JobSpec, TemplateValue
-from trnsim.system.serve.demand import USUAL_INPUT, USUAL_OUTPUT
 from trnsim.system.serve.plan import ServingPlan
 from trnsim.system.train.estimate import TrainingEstimate
 
@@ -213,7 +212,8 @@ def _training_words(plan: TrainingEstimate) -> str:
 
 def _serving_words(plan: ServingPlan) -> str:
     rate = "" if plan.most_per_s is None else f"at most {amount(plan.most_per_s)} requests/s, "
-    lengths = f"of {USUAL_INPUT:,} tokens in and {USUAL_OUTPUT:,} out, "
+    request = plan.load[0]  # all are of one length, as a spec states none
+    lengths = f"of {request.input_tokens:,} tokens in and {request.output_tokens:,} out, "
     usd = amounts(plan.usd_per_million_tokens)
     return f"{rate}{lengths}{usd} USD for a million output tokens"
 

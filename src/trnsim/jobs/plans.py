@@ -8,7 +8,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any, Final
 
-from trnsim.errors import BadInput, EmulatorError
+from trnsim.errors import EmulatorError
 from trnsim.jobs.assumption import SpecAssumption
 from trnsim.jobs.job import Job
 from trnsim.jobs.parallelism import (
@@ -22,8 +22,7 @@ from trnsim.jobs.parallelism import (
 from trnsim.jobs.role_price import RolePrice, replica_part
 from trnsim.jobs.spec import is_template
 from trnsim.place.machine import Machine, machine
-from trnsim.system.serve.demand import USUAL_INPUT, USUAL_OUTPUT, open_rate_demand
-from trnsim.system.serve.load import check_lengths
+from trnsim.system.serve.demand import open_rate_demand, usual_lengths
 from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.plan import ServingPlan
 from trnsim.system.serve.plan import plan as plan_of_server
@@ -236,15 +235,9 @@ def serving_plan(job: Job, roles: Sequence[RolePrice], assumption: SpecAssumptio
         max_num_seqs=parallelism.server_sequences,
         **server_fields,
     )
-    demand = open_rate_demand(USUAL_INPUT, USUAL_OUTPUT)
-    try:
-        if options.max_model_len:
-            check_lengths(demand.synthetic, options.max_model_len)
-    except BadInput as error:
-        raise Unplanned(
-            f"no plan: a spec states no lengths of requests, and those that its price assumes do "
-            f"not fit: {error.reason}; trnsim plan serve takes others"
-        ) from error
+    limits = [limit for limit in (model.length_limit, options.max_model_len) if limit]
+    inputs, outputs = usual_lengths(min(limits, default=0))
+    demand = open_rate_demand(int(inputs.first), int(outputs.first))
     try:
         return plan_of_server(
             model,
