@@ -166,10 +166,14 @@ ANSWERS = {
     "plan-collective/1": [
         ["plan", "collective", "all_reduce", "--bytes", "1024", "--on", "trn2,p5.48xlarge"]
     ],
-    "plan-infer/1": [["plan", "infer", BERT, "--on", "inf2.xlarge,trn2"]],
+    "plan-infer/1": [
+        ["plan", "infer", BERT, "--on", "inf2.xlarge,trn2"],
+        ["plan", "infer", BERT, "--on", "inf1.xlarge,trn2", "--dtype", "fp8"],
+    ],
     "plan-layer/1": [["plan", "layer", LLAMA, "--on", "trn1"]],
     "plan-serve/1": [
-        ["plan", "serve", LLAMA, "--on", "trn2,p5en", "--concurrency", "2", "--output-len", "8"],
+        ["plan", "serve", LLAMA, "--on", "trn2,g4dn.xlarge", "--concurrency", "2",
+         "--output-len", "8"],
         ["plan", "serve", SMALL, "--on", "trn1", "--tensor-parallel-size", "8", "--max-num-seqs",
          "1", "--concurrency", "1", "--output-len", "16", "--input-len", "128", "--num-prompts",
          "24"],
@@ -186,7 +190,7 @@ ANSWERS = {
         ["plan", "train", LLAMA, "--on", "trn2u.48xlarge", "--instances", "8", *FIXED[2:],
          "--global-batch",
          "8", "--sequence", "4096", "--cp", "1", "--recompute", "full"],
-        ["plan", "train", LLAMA, "--on", "trn2", "--instances", "4", "--budget", "4"],
+        ["plan", "train", LLAMA, "--on", "trn2,inf1", "--instances", "4", "--budget", "4"],
         ["plan", "train", LLAMA, "--on", "trn2u.48xlarge", "--instances", "4", "--budget", "4"],
         ["plan", "train", LLAMA, "--on", "trn2", "--instances", "4", *FIXED, "--chip-mtbf-hours",
          "0.01"],

@@ -102,8 +102,21 @@ def test_the_smallest_number_that_fits_is_taken(make_llama):
 
 def test_a_model_too_large_for_an_instance_without_efa_says_so(make_llama):
     large = make_llama(hidden_size=8192, num_hidden_layers=80, intermediate_size=28672)
-    with pytest.raises(OutOfMemory, match=r"a NeuronCore of trn1\.2xlarge has 16\.0 GiB"):
+    said = r"none of \d+ layouts fits 1 x trn1\.2xlarge: with .* a NeuronCore of .* has 16\.0 GiB"
+    with pytest.raises(OutOfMemory, match=said) as caught:
         best(large, "trn1.2xlarge", None, LayoutRequest(64, 4096), QUICK)
+    assert caught.value.fix.startswith("name a type with more memory, or with EFA")
+
+
+def test_what_would_have_room_follows_from_what_was_asked(make_llama):
+    large = make_llama(hidden_size=8192, num_hidden_layers=80, intermediate_size=28672)
+    for asked, fix in (
+        ({}, "use more instances: without --inst"),
+        ({"tensor": 8}, "use more --tp"),
+    ):
+        with pytest.raises(OutOfMemory, match="GiB a rank") as caught:
+            best(large, "trn1", 1, LayoutRequest(64, 4096, **asked), QUICK)
+        assert caught.value.fix.startswith(fix)
 
 
 def test_what_was_asked_and_cannot_be_is_named(llama):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -11,6 +12,7 @@ import typer
 
 from trnsim.arch.catalogue import Catalogue
 from trnsim.cli.options import MixedPrices, OwnPrices, PurchaseKind, catalogue_with, command
+from trnsim.cli.plan.comparison import Comparison
 from trnsim.cli.plan.shared import (
     MeasuredFile,
     On,
@@ -108,7 +110,10 @@ def infer(options: InferOptions) -> Document:
     Example: trnsim plan infer bert.json --on inf2.xlarge,g5.xlarge --batch 8 --sequence 128
     """
     rows = catalogue_with(options.prices)
-    estimates = _estimates(options, rows)
+    comparison = Comparison()
+    estimates = _estimates(options, rows, comparison)
+    comparison.check(estimates)
+    refusals = comparison.refusals
     remarks = price_remarks([inference.quote for inference in estimates], rows)
     model = _model_title(options.config)
     items = f"{estimates[0].item}s" if options.batch > 1 else estimates[0].item
@@ -122,13 +127,13 @@ def infer(options: InferOptions) -> Document:
                 bound_note(
                     {inference.platform: inference.estimate.parts_s for inference in estimates}
                 ),
-                Drawing(_parts_chart(estimates)),
+                Drawing(_parts_chart(estimates, len(estimates) + len(refusals))),
             ],
         ),
         *(Section("", _details(inference)) for inference in estimates),
     ]
     values = [{"model": model, **_values(inference)} for inference in estimates]
-    return compared_document(title, values, sections, remarks, "plan-infer/1")
+    return compared_document(title, values, sections, remarks, "plan-infer/1", refusals)
 
 
 def _model_title(file: Path) -> str:
@@ -137,25 +142,28 @@ def _model_title(file: Path) -> str:
     return file.resolve().parent.name if has_folder_name else model_name(file)
 
 
-def _estimates(options: InferOptions, rows: Catalogue) -> list[InferenceEstimate]:
-    """The estimate for each platform."""
+def _estimates(
+    options: InferOptions, rows: Catalogue, comparison: Comparison
+) -> list[InferenceEstimate]:
+    """The estimate for each platform that is not refused."""
     sizes = InputSizes(
         options.batch, options.sequence, options.image, options.steps, options.guidance
     )
     kinds = purchased_platforms(options.on, options.price, is_mixed=options.mixed_prices)
     table = measured_table(options.measured, [name for name, _ in kinds])
+    estimate_on = partial(
+        estimate,
+        options.config,
+        sizes=sizes,
+        cores=options.cores,
+        dtype=options.dtype,
+        measured=table,
+        rows=rows,
+    )
     return [
-        estimate(
-            options.config,
-            name,
-            sizes,
-            cores=options.cores,
-            dtype=options.dtype,
-            measured=table,
-            kind=kind,
-            rows=rows,
-        )
+        inference
         for name, kind in kinds
+        for inference in comparison.ask(name, partial(estimate_on, name, kind=kind))
     ]
 
 
@@ -186,12 +194,12 @@ def _table(estimates: Sequence[InferenceEstimate], mark: str) -> Table:
     return Table(_COLUMNS, rows)
 
 
-def _parts_chart(estimates: Sequence[InferenceEstimate]) -> str:
-    """The chart of the parts of each latency."""
+def _parts_chart(estimates: Sequence[InferenceEstimate], count: int) -> str:
+    """The chart of the parts of each latency; `count` platforms were asked."""
     rows = []
     for number, inference in enumerate(estimates):
         causes = sorted(inference.estimate.parts_s.items(), key=lambda cause: -cause[1])
-        source = answer_pointer(number, len(estimates), "estimate", "parts_s")
+        source = answer_pointer(number, count, "estimate", "parts_s")
         latency = seconds(inference.latency_s.p50)
         rows.append(Parts(inference.platform, dict(causes), latency, source))
     return parts_chart("Where the time goes", rows)

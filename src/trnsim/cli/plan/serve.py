@@ -21,6 +21,7 @@ from trnsim.cli.options import (
     catalogue_with,
     command,
 )
+from trnsim.cli.plan.comparison import Comparison
 from trnsim.cli.plan.serve_document import serve_document
 from trnsim.cli.plan.shared import (
     Config,
@@ -42,7 +43,7 @@ from trnsim.system.serve.demand import Demand, Slo, usual_lengths
 from trnsim.system.serve.events import Router
 from trnsim.system.serve.load import Synthetic, lengths
 from trnsim.system.serve.options import ServerOptions
-from trnsim.system.serve.plan import plan
+from trnsim.system.serve.plan import ServingPlan, plan
 from trnsim.system.serve.sizing import Spare
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.config import read
@@ -345,14 +346,17 @@ def serve(options: ServeOptions) -> Document | None:
     spare, server = _spare(options), options.server()
     slo, demand = Slo(options.slo_ttft, options.slo_tpot), options.demand(model)
     _check_outputs(options, demand, server)
-    plans = []
+    plans: list[ServingPlan] = []
+    comparison = Comparison()
     plan_on = partial(plan, model, slo=slo, spare=spare, rows=rows, measured=table)
     with progress() as tell:
         for name, kind in kinds:
             tell(f"layouts of {name}")
             on_machine = machine(name, lnc=options.lnc, rows=rows)
             tell_layout = partial(_tell, tell, name)
-            plans.append(plan_on(on_machine, server, demand, kind=kind, tell=tell_layout))
+            question = partial(plan_on, on_machine, server, demand, kind=kind, tell=tell_layout)
+            plans += comparison.ask(name, question)
+        comparison.check(plans, needs_all=bool(options.emit))
     remarks = price_remarks([planned.quote for planned in plans], rows)
     if options.save_trace is not None:
         (planned,) = plans
@@ -361,7 +365,7 @@ def serve(options: ServeOptions) -> Document | None:
         name = _vllm_model(options.config)
         echo("\n\n".join(launch.vllm(planned.deployment, name) for planned in plans))
         return None
-    return serve_document(model, plans, demand, remarks)
+    return serve_document(model, plans, demand, remarks, comparison.refusals)
 
 
 def _check_load(options: ServeOptions) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from trnsim.cli.plan.comparison import Refusal
 from trnsim.cli.plan.serve_capacity import (
     capacities,
     capacity_items,
@@ -58,7 +59,11 @@ _BEHIND_LATENCIES: Final = 3
 
 
 def serve_document(
-    model: Architecture, plans: Sequence[ServingPlan], demand: Demand, remarks: PriceRemarks
+    model: Architecture,
+    plans: Sequence[ServingPlan],
+    demand: Demand,
+    remarks: PriceRemarks,
+    refusals: Sequence[Refusal] = (),
 ) -> Document:
     """All tables, then the basis of each platform's figures."""
     values = [{"model": model.name, **report.values(plan)} for plan in plans]
@@ -69,7 +74,10 @@ def serve_document(
         ("Latencies", [_latencies(plans)]),
         ("First tokens: the prompt alone, and the wait for others", [_first_tokens(plans)]),
         ("Use", [_uses(plans)]),
-        ("Where each token's time goes", [_parts(plans), Drawing(_parts_bars(plans))]),
+        (
+            "Where each token's time goes",
+            [_parts(plans), Drawing(_parts_bars(plans, len(plans) + len(refusals)))],
+        ),
     )
     sections = [
         Section("", [Note(title, place="text")]),
@@ -81,7 +89,7 @@ def serve_document(
     sections[_BEHIND_LATENCIES:_BEHIND_LATENCIES] = [
         Section(name, blocks, heading_place="page") for name, blocks in loads if blocks
     ]
-    document = compared_document(title, values, sections, remarks, "plan-serve/1")
+    document = compared_document(title, values, sections, remarks, "plan-serve/1", refusals)
     return replace(document, rows=curve_rows(values))
 
 
@@ -204,12 +212,12 @@ def _token_parts_s(plan: ServingPlan) -> dict[str, float]:
     return {name: time_s for name, time_s in plan.served.parts_s.items() if time_s > least_s}
 
 
-def _parts_bars(plans: Sequence[ServingPlan]) -> str:
-    """The chart of the time between two tokens."""
+def _parts_bars(plans: Sequence[ServingPlan], count: int) -> str:
+    """The chart of the time between two tokens; `count` platforms were asked."""
     rows = []
     for number, plan in enumerate(plans):
         parts_s = _token_parts_s(plan)
-        source = answer_pointer(number, len(plans), "token_parts_s")
+        source = answer_pointer(number, count, "token_parts_s")
         total = seconds(math.fsum(parts_s.values()))
         rows.append(Parts(plan.deployment.machine.name, parts_s, total, source))
     return parts_chart("A token by its parts", rows)

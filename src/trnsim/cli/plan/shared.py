@@ -11,6 +11,7 @@ import typer
 
 from trnsim.arch.catalogue import Catalogue
 from trnsim.cli.on import on_option
+from trnsim.cli.plan.comparison import Refusal
 from trnsim.document.answer import Document, Note, Section
 from trnsim.document.figure import pointer
 from trnsim.errors import BadInput
@@ -131,12 +132,21 @@ def compared_document(
     sections: Sequence[Section],
     remarks: PriceRemarks,
     schema: str,
+    refusals: Sequence[Refusal] = (),
 ) -> Document:
-    """A document of answers about platforms; its JSON is one object, or a list of several."""
-    answers = [answer | remarks.values for answer in values]
+    """A document of answers about platforms, below the title those that were refused.
+
+    Its JSON is one object where one platform was asked, otherwise a list.
+    """
+    refused = {"refused": [refusal.values for refusal in refusals]} if refusals else {}
+    answers = [answer | remarks.values | refused for answer in values]
     notes = [Section("", remarks.notes)] if remarks.notes else []
+    heads = [Section("", [refusal.note for refusal in refusals])] if refusals else []
     return Document(
-        title, answers[0] if len(answers) == 1 else answers, [*sections, *notes], schema=schema
+        title,
+        answers[0] if len(answers) + len(refusals) == 1 else answers,
+        [*sections[:1], *heads, *sections[1:], *notes],
+        schema=schema,
     )
 
 
@@ -151,7 +161,10 @@ def bound_note(parts_s: Mapping[str, Mapping[str, float]]) -> Note:
 
 
 def answer_pointer(number: int, count: int, *steps: str) -> str:
-    """The JSON pointer of a field of answer `number` of `count`, as in `compared_document`."""
+    """The JSON pointer of a field of answer `number`, as in `compared_document`.
+
+    `count` is the number of platforms that were asked, refused ones included.
+    """
     return pointer(*steps) if count == 1 else pointer(number, *steps)
 
 

@@ -12,6 +12,7 @@ import typer
 
 from trnsim import files
 from trnsim.cli.options import MixedPrices, OwnPrices, PurchaseKind, catalogue_with, command
+from trnsim.cli.plan.comparison import Comparison
 from trnsim.cli.plan.shared import (
     Config,
     MeasuredFile,
@@ -234,11 +235,13 @@ def train(options: TrainOptions) -> Document | None:
         table = measured_table(options.measured, [name for name, _ in platforms])
         effort = options.effort(len(platforms), tell)
         timed = partial(estimate, model, effort=effort, measured=table, rows=catalogue)
+        comparison = Comparison()
         runs = [
             training
             for name, purchase_kind in platforms
-            for training in _platform_runs(options, model, name, purchase_kind, timed)
+            for training in _platform_runs(options, model, name, purchase_kind, timed, comparison)
         ]
+        comparison.check(runs, needs_all=options.emit is not None)
     if options.trace_file is not None:
         (training,) = runs
         content = trace.perfetto(training.model, training.machine, training.step.layout, table)
@@ -251,7 +254,7 @@ def train(options: TrainOptions) -> Document | None:
         echo("\n".join(starts))
         return None
     remarks = price_remarks([training.quote for training in runs], catalogue)
-    return train_document(model, runs, remarks)
+    return train_document(model, runs, remarks, comparison.refusals)
 
 
 def _platform_runs(
@@ -260,23 +263,31 @@ def _platform_runs(
     name: str,
     purchase_kind: str,
     estimated: Callable[..., TrainingEstimate],
+    comparison: Comparison,
 ) -> list[TrainingEstimate]:
-    """The runs of a platform: one for each number of instances."""
+    """The runs of a platform: one for each number of instances that is not refused."""
+
+    def on(count: int | None) -> TrainingEstimate:
+        return estimated(
+            name,
+            options.tokens,
+            request=options.request(model, name, count),
+            instances=count,
+            reliability=run.Reliability(
+                options.chip_mtbf_hours * _HOUR_S,
+                options.checkpoint_s,
+                options.recovery_s,
+                options.spares,
+            ),
+            kind=purchase_kind,
+        )
+
     return compare_runs(
         [
-            estimated(
-                name,
-                options.tokens,
-                request=options.request(model, name, count),
-                instances=count,
-                reliability=run.Reliability(
-                    options.chip_mtbf_hours * _HOUR_S,
-                    options.checkpoint_s,
-                    options.recovery_s,
-                    options.spares,
-                ),
-                kind=purchase_kind,
-            )
+            training
             for count in options.instances or [None]
+            for training in comparison.ask(
+                name if count is None else f"{name} x {count:,}", partial(on, count)
+            )
         ]
     )

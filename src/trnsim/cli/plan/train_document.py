@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from trnsim.cli.plan.comparison import Refusal
 from trnsim.cli.plan.shared import (
     PriceRemarks,
     answer_pointer,
@@ -67,7 +68,10 @@ class _Row:
 
 
 def train_document(
-    model: Architecture, runs: Sequence[TrainingEstimate], remarks: PriceRemarks
+    model: Architecture,
+    runs: Sequence[TrainingEstimate],
+    remarks: PriceRemarks,
+    refusals: Sequence[Refusal] = (),
 ) -> Document:
     """Runs, their layouts, the parts of steps, other layouts as good, and the basis."""
     rows = _rows(runs, remarks.prices)
@@ -78,7 +82,10 @@ def train_document(
         ("Prices", [_prices(rows, remarks.mark)]),
         ("Steps", [_steps(rows)]),
         ("Layouts", [_layouts(rows)]),
-        ("Where a step goes", [bound, _step_table(rows), Drawing(_parts_chart(rows))]),
+        (
+            "Where a step goes",
+            [bound, _step_table(rows), Drawing(_parts_chart(rows, len(rows) + len(refusals)))],
+        ),
         ("What else is as good", _pareto_blocks(rows, remarks.mark)),
         ("What it rests on", _basis(rows)),
     )
@@ -90,7 +97,7 @@ def train_document(
         Section("", [Note(title, place="text")]),
         *(Section(name, blocks, heading_place="page") for name, blocks in tables),
     ]
-    return compared_document(title, values, sections, remarks, "plan-train/1")
+    return compared_document(title, values, sections, remarks, "plan-train/1", refusals)
 
 
 def _rows(runs: Sequence[TrainingEstimate], prices: Sequence[str]) -> list[_Row]:
@@ -214,14 +221,14 @@ def _part_cells(step: TrainingStep, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"{part_s / step.step_s.p50:.1%}" for part_s in parts_s)
 
 
-def _parts_chart(rows: Sequence[_Row]) -> str:
-    """The chart of the parts of each step."""
+def _parts_chart(rows: Sequence[_Row], count: int) -> str:
+    """The chart of the parts of each step; `count` platforms were asked."""
     bars = [
         Parts(
             row.label,
             row.run.step.parts_s,
             seconds(row.run.step.step_s.p50),
-            answer_pointer(number, len(rows), "parts_s"),
+            answer_pointer(number, count, "parts_s"),
         )
         for number, row in enumerate(rows)
     ]

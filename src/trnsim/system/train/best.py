@@ -29,6 +29,10 @@ _COUNT_HALVINGS: Final = 6
 """Number of times that the number of instances is halved, for comparison."""
 _LAYOUTS_TIMED_ELSEWHERE: Final = 4
 """Layouts that are estimated on each other number of instances."""
+_SEARCHED_FIELDS: Final = frozenset(
+    ["tensor", "pipeline", "data", "context", "expert", "zero", "recompute", "micro_batch"]
+)
+"""Fields of a request that make a layout smaller or larger in memory."""
 
 
 @dataclass(frozen=True)
@@ -172,9 +176,7 @@ class _Search:
         ranked = sorted(fits, key=steps.rough_s)
         chosen = self._fastest_layout(machine, ranked)
         if chosen is None:
-            smallest = smallest_layout(model, candidates)
-            memory.check(memory.stages(model, smallest), smallest, machine)
-            raise OutOfMemory(f"no layout of {machine.count} x {machine.instance.name} has room")
+            self._refuse_for_room(machine, candidates)
         step = steps.step(chosen)
         timed = min(len(ranked), self.effort.budget)
         return BestLayout(machine, step, ((machine, step),), len(candidates), len(fits), timed)
@@ -191,6 +193,26 @@ class _Search:
             f"{machine.instance.name} with --global-batch {request.global_batch}",
             fix="use a larger batch or fewer instances",
         )
+
+    def _refuse_for_room(self, machine: Machine, candidates: list[Layout]) -> NoReturn:
+        """Raise what the smallest layout needs, and what would have room."""
+        smallest = smallest_layout(self.model, candidates)
+        on = f"{machine.count:,} x {machine.instance.name}"
+        reason, fix = f"no layout of {on} has room", ""
+        try:
+            memory.check(memory.stages(self.model, smallest), smallest, machine)
+        except OutOfMemory as error:
+            reason = (
+                f"none of {len(candidates):,} layouts fits {on}: with {smallest}, {error.reason}"
+            )
+            fix = error.fix
+        if not _SEARCHED_FIELDS & self.request.fixed_fields.keys():
+            fix = (
+                "use more instances: without --instances, the fewest that fit are taken"
+                if machine.instance.efa_bytes_per_s
+                else "name a type with more memory, or with EFA, of which several train together"
+            )
+        raise OutOfMemory(reason, fix=fix)
 
     def _steps(self, machine: Machine) -> TrainingSteps:
         return TrainingSteps(self.model, machine, measured=self.measured)
