@@ -110,3 +110,22 @@ def test_a_branch_is_a_program_of_its_own():
     assert found.graph is graph
     assert {place for _, place in found.figures.work} == {0}
     assert found.figures.device_time_s > 0
+
+
+@pytest.mark.parametrize(("counts", "layers"), [((4, 4), 0), ((5, 5), 0), ((9, 9), 9), ((4, 9), 9)])
+def test_fewer_layers_are_compiled_where_their_programs_are_smaller_together(counts, layers):
+    graph = Graph()
+    weights = [graph.input((128, 128), "bfloat16") for _ in range(sum(counts))]
+    x = graph.input((64, 128), "bfloat16")
+    for place, weight in enumerate(weights):
+        x = graph.dot_general(x, weight, (1, 1))
+        x = graph.elementwise("gelu" if place < counts[0] else "tanh", x)
+        if place == counts[0] - 1:
+            for _ in range(3):
+                x = graph.elementwise("exponential", graph.elementwise("negate", x))
+    graph.outputs = [x]
+    numbers = frozenset(value.number for value in weights)
+    found = time_graph(graph, numbers, CompileOptions("trn2"))
+    assert found.layers == layers
+    whole = program_figures(graph, numbers, CompileOptions("trn2"))
+    assert found.figures.device_time_s == pytest.approx(whole.device_time_s, rel=0.02)

@@ -211,7 +211,10 @@ def _try_schedules(
 
 
 def _time_by_layers(whole: TimedGraph, options: CompileOptions) -> TimedGraph | None:
-    """A graph's figures, from programs of few of its layers; None where layers cannot be removed.
+    """A graph's figures, from programs of few of its layers.
+
+    None where layers cannot be removed, or where these programs have as many operations together as
+    the whole graph.
 
     Two programs that differ by some layers of a stack give the time of a layer among its
     neighbours. The schedule is the fastest for the shortest graph.
@@ -219,7 +222,7 @@ def _time_by_layers(whole: TimedGraph, options: CompileOptions) -> TimedGraph | 
     stacks = whole.stacks
     shortest = _fewest_layers(whole)
     short = _shorten(whole, shortest) if shortest and stacks else None
-    if short is None:
+    if short is None or _least_operations(whole, shortest) >= len(whole.graph.nodes):
         return None
     layers = [(stack, min(shortest, stack.count)) for stack in stacks]
     shortest_figures = _try_schedules(whole, short, layers, options)
@@ -260,6 +263,13 @@ def _time_by_layers(whole: TimedGraph, options: CompileOptions) -> TimedGraph | 
         compiled_layers=compiled_layers,
     )
     return replace(whole, figures=figures)
+
+
+def _least_operations(whole: TimedGraph, shortest: int) -> int:
+    """The operations of the shorter graphs that are compiled, if the shortest one is large."""
+    shorter = [_shorten(whole, shortest)]
+    shorter += [_shorten(whole, shortest, (stack, shortest + 1)) for stack in whole.stacks]
+    return sum(len(graph.nodes) for graph in shorter if graph is not None)
 
 
 def _places_in_whole(graph: Graph, shorter: Graph) -> list[int]:
