@@ -18,6 +18,7 @@ from trnsim.workload.families import (
     texts_to_texts,
 )
 from trnsim.workload.families.dialects import DEFAULTS
+from trnsim.workload.families.gaps import GAPS
 from trnsim.workload.families.keys import ConfigGap, ConfigKeys
 from trnsim.workload.model_names import model_name
 from trnsim.workload.quantization import bits_of, with_listed_bits
@@ -90,22 +91,31 @@ def from_config(config: Mapping[str, Any], file: str) -> Architecture:
     # Of a model_type that it knows, transformers runs its own class, and code beside the weights
     # only where trust_remote_code asks for it (dynamic_module_utils.resolve_trust_remote_code).
     family = FAMILIES.get(model_type)
-    if family is None and config.get("auto_map"):
+    if family is None and config.get("auto_map") and model_type not in GAPS:
         raise _own_code(keys)
     if family is None:
-        legal = ", ".join(sorted(FAMILIES))
-        line = keys.line("model_type")
-        message = f"{line or file}: model_type {model_type!r} is not modelled; legal: {legal}"
-        near = get_close_matches(model_type, FAMILIES, 2)
-        perhaps = f"perhaps {' or '.join(map(repr, near))}" if near else ""
-        instead = "write the model_type, of these, whose layers the model has"
-        raise NotModelled(message, fix=_texts_fix(keys) or perhaps or instead, line=line)
+        raise _not_modelled(keys, model_type)
     towers = family(keys, model_type)
     bits, towers = bits_of(keys), with_listed_bits(keys, model_type, towers)
     positions, name = longest(keys, model_type)
     return Architecture(
         model_name(file), model_type, towers, positions, **vars(bits), positions_key=name
     )
+
+
+def _not_modelled(keys: ConfigKeys, model_type: str) -> NotModelled:
+    """The error for an architecture without a formula."""
+    line, gap = keys.line("model_type"), GAPS.get(model_type)
+    reason = f": {gap.reason}" if gap else ""
+    legal = ", ".join(sorted(FAMILIES))
+    message = (
+        f"{line or keys.file}: model_type {model_type!r} is not modelled{reason}; legal: {legal}"
+    )
+    near = [] if gap else get_close_matches(model_type, FAMILIES, 2)
+    perhaps = f"perhaps {' or '.join(map(repr, near))}" if near else ""
+    fix = _texts_fix(keys) or (gap.fix if gap else perhaps)
+    instead = "write the model_type, of these, whose layers the model has"
+    return NotModelled(message, fix=fix or instead, line=line)
 
 
 def _texts_fix(keys: ConfigKeys) -> str:
