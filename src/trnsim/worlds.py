@@ -114,8 +114,8 @@ class World:
         with np.errstate(divide="ignore", invalid="ignore"):
             busy_s = np.where(load > 0, load / capacity, 0.0)
         rows = zip(self.fabric.names, load.tolist(), busy_s.tolist(), strict=True)
-        used = [LinkUse(*row) for row in rows if row[1]]
-        return tuple(sorted(used, key=lambda link: (-link.busy_s, link.name)))
+        link_uses = [LinkUse(*row) for row in rows if row[1]]
+        return tuple(sorted(link_uses, key=lambda link: (-link.busy_s, link.name)))
 
     @cached_property
     def summary(self) -> WorldSummary:

@@ -160,9 +160,9 @@ def _left_out_predictions(rows: Sequence[Row]) -> dict[int, tuple[float, float]]
     folds = min(FOLDS, len(rows))
     predictions: dict[int, tuple[float, float]] = {}
     for fold in range(folds):
-        held = {int(at) for at in order[fold::folds]}
-        fitted = fit([row for at, row in enumerate(rows) if at not in held])
-        for at in held:
+        fold_places = {int(at) for at in order[fold::folds]}
+        fitted = fit([row for at, row in enumerate(rows) if at not in fold_places])
+        for at in fold_places:
             predictions[id(rows[at])] = fitted.predicted_s(rows[at]), sigma_of(fitted, rows[at])
     return predictions
 

@@ -130,9 +130,9 @@ def check(options: CheckOptions) -> PrintedAnswer:
             file_checks, names = _checked_file(path, options.kernel, chips, limits)
             checks += file_checks
             unchecked += [f"{path_text(path)}: {name}" for name in names]
-    gone = _gone_baselines(baselines, checks, options) if options.against is None else []
-    written = _write_baselines(baselines, checks, gone) if options.update else []
-    files = CheckedFiles(options.kernel_files, chips, limits, checks, unchecked, gone)
+    stale_keys = _gone_baselines(baselines, checks, options) if options.against is None else []
+    written = _write_baselines(baselines, checks, stale_keys) if options.update else []
+    files = CheckedFiles(options.kernel_files, chips, limits, checks, unchecked, stale_keys)
     is_passed = all(check.is_passed for check in checks)
     return PrintedAnswer(check_document(files), files=written, status=0 if is_passed else 1)
 
@@ -232,12 +232,12 @@ def _gone_baselines(
 
 
 def _write_baselines(
-    baselines: Baselines | None, checks: Sequence[KernelCheck], gone: Sequence[Key]
+    baselines: Baselines | None, checks: Sequence[KernelCheck], stale_keys: Sequence[Key]
 ) -> list[Path]:
-    """Write the times of kernels that pass, and drop those of `gone`; returns the written paths."""
+    """Write the times of kernels that pass, without `stale_keys`; returns the written paths."""
     if baselines is None:
         return []
-    for key in gone:
+    for key in stale_keys:
         del baselines.times[key]
     for check in checks:
         if check.time is not None and check.is_passed:

@@ -290,15 +290,15 @@ def difference_document(
     """Changes between two versions of a spec: fields, findings, time and bill."""
     changed = changes(before.spec.job, after.spec.job)
     appeared = new_findings(before.findings, after.findings)
-    gone = new_findings(after.findings, before.findings)
+    disappeared = new_findings(after.findings, before.findings)
     totals = _totals(before.price, after.price)
     sections = [
         Section("", [Note(job_title(before.spec)), Note(job_title(after.spec))]),
         Section("Time and bill", [totals, *_reason_notes(before.price, after.price)]),
         Section("New findings", _finding_blocks(appeared) or [Note("none")]),
     ]
-    if gone:
-        sections.append(Section("Findings that are gone", _finding_blocks(gone)))
+    if disappeared:
+        sections.append(Section("Findings that are gone", _finding_blocks(disappeared)))
     if changed:
         rows = [
             (change.field, _value_text(change.before), _value_text(change.after))
@@ -310,7 +310,7 @@ def difference_document(
         "after": _price_values(after.spec, after.price),
         "changes": [picked(change, "field before after") for change in changed],
         "new_findings": [_finding_values(finding) for finding in appeared],
-        "gone_findings": [_finding_values(finding) for finding in gone],
+        "gone_findings": [_finding_values(finding) for finding in disappeared],
     }
     return Document("What changes", values, sections, rows=totals, schema="job-diff/1")
 

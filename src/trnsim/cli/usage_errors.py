@@ -126,8 +126,8 @@ def _perhaps(near: list[str]) -> str:
 
 def _extra(words: str, context: Any) -> Refusal:
     """The refusal for arguments behind the last one that the command takes."""
-    called = call_form(context.command, context)
-    return f"Got unexpected extra arguments: {words}", f"leave them out; usage: {called}"
+    usage = call_form(context.command, context)
+    return f"Got unexpected extra arguments: {words}", f"leave them out; usage: {usage}"
 
 
 def _nearest(name: str, names: Iterable[str]) -> list[str]:

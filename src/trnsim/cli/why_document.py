@@ -173,10 +173,10 @@ def _decimals(*medians: float) -> int:
     """The decimals that show four digits of the larger median and three of the smaller."""
     finite = sorted(median for median in medians if 0 < median < math.inf)
     digits = zip((finite[:1], finite[-1:]), (_TIME_DIGITS - 1, _TIME_DIGITS), strict=True)
-    needed = [
+    decimals = [
         count - math.floor(math.log10(median)) - 1 for group, count in digits for median in group
     ]
-    return min(max([0, *needed]), _MOST_DECIMALS)
+    return min(max([0, *decimals]), _MOST_DECIMALS)
 
 
 def _ms_cells(

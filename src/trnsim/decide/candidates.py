@@ -248,13 +248,13 @@ class WorkloadPlacements:
                 return speed, None, instances, instances * HOURS_PER_MONTH, load
             limit_hours = min(workload.deadline_hours or HOURS_PER_MONTH, HOURS_PER_MONTH)
             groups = max(math.ceil(hours / limit_hours / speed.group - 1e-9), 1)
-            needed = speed.group * groups
-            if count or workload.kind != "train" or needed <= speed.group >= requested:
+            fleet = speed.group * groups
+            if count or workload.kind != "train" or fleet <= speed.group >= requested:
                 break
-            if speed.group >= MOST_TIMED or needed <= requested or rounds == _MOST_ROUNDS:
+            if speed.group >= MOST_TIMED or fleet <= requested or rounds == _MOST_ROUNDS:
                 break
-            requested = needed
-        instances = count or needed
+            requested = fleet
+        instances = count or fleet
         if instances > MOST_INSTANCES:
             return None, _too_many(instances), 0, 0.0, 0.0
         return speed, None, instances, hours, hours / HOURS_PER_MONTH / speed.group

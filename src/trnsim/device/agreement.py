@@ -129,17 +129,17 @@ class Agreement:
         store.set(self._lock_key(rank), alive.held_lock())
         self._boards = Boards(store, rank, prefix)
 
-    def meet(self, group: str, ranks: Sequence[int], passed: CallArguments) -> CallFailure | None:
+    def meet(self, group: str, ranks: Sequence[int], args: CallArguments) -> CallFailure | None:
         """Wait until all `ranks` of `group` have called its next collective; return its failure.
 
         None where all agree, or where the store is gone: the transport then raises the error.
         """
-        call = self._next_call(group, ranks, passed)
+        call = self._next_call(group, ranks, args)
         return self._unless_store_gone(lambda: self._publish_and_wait(call))
 
-    def begin(self, group: str, sender: int, receiver: int, passed: CallArguments) -> PendingCall:
+    def begin(self, group: str, sender: int, receiver: int, args: CallArguments) -> PendingCall:
         """Publish a send to `receiver` or a receive from `sender` of this rank."""
-        call = self._next_call(f"{group}/{sender}>{receiver}", (sender, receiver), passed)
+        call = self._next_call(f"{group}/{sender}>{receiver}", (sender, receiver), args)
         if receiver not in self._any_source_ranks:
             self._unless_store_gone(lambda: self._publish(call))
         return call
@@ -148,8 +148,8 @@ class Agreement:
         """The failure of a message whose peer has begun with other arguments; does not wait."""
         if call.ranks[1] in self._any_source_ranks:
             return None
-        passed = {self.rank: call.arguments}
-        return self._unless_store_gone(lambda: disagreement(self._arrived_arguments(call) | passed))
+        own = {self.rank: call.arguments}
+        return self._unless_store_gone(lambda: disagreement(self._arrived_arguments(call) | own))
 
     def wait_for_peer(self, call: PendingCall, wait_s: float = math.inf) -> CallFailure | None:
         """Wait until the peer of a message has begun too; return the failure of the message.

@@ -191,9 +191,9 @@ def require_room(
     """
     load(core, graph, graph)
     memory = device_memory(core)
-    needed = memory.live_bytes + graph.plan.fresh_bytes
-    memory.peak_bytes = max(memory.peak_bytes, min(needed, memory.capacity_bytes))
-    if needed > memory.capacity_bytes:
+    needed_bytes = memory.live_bytes + graph.plan.fresh_bytes
+    memory.peak_bytes = max(memory.peak_bytes, min(needed_bytes, memory.capacity_bytes))
+    if needed_bytes > memory.capacity_bytes:
         codes = [f"{code}: " for code, _ in memory_refusals(graph.plan, memory.capacity_bytes)]
         raise error_class(
             f"{''.join(codes)}{graph.name} needs {bytes_text(graph.plan.fresh_bytes)} of HBM "

@@ -178,8 +178,8 @@ class _Watch:
         self.tool = tool
         self.work = WorkRecording()
         self.cores = own_cores()
-        needed = max(max(self.cores) + 1, environment_number(LOCAL_PROCESSES))
-        self.instance = process_instance(target(), logical_config(), needed)
+        core_count = max(max(self.cores) + 1, environment_number(LOCAL_PROCESSES))
+        self.instance = process_instance(target(), logical_config(), core_count)
         if _counts_cores():
             running = read_all(state_folder(), listen_s=0)
             free = free_cores(running, len(self.cores), self.instance)

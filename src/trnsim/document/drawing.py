@@ -110,10 +110,10 @@ def bars(rows: Sequence[Bar], form: Form = amount) -> str:
     for at, row in enumerate(rows):
         top = at * _ROW
         shapes += _names(row.name, row.words, top)
-        done = 0.0
+        start = 0.0
         for part in row.parts:
-            left, right = scale(done), scale(done + part.value)
-            done += part.value
+            left, right = scale(start), scale(start + part.value)
+            start += part.value
             words = f"{', '.join(filter(None, (row.name, part.name)))}: {form(part.value)}"
             shapes.append(
                 f'<rect class="bar {part.colour}" x="{left:.2f}" y="{top + 17}" '
@@ -336,10 +336,10 @@ def columns(
     x = Scale(0.0, len(stacks), _LEFT, WIDTH - _SIDE)
     shapes = _axis_beside(y, y_words, form)
     for at, stack in enumerate(stacks):
-        done = 0.0
+        start = 0.0
         for part in stack.parts:
-            low, top = y(done), y(done + part.value)
-            done += part.value
+            low, top = y(start), y(start + part.value)
+            start += part.value
             words = escape(f"{stack.name}, {part.name}: {amount(part.value)}")
             shapes.append(
                 f'<rect class="bar {part.colour}" x="{x(at) + 0.5:.2f}" y="{top:.2f}" '

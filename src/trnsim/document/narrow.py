@@ -42,8 +42,8 @@ _RULE: Final = """@container (max-width: {px}px) {{
 
 def rules(body: str) -> str:
     """The rules of the classes of a page's tables."""
-    used = {int(px) for px in _CLASS.findall(body)}
-    return "".join(_RULE.format(px=px, panel_px=px + _PANEL_PX) for px in sorted(used))
+    widths_px = {int(px) for px in _CLASS.findall(body)}
+    return "".join(_RULE.format(px=px, panel_px=px + _PANEL_PX) for px in sorted(widths_px))
 
 
 def width_class(

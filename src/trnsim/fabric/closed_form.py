@@ -40,8 +40,8 @@ def phase_s(fabric: Fabric, phase: TransferPhase) -> float:
 def loads(fabric: Fabric, phase: TransferPhase) -> npt.NDArray[np.float64]:
     """Bytes that one repetition of a phase passes through each resource."""
     uses = fabric.uses(phase)
-    passed = phase.nbytes[uses.transfer] * uses.weight
-    return np.bincount(uses.resource, passed, len(fabric.capacity)).astype(np.float64)
+    weights = phase.nbytes[uses.transfer] * uses.weight
+    return np.bincount(uses.resource, weights, len(fabric.capacity)).astype(np.float64)
 
 
 def plan_loads(fabric: Fabric, plan: Plan) -> npt.NDArray[np.float64]:

@@ -269,8 +269,8 @@ def fabric_for(
                 fix=f"name an instance with {chip}, or unset {INSTANCE_VARIABLE}",
             )
     else:
-        needed = first + ranks_per_node * stride if ranks_per_node else ranks
-        instance = _smallest(chip, needed, per_chip, joins=0 < ranks_per_node < ranks)
+        core_count = first + ranks_per_node * stride if ranks_per_node else ranks
+        instance = _smallest(chip, core_count, per_chip, joins=0 < ranks_per_node < ranks)
     node_ranks = ranks_per_node or instance.count * per_chip
     nodes = -(-ranks // node_ranks)
     return Fabric(instance, nodes, lnc, ranks_per_node, first, stride, factors or {})

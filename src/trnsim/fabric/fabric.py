@@ -259,9 +259,9 @@ class Fabric:
         Raises:
             BadInput: for the first two chips, or the instance, that have none.
         """
-        used = sorted({self.place(rank).chip for rank in range(self.ranks_per_node)})
+        chips = sorted({self.place(rank).chip for rank in range(self.ranks_per_node)})
         for ways in self._routes:
-            for pair in permutations(used, 2):
+            for pair in permutations(chips, 2):
                 ways[pair]
         if self.nodes > 1:
             self._adapters_of_chips  # noqa: B018  it refuses

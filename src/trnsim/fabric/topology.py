@@ -95,13 +95,13 @@ class Grid:
         numbers = self._link_numbers if self.links else {}
         origin, destination = self._coordinates(source), self._coordinates(target)
         order = range(len(self.sizes))
-        at, passed = list(origin), [source]
+        at, chips = list(origin), [source]
         for axis in order if (source + target) % 2 else reversed(order):
             step = self._shorter_direction(origin, destination, axis)
             while at[axis] != destination[axis]:
                 at[axis] = (at[axis] + step) % self.sizes[axis]
-                passed.append(self._chip_at(at))
-        return tuple(numbers[pair] for pair in pairwise(passed))
+                chips.append(self._chip_at(at))
+        return tuple(numbers[pair] for pair in pairwise(chips))
 
     def is_direct(self, source: int, target: int) -> bool:
         """True if the chips are neighbours."""

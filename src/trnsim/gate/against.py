@@ -82,19 +82,19 @@ def _git(*arguments: str, in_top: bool = False) -> bytes:
     if in_top:
         folder = _git("rev-parse", "--show-toplevel").decode().strip()
     try:
-        done = subprocess.run(  # noqa: S603
+        process = subprocess.run(  # noqa: S603
             command, cwd=folder, capture_output=True, check=False
         )
     except FileNotFoundError as error:
         raise BadInput("--against needs git, which is not installed") from error
-    if done.returncode:
-        why = done.stderr.decode(errors="replace").strip() or f"no revision {arguments[-1]}"
+    if process.returncode:
+        why = process.stderr.decode(errors="replace").strip() or f"no revision {arguments[-1]}"
         raise BadInput(
             f"--against: {why}",
             fix="name a commit, branch or tag that the clone has: git fetch origin main; in CI "
             "check out with the whole history",
         )
-    return done.stdout
+    return process.stdout
 
 
 def _unpack(stored: bytes, folder: Path) -> None:

@@ -105,13 +105,13 @@ def _answered(command: Sequence[str], folder: Path) -> tuple[str, int]:
     """The answer of a command as Markdown, and its status; its error where it has no answer."""
     output = folder / "answer.md"
     output.unlink(missing_ok=True)
-    done = subprocess.run(  # noqa: S603  this program itself
+    run = subprocess.run(  # noqa: S603  this program itself
         [*_TRNSIM, *command, "--output", str(output)], capture_output=True, text=True, check=False
     )
     if output.exists():
-        return files.read_text(output).replace(f"{folder.as_posix()}/", ""), done.returncode
-    return _titled_markdown(f"trnsim {command[0]}", done.stderr.strip() or done.stdout.strip()), (
-        done.returncode or _WRONG_INPUT
+        return files.read_text(output).replace(f"{folder.as_posix()}/", ""), run.returncode
+    return _titled_markdown(f"trnsim {command[0]}", run.stderr.strip() or run.stdout.strip()), (
+        run.returncode or _WRONG_INPUT
     )
 
 

@@ -184,16 +184,16 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal()
 
 
-def _check(setting: str, needed: int, chip: Target, lnc: int) -> None:
+def _check(setting: str, core_count: int, chip: Target, lnc: int) -> None:
     """Refuse cores beyond those of the instance.
 
     Raises:
         BadInput: with the instance and its number of cores.
     """
-    instance = process_instance(chip, lnc, needed)
-    if needed > instance.cores:
+    instance = process_instance(chip, lnc, core_count)
+    if core_count > instance.cores:
         raise BadInput(
-            f"{setting} asks for {needed} cores; {instance.name} has {instance.cores}, 0 to "
+            f"{setting} asks for {core_count} cores; {instance.name} has {instance.cores}, 0 to "
             f"{instance.cores - 1}",
             fix=f"name cores that it has, for example {VISIBLE}=0-{instance.cores - 1}",
             source=SOURCE,

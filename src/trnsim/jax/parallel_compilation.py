@@ -163,12 +163,12 @@ def compile_all(
 def _tell_counts(graph_entries: Sequence[CacheEntry], log: Log) -> None:
     """Log how many graphs are compiled, locked, failed, and left."""
     states = [entry.state for entry in graph_entries]
-    done, failed = states.count(EntryState.DONE), states.count(EntryState.FAILED)
+    done_count, failed = states.count(EntryState.DONE), states.count(EntryState.FAILED)
     locked = sum(entry.is_locked for entry in graph_entries)
-    waiting = len(graph_entries) - done - failed
+    waiting = len(graph_entries) - done_count - failed
     text = (
         f"Current remaining items are {waiting}, locked are {locked}, failed are {failed}, "
-        f"done are {done}, total is {len(graph_entries)}"
+        f"done are {done_count}, total is {len(graph_entries)}"
     )
     log(log_line("NEURON_CACHE", text))
 

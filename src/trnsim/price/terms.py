@@ -58,8 +58,8 @@ def why_not(
 
 
 def _why_not_so_long(kind: str, terms: Terms, days: float | None) -> str | None:
-    needed = DAYS_PER_YEAR if days is None else days
-    if terms.longest_days is not None and needed > terms.longest_days:
+    duration_days = DAYS_PER_YEAR if days is None else days
+    if terms.longest_days is not None and duration_days > terms.longest_days:
         duration = "all year round" if days is None else f"{days:g} days"
         return f"{kind} is sold for {terms.longest_days} days at most, not for {duration}"
     is_commitment = terms.longest_days is None and terms.shortest_days

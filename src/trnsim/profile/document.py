@@ -183,9 +183,9 @@ def comparison(profiles: Sequence[JsonObject], *, is_brief: bool = False) -> Tab
 
 def _bottleneck(summary: Summary) -> str:
     busiest = [f"{use.engine} {percent_text(use.active_share)} active" for use in summary.engines]
-    used = f"MFU {summary.share_text('mfu')}, MBU {summary.share_text('mbu')}"
+    utilisation = f"MFU {summary.share_text('mfu')}, MBU {summary.share_text('mbu')}"
     waits = f"critical path waits {percent_text(summary.waiting_share)}"
-    return "; ".join([summary.bound_by, *busiest[:1], used, waits])
+    return "; ".join([summary.bound_by, *busiest[:1], utilisation, waits])
 
 
 def _lines(profile: JsonObject) -> Table:

@@ -79,10 +79,10 @@ def _holding_of(
     total_bytes = weights_bytes(model, split) + sequences * cache
     layers = model.depth
     for stage_layers in range(layers, 0, -1):
-        needed = total_bytes * stage_layers / layers
-        if needed <= usable:
+        stage_bytes = total_bytes * stage_layers / layers
+        if stage_bytes <= usable:
             stages = math.ceil(layers / stage_layers)
-            return Holding(math.ceil(tensor * stages / ranks), tensor, stages, needed, usable)
+            return Holding(math.ceil(tensor * stages / ranks), tensor, stages, stage_bytes, usable)
     return None
 
 

@@ -94,16 +94,16 @@ def map(  # noqa: A001  what it is: trnsim.system.search.map
             uncached.append((start, part))
         else:
             results_at[start] = stored
-    done = sum(len(stored.values) for stored in results_at.values())
+    count = sum(len(stored.values) for stored in results_at.values())
     with closing(
         _chunk_results(function, uncached, ray, processes, until_s, most_in_process)
     ) as evaluated:
         for (start, part), (values, corrections) in evaluated:
             results_at[start] = ChunkResult(json.loads(json.dumps(values)), corrections)
             disk_cache.write(_cache_key(function, part), results_at[start]._asdict())
-            done += len(part)
+            count += len(part)
             if tell:
-                tell(done)
+                tell(count)
     for words in {words for result in results_at.values() for words in result.corrections}:
         note_used(words)
     return [

@@ -113,11 +113,11 @@ def training(path: str, steps: list[LoggedStep], sequences: int | None = None) -
         BadInput: there are too few steps, or a figure is not a positive number.
     """
     by_number = {step.number: step for step in steps}
-    needed = WARMUP_STEPS + LEAST_STEPS
-    if len(by_number) < needed:
+    minimum = WARMUP_STEPS + LEAST_STEPS
+    if len(by_number) < minimum:
         raise fault(
             path,
-            f"{len(by_number)} steps; legal: {needed} or more, of which the first "
+            f"{len(by_number)} steps; legal: {minimum} or more, of which the first "
             f"{WARMUP_STEPS} are left out",
             fix="run longer, and log every step",
         )

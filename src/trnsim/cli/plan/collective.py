@@ -111,14 +111,14 @@ def _row(
     cores = machine.lnc
     per_node, _ = ranks_of(instance, cores)
     group_ranks = ranks or (instances or 1) * per_node // stride
-    needed = -(-group_ranks * stride // per_node)
-    if group_ranks < 1 or (instances is not None and needed > instances):
+    instance_count = -(-group_ranks * stride // per_node)
+    if group_ranks < 1 or (instances is not None and instance_count > instances):
         most_ranks = (instances or 1) * per_node
         fitting_ranks, most_stride = most_ranks // stride, most_ranks // max(group_ranks, 1)
         remedies = {
             f"at most {fitting_ranks} ranks": fitting_ranks,
             f"at most --stride {most_stride}": most_stride and not fitting_ranks,
-            f"--instances {needed}": needed,
+            f"--instances {instance_count}": instance_count,
         }
         raise BadInput(
             f"{group_ranks} ranks, {stride} apart, on {instances or 1} x {instance}, which has "
@@ -141,7 +141,7 @@ def _row(
         "bytes": nbytes,
         "platform": machine.name,
         "instance": instance,
-        "instances": instances or needed,
+        "instances": instances or instance_count,
         "ranks": group_ranks,
         "stride": stride,
         "lnc": cores,

@@ -294,12 +294,13 @@ class _ResourceServer:
     ) -> list[str]:
         """The ids that a scheduler extension has chosen, else a legal set."""
         devices, count = self._settings.devices, request.allocation_size
-        available, needed = set(request.available_deviceIDs), set(request.must_include_deviceIDs)
+        available = set(request.available_deviceIDs)
+        required_ids = set(request.must_include_deviceIDs)
         per_device = devices.model.devices[0].cores
         chosen = first_reserved(reserved, self.resource, count, per_device)
-        if chosen is not None and needed <= set(chosen) <= available | needed:
+        if chosen is not None and required_ids <= set(chosen) <= available | required_ids:
             return chosen
-        return devices.preferred(self.resource, available, sorted(needed), count, holdings)
+        return devices.preferred(self.resource, available, sorted(required_ids), count, holdings)
 
     def _allocate(self, request: Any, context: Any) -> Any:
         with _errors_answered(context):

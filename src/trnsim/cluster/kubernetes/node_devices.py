@@ -114,7 +114,7 @@ class NodeDevices:
         self,
         resource: str,
         available: Iterable[str],
-        needed: Sequence[str],
+        required_ids: Sequence[str],
         count: int,
         holdings: Iterable[ContainerHolding] = (),
     ) -> list[str]:
@@ -126,7 +126,7 @@ class NodeDevices:
         Args:
             resource: one of `RESOURCES`.
             available: ids that kubelet may give.
-            needed: ids that it will give in any case.
+            required_ids: ids that it will give in any case.
             count: number of ids.
             holdings: what all containers hold; hardware of another resource is left out.
 
@@ -134,7 +134,7 @@ class NodeDevices:
             BadInput: the node has no such id.
         """
         other_cores = self._taken_elsewhere(resource, holdings)
-        needed_numbers = {self._number(resource, name) for name in needed}
+        needed_numbers = {self._number(resource, name) for name in required_ids}
         free = {
             self._number(resource, name)
             for name in available

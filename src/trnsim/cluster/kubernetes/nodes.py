@@ -100,13 +100,13 @@ def free_cores(node: NeuronNode, pods: Iterable[Object]) -> frozenset[int]:
     free = frozenset(node.cores) - node.cores_of(node.unhealthy)
     holder_of: dict[int, str] = {}
     for pod in pods:
-        held = held_cores(pod, node.cores_per_device)
-        twice = held.intersection(holder_of)
+        cores = held_cores(pod, node.cores_per_device)
+        twice = cores.intersection(holder_of)
         if twice:
             core = min(twice)
             raise BadInput(
                 f"node {node.name}: pods {holder_of[core]} and {title(pod)} both hold core {core}",
                 fix=f"delete one of them: kubectl delete pod -n {title(pod).replace('/', ' ')}",
             )
-        holder_of |= dict.fromkeys(held, title(pod))
+        holder_of |= dict.fromkeys(cores, title(pod))
     return free.difference(holder_of)

@@ -136,11 +136,11 @@ def _with_initial(
     """`placed`, and sets of init containers that add as few cores to it as possible."""
     result = dict(placed)
     for demand in initial:
-        held = {core for cores in result.values() for core in cores}
+        other_cores = {core for cores in result.values() for core in cores}
         fitting = [cores for cores in _sets(node, demand) if free.issuperset(cores)]
         if not fitting:
             return None
         result[demand.container] = max(
-            fitting, key=lambda cores: (len(held.intersection(cores)), -cores[0])
+            fitting, key=lambda cores: (len(other_cores.intersection(cores)), -cores[0])
         )
     return result

@@ -36,20 +36,22 @@ def pod_table(
             containers = names.setdefault((core, holding.namespace, holding.pod), [])
             if holding.container not in containers:
                 containers.append(holding.container)
-    used = {
+    use_by_core = {
         core: PodUse(
             holding.pod, holding.namespace, tuple(names[core, holding.namespace, holding.pod])
         )
         for core, holding in sorted(cores.items())
     }
     return PodTable(
-        period_s, {str(core): use for core, use in used.items()}, _by_device(devices, used)
+        period_s,
+        {str(core): use for core, use in use_by_core.items()},
+        _by_device(devices, use_by_core),
     )
 
 
-def _by_device(devices: NodeDevices, used: Mapping[int, PodUse]) -> dict[str, PodUse]:
+def _by_device(devices: NodeDevices, use_by_core: Mapping[int, PodUse]) -> dict[str, PodUse]:
     by_device: dict[int, PodUse] = {}
-    for core, use in used.items():
+    for core, use in use_by_core.items():
         (device,) = devices.devices(NEURONCORE, [str(core)])
         holder = by_device.setdefault(device, use)
         if (holder.pod_name, holder.namespace) == (use.pod_name, use.namespace):

@@ -53,13 +53,13 @@ def reservations(
     Raises:
         BadInput: the API does not answer.
     """
-    held = {(holding.namespace, holding.pod, holding.container) for holding in holdings}
+    holders = {(holding.namespace, holding.pod, holding.container) for holding in holdings}
     return sorted(
         reservation
         for pod in api.list(PODS, fieldSelector=f"spec.nodeName={node}")
         if not has_ended(pod)
         for reservation in _pod_reservations(pod)
-        if (reservation.namespace, reservation.pod, reservation.container) not in held
+        if (reservation.namespace, reservation.pod, reservation.container) not in holders
     )
 
 

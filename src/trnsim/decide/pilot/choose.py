@@ -252,8 +252,8 @@ def _choice_reason(value: PilotValue, *, is_named: bool) -> str:
         f"{value.wrong_probability:.0%} of draws contradict the decision; the pilot costs {run}, "
         f"and delays savings of {amount(value.delay_usd)} USD"
     )
-    settled = "; that is less than it costs: the decision is settled without a pilot"
-    return text if value.net_usd > 0 else text + settled
+    remark = "; that is less than it costs: the decision is settled without a pilot"
+    return text if value.net_usd > 0 else text + remark
 
 
 def pilot_assumptions(runs: PilotSides, workload: Workload) -> tuple[Assumption, ...]:

@@ -73,10 +73,10 @@ class Stake:
         """USD value of knowing the times before the decision."""
         if self._most_usd <= 0 or not self.sigma:
             return 0.0
-        put = self._most_usd * _NORMAL.cdf(self._d) - self._mean_usd * _NORMAL.cdf(
+        option_usd = self._most_usd * _NORMAL.cdf(self._d) - self._mean_usd * _NORMAL.cdf(
             self._d - self.sigma
         )
-        return max(put - max(0.0, self.net_usd), 0.0)
+        return max(option_usd - max(0.0, self.net_usd), 0.0)
 
     @property
     def wrong_probability(self) -> float:

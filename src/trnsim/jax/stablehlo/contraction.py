@@ -87,10 +87,12 @@ def _einsum_terms(op: Op) -> list[str]:
     return terms
 
 
-def _summed_side(scope: Scope, value: Value, letters: str, needed: set[str]) -> tuple[Value, str]:
-    """A side summed over the dimensions whose letters are not `needed`, and the letters left."""
-    summed = [dim for dim, letter in enumerate(letters) if letter not in needed]
-    remaining = "".join(letter for letter in letters if letter in needed)
+def _summed_side(
+    scope: Scope, value: Value, letters: str, result_letters: set[str]
+) -> tuple[Value, str]:
+    """A side summed over all dimensions but those of `result_letters`, and the letters left."""
+    summed = [dim for dim, letter in enumerate(letters) if letter not in result_letters]
+    remaining = "".join(letter for letter in letters if letter in result_letters)
     return scope.b.reduce("add", value, summed) if summed else value, remaining
 
 

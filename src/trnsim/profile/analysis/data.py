@@ -223,8 +223,8 @@ def _edge(effect: EdgeEffect, numbers: dict[SourceLine, int]) -> JsonObject:
 def _memories(timeline: Timeline) -> list[JsonObject]:
     rows: list[JsonObject] = []
     for memory in (Memory.SBUF, Memory.PSUM):
-        used = occupancy(timeline, memory)
-        time_s, level_bytes = _downsampled(used.time_s, used.level_bytes)
+        level = occupancy(timeline, memory)
+        time_s, level_bytes = _downsampled(level.time_s, level.level_bytes)
         rows.append(
             {
                 "name": memory.value,

@@ -289,8 +289,8 @@ def _engine_text(use: EngineUse) -> str:
 
 def _hbm_text(summary: Summary) -> str:
     read_bytes, written_bytes = summary["hbm_read_bytes"] or 0, summary["hbm_write_bytes"] or 0
-    used = summary.share_text("mbu")
-    return f"{bytes_text(read_bytes)} read, {bytes_text(written_bytes)} written, MBU {used}"
+    mbu = summary.share_text("mbu")
+    return f"{bytes_text(read_bytes)} read, {bytes_text(written_bytes)} written, MBU {mbu}"
 
 
 def _flop_text(summary: Summary) -> str:

@@ -82,9 +82,11 @@ def shaped_curve(
 
 def _shape_at(time: datetime, hours: Sequence[float], weekdays: Sequence[float]) -> float:
     """The shape at a local time, interpolated between hours."""
-    passed = time.minute / 60
+    hour_part = time.minute / 60
     next_hour = (time.hour + 1) % DAY_HOURS
-    return weekdays[time.weekday()] * ((1 - passed) * hours[time.hour] + passed * hours[next_hour])
+    return weekdays[time.weekday()] * (
+        (1 - hour_part) * hours[time.hour] + hour_part * hours[next_hour]
+    )
 
 
 def _local_times(start: datetime, hours: int) -> list[datetime]:

@@ -41,11 +41,11 @@ def _need(scenario: Scenario, service: Service, demand: Array) -> Counts:
     return counts
 
 
-def allotment(scenario: Scenario, needed: Counts) -> Counts:
+def allotment(scenario: Scenario, blocks_needed: Counts) -> Counts:
     """Blocks ``[hours, services]``: each service's need, or what the services before it leave."""
-    free_blocks = np.full(len(needed), scenario.blocks, np.int64)
-    counts = np.zeros_like(needed)
-    for service in range(needed.shape[1]):
-        counts[:, service] = np.minimum(needed[:, service], free_blocks)
+    free_blocks = np.full(len(blocks_needed), scenario.blocks, np.int64)
+    counts = np.zeros_like(blocks_needed)
+    for service in range(blocks_needed.shape[1]):
+        counts[:, service] = np.minimum(blocks_needed[:, service], free_blocks)
         free_blocks -= counts[:, service]
     return counts

@@ -52,13 +52,13 @@ def threshold(scenario: Scenario) -> FleetPlan:
     return FleetPlan("threshold", services, jobs)
 
 
-def _held_blocks(needed: Counts) -> Counts:
+def _held_blocks(blocks_needed: Counts) -> Counts:
     """Blocks that services hold: their need, or the last hour's if the need fell only a little."""
-    held_blocks = needed.copy()
+    held_blocks = blocks_needed.copy()
     for hour in range(1, len(held_blocks)):
-        keeps = needed[hour] >= SHRINK_BELOW * held_blocks[hour - 1]
+        keeps = blocks_needed[hour] >= SHRINK_BELOW * held_blocks[hour - 1]
         held_blocks[hour] = np.where(
-            keeps, np.maximum(held_blocks[hour - 1], needed[hour]), needed[hour]
+            keeps, np.maximum(held_blocks[hour - 1], blocks_needed[hour]), blocks_needed[hour]
         )
     return held_blocks
 

@@ -43,14 +43,14 @@ def perfect_usd(scenario: Scenario) -> float:
 
     Jobs may have any width, fractions of a block too, and change it at no cost.
     """
-    needed = allotment(scenario, needs(scenario, scenario.planning.demand)).sum(axis=1)
+    allotted_blocks = allotment(scenario, needs(scenario, scenario.planning.demand)).sum(axis=1)
     blocks, usd = [0.0], [0.0]
     for piece_blocks, piece_usd in sorted(
         _pieces(scenario), key=lambda piece: -piece[1] / piece[0]
     ):
         blocks.append(blocks[-1] + piece_blocks)
         usd.append(usd[-1] + piece_usd)
-    return float(np.interp(scenario.blocks - needed, blocks, usd).sum())
+    return float(np.interp(scenario.blocks - allotted_blocks, blocks, usd).sum())
 
 
 def _pieces(scenario: Scenario) -> list[tuple[float, float]]:

@@ -47,8 +47,8 @@ class RankMemory:
     @property
     def free_bytes(self) -> float:
         """Bytes left for keys, values and states."""
-        used = self.weights_bytes + self.draft_bytes + self.activations_bytes
-        return self.total_bytes * self.utilization - used
+        fixed_bytes = self.weights_bytes + self.draft_bytes + self.activations_bytes
+        return self.total_bytes * self.utilization - fixed_bytes
 
     @property
     def _token_bytes(self) -> float:

@@ -146,9 +146,9 @@ class _Search:
         """
         request = self.request
         plain = request.plain(machine(self.name))
-        needed = plain.tensor * plain.pipeline * plain.context * (request.data or 1)
+        layout_ranks = plain.tensor * plain.pipeline * plain.context * (request.data or 1)
         ranks = machine(self.name).ranks_per_instance
-        count = max(-(-needed // ranks), 1)
+        count = max(-(-layout_ranks // ranks), 1)
         if request.data is not None and request.tensor and request.pipeline:
             return self.on(machine(self.name, count))
         while True:
@@ -239,7 +239,7 @@ class _Search:
             ray=effort.ray,
             processes=effort.processes,
             deadline_s=remaining_s,
-            tell=lambda done: tell(f"{done} of {len(first)} layouts") if tell else None,
+            tell=lambda count: tell(f"{count} of {len(first)} layouts") if tell else None,
         )
         pairs = [(time_s, index) for index, time_s in enumerate(times) if isinstance(time_s, float)]
         if not pairs:

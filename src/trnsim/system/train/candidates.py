@@ -176,8 +176,8 @@ def fitting_layouts(
     """The candidates that fit in HBM by the rough estimate."""
     if not candidates:
         return []
-    needed = _needed_bytes(model, candidates)
-    fits = needed <= _ROUGH_MEMORY_SLACK * memory.usable_bytes(machine)
+    layout_bytes = _needed_bytes(model, candidates)
+    fits = layout_bytes <= _ROUGH_MEMORY_SLACK * memory.usable_bytes(machine)
     return [layout for layout, is_fit in zip(candidates, fits.tolist(), strict=True) if is_fit]
 
 

@@ -170,17 +170,17 @@ def usable_bytes(machine: Machine) -> float:
     return (1 - RESERVE) * machine.memory_bytes
 
 
-def check(needed: list[StageMemory], layout: Layout, machine: Machine) -> None:
-    """Refuse a layout that does not fit in HBM; `needed` is the memory of each stage.
+def check(stages: list[StageMemory], layout: Layout, machine: Machine) -> None:
+    """Refuse a layout that does not fit in HBM; `stages` is the memory of each stage.
 
     Raises:
         OutOfMemory: names the stage that needs the most, and its largest parts.
     """
-    fullest = max(range(len(needed)), key=lambda stage: needed[stage].total)
-    needed_bytes, usable = needed[fullest].total, usable_bytes(machine)
+    fullest = max(range(len(stages)), key=lambda stage: stages[stage].total)
+    needed_bytes, usable = stages[fullest].total, usable_bytes(machine)
     if needed_bytes <= usable:
         return
-    sizes = {field.name: getattr(needed[fullest], field.name) for field in fields(StageMemory)}
+    sizes = {field.name: getattr(stages[fullest], field.name) for field in fields(StageMemory)}
     parts = sorted(sizes, key=lambda part: -sizes[part])
     listing = ", ".join(
         f"{part} {sizes[part] / 2**30:.1f}" for part in parts if sizes[part] >= _NAMED_BYTES

@@ -211,12 +211,12 @@ class _Run:
         free_s = ends[-1] if ends else 0.0
         woken: list[int] = []
         for operation in order[len(ends) :]:
-            needed, moved_s = self._needed_operation(operation)
-            if needed is not None:
-                if needed not in ends_s:
-                    waiting[needed] = stage
+            predecessor, moved_s = self._needed_operation(operation)
+            if predecessor is not None:
+                if predecessor not in ends_s:
+                    waiting[predecessor] = stage
                     break
-                free_s = max(free_s, ends_s[needed] + moved_s)
+                free_s = max(free_s, ends_s[predecessor] + moved_s)
             free_s += self._times[operation[0]][operation[1]]
             ends.append(free_s)
             ends_s[operation] = free_s

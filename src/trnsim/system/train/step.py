@@ -158,12 +158,12 @@ class TrainingSteps:
             OutOfMemory: a stage needs more than a rank's HBM.
         """
         check(layout, self.model, self.machine)
-        needed = memory.stages(self.model, layout)
-        memory.check(needed, layout, self.machine)
-        return self.timed(layout, tuple(needed))
+        stage_memory = memory.stages(self.model, layout)
+        memory.check(stage_memory, layout, self.machine)
+        return self.timed(layout, tuple(stage_memory))
 
-    def timed(self, layout: Layout, needed: tuple[StageMemory, ...]) -> TrainingStep:
-        """The step of a layout, not checked; `needed` is the memory of each stage."""
+    def timed(self, layout: Layout, stage_memory: tuple[StageMemory, ...]) -> TrainingStep:
+        """The step of a layout, not checked; `stage_memory` is the memory of each stage."""
         pipe = chunks(self.model, layout)
         work = [self._chunk_passes(chunk, layout) for chunk in pipe]
         pipe_s = pipeline.step_s(
@@ -205,7 +205,7 @@ class TrainingSteps:
             estimate,
             _by_activity(estimate.parts_s),
             slowest.hidden_s,
-            needed,
+            stage_memory,
             flop,
             flop / (peak * chips * time_s),
             step_s.inverse(layout.global_batch),

@@ -75,7 +75,7 @@ def _cores() -> list[Chart]:
 
 def _memory() -> list[Chart]:
     cores = f'{{__name__=~"neuroncore_memory_usage_.+",{_PROGRAM_SELECTOR}}}'
-    used = f"neuron_runtime_memory_used_bytes{{{_PROGRAM_SELECTOR}}}"
+    memory_metric = f"neuron_runtime_memory_used_bytes{{{_PROGRAM_SELECTOR}}}"
     by_category: dict[str, str] = {}
     for name, title in _MEMORY_TITLES.items():
         series = f"neuroncore_memory_usage_{name}{{{_PROGRAM_SELECTOR}}}"
@@ -85,7 +85,9 @@ def _memory() -> list[Chart]:
         Chart("Memory of the devices by category", by_category, "bytes", is_stacked=True),
         Chart("Memory of each core", _lines("sum", cores, "neuroncore"), "bytes"),
         Chart(
-            "Memory of a program", _lines("sum", used, "runtime_tag", "memory_location"), "bytes"
+            "Memory of a program",
+            _lines("sum", memory_metric, "runtime_tag", "memory_location"),
+            "bytes",
         ),
     ]
 

@@ -97,13 +97,13 @@ def memory_used(record: ProcessRecord, model: InstanceModel) -> Any:
                     for name in sorted(MEMORY)}
         for core in record.cores
     }  # fmt: skip
-    used = {
+    usage = {
         "host": sum(host.values()),
         "neuron_device": sum(sum(categories.values()) for categories in cores.values()),
         "usage_breakdown": {"host": host, "neuroncore_memory_usage": cores},
     }
     loaded = [_loaded_program(loaded_model, record, model) for loaded_model in record.models]
-    return {"neuron_runtime_used_bytes": used, "loaded_models": loaded}
+    return {"neuron_runtime_used_bytes": usage, "loaded_models": loaded}
 
 
 def _loaded_program(loaded_model: LoadedModel, record: ProcessRecord, model: InstanceModel) -> Any:

@@ -89,11 +89,11 @@ def process_seconds(pid: int) -> dict[str, float]:
 def process_percent(now: dict[str, float], before: dict[str, float], period_s: float) -> Any:
     """Per cent of all processors' time that a process used in a period."""
     shared_s = period_s * (_psutil().cpu_count() or 1)
-    used = {name: max(now[name] - before.get(name, now[name]), 0.0) for name in now}
+    seconds = {name: max(now[name] - before.get(name, now[name]), 0.0) for name in now}
     return {
         "vcpu_usage": {
             name: round(100 * part / shared_s, 2) if shared_s > 0 else 0.0
-            for name, part in used.items()
+            for name, part in seconds.items()
         }
     }
 
@@ -103,9 +103,9 @@ def _seconds(times: Any) -> dict[str, float]:
 
 
 def _percent(now: dict[str, float], before: dict[str, float]) -> dict[str, float]:
-    spent = {name: max(now[name] - before.get(name, 0.0), 0.0) for name in now}
-    total = sum(spent.values())
-    return {name: round(100 * part / total, 2) if total else 0.0 for name, part in spent.items()}
+    seconds = {name: max(now[name] - before.get(name, 0.0), 0.0) for name in now}
+    total = sum(seconds.values())
+    return {name: round(100 * part / total, 2) if total else 0.0 for name, part in seconds.items()}
 
 
 def _psutil() -> Any:

@@ -25,5 +25,5 @@ def end_s(now_s: float, began_s: float, period_s: float) -> float:
         began_s: start of the first period.
         period_s: length of a period.
     """
-    passed = floor((now_s - began_s + early_s(period_s)) / period_s)
-    return began_s + period_s * (passed + 1)
+    periods = floor((now_s - began_s + early_s(period_s)) / period_s)
+    return began_s + period_s * (periods + 1)

@@ -45,12 +45,12 @@ class PodLabels:
     def of_program(self, program: Mapping[str, Any]) -> Labels:
         """The labels of a program: those of its first core, since no two pods share a core."""
         groups = program["report"]
-        used = groups.get("neuroncore_counters", {}).get("neuroncores_in_use") or groups.get(
+        cores = groups.get("neuroncore_counters", {}).get("neuroncores_in_use") or groups.get(
             "memory_used", {}
         ).get("neuron_runtime_used_bytes", {}).get("usage_breakdown", {}).get(
             "neuroncore_memory_usage", {}
         )
-        return self.of_core(min(used, key=int, default=""))
+        return self.of_core(min(cores, key=int, default=""))
 
 
 def pod_labels(report: Mapping[str, Any]) -> PodLabels:

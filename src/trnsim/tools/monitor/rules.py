@@ -111,11 +111,11 @@ def _programs() -> tuple[Alert, ...]:
 
 
 def _exporters() -> tuple[Alert, ...]:
-    gone = f"{_by(_HOST_LABELS, 'max_over_time(instance_info[6h])', 'max')} unless "
+    absence = f"{_by(_HOST_LABELS, 'max_over_time(instance_info[6h])', 'max')} unless "
     return (
         Alert(
             "NeuronExporterGone",
-            gone + _by(_HOST_LABELS, "instance_info", "max"),
+            absence + _by(_HOST_LABELS, "instance_info", "max"),
             for_minutes=5,
             severity="page",
             summary="an instance that was scraped in the last 6 hours is scraped no more",

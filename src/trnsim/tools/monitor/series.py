@@ -120,9 +120,11 @@ def _program_gauges(program: Mapping[str, Any], pods: PodLabels) -> Iterator[Ser
     tag = {"runtime_tag": program["neuron_runtime_tag"], **pods.of_program(program)}
     groups = program["report"]
     cores = groups.get("neuroncore_counters", {}).get("neuroncores_in_use", {})
-    for core, used in cores.items():
+    for core, counters in cores.items():
         labels = {"neuroncore": core, **tag, **pods.of_core(core)}
-        yield gauge("neuroncore_utilization_ratio", labels, used["neuroncore_utilization"] / 100)
+        yield gauge(
+            "neuroncore_utilization_ratio", labels, counters["neuroncore_utilization"] / 100
+        )
     yield from _memory_gauges(groups.get("memory_used", {}), tag, pods)
     usage = groups.get("neuron_runtime_vcpu_usage", {}).get("vcpu_usage", {})
     for kind, percent in usage.items():
@@ -133,13 +135,13 @@ def _program_gauges(program: Mapping[str, Any], pods: PodLabels) -> Iterator[Ser
 def _memory_gauges(
     group: Mapping[str, Any], tag: Mapping[str, str], pods: PodLabels
 ) -> Iterator[Series]:
-    used = group.get("neuron_runtime_used_bytes")
-    if used is None:
+    usage = group.get("neuron_runtime_used_bytes")
+    if usage is None:
         return
     for location in ("host", "neuron_device"):
         labels = {"memory_location": location, **tag}
-        yield gauge("neuron_runtime_memory_used_bytes", labels, used[location])
-    for core, parts in used["usage_breakdown"]["neuroncore_memory_usage"].items():
+        yield gauge("neuron_runtime_memory_used_bytes", labels, usage[location])
+    for core, parts in usage["usage_breakdown"]["neuroncore_memory_usage"].items():
         labels = {"neuroncore": core, "memory_location": _NO_LOCATION, **tag, **pods.of_core(core)}
         for kind, count in parts.items():
             yield gauge(f"neuroncore_memory_usage_{kind}", labels, count)

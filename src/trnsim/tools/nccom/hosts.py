@@ -94,8 +94,10 @@ def _mpi_notes(options: NodeOptions) -> list[str]:
     if not hosts:
         if options.nnodes == 1:
             return []
-        needed = "--hosts, --hosts-file, ~/hosts or --slurm-mode"
-        return [f"--nnodes {options.nnodes}: AWS's tool needs {needed}; the estimate needs none"]
+        host_options = "--hosts, --hosts-file, ~/hosts or --slurm-mode"
+        return [
+            f"--nnodes {options.nnodes}: AWS's tool needs {host_options}; the estimate needs none"
+        ]
     if len(hosts) != options.nnodes:
         raise BadInput(
             f"{origin} names {len(hosts)} hosts with --nnodes {options.nnodes}; legal: as many",

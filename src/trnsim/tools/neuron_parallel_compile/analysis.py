@@ -63,9 +63,9 @@ class Analysis:
     def add(self, subject: Subject, target: CompileTarget) -> None:
         """Add the operators of a graph."""
         model = subject.model_graph
-        called = frozenset(model.origins) if model.calls else frozenset[int]()
+        call_results = frozenset(model.origins) if model.calls else frozenset[int]()
         refused_numbers = {
-            number: code for code, _, number in node_refusals(model.graph, target, called)
+            number: code for code, _, number in node_refusals(model.graph, target, call_results)
         }
         refused_by_node = {id(model.origins[n]) for n in refused_numbers if n in model.origins}
         calls = {id(call): call for call in (*model.calls, *model.origins.values())}

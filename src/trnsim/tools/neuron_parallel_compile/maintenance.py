@@ -23,10 +23,10 @@ def clean(settings: CacheSettings) -> tuple[int, list[Path]]:
     Raises:
         BadInput: the cache is off, or a file cannot be removed.
     """
-    removed, used = 0, list[Path]()
+    removed, locked_folders = 0, list[Path]()
     for entry in _entries(settings):
         if entry.is_locked:
-            used.append(entry.folder)
+            locked_folders.append(entry.folder)
             continue
         try:
             for file in _own_files(entry):
@@ -43,7 +43,7 @@ def clean(settings: CacheSettings) -> tuple[int, list[Path]]:
     if folder is not None:
         with suppress(OSError):
             folder.rmdir()
-    return removed, used
+    return removed, locked_folders
 
 
 def clear_locks(settings: CacheSettings) -> tuple[int, list[Path]]:

@@ -113,13 +113,13 @@ def _cell(percent: float, flop_per_s: float | None, width: int) -> Text:
 def _bar(parts: Sequence[tuple[float, str]], figure: str, inner: int) -> Text:
     """``[||||    12%]``: a bar of `inner` characters whose `parts` are (per cent, style)."""
     line = Text("[")
-    chars, used, percent = inner - len(figure), 0, 0.0
+    chars, position, percent = inner - len(figure), 0, 0.0
     for part, style in parts:
         percent += part
         end = min(round(chars * percent / 100), chars)
-        line.append("|" * (end - used), style)
-        used = end
-    return line.append(" " * (chars - used) + figure + "]")
+        line.append("|" * (end - position), style)
+        position = end
+    return line.append(" " * (chars - position) + figure + "]")
 
 
 def vcpus(figures: TabFigures, width: int) -> list[Text]:

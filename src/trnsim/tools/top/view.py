@@ -112,10 +112,10 @@ def figures(report: Mapping[str, Any], tab: Tab) -> TabFigures:
     percent: dict[int, float] = {}
     flop_per_s: dict[int, float] = {}
     for program in programs:
-        for name, used in program["neuroncore_counters"]["neuroncores_in_use"].items():
+        for name, counters in program["neuroncore_counters"]["neuroncores_in_use"].items():
             core = int(name)
-            percent[core] = max(percent.get(core, 0.0), used["neuroncore_utilization"])
-            flop_per_s[core] = max(flop_per_s.get(core, 0.0), used["flops"])
+            percent[core] = max(percent.get(core, 0.0), counters["neuroncore_utilization"])
+            flop_per_s[core] = max(flop_per_s.get(core, 0.0), counters["flops"])
     memory = [program["memory_used"]["neuron_runtime_used_bytes"] for program in programs]
     core_bytes: dict[int, dict[str, int]] = defaultdict(dict)
     for usage in memory:

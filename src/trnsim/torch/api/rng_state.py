@@ -121,8 +121,8 @@ def words_between(start: Tensor, end: Tensor, follower: Generator) -> int:
 def advance(generator: Generator, words: int) -> None:
     """Draw `words` words from a host generator."""
     most_words = _MOST_BLOCKS * _BLOCK_WORDS
-    for done in range(0, words, most_words):
-        _draw(min(most_words, words - done), generator)
+    for start in range(0, words, most_words):
+        _draw(min(most_words, words - start), generator)
 
 
 def _draw(words: int, generator: Generator) -> Tensor:

@@ -204,14 +204,14 @@ def _batches(pieces: list[PackedPiece] | None) -> list[_Batch]:
 
 
 def _pieces(
-    query: Tensor, key: Tensor, starts_q: Any, starts_k: Any, used: Any = None
+    query: Tensor, key: Tensor, starts_q: Any, starts_k: Any, key_counts: Any = None
 ) -> list[PackedPiece] | None:
     """The packed sequences of a call; None if its tensors are batched."""
     if starts_q is None:
         return None
     ends = on_host(starts_q), on_host(starts_q if starts_k is None else starts_k)
     totals = query.shape[0], key.shape[0]
-    return pieces(*ends, totals, None if used is None else on_host(used))
+    return pieces(*ends, totals, None if key_counts is None else on_host(key_counts))
 
 
 def _outputs(

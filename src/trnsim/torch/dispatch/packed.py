@@ -81,7 +81,7 @@ class PackedPiece(NamedTuple):
 
 
 def pieces(
-    starts_q: Tensor, starts_k: Tensor, totals: tuple[int, int], used: Tensor | None
+    starts_q: Tensor, starts_k: Tensor, totals: tuple[int, int], key_counts: Tensor | None
 ) -> list[PackedPiece]:
     """The sequences of a call, from the positions where each begins and the last ends.
 
@@ -89,7 +89,7 @@ def pieces(
         starts_q: positions of queries, `[sequences + 1]`, on the host.
         starts_k: positions of keys, `[sequences + 1]`, on the host.
         totals: the numbers of queries and of keys.
-        used: the number of keys of each sequence that count, or None for all.
+        key_counts: the number of keys of each sequence that count, or None for all.
 
     Raises:
         BadInput: for positions that decrease, or lie beyond the end.
@@ -101,28 +101,30 @@ def pieces(
             f"{len(queries)} sequences of queries and {len(keys)} of keys",
             fix="give cu_seq_q and cu_seq_k one length",
         )
-    if used is not None and mode.kind != "shapes":
-        keys = _used_keys(keys, used.tolist())
+    if key_counts is not None and mode.kind != "shapes":
+        keys = _used_keys(keys, key_counts.tolist())
     return [
         PackedPiece(slice(*of_queries), slice(*of_keys))
         for of_queries, of_keys in zip(queries, keys, strict=True)
     ]
 
 
-def _used_keys(keys: list[tuple[int, int]], used: list[int]) -> list[tuple[int, int]]:
+def _used_keys(keys: list[tuple[int, int]], key_counts: list[int]) -> list[tuple[int, int]]:
     """The first and the last position of each sequence's keys that count.
 
     Raises:
         BadInput: for other numbers than one for each sequence, up to the number of its keys.
     """
     lengths = [end - start for start, end in keys]
-    if len(used) != len(keys) or not all(0 <= n <= m for n, m in zip(used, lengths, strict=True)):
+    if len(key_counts) != len(keys) or not all(
+        0 <= n <= m for n, m in zip(key_counts, lengths, strict=True)
+    ):
         raise BadInput(
-            f"seqused_k {used} for sequences of {lengths} keys; legal: a number for each, from 0 "
-            "to that of its keys",
+            f"seqused_k {key_counts} for sequences of {lengths} keys; legal: a number for each, "
+            "from 0 to that of its keys",
             fix="leave seqused_k out, or count keys of the sequence alone",
         )
-    return [(start, start + count) for (start, _), count in zip(keys, used, strict=True)]
+    return [(start, start + count) for (start, _), count in zip(keys, key_counts, strict=True)]
 
 
 def _sequence_bounds(name: str, starts: Tensor, total: int) -> list[int]:

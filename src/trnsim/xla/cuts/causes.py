@@ -83,8 +83,10 @@ class _Calls:
     @cached_property
     def _inputs(self) -> dict[int, int]:
         """For each input, by its index, its position in the order of first use."""
-        used = [reference.index for row in self.operands for reference in row if reference.call < 0]
-        return {index: position for position, index in enumerate(dict.fromkeys(used))}
+        indices = [
+            reference.index for row in self.operands for reference in row if reference.call < 0
+        ]
+        return {index: position for position, index in enumerate(dict.fromkeys(indices))}
 
     def references(self, position: int) -> tuple[tuple[int, int], ...]:
         """For each operand of a call the position of the call that gives it, and its index there.
@@ -125,8 +127,8 @@ def _difference(old: _Calls, new: _Calls) -> Cause:
     if len(new.nodes) > len(old.nodes):
         return _added_calls(old, new, len(old.nodes))
     if len(old.nodes) > len(new.nodes):
-        gone = old.nodes[len(new.nodes)]
-        return Cause("call", f"{_name(gone)} is not called any more", gone.place)
+        old_node = old.nodes[len(new.nodes)]
+        return Cause("call", f"{_name(old_node)} is not called any more", old_node.place)
     return _result_difference(old, new)
 
 

@@ -50,8 +50,8 @@ def ir_text(program: CutProgram) -> str:
             results.append(_ORDER)
         shape = results[0] if len(results) == 1 else f"({', '.join(results)})"
         root = f", ROOT={roots[call]}" if call in roots else ""
-        called = name if "::" in name else f"aten::{name}"
-        lines.append(_line(first + call, shape, f"{called}({operands})") + root)
+        qualified_name = name if "::" in name else f"aten::{name}"
+        lines.append(_line(first + call, shape, f"{qualified_name}({operands})") + root)
     return "IR {\n" + "".join(f"  {line}\n" for line in lines) + "}\n"
 
 
