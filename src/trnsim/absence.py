@@ -21,18 +21,6 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 from trnsim.errors import IllegalInstruction, NotModelled
 
-__all__ = [
-    "MODULES",
-    "Absence",
-    "AbsentAttribute",
-    "AbsentImport",
-    "AbsentNames",
-    "NoAttribute",
-    "page_of",
-    "refuse_attribute",
-]
-
-
 MODULES: Final = {
     "nl": "nki.language",
     "nisa": "nki.isa",

@@ -20,20 +20,6 @@ from numpy.lib.format import open_memmap
 from trnsim.errors import BadInput, SourceLine
 from trnsim.foreign_text import terminal_text
 
-__all__ = [
-    "Draft",
-    "append",
-    "check_folder",
-    "check_readable",
-    "check_writable",
-    "decoded",
-    "read_array",
-    "read_bytes",
-    "read_text",
-    "write",
-    "write_together",
-]
-
 _ARCHIVE: Final = b"PK"
 _KINDS: Final = {stat.S_IFIFO: "pipe", stat.S_IFCHR: "device", stat.S_IFSOCK: "socket"}
 _READING: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)

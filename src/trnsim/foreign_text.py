@@ -13,15 +13,6 @@ import warnings
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = [
-    "file_name",
-    "markdown_text",
-    "syntax_tree",
-    "table_cell",
-    "table_row",
-    "terminal_text",
-]
-
 _NAME_BYTES_MAX: Final = 120
 """Maximum number of bytes of a name in UTF-8; file systems allow 255, and suffixes follow."""
 _NOT_IN_NAMES: Final = re.compile(r"[^\w.+=@,()\[\]{}#~ -]")

@@ -14,8 +14,6 @@ from functools import cache
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["UNITS", "example", "legal_units", "number", "whole", "wholes"]
-
 _COUNTS: Final[Mapping[str, int]] = {
     "": 1,
     "k": 10**3,

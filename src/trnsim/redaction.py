@@ -22,8 +22,6 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-__all__ = ["KINDS", "Redaction", "redacted", "redacted_error", "vocabulary"]
-
 KINDS: Final = ("paths", "names", "quotations", "numbers", "addresses", "source_lines")
 """Kinds of text that a report leaves out and counts."""
 _ROOT: Final = Path(__file__).parent

@@ -15,18 +15,6 @@ if TYPE_CHECKING:
     from traceback import FrameSummary, StackSummary, TracebackException
     from types import TracebackType
 
-__all__ = [
-    "FULL_TRACEBACK",
-    "explain",
-    "install",
-    "keeps_all_frames",
-    "show_as_own",
-    "show_text_as_own",
-    "traceback_lines",
-    "users_stack",
-    "users_text",
-]
-
 FULL_TRACEBACK = "TRNSIM_FULL_TRACEBACK"
 """The variable that keeps all frames."""
 _INSTALLED = {"site-packages", "dist-packages"}

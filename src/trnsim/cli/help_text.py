@@ -16,8 +16,6 @@ from typing import Any, Final
 from trnsim.cli.terminal import emphasis, width
 from trnsim.document.wrapping import wrapped
 
-__all__ = ["HIDDEN_NAMES", "call_form", "example_of", "help_text", "usage"]
-
 HIDDEN_NAMES: Final = ("--out", "--instance")
 """Former names of options, accepted but not listed: now --output or --folder, and --on."""
 _MOST_HELP_CHARS: Final = 100

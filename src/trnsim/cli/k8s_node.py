@@ -33,8 +33,6 @@ from trnsim.errors import BadInput
 from trnsim.instance.model import instance_model
 from trnsim.instance.state.folder import state_folder
 
-__all__ = ["device_plugin", "ended_by_signals", "node_problems"]
-
 _PREFIX: Final = NEURON.partition("/")[0]
 NodeInstance = Annotated[
     list[str] | None,

@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["CaFile", "NodeName", "PodResourcesSocket", "Server", "TokenFile"]
-
 Server = Annotated[
     str | None,
     typer.Option(

@@ -11,8 +11,6 @@ from trnsim.arch import TARGETS, Target
 from trnsim.errors import BadInput
 from trnsim.place.platform import Platform, listed_names, platform, platform_names
 
-__all__ = ["On", "RequiredOn", "chips", "on_option", "one_platform", "platforms"]
-
 _HELP: Final = (
     f"Chips ({', '.join(TARGETS)}), families (p5en) or instance types (trn2.48xlarge), in any "
     "case; with commas, or --on again."

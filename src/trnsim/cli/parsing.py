@@ -13,16 +13,6 @@ from trnsim.cli.help_text import help_text, usage
 from trnsim.cli.terminal import complain
 from trnsim.cli.usage_errors import usage_text
 
-__all__ = [
-    "ENDS_AT_PROGRAM",
-    "HELP_OPTIONS",
-    "USAGE_ERROR",
-    "Command",
-    "CommandGroup",
-    "CommandsOfFiles",
-    "Parser",
-]
-
 HELP_OPTIONS: Final = {"help_option_names": ["-h", "--help"]}
 ENDS_AT_PROGRAM: Final = {"allow_interspersed_args": False}
 """Settings of a command that starts a program: words from the first non-option on are its."""

@@ -15,8 +15,6 @@ from typing import Any, Final
 
 from trnsim.cli.help_text import HIDDEN_NAMES, call_form, example_of
 
-__all__ = ["refusal", "usage_text"]
-
 _PROGRAM: Final = "trnsim"
 _PYDANTIC_PREFIX: Final = "Value error, "
 _NO_COMMAND_PATTERN: Final = re.compile(r"No such command '(?P<name>.*?)'\.", re.DOTALL)

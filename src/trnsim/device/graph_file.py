@@ -22,8 +22,6 @@ from trnsim.graph import Graph
 from trnsim.graph.origin import Origin
 from trnsim.graph.stored import graph_from_plain, plain_graph
 
-__all__ = ["FORMAT", "GraphFile", "graph_bytes", "graph_key", "is_graph_file", "parse_graph_file"]
-
 FORMAT: Final = "trnsim-graph"
 """The format's name inside a file that stands in for a NEFF."""
 MAGIC: Final = b"trnsim graph "

@@ -29,8 +29,6 @@ from trnsim.device.device_core import compiled_cores, target
 from trnsim.device.model_report import ModelReport, Subject, report_model
 from trnsim.errors import NotModelled
 
-__all__ = ["keep_program", "keeps_programs", "leave_program", "stored_program"]
-
 _told_paths: Final[set[str]] = set()
 
 

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 if TYPE_CHECKING:
     from trnsim.document.answer import Block
 
-__all__ = ["ReportPart", "report_parts"]
-
 
 class ReportPart(Protocol):
     """A part of a step's report, with the heading of its blocks."""

@@ -15,28 +15,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
-__all__ = [
-    "Block",
-    "Cell",
-    "Column",
-    "Document",
-    "Drawing",
-    "Figure",
-    "FoldedBlocks",
-    "Items",
-    "Mark",
-    "MonospaceLines",
-    "Note",
-    "PageLink",
-    "Place",
-    "Section",
-    "Table",
-    "Words",
-    "columns",
-    "label_table",
-    "records",
-]
-
 Place: TypeAlias = Literal["everywhere", "text", "page"]
 """The outputs that show a block: text and page, or one of the two."""
 

@@ -22,8 +22,6 @@ from trnsim.document.answer import (
     Words,
 )
 
-__all__ = ["sections"]
-
 _HEADING: Final = re.compile(r"^##? ")
 _FENCE: Final = "```"
 _ITEM: Final = re.compile(r"^(?:- |(\d+)\. )")

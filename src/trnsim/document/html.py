@@ -33,8 +33,6 @@ from trnsim.document.builder import page, panel
 from trnsim.document.drawing import charts
 from trnsim.document.narrow import width_class
 
-__all__ = ["html", "inline", "words_html"]
-
 
 def html(document: Document) -> str:
     """The page of a document."""

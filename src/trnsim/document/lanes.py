@@ -16,8 +16,6 @@ from urllib.parse import quote
 
 from trnsim.document.scale import Scale
 
-__all__ = ["CurveLane", "Lane", "LaneSpan", "lanes", "mark_texts"]
-
 _WIDTH: Final = 1200
 """Units of the time axis; a unit is about a pixel of a wide screen."""
 _SPAN_PX: Final = 20

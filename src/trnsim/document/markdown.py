@@ -23,8 +23,6 @@ from trnsim.document.answer import (
 from trnsim.document.text import words_text
 from trnsim.foreign_text import markdown_text
 
-__all__ = ["markdown"]
-
 
 def markdown(document: Document) -> str:
     """The title as a heading, and the sections of the page below it, with a line end."""

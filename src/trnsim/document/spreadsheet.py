@@ -10,8 +10,6 @@ from trnsim.document.answer import Cell, Document, Figure, FoldedBlocks, Mark, P
 from trnsim.document.text import words_text
 from trnsim.foreign_text import table_row
 
-__all__ = ["spreadsheet"]
-
 
 def spreadsheet(document: Document) -> str:
     """The document's rows, else those of its first table, below a line of column names.

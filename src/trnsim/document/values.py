@@ -17,18 +17,6 @@ import numpy as np
 
 from trnsim.document.answer import Document
 
-__all__ = [
-    "SCHEMA",
-    "compact_json",
-    "document_json",
-    "json_line",
-    "json_text",
-    "picked",
-    "plain",
-    "schema",
-    "with_schema",
-]
-
 SCHEMA: Final = "schema"
 """The key of an answer that names its schema and the version of that: plan-train/1."""
 

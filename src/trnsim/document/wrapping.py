@@ -6,8 +6,6 @@ import re
 import unicodedata
 from typing import Final, NamedTuple
 
-__all__ = ["WIDTH", "Emphasis", "columns_of", "wrapped"]
-
 WIDTH: Final = 100
 """Columns of a text that no terminal shows."""
 _COMMAND: Final = re.compile(

@@ -25,23 +25,6 @@ from trnsim.facts import Evidence, Provenance
 from trnsim.formatting import enumerated
 from trnsim.instance.model import instance_named
 
-__all__ = [
-    "CoreSet",
-    "DeviceSet",
-    "SetRefusal",
-    "SetRule",
-    "choose",
-    "choose_cores",
-    "core_refusal",
-    "is_legal",
-    "legal_core_counts",
-    "legal_core_sets",
-    "legal_counts",
-    "legal_sets",
-    "refusal",
-    "rule",
-]
-
 DeviceSet = tuple[int, ...]
 """Numbers of devices, ascending, without a gap."""
 

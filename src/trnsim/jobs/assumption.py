@@ -9,8 +9,6 @@ from trnsim.jobs.spec import JobSpec
 from trnsim.place.machine import machine
 from trnsim.workload.model_names import config_file
 
-__all__ = ["SpecAssumption"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class SpecAssumption:

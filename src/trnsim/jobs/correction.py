@@ -9,9 +9,6 @@ from difflib import get_close_matches
 from fractions import Fraction
 from typing import Any, Final
 
-__all__ = ["count_fix", "field_fix", "memory_fix", "near_name", "quantity_fix", "time_fix"]
-__all__ += ["time_text"]
-
 _CUTOFF: Final = 0.75
 _MOST_CHARS: Final = 60
 _LEGAL: Final = "legal: "

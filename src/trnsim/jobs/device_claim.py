@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 from trnsim.errors import SourceLine
 
-__all__ = ["DeviceClaim"]
-
 
 class DeviceClaim(NamedTuple):
     """A claim on Neuron devices; its name alone is known if the file lacks its template.

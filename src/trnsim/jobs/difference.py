@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 from trnsim.jobs.finding import Finding
 from trnsim.jobs.job import Job
 
-__all__ = ["FieldChange", "changes", "new_findings"]
-
 
 class FieldChange(NamedTuple):
     """A field of a job that differs between two versions.

@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 from trnsim.jobs.job import KeptField
 
-__all__ = ["FieldFault"]
-
 
 class FieldFault(NamedTuple):
     """A field of a document that is unknown to the service, missing, or has an illegal value.

@@ -22,8 +22,6 @@ from trnsim.jobs.job import KeptField
 from trnsim.jobs.spec import is_template
 from trnsim.reader import SourcePlace
 
-__all__ = ["FieldTable", "field_table"]
-
 _LEAST_SIMILARITY: Final = 0.75
 """Similarity from which a legal name is suggested for a misspelled one (difflib)."""
 _SHOWN_NAMES: Final = 12

@@ -10,8 +10,6 @@ from typing import NamedTuple
 from trnsim.errors import SourceLine
 from trnsim.jobs.spec import JobSpec
 
-__all__ = ["Finding", "JobRule", "Severity", "Violation"]
-
 
 class Severity(Enum):
     """The severity of a finding.

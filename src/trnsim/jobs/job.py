@@ -12,8 +12,6 @@ from typing import Any, Final, NamedTuple
 
 from trnsim.jobs.parallelism import Parallelism, whole_number
 
-__all__ = ["LNC_VARIABLES", "Job", "JobKind", "KeptField", "Role"]
-
 LNC_VARIABLES: Final = ("NEURON_LOGICAL_NC_CONFIG", "NEURON_RT_VIRTUAL_CORE_SIZE")
 """Variables that set the NeuronCores of a logical core (LNC); both mean the same.
 

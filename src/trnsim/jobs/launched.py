@@ -20,8 +20,6 @@ from trnsim.reader import ForeignRecord, between, declared, load, record
 from trnsim.system.train.estimate import TrainingEstimate
 from trnsim.system.train.step import AXES
 
-__all__ = ["LaunchedTime", "Term", "launched_time"]
-
 _SCHEMA: Final = "launch/1"
 _HOUR_S: Final = 3600.0
 _EQUAL: Final = 0.01

@@ -12,20 +12,6 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
-__all__ = [
-    "OPTIONS",
-    "RANK_OPTIONS",
-    "Parallelism",
-    "has_launcher",
-    "optimizer_name",
-    "option_index",
-    "options_of",
-    "parallelism_in",
-    "rank_count_text",
-    "started_ranks",
-    "whole_number",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Parallelism:

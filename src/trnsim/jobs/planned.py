@@ -13,8 +13,6 @@ from trnsim.jobs.job import Job, Role
 from trnsim.place.machine import Machine
 from trnsim.system.train.layout import Layout
 
-__all__ = ["HEAD_PORT", "layout_options", "planned_job"]
-
 HEAD_PORT: Final = 29500
 """Port of the head of torchrun's ranks. Source: PyTorch, torchrun's documentation."""
 _PROGRAM: Final = "train.py"

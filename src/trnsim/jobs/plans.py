@@ -32,16 +32,6 @@ from trnsim.workload.architecture import Architecture
 from trnsim.workload.config import from_config, read
 from trnsim.workload.model_names import config_file
 
-__all__ = [
-    "Unplanned",
-    "architecture_of",
-    "model_name",
-    "parallelism_of",
-    "serving_plan",
-    "starts_server",
-    "training_plan",
-]
-
 _SERVE: Final = "serve"
 """The word of `vllm serve MODEL` before the model."""
 _SERVER_MODULES: Final = "vllm.entrypoints."

@@ -24,8 +24,6 @@ from trnsim.price.regions import LEGAL_REGION, is_region
 from trnsim.system.serve.plan import ServingPlan
 from trnsim.system.train.estimate import TrainingEstimate
 
-__all__ = ["JobPrice", "TimeBasis", "price_job"]
-
 _HOUR_S: Final = 3600.0
 _MOST_CHARS: Final = 60
 _SAGEMAKER_CAVEAT: Final = (

@@ -8,8 +8,6 @@ from trnsim.jobs.job import Job, Role
 from trnsim.jobs.parallelism import started_ranks
 from trnsim.place.machine import Machine, machine
 
-__all__ = ["all_ranks", "is_neuron", "machine_of", "ranks_of"]
-
 
 def machine_of(role: Role) -> Machine | None:
     """The instances of a role, with AWS's chips; None for GPUs, unknown types or counts."""

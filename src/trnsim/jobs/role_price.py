@@ -11,8 +11,6 @@ from trnsim.jobs.job import Job, JobKind, Role
 from trnsim.price import KINDS, Quote, quote
 from trnsim.price.regions import is_region
 
-__all__ = ["HOSTING", "RolePrice", "replica_part", "role_prices"]
-
 _KINDS: Final = ("capacity_block", "on_demand", "spot")
 """Kinds of purchase in order: without a stated kind, the first that has a price counts."""
 HOSTING: Final = "sagemaker_hosting"

@@ -15,8 +15,6 @@ from trnsim.jobs.job import Job, KeptField
 from trnsim.jobs.parallelism import option_index
 from trnsim.reader import SourcePlace
 
-__all__ = ["JobSpec", "SpecReader", "TemplateValue", "is_template"]
-
 _TEMPLATE: Final = re.compile(
     r"\$\{|\$\(|\$[A-Za-z_]|\{\{|<[A-Za-z][\w -]*>|\bPLACEHOLDER|^__[A-Z][A-Z0-9_]*__$"
 )

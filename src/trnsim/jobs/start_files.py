@@ -13,8 +13,6 @@ from trnsim.jobs.planned import HEAD_PORT, planned_job
 from trnsim.place.machine import Machine
 from trnsim.system.train.layout import Layout
 
-__all__ = ["KINDS", "check_kind", "start_file"]
-
 _TORCHRUN: Final = "torchrun"
 _NOT_STARTED: Final = (
     *("plan", "parallelcluster", "nemo", "nxdt", "sagemaker-endpoint", "leaderworkerset"),

@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["hover_text", "instruction_at"]
-
 _MODULE_ALIAS: Final = re.compile(r"(?<![\w.])(?:neuronxcc\.)?nki\.isa\s+as\s+(\w+)")
 _FROM_IMPORT: Final = re.compile(
     r"^\s*from\s+(?:neuronxcc\.)?nki\s+import\s+(\([^)]*\)|.*)", re.MULTILINE

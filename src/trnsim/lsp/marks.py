@@ -13,8 +13,6 @@ from trnsim.foreign_text import syntax_tree
 from trnsim.gate.kernel_file import INPUTS, NOTHING_TO_CHECK
 from trnsim.profile.units import count_text, time_text
 
-__all__ = ["LineHint", "LineMark", "hints", "imports_nki", "marks", "refusal_marks", "syntax_mark"]
-
 Severity = Literal["error", "warning", "information"]
 _WARNED: Final = ("race", "memory")
 """Kinds of findings that warn of a fault where they fail nothing."""

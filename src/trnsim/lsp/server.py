@@ -36,8 +36,6 @@ from trnsim.lsp.marks import (
 )
 from trnsim.version import VERSION
 
-__all__ = ["KernelServer", "serve", "server"]
-
 _MOST_CHECKS: Final = 2
 """Checks of different files that run at once."""
 _SEVERITIES: Final = {

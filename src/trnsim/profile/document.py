@@ -24,16 +24,6 @@ from trnsim.profile.analysis.summary import Summary
 from trnsim.profile.formats.stored import summary_of
 from trnsim.profile.units import percent_text, time_text
 
-__all__ = [
-    "SUMMARY_SCHEMA",
-    "brief_rows",
-    "comparison",
-    "diff_document",
-    "profile_blocks",
-    "profile_document",
-    "profile_values",
-]
-
 SUMMARY_SCHEMA: Final = "profile-summary/1"
 _DIFF_SCHEMA: Final = "profile-diff/1"
 _NS_PER_S: Final = 1e9

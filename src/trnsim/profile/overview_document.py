@@ -29,16 +29,6 @@ from trnsim.profile.analysis.overview import Action, Overview
 from trnsim.profile.analysis.step_program import StepGain
 from trnsim.profile.units import percent_text, time_text
 
-__all__ = [
-    "GAINS_HEADING",
-    "advice_text",
-    "gain_text",
-    "machine_pairs",
-    "overview_diff",
-    "overview_document",
-    "title",
-]
-
 GAINS_HEADING: Final = "gains, each timed again"
 """Heading of possible changes; each gain is the difference after timing the step with it."""
 

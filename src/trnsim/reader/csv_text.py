@@ -7,8 +7,6 @@ import io
 
 from trnsim.reader.parsed import Keys, Malformed, ParsedText
 
-__all__ = ["parse_csv"]
-
 
 def parse_csv(text: str) -> ParsedText:
     """A dict for each row, of the cells that are not empty.

@@ -20,20 +20,6 @@ from datetime import date
 from enum import Enum
 from typing import Any, Final, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
-__all__ = [
-    "ANY",
-    "DeclaredField",
-    "Rule",
-    "between",
-    "choices",
-    "declared",
-    "fields_of",
-    "is_record",
-    "legal_text",
-    "members",
-    "names_of",
-]
-
 _DAY: Final = "a day as 2026-11-21"
 _RULE: Final = "rule"
 _WORDS: Final = {

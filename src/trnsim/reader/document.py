@@ -23,8 +23,6 @@ from trnsim.reader.parsed import Keys, Malformed, ParsedText
 from trnsim.reader.toml_text import parse_toml
 from trnsim.reader.yaml_text import parse_yaml, parse_yaml_documents
 
-__all__ = ["FileContent", "SourcePlace", "fault", "line_in", "load", "load_documents", "parse"]
-
 _SCRIPTS: Final = (".sh", ".bash", ".sbatch")
 _SPREADSHEETS: Final = (".xlsx", ".xls", ".ods", ".numbers")
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")

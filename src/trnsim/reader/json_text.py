@@ -13,8 +13,6 @@ from typing import Any, Final, NoReturn
 
 from trnsim.reader.parsed import Keys, Malformed, ParsedText
 
-__all__ = ["parse_json", "parse_json_lines", "parse_json_with_infinity"]
-
 _TEXT: Final = r'"[^"\\]*(?:\\.[^"\\]*)*"'
 _TOKEN: Final = re.compile(rf'{_TEXT}|[{{}}\[\]]|[^\s{{}}\[\],:"]+', re.DOTALL)
 _NAME_OR_BRACE: Final = re.compile(rf"(?P<text>{_TEXT})\s*(?P<colon>:)?|[{{}}]", re.DOTALL)

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Keys", "Malformed", "ParsedText"]
-
 Keys = tuple[str | int, ...]
 """Names of fields and indexes of items that lead to a value."""
 

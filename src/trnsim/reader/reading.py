@@ -32,8 +32,6 @@ from trnsim.reader.declaration import (
 from trnsim.reader.document import FileContent, SourcePlace, load
 from trnsim.reader.parsed import ParsedText
 
-__all__ = ["FileRecord", "ForeignRecord", "read", "read_rows", "record", "rows"]
-
 _BOOLEANS: Final = {"yes": True, "no": False, "true": True, "false": False}
 _MOST_SUGGESTIONS: Final = 3
 """Names that an error suggests for an unknown one."""

@@ -9,8 +9,6 @@ from typing import Any, Final
 from trnsim.formatting import markdown_table
 from trnsim.reader.declaration import DeclaredField, fields_of
 
-__all__ = ["field_table", "row_template"]
-
 _WIDTH: Final = 94
 
 

@@ -10,8 +10,6 @@ from typing import Any
 
 from trnsim.reader.parsed import Keys, Malformed, ParsedText
 
-__all__ = ["parse_toml"]
-
 
 def parse_toml(text: str) -> ParsedText:
     """The tables of a TOML text.

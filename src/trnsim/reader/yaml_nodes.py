@@ -17,8 +17,6 @@ import yaml
 
 from trnsim.reader.parsed import Malformed
 
-__all__ = ["composed"]
-
 _TAGS: Final[dict[type[yaml.Node], str]] = {
     kind: f"tag:yaml.org,2002:{name}"
     for kind, name in (

@@ -11,8 +11,6 @@ import yaml
 from trnsim.reader.parsed import Keys, Malformed, ParsedText
 from trnsim.reader.yaml_nodes import composed
 
-__all__ = ["parse_yaml", "parse_yaml_documents"]
-
 _EMPTY: Final = ("", "~", "null", "Null", "NULL")
 """Plain scalars that stand for no value. Source: YAML 1.2.2, section 10.3.2."""
 _TRUE: Final = ("true", "yes", "on")

@@ -6,8 +6,6 @@ from typing import Final
 
 import torch
 
-__all__ = ["DEVICE_TYPE", "device_names", "is_neuron"]
-
 DEVICE_TYPE: Final = "neuron"
 device_names: Final = {DEVICE_TYPE}
 """Types under which PyTorch names the device; `torch_xla` adds its own."""

@@ -15,8 +15,6 @@ from torch import Tensor
 
 from trnsim.torch import pytorch
 
-__all__ = ["bytes_on_device", "dtype_on_device", "narrow", "narrow_results", "narrowed_dtypes"]
-
 narrowed_dtypes: Final[dict[torch.dtype, torch.dtype]] = {}
 """The narrower dtype in which the device holds tensors, by their dtype."""
 

@@ -24,16 +24,6 @@ from trnsim import files
 from trnsim.errors import BadInput
 from trnsim.reader import FileRecord, between, declared, read_rows
 
-__all__ = [
-    "ShippedModel",
-    "config_file",
-    "displayed",
-    "hub_id",
-    "model_name",
-    "named_file",
-    "shipped",
-]
-
 FOLDER: Final = Path(__file__).parent / "models"
 _CONFIG_FILE: Final = "config.json"
 _PIPELINE_FILE: Final = "model_index.json"

@@ -30,8 +30,6 @@ from trnsim.instance.state.folder import LISTENING, STATE_VARIABLE, listen
 from trnsim.instance.state.hardware import FOLDER as FAULTS
 from trnsim.instance.state.hardware import injected_faults
 
-__all__ = ["FOLDER", "STATE_IN_CONTAINER", "DevicePlugin", "Settings"]
-
 FOLDER: Final = Path("/var/lib/kubelet/device-plugins")
 STATE_IN_CONTAINER: Final = "/run/trnsim/state"
 _KUBELET: Final = "kubelet.sock"

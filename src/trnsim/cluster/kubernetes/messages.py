@@ -17,8 +17,6 @@ from typing import Any, Final
 
 from trnsim.errors import BadInput
 
-__all__ = ["DEVICE_PLUGIN", "POD_RESOURCES", "Interface", "grpc", "message", "serialized"]
-
 _FIX: Final = "pip install 'trnsim[kubernetes]'"
 _OPTIONAL, _REPEATED = 1, 3
 _SCALARS: Final = {"int64": 3, "int32": 5, "bool": 8, "string": 9}

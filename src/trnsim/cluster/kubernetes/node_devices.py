@@ -21,16 +21,6 @@ from trnsim.instance.device_sets import choose, choose_cores, legal_core_sets, l
 from trnsim.instance.model import InstanceModel
 from trnsim.instance.state.hardware import KINDS, StoredFault
 
-__all__ = [
-    "DEFAULT",
-    "NEURON",
-    "NEURONCORE",
-    "NEURONDEVICE",
-    "RESOURCES",
-    "ContainerHolding",
-    "NodeDevices",
-]
-
 NEURON: Final = "aws.amazon.com/neuron"
 NEURONCORE: Final = "aws.amazon.com/neuroncore"
 NEURONDEVICE: Final = "aws.amazon.com/neurondevice"

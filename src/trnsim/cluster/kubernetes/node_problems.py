@@ -29,15 +29,6 @@ from trnsim.cluster.kubernetes.nodes import UNHEALTHY
 from trnsim.errors import BadInput
 from trnsim.instance.state.hardware import KINDS, StoredFault, injected_faults, log_line
 
-__all__ = [
-    "CONDITION",
-    "RULES",
-    "NodeProblems",
-    "ReportedNode",
-    "matched_faults",
-    "write_kernel_line",
-]
-
 CONDITION: Final = "NeuronHealth"
 _WELL: Final = ("NeuronHasNoError", "Neuron has no error")
 RULES: Final = {

@@ -13,8 +13,6 @@ from trnsim.cluster.kubernetes.messages import POD_RESOURCES, grpc, message, ser
 from trnsim.cluster.kubernetes.node_devices import RESOURCES, ContainerHolding
 from trnsim.errors import BadInput
 
-__all__ = ["SOCKET", "TIMEOUT_S", "holdings", "local_channel"]
-
 SOCKET: Final = Path("/var/lib/kubelet/pod-resources/kubelet.sock")
 TIMEOUT_S: Final = 2.0
 _MOST_BYTES: Final = 16 << 20

@@ -8,8 +8,6 @@ from trnsim.cluster.kubernetes.node_devices import NEURONCORE, ContainerHolding,
 from trnsim.errors import BadInput
 from trnsim.instance.state.pods import PodTable, PodUse
 
-__all__ = ["pod_table"]
-
 
 def pod_table(
     devices: NodeDevices, holdings: Iterable[ContainerHolding], period_s: float

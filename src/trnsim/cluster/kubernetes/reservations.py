@@ -24,8 +24,6 @@ from trnsim.cluster.kubernetes.pods import (
 )
 from trnsim.errors import BadInput
 
-__all__ = ["Reservation", "first_reserved", "reservations"]
-
 
 @dataclass(frozen=True, order=True)
 class Reservation:

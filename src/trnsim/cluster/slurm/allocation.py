@@ -17,8 +17,6 @@ from trnsim.cluster.slurm.hostlist import hosts, numbers
 from trnsim.cluster.slurm.step import SlurmStep
 from trnsim.errors import BadInput
 
-__all__ = ["RESOURCE", "Ask", "job_devices", "scontrol", "step_count"]
-
 RESOURCE: Final = "neuron"
 """Name of the resource in GresTypes and --gres."""
 _SCONTROL_TIMEOUT_S: Final = 60.0

@@ -18,8 +18,6 @@ from trnsim.cluster.slurm.step import SlurmStep
 from trnsim.document.values import json_line
 from trnsim.errors import BadInput
 
-__all__ = ["announce", "await_announcement", "path_of", "refuse"]
-
 _POLL_S: Final = 0.1
 """Time between two looks for the announcement."""
 _OWNER_FILE_MODE: Final = 0o600

@@ -21,8 +21,6 @@ from trnsim.errors import BadInput
 from trnsim.files import write
 from trnsim.instance import device_sets
 
-__all__ = ["claimed_devices"]
-
 _MAX_WAIT_S: Final = 30.0
 """Longest wait for the first task of a node."""
 _POLL_S: Final = 0.05

@@ -22,8 +22,6 @@ from trnsim.errors import BadInput
 from trnsim.instance import device_sets
 from trnsim.instance.model import InstanceModel
 
-__all__ = ["NodeType", "gres_conf", "links", "node_types", "slurm_conf"]
-
 _FILE: Final = "/dev/neuron"
 _MEMORY_SHARE: Final = 0.95
 """Share of an instance's memory that jobs get: AWS ParallelCluster, SchedulableMemory."""

@@ -16,8 +16,6 @@ from typing import Final
 
 from trnsim.errors import BadInput
 
-__all__ = ["counts", "expanded", "hosts", "numbers"]
-
 _MOST_HOSTS: Final = 1 << 16
 """Number of hosts beyond which a list is refused; Slurm's own limit is 64,000 (MAX_SLURM_NODES)."""
 _SCONTROL_TIMEOUT_S: Final = 30.0

@@ -23,8 +23,6 @@ from trnsim.errors import BadInput
 from trnsim.instance.model import InstanceModel
 from trnsim.launch.job import LaunchJob, job, torchrun_variables
 
-__all__ = ["SlurmJob", "interface", "ranks_of_node", "slurm_job"]
-
 _INTERFACE_VARIABLE: Final = "GLOO_SOCKET_IFNAME"
 _ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104  other nodes connect, and need the token
 _ADDRESS_OF_INTERFACE: Final = 0x8915

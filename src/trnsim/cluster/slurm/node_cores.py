@@ -14,8 +14,6 @@ from trnsim.instance import device_sets
 from trnsim.instance.cores import VISIBLE, parse_cores
 from trnsim.instance.model import InstanceModel
 
-__all__ = ["node_cores", "node_devices"]
-
 
 def node_cores(
     step: SlurmStep, model: InstanceModel, environment: Mapping[str, str], ask: Ask = scontrol

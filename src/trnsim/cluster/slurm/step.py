@@ -12,8 +12,6 @@ from typing import Final
 from trnsim.cluster.slurm.hostlist import counts, hosts
 from trnsim.errors import BadInput
 
-__all__ = ["SlurmStep", "step_of"]
-
 _SOURCE: Final = "srun(1), Output Environment Variables"
 _START: Final = "start it by srun, within sbatch or salloc: srun trnsim slurm launch -- PROGRAM"
 _LARGEST: Final = 0xFFFFFFFF

@@ -18,8 +18,6 @@ from trnsim.cluster.slurm.announcement import await_announcement
 from trnsim.cluster.slurm.job import SlurmJob
 from trnsim.device.faults import RESTART_VARIABLE
 
-__all__ = ["follow"]
-
 _CONNECT_TIMEOUT_S: Final = 5.0
 _ENDED_BY_LAUNCHER: Final = (0, 128 + signal.SIGTERM, 128 + 9)
 """Statuses of ranks that ended well, or that the launcher ended as another one was lost."""

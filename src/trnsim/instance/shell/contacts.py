@@ -17,8 +17,6 @@ from trnsim.instance.model import InstanceModel
 from trnsim.instance.shell import linux_calls, sysfs, tools
 from trnsim.instance.shell.cover import Cover
 
-__all__ = ["CONTACTS", "make"]
-
 _DEVICE_MAJOR: Final = 0
 """Neuron's device number here: no driver has it, so that opening the device fails."""
 _DEVICES_FILE: Final = "/proc/devices"

@@ -14,8 +14,6 @@ from typing import Final
 
 from trnsim.instance.shell import linux_calls
 
-__all__ = ["CounterFiles"]
-
 _EVENT_STRUCT: Final = struct.Struct("iIII")
 """inotify(7): watch, mask, cookie, length of the name that follows."""
 _EVENTS_BYTES: Final = 1 << 16

@@ -16,8 +16,6 @@ from trnsim.instance.shell.sysfs import ECC_FILES, core_folder, device_folder
 from trnsim.instance.state.hardware import StoredFault, counters
 from trnsim.instance.state.record import ProcessRecord
 
-__all__ = ["Counters", "counts_of", "errors_of", "levels_of"]
-
 _SYSFS_STATUSES: Final = {
     "completed": "success",
     "completed_with_err": "infer_completed_with_error",

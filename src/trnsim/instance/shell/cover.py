@@ -16,8 +16,6 @@ from typing import Final
 from trnsim.instance.shell import linux_calls
 from trnsim.instance.shell.namespace import SOURCE
 
-__all__ = ["Cover"]
-
 _FOLDER_MODE: Final = 0o755
 """Mode of new folders, as in sysfs: only their owner adds to them."""
 

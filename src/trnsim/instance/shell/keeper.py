@@ -27,8 +27,6 @@ from trnsim.instance.state import folder as state
 from trnsim.instance.state import hardware
 from trnsim.instance.state.reader import read_all
 
-__all__ = ["Keeper", "end_others", "main"]
-
 _PERIOD_S: Final = 1.0
 """Time between two updates of sysfs: processes write their state at most once a second."""
 _CLEARABLE_FILES: Final = ("total", "present", "peak")

@@ -7,20 +7,6 @@ import os
 from functools import cache
 from typing import Any, Final
 
-__all__ = [
-    "CLONE_NEWNS",
-    "CLONE_NEWUSER",
-    "MNT_DETACH",
-    "MS_BIND",
-    "MS_PRIVATE",
-    "MS_REC",
-    "inotify",
-    "mount",
-    "unmount",
-    "unshare",
-    "watch",
-]
-
 # linux/sched.h, linux/mount.h, sys/mount.h, linux/inotify.h: the kernel's stable interface.
 CLONE_NEWNS: Final = 0x00020000
 CLONE_NEWUSER: Final = 0x10000000

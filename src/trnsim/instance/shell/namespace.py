@@ -10,8 +10,6 @@ from typing import Final
 
 from trnsim.instance.shell import linux_calls
 
-__all__ = ["SOURCE", "Refused", "enter", "is_inside"]
-
 SOURCE: Final = "trnsim"
 """Source of an emulated instance's file systems in /proc/self/mountinfo."""
 _TRIED_ON: Final = "/dev"

@@ -21,8 +21,6 @@ from trnsim.errors import BadInput
 from trnsim.instance.model import InstanceModel
 from trnsim.instance.shell import contacts, namespace, sysfs, tools
 
-__all__ = ["Session", "become", "enter", "variables"]
-
 PACKAGED: Final = Path(__file__).parent / "bin"
 """The tools as files of the package, where no folder of the machine can be covered."""
 _NOT_FOUND: Final = 127

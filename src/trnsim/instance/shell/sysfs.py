@@ -13,16 +13,6 @@ from typing import Final
 
 from trnsim.instance.model import InstanceDevice, InstanceModel
 
-__all__ = [
-    "ECC_FILES",
-    "MODES",
-    "ROOT",
-    "core_folder",
-    "counter_folders",
-    "device_files",
-    "device_folder",
-]
-
 ROOT: Final = "/sys/devices/virtual/neuron_device"
 _STATUS_COUNTERS: Final = (
     *("exec_bad_input", "hw_error", "infer_failed_to_queue", "resource_nc_error"),

@@ -6,8 +6,6 @@ import shlex
 import sys
 from typing import Final
 
-__all__ = ["FOLDER", "TOOLS", "scripts"]
-
 FOLDER: Final = "/opt/aws/neuron/bin"
 TOOLS: Final = (
     *("neuron-ls", "neuron-top", "nccom-test"),

@@ -21,8 +21,6 @@ from typing import Final
 from trnsim.instance.state.identity import start_time
 from trnsim.instance.state.record import ProcessRecord, from_json
 
-__all__ = ["FOLDER", "container_records"]
-
 FOLDER: Final = "containers"
 _FILE_NAME_PATTERN: Final = re.compile(r"(\d{1,9})-(\d{1,20})\.json", re.ASCII)
 _MOST_BYTES: Final = 16 << 20

@@ -19,8 +19,6 @@ from typing import Any, Final
 from trnsim.document.values import json_line
 from trnsim.files import write
 
-__all__ = ["PodTable", "PodUse", "remove", "store", "stored_pods"]
-
 _FILE: Final = "pods.json"
 _VALID_PERIODS: Final = 3
 """Periods of renewal for which a table holds."""

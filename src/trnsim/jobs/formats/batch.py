@@ -43,8 +43,6 @@ from trnsim.jobs.parallelism import started_ranks
 from trnsim.jobs.spec import JobSpec, SpecReader
 from trnsim.reader import SourcePlace
 
-__all__ = ["FORMAT"]
-
 _SINGLE: Final = "containerProperties"
 _TASK: Final = ("ecsProperties", "taskProperties", 0, "containers")
 _KINDS: Final = (_SINGLE, "nodeProperties", "ecsProperties")

@@ -20,20 +20,6 @@ from trnsim.jobs.formats.writing import without_empty
 from trnsim.jobs.job import Job, JobKind, Role
 from trnsim.jobs.spec import SpecReader
 
-__all__ = [
-    "LEAST_ARRAY",
-    "LEAST_TIMEOUT_S",
-    "MOST_ARRAY",
-    "NODES",
-    "TYPES",
-    "check_definition",
-    "check_nodes",
-    "definition_head",
-    "node_replicas",
-    "read_head",
-    "target_ranges",
-]
-
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,128}", re.ASCII)
 """Source: RegisterJobDefinition, jobDefinitionName."""
 _RANGE: Final = re.compile(r"(\d{0,9}):(\d{0,9})|(\d{1,9})", re.ASCII)

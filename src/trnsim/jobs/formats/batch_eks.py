@@ -35,8 +35,6 @@ from trnsim.jobs.job import Job, Role
 from trnsim.jobs.spec import JobSpec, SpecReader
 from trnsim.reader import SourcePlace
 
-__all__ = ["FORMAT"]
-
 _EKS: Final = "eksProperties"
 _POD: Final[Keys] = (_EKS, "podProperties")
 _TYPES: Final = "instanceTypes"

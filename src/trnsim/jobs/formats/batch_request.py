@@ -34,8 +34,6 @@ from trnsim.jobs.parallelism import started_ranks
 from trnsim.jobs.spec import JobSpec, SpecReader
 from trnsim.reader import load_documents
 
-__all__ = ["is_request", "submitted"]
-
 _FIX: Final = "see AWS Batch API reference, SubmitJob"
 _FORMATS: Final = ("batch", "batch-eks")
 _DEFINITION: Final = re.compile(r"(?:arn:[^/]*/)?([^/:]+)(?::(\d+))?")

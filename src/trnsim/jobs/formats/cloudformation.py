@@ -16,8 +16,6 @@ from typing import Any, Final
 from trnsim.reader import FileContent, SourcePlace
 from trnsim.reader.parsed import Keys, ParsedText
 
-__all__ = ["resources"]
-
 _CAPITALS: Final = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]")
 """The first word of a name: "EFS" of "EFSVolumeConfiguration", "J" of "JobDefinitionName"."""
 _FREE_NAMES: Final = (

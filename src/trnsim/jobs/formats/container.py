@@ -19,8 +19,6 @@ from trnsim.jobs.formats.writing import IMAGE, stated_image, without_empty
 from trnsim.jobs.job import KeptField, Role
 from trnsim.jobs.spec import SpecReader
 
-__all__ = ["MIB", "ContainerReader", "common_fields", "device_numbers", "with_places"]
-
 MIB: Final = 2**20
 _NEURON: Final = re.compile(r"/dev/neuron(\d{1,4})", re.ASCII)
 _EFA: Final = re.compile(r"/dev/infiniband/uverbs(\d{1,4})", re.ASCII)

@@ -50,8 +50,6 @@ from trnsim.jobs.parallelism import options_of, started_ranks
 from trnsim.jobs.spec import JobSpec, SpecReader
 from trnsim.reader import SourcePlace
 
-__all__ = ["FORMAT"]
-
 _UNITS: Final = 1024
 """CPU units of a vCPU. Source: ContainerDefinition, cpu."""
 _INSTANCE: Final = re.compile(r"\s*attribute:ecs\.instance-type\s*==\s*([\w.-]+)\s*", re.ASCII)

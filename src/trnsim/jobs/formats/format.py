@@ -9,8 +9,6 @@ from trnsim.jobs.job import Job
 from trnsim.jobs.spec import JobSpec
 from trnsim.reader import SourcePlace
 
-__all__ = ["JobFormat"]
-
 
 @dataclass(frozen=True)
 class JobFormat:

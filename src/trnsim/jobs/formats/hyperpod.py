@@ -38,8 +38,6 @@ from trnsim.jobs.job import Job, Role
 from trnsim.jobs.spec import JobSpec, SpecReader
 from trnsim.reader import SourcePlace
 
-__all__ = ["FORMAT"]
-
 _VERSION: Final = "sagemaker.amazonaws.com/v1"
 _KIND: Final = "HyperPodPyTorchJob"
 _TITLE: Final = f"a {_KIND}"

@@ -15,8 +15,6 @@ from trnsim.jobs.formats.writing import in_order
 from trnsim.jobs.job import KeptField
 from trnsim.jobs.spec import SpecReader
 
-__all__ = ["ConfigReader", "Keys"]
-
 Keys = tuple[str, ...]
 """Names that lead to a value."""
 

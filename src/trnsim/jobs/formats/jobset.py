@@ -34,8 +34,6 @@ from trnsim.jobs.job import Job, Role
 from trnsim.jobs.spec import JobSpec, SpecReader
 from trnsim.reader import SourcePlace
 
-__all__ = ["FORMAT"]
-
 _ROLES: Final[Keys] = ("spec", "replicatedJobs")
 _JOB: Final[Keys] = ("template", "spec")
 _POD: Final[Keys] = (*_JOB, "template", "spec")

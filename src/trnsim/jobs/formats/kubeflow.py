@@ -38,8 +38,6 @@ from trnsim.jobs.job import Job, Role
 from trnsim.jobs.spec import JobSpec, SpecReader
 from trnsim.reader import SourcePlace
 
-__all__ = ["KubeflowKind", "kubeflow_format"]
-
 _GROUP: Final = "kubeflow.org"
 _POD: Final[Keys] = ("template", "spec")
 _RUN: Final[Keys] = ("spec", "runPolicy")

@@ -22,26 +22,6 @@ from trnsim.jobs.job import Job, KeptField
 from trnsim.jobs.spec import JobSpec, SpecReader, is_template
 from trnsim.reader import SourcePlace
 
-__all__ = [
-    "MOST_COUNT",
-    "Defaults",
-    "KeptFields",
-    "Keys",
-    "check_list",
-    "check_mapping",
-    "count",
-    "deadline",
-    "deadline_s",
-    "is_manifest",
-    "label_name",
-    "manifest_text",
-    "manifests",
-    "quantity",
-    "spec_of",
-    "stated_count",
-    "stated_replicas",
-]
-
 Keys = tuple[str | int, ...]
 Defaults = Iterable[tuple[Keys, Any]]
 """Fields and their usual values."""

@@ -35,8 +35,6 @@ from trnsim.jobs.job import Job
 from trnsim.jobs.spec import JobSpec, SpecReader
 from trnsim.reader import SourcePlace
 
-__all__ = ["FORMAT"]
-
 _POD: Final = ("spec", "template", "spec")
 _INDEXED: Final = "Indexed"
 _DEFAULTS: Final[Defaults] = (

@@ -9,8 +9,6 @@ import re
 from fractions import Fraction
 from typing import Final
 
-__all__ = ["LEGAL", "bytes_text", "cpu_value", "parse_quantity"]
-
 LEGAL: Final = "a quantity of Kubernetes, such as 8, 500m or 64Gi"
 
 _QUANTITY: Final = re.compile(

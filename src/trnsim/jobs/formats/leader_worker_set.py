@@ -31,8 +31,6 @@ from trnsim.jobs.job import Job, JobKind, Role
 from trnsim.jobs.spec import JobSpec, SpecReader
 from trnsim.reader import SourcePlace
 
-__all__ = ["FORMAT"]
-
 _TITLE: Final = "a LeaderWorkerSet"
 _GROUP: Final[Keys] = ("spec", "leaderWorkerTemplate")
 _SIZE: Final[Keys] = (*_GROUP, "size")

@@ -16,18 +16,6 @@ from trnsim.jobs.formats.kubernetes import KeptFields, check_list
 from trnsim.jobs.job import Job, KeptField
 from trnsim.jobs.spec import SpecReader
 
-__all__ = [
-    "MODEL_TAG",
-    "Keys",
-    "check_model",
-    "indexed",
-    "item_count",
-    "placed",
-    "tagged_model",
-    "tags",
-    "with_names",
-]
-
 Keys = tuple[str | int, ...]
 _TAG: Final = re.compile(r"[\w .:/=+@-]{0,256}")
 """Source: Amazon ECS API reference, Tag."""

@@ -17,8 +17,6 @@ from trnsim.jobs.job import Job
 from trnsim.jobs.parallelism import options_of, parallelism_in
 from trnsim.reader import SourcePlace
 
-__all__ = ["FORMAT"]
-
 _MODEL: Final = "model"
 _TENSOR: Final = "tensor_model_parallel_size"
 _MICRO_BATCH: Final = "micro_batch_size"

@@ -27,8 +27,6 @@ from trnsim.jobs.job import Job, KeptField, Role
 from trnsim.jobs.spec import JobSpec, SpecReader, TemplateValue, is_template
 from trnsim.reader import SourcePlace, load_documents
 
-__all__ = ["FORMAT"]
-
 _GROUPS: Final = ("training", "cluster")
 _TRAINING: Final = "training"
 _CHOICE: Final = re.compile(r"[A-Za-z0-9_][\w.-]*(/[A-Za-z0-9_][\w.-]*)*", re.ASCII)

@@ -14,8 +14,6 @@ from trnsim.jobs.formats.format import JobFormat
 from trnsim.jobs.formats.training_config import SIZES, TrainingConfigKeys, read_config, write_config
 from trnsim.reader import SourcePlace
 
-__all__ = ["FORMAT"]
-
 _STRATEGY: Final = "distributed_strategy"
 _KEYS: Final = TrainingConfigKeys(
     name="nxdt",

@@ -19,8 +19,6 @@ from trnsim.jobs.job import Job, JobKind, Role
 from trnsim.jobs.spec import JobSpec, SpecReader, is_template
 from trnsim.reader import SourcePlace
 
-__all__ = ["FORMAT"]
-
 _QUEUES: Final = ("Scheduling", "SlurmQueues")
 _RESOURCES: Final = "ComputeResources"
 _MOST_NODES: Final = 10

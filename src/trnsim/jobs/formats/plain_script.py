@@ -27,8 +27,6 @@ from trnsim.jobs.spec import JobSpec, SpecReader, TemplateValue, is_template
 from trnsim.reader import FileContent, SourcePlace
 from trnsim.reader.parsed import ParsedText
 
-__all__ = ["FORMAT", "WHY_NOT", "is_script"]
-
 _SHELLS: Final = re.compile(r"#!\s*\S*?(?:\benv\s+(?:-\S+\s+)*)?\b(?:ba|da|k|z)?sh\b")
 _PYTHON: Final = re.compile(r"python[\d.]*")
 _MODULES: Final = ("torch.distributed.run", "torch.distributed.launch")

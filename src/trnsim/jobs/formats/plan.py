@@ -15,8 +15,6 @@ from trnsim.place.machine import machine
 from trnsim.reader import ForeignRecord, SourcePlace, between, declared, record
 from trnsim.system.train.layout import Layout
 
-__all__ = ["FORMAT"]
-
 _SCHEMA: Final = "plan-train/1"
 
 

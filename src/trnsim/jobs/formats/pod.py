@@ -33,8 +33,6 @@ from trnsim.jobs.job import Job, JobKind
 from trnsim.jobs.spec import JobSpec, SpecReader
 from trnsim.reader import SourcePlace
 
-__all__ = ["FORMAT"]
-
 _POD: Final = "Pod"
 _SETS: Final = ("Deployment", "StatefulSet")
 _FINAL_POLICIES: Final = ("Never", "OnFailure")

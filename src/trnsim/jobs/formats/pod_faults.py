@@ -16,8 +16,6 @@ from trnsim.jobs.job import LNC_VARIABLES
 from trnsim.jobs.spec import is_template
 from trnsim.reader import SourcePlace
 
-__all__ = ["pod_faults"]
-
 Keys = tuple[str | int, ...]
 _VALIDATION: Final = "kubernetes pkg/apis/core/validation/validation.go"
 _SET_VALIDATION: Final = "kubernetes pkg/apis/apps/validation/validation.go"

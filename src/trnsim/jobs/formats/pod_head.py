@@ -12,8 +12,6 @@ from typing import Final
 
 from trnsim.jobs.job import Job, Role
 
-__all__ = ["has_head", "with_head", "without_head"]
-
 _NAME: Final = "MASTER_ADDR"
 _SHELL_FORM: Final = f"${_NAME}"
 _POD_FORM: Final = f"$({_NAME})"

@@ -23,17 +23,6 @@ from trnsim.jobs.job import Role
 from trnsim.jobs.parallelism import started_ranks
 from trnsim.jobs.spec import SpecReader, TemplateValue
 
-__all__ = [
-    "EXTENDED",
-    "INSTANCE_LABELS",
-    "JOB_LABELS",
-    "PURCHASES",
-    "container_index",
-    "has_accelerator",
-    "role",
-    "selected",
-]
-
 EXTENDED: Final = {
     "aws.amazon.com/neuron": "devices",
     "aws.amazon.com/neurondevice": "devices",

@@ -20,8 +20,6 @@ from trnsim.jobs.formats.writing import IMAGE, with_kept, without_empty
 from trnsim.jobs.job import Job, Role
 from trnsim.jobs.parallelism import started_ranks
 
-__all__ = ["check_job", "pod_spec"]
-
 _SHM: Final = "shm"
 _LOCK: Final = "IPC_LOCK"
 """Locks memory beyond the limit. Source: man 7 capabilities."""

@@ -10,8 +10,6 @@ from typing import Final
 
 from trnsim.jobs.formats.kubeflow import KubeflowKind, kubeflow_format
 
-__all__ = ["FORMAT"]
-
 FORMAT: Final = kubeflow_format(
     KubeflowKind(
         format="pytorchjob",

@@ -40,8 +40,6 @@ from trnsim.jobs.job import Job, JobKind, Role
 from trnsim.jobs.spec import JobSpec, SpecReader
 from trnsim.reader import SourcePlace
 
-__all__ = ["FORMAT"]
-
 _KINDS: Final = {"RayJob": JobKind.TRAINING, "RayCluster": JobKind.CLUSTER}
 _SPECS: Final[dict[str, Keys]] = {"RayJob": ("spec", "rayClusterSpec"), "RayCluster": ("spec",)}
 _POD: Final[Keys] = ("template", "spec")

@@ -12,9 +12,6 @@ from trnsim.jobs.job import Job, JobKind, Role
 from trnsim.jobs.parallelism import started_ranks
 from trnsim.jobs.spec import is_template
 
-__all__ = ["UnsupportedField", "check_expressible", "check_name", "check_ranks", "common_value"]
-__all__ += ["check_training", "in_units"]
-
 
 class UnsupportedField(NamedTuple):
     """A field of a job that the format to be written cannot express.

@@ -13,8 +13,6 @@ from typing import Final
 
 from trnsim.jobs.job import Role
 
-__all__ = ["with_head", "without_head"]
-
 _HEAD: Final = re.compile(r"\$\{?MASTER_ADDR\b")
 _PLAIN: Final = re.compile(r"[\w.:/=${}@,+-]*", re.ASCII)
 """Words that a shell does not split, and in which it replaces variables alone."""

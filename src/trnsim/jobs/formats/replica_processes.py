@@ -14,8 +14,6 @@ from trnsim.jobs.job import Role
 from trnsim.jobs.parallelism import started_ranks
 from trnsim.jobs.spec import SpecReader
 
-__all__ = ["stated_processes", "word_or_processes"]
-
 _WORDS: Final = ("auto", "cpu", "gpu")
 
 

@@ -22,8 +22,6 @@ from trnsim.jobs.job import LNC_VARIABLES, Role
 from trnsim.jobs.spec import JobSpec, SpecReader
 from trnsim.reader import FileContent
 
-__all__ = ["claim_templates", "claimed_names", "with_claims"]
-
 _CLASS: Final = "neuron.aws.com"
 _DEVICES: Final = ("spec", "spec", "devices")
 _EQUALITY: Final = re.compile(r"""(\w+)\s*==\s*['"]([\w.-]+)['"]""")

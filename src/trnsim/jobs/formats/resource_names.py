@@ -16,8 +16,6 @@ from trnsim.jobs.field_fault import FieldFault
 from trnsim.jobs.spec import is_template
 from trnsim.reader import SourcePlace
 
-__all__ = ["misspelled_resources"]
-
 _OFFERED: Final = (
     *("aws.amazon.com/neuron", "aws.amazon.com/neuroncore", "aws.amazon.com/neurondevice"),
     *("vpc.amazonaws.com/efa", "nvidia.com/gpu", "hugepages-2Mi", "hugepages-1Gi"),

@@ -15,15 +15,6 @@ from trnsim.jobs.formats.refusal import UnsupportedField, check_ranks
 from trnsim.jobs.job import Role
 from trnsim.jobs.spec import SpecReader, is_template
 
-__all__ = [
-    "UNSUPPORTED_FIELDS",
-    "Keys",
-    "check_whole",
-    "instance_in",
-    "instance_name",
-    "take_examples",
-]
-
 Keys = tuple[str | int, ...]
 _PREFIX: Final = "ml."
 _WHOLE: Final = "a container of SageMaker has its whole instance"

@@ -31,8 +31,6 @@ from trnsim.jobs.job import Job, JobKind, Role
 from trnsim.jobs.spec import JobSpec, SpecReader
 from trnsim.reader import SourcePlace
 
-__all__ = ["FORMAT"]
-
 _NAME: Final = re.compile(r"(?=.{1,63}\Z)[a-zA-Z0-9](-*[a-zA-Z0-9])*", re.ASCII)
 """Source: CreateEndpointConfig, EndpointConfigName; ProductionVariant, VariantName."""
 _VARIANTS: Final = "ProductionVariants"

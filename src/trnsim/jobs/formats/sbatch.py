@@ -26,8 +26,6 @@ from trnsim.jobs.spec import JobSpec, SpecReader, TemplateValue, is_template
 from trnsim.reader import FileContent, SourcePlace
 from trnsim.reader.parsed import Malformed, ParsedText
 
-__all__ = ["FORMAT", "command_words", "exported_variables", "script_of"]
-
 _MARK: Final = re.compile(rf"^{HEADER}\s", re.MULTILINE)
 _COUNT: Final = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 _TYPED_COUNT: Final = re.compile(r"\w+:(\d{1,9})")

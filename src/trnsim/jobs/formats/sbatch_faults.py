@@ -15,8 +15,6 @@ from typing import Any, Final
 from trnsim.jobs.field_fault import FieldFault
 from trnsim.jobs.spec import is_template
 
-__all__ = ["SOURCE", "option_faults"]
-
 SOURCE: Final = "Slurm 25.05, sbatch(1), OPTIONS"
 
 _WHOLE_NAMES: Final = (

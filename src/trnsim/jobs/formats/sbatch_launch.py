@@ -15,8 +15,6 @@ from typing import Final
 from trnsim.jobs.formats.shell import Branch, ScriptCommand, Statement, Word, is_redirection
 from trnsim.jobs.formats.shell_words import Values, expanded, expanded_text
 
-__all__ = ["ASSIGNMENT", "SbatchLaunch", "launch_in"]
-
 _LAUNCHERS: Final = frozenset(
     (
         *("srun", "mpirun", "mpiexec", "torchrun", "accelerate", "deepspeed"),

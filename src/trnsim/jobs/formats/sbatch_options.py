@@ -7,9 +7,6 @@ import shlex
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["NOTES", "memory_bytes", "notes_in", "options_in", "program_start"]
-__all__ += ["time_limit_s", "words_in"]
-
 NOTES: Final = ("region", "purchase", "model")
 """Fields of a job without an option of sbatch; a written script states them in ``--comment``."""
 

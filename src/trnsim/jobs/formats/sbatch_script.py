@@ -28,8 +28,6 @@ from trnsim.jobs.formats.shell import Statement, Word, statements
 from trnsim.jobs.formats.shell_words import expanded, expanded_text, is_constant
 from trnsim.reader.parsed import Keys, Malformed
 
-__all__ = ["HEAD", "HEADER", "ScriptContent", "component_key", "names_head", "script_content"]
-
 HEADER: Final = "#SBATCH"
 HEAD: Final = ("MASTER_ADDR", '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)')
 """Name and value of the exported variable with the head's address; no variable of the job."""

@@ -16,8 +16,6 @@ from trnsim.jobs.formats.shell_words import quoted, quoted_words
 from trnsim.jobs.job import Job, JobKind, Role
 from trnsim.jobs.parallelism import options_of, parallelism_in, started_ranks
 
-__all__ = ["write"]
-
 _NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _WORD: Final = re.compile(r"[^\s#\"'\\,;-][^\s#\"'\\,]*")
 _COLUMNS: Final = 96

@@ -16,17 +16,6 @@ from typing import Final, NamedTuple
 
 from trnsim.reader.parsed import Malformed
 
-__all__ = [
-    "Branch",
-    "Piece",
-    "ScriptCommand",
-    "Statement",
-    "Word",
-    "is_redirection",
-    "statements",
-    "tokens",
-]
-
 _OPERATORS: Final = ("&&", "||", ";;", "|&", ";", "|", "&", "(", ")")
 _REDIRECTION: Final = re.compile(r"(\d*|&)(<<<|<<-|<<|>>|>&|<&|>\||<>|>|<)(&?)")
 _ASSIGNED: Final = re.compile(r"[A-Za-z_]\w*(\[[^\]]*\])?\+?=$")

@@ -15,8 +15,6 @@ from typing import Final
 
 from trnsim.jobs.formats.shell import Word
 
-__all__ = ["Values", "expanded", "expanded_text", "is_constant", "quoted", "quoted_words"]
-
 Values = Mapping[str, "str | list[str] | None"]
 """Values of variables: a text, the words of an array, or None without a constant value."""
 

@@ -24,8 +24,6 @@ from trnsim.jobs.parallelism import Parallelism, options_of, parallelism_in
 from trnsim.jobs.spec import JobSpec, is_template
 from trnsim.reader import SourcePlace
 
-__all__ = ["SIZES", "TrainingConfigKeys", "read_config", "write_config"]
-
 SIZES: Final[dict[str, Keys]] = {
     "hidden_size": ("model", "hidden_size"),
     "num_hidden_layers": ("model", "num_layers"),

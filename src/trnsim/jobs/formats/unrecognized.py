@@ -10,8 +10,6 @@ from trnsim.jobs.correction import near_name
 from trnsim.jobs.spec import is_template
 from trnsim.reader import SourcePlace
 
-__all__ = ["nearest"]
-
 _VERSION: Final = "apiVersion"
 _MOST_CHARS: Final = 60
 _OTHER_FIX: Final = "name the file of a workload"

@@ -10,8 +10,6 @@ from trnsim.errors import SourceLine
 from trnsim.jobs.field_fault import FieldFault
 from trnsim.reader import SourcePlace
 
-__all__ = ["value_limits"]
-
 _MOST_ATTEMPTS: Final = 10
 _RETRIES: Final = "AWS Batch API reference, RetryStrategy"
 _NODES: Final = "AWS Batch API reference, NodeProperties, mainNode"

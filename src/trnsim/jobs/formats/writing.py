@@ -12,9 +12,6 @@ import yaml
 
 from trnsim.jobs.job import KeptField
 
-__all__ = ["IMAGE", "in_order", "json_spec", "stated_image", "with_kept", "without_empty"]
-__all__ += ["yaml_spec"]
-
 _AMBIGUOUS: Final = re.compile(r"[-+]?\.?\d[\d._]*([eE][-+]?\d+)?|0[box][\da-fA-F_]+|[yYnN]")
 """Text that stands for a number or a truth value.
 

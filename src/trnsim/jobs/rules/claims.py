@@ -8,8 +8,6 @@ from typing import Final
 from trnsim.jobs.finding import JobRule, Violation
 from trnsim.jobs.spec import JobSpec
 
-__all__ = ["RULES"]
-
 _GROUPS: Final = (1, 4, 8, 16)
 _SOURCE: Final = "aws-neuron-sdk deploy/eks/dra.rst, Example 1 - Connected Neuron Devices"
 

@@ -14,8 +14,6 @@ from trnsim.jobs.parallelism import options_of, whole_number
 from trnsim.jobs.spec import JobSpec
 from trnsim.price.regions import codes, covers
 
-__all__ = ["RULES"]
-
 _DOCKER: Final = ("ecs", "batch")
 """Formats whose containers Docker runs, with its limits."""
 _REMOTE_COMMANDS: Final = ("mpijob", "rayjob")

@@ -22,8 +22,6 @@ from trnsim.jobs.job import JobKind, Role
 from trnsim.jobs.parallelism import whole_number
 from trnsim.jobs.spec import JobSpec, is_template
 
-__all__ = ["RULES"]
-
 _SCHEDULER: Final = "deploy/infrastructure/scheduler.rst"
 _VISIBLE: Final = "NEURON_RT_VISIBLE_CORES"
 _COUNT: Final = "NEURON_RT_NUM_CORES"

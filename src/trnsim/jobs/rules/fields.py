@@ -9,8 +9,6 @@ from trnsim.jobs.finding import JobRule, Severity, Violation
 from trnsim.jobs.formats import FORMATS, MANIFESTS
 from trnsim.jobs.spec import JobSpec
 
-__all__ = ["RULES"]
-
 _SOURCE: Final = (
     "the fields that AWS (botocore), Kubernetes 1.37 with the resources' own definitions, and "
     "ParallelCluster 3.16 describe: trnsim/jobs/fields; sbatch(1), OPTIONS; the configurations of "

@@ -15,8 +15,6 @@ from trnsim.jobs.parallelism import RANK_OPTIONS, options_of, whole_number
 from trnsim.jobs.ranks import is_neuron, machine_of, ranks_of
 from trnsim.jobs.spec import JobSpec, is_template
 
-__all__ = ["RULES"]
-
 _LNC_OPTION: Final = "logical-nc-config"
 _COMPILER_FLAGS: Final = "NEURON_CC_FLAGS"
 _COMPILER_LNC: Final = re.compile(r"(?:^|\s)(?:--?lnc|--logical-nc-config)[=\s]\s*(\d{1,3})\b")

@@ -28,8 +28,6 @@ from trnsim.system.train.run import Reliability, best_interval_s, kept_fraction
 from trnsim.workload.config import read_values
 from trnsim.workload.model_names import config_file
 
-__all__ = ["RULES"]
-
 _HEADS: Final = "num_attention_heads"
 _LAYERS: Final = "num_hidden_layers"
 _SIZE_OPTIONS: Final = {

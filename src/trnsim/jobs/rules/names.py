@@ -11,8 +11,6 @@ from trnsim.jobs.finding import JobRule, Severity, Violation
 from trnsim.jobs.formats import MANIFESTS
 from trnsim.jobs.spec import JobSpec, is_template
 
-__all__ = ["RULES"]
-
 _RUNTIME: Final = """
     NEURON_RT_VISIBLE_CORES NEURON_RT_NUM_CORES NEURON_RT_LOG_LOCATION NEURON_RT_LOG_LEVEL
     NEURON_RT_LOG_LEVEL_TDRV NEURON_RT_LOG_LEVEL_NRT NEURON_RT_EXEC_TIMEOUT NEURON_RT_VALIDATE_HASH

@@ -34,8 +34,6 @@ from trnsim.profile.analysis.step_program import (
 )
 from trnsim.profile.units import bytes_text, time_text
 
-__all__ = ["Action", "Overview", "is_readable", "overviews", "readable_schemas"]
-
 Values = Mapping[str, Any]
 _LEAST_SHARE: Final = 0.01
 """Share of the total below which a part is no advice."""

@@ -15,8 +15,6 @@ from trnsim.memory import Memory
 from trnsim.timing import Timeline
 from trnsim.timing.occupancy import Integers, Seconds, tensor_lifetimes
 
-__all__ = ["MOST_TENSORS", "first_fit", "placement"]
-
 MOST_TENSORS: Final = 8192
 """Maximum number of tensors of a map: those with the greatest product of bytes and time."""
 _NS_PER_S: Final = 1e9

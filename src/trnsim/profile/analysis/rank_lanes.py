@@ -15,8 +15,6 @@ from trnsim.profile.units import time_text
 if TYPE_CHECKING:
     from trnsim.profile.measures.collectives import CollectiveTimes
 
-__all__ = ["rank_lane", "stored_rank_lanes", "stretches_of"]
-
 Stretches = npt.NDArray[np.float64]
 """Array ``[2, stretches]``: the starts and the ends of stretches of time, in seconds."""
 

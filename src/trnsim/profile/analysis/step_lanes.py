@@ -16,8 +16,6 @@ from trnsim.document.lanes import CurveLane, Lane, LaneSpan
 from trnsim.profile.analysis.step_program import StepProgram
 from trnsim.profile.units import bytes_text, time_text
 
-__all__ = ["PHASES", "step_lanes"]
-
 PHASES: Final = ("forward", "backward", "optimizer")
 """The phases of a step, each with a colour of the page."""
 

@@ -19,16 +19,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "MOST_STORED_KERNELS",
-    "StepGain",
-    "StepKernel",
-    "StepProgram",
-    "one_launch_gain_s",
-    "operation_gain_s",
-    "step_gains",
-]
-
 Seconds = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 

@@ -18,8 +18,6 @@ from trnsim.document.lanes import Lane, LaneSpan
 from trnsim.profile.analysis.step_lanes import PHASES
 from trnsim.profile.units import time_text
 
-__all__ = ["stored_lanes"]
-
 _US: Final = 1e-6
 _MOST_BYTES: Final = 1 << 28
 _PHASE_TRACK: Final = "phases"

@@ -11,8 +11,6 @@ from typing import Any, Final
 from trnsim.profile.analysis.summary import Summary
 from trnsim.reader import ForeignRecord, SourcePlace, declared, record
 
-__all__ = ["check_profile"]
-
 _MOST_NUMBER: Final = 1e30
 """Maximum of a number, beyond all that trnsim writes."""
 

@@ -13,8 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-__all__ = ["PodLabels", "pod_labels"]
-
 _NONE: Final = {"pod": "", "namespace": "", "container": ""}
 
 Labels = Mapping[str, str]

@@ -25,8 +25,6 @@ import torch
 from trnsim.errors import BadInput
 from trnsim.torch import pytorch
 
-__all__ = ["only_computes", "read_program"]
-
 _MODEL_MEMBER: Final = "models/model.json"
 _WEIGHTS_MEMBER: Final = "data/weights/model_weights_config.json"
 _CONSTANTS_MEMBER: Final = "data/constants/model_constants_config.json"

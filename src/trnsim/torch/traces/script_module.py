@@ -8,8 +8,6 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
-__all__ = ["BUCKETS", "PART", "NeuronProgram", "is_program", "programs_in", "script_module"]
-
 _PROGRAM_CLASS: Final = "NeuronProgram"
 
 
