@@ -14,6 +14,7 @@ from trnsim.torch.clients import registry
 from trnsim.torch.compile import default_compiler
 from trnsim.torch.dispatch import (
     attention,
+    convolutions,
     flash,
     host_kernels,
     kernel_launcher,
@@ -52,6 +53,7 @@ def register() -> None:
     recurrent.register(_aten)
     attention.register(_aten)
     flash.register(_aten)
+    convolutions.register(_aten)
     sync_batch_norm.register(_aten)
     host_kernels.register_when_used(_aten)
     _every_namespace.fallback(host_kernels.fallback, "PrivateUse1")

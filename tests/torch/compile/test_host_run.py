@@ -227,6 +227,30 @@ def test_views_in_another_dtype(view, x):
     assert torch.equal(found.cpu(), view(x * 2))
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: (x * x.conj()).real,
+        lambda x: (x @ x.mH).abs(),
+        lambda x: x.conj().imag,
+        lambda x: torch.view_as_real(x.conj().resolve_conj())[:, 1:],
+    ],
+)
+@pytest.mark.parametrize("is_conjugated", [False, True])
+@pytest.mark.filterwarnings("ignore::trnsim.torch.compile.refused.CompilerWarning")
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # Dynamo asks for it
+def test_lazily_conjugated_views_that_backward_keeps(function, is_conjugated):
+    def gradients(device, change):
+        torch.manual_seed(0)
+        leaf = torch.randn(3, 5, dtype=torch.complex64).to(device).requires_grad_()
+        result = change(function)(leaf.conj() if is_conjugated else leaf)
+        result.square().sum().backward()
+        return result.detach().cpu(), leaf.grad.cpu()
+
+    found, expected = gradients("neuron", compiled), gradients("cpu", lambda function: function)
+    torch.testing.assert_close(found, expected)
+
+
 def test_what_computes_eager_calls_is_never_traced():
     from torch._dynamo import trace_rules  # noqa: PLC0415  takes a second
 

@@ -26,6 +26,7 @@ from trnsim.torch.dispatch import attention, flash, special_kernels
 from trnsim.torch.dispatch.alias import host_alias, neuron_alias
 from trnsim.torch.dispatch.contracts import read_contract
 from trnsim.torch.dispatch.fallback_policy import UNSUPPORTED_DTYPES, count_or_refuse_dtype
+from trnsim.torch.pytorch import negative_view
 
 _HOST_FUNCTIONS: Final = (
     attention.HOST_FUNCTIONS | special_kernels.HOST_FUNCTIONS | flash.HOST_FUNCTIONS
@@ -139,10 +140,19 @@ def to_device(origin: ResultOrigin, host_result: Any, args: tuple[Any, ...], cor
 def view_of(tensor: Tensor, like: Tensor, offset: Any) -> Tensor:
     """A view of a tensor's memory from `offset` on, with dtype, shape and strides of `like`.
 
-    `offset` counts elements of that dtype from the tensor's first.
+    `offset` counts elements of that dtype from the tensor's first. The view is conjugated and
+    negated as `like` is.
     """
-    base = _reinterpreted(tensor, like.dtype)
-    return base.as_strided(like.shape, like.stride(), base.storage_offset() + offset)
+    base = _reinterpreted(_with_bits(tensor, conjugated=False, negated=False), like.dtype)
+    view = base.as_strided(like.shape, like.stride(), base.storage_offset() + offset)
+    return _with_bits(view, conjugated=like.is_conj(), negated=like.is_neg())
+
+
+def _with_bits(tensor: Tensor, *, conjugated: bool, negated: bool) -> Tensor:
+    """The memory of `tensor`, lazily conjugated or negated or not."""
+    if tensor.is_conj() != conjugated:
+        tensor = tensor.conj()
+    return negative_view(tensor) if tensor.is_neg() != negated else tensor
 
 
 def _reinterpreted(tensor: Tensor, dtype: torch.dtype) -> Tensor:

@@ -27,6 +27,7 @@ from trnsim.torch.device_errors import MixedDevices, OperatorNotModelled
 from trnsim.torch.device_name import is_neuron
 from trnsim.torch.dispatch.alias import host_alias, host_aliases
 from trnsim.torch.dispatch.contracts import Contract, Slot, is_view, read_contract
+from trnsim.torch.dispatch.convolutions import traceable_convolution
 from trnsim.torch.dispatch.scalars import accepting_numbers
 from trnsim.torch.dispatch.shape_kernels import shape_kernel
 from trnsim.torch.pytorch import Kernel, Library
@@ -96,6 +97,8 @@ def register(library: Library) -> int:
     for name in pytorch.operators():
         if _has_schema_kernel(name) and not is_view(name):
             kernel = lazy_recorded_kernel(name, partial(_named_kernels, name))
+            if name == "aten::convolution":
+                kernel = traceable_convolution(kernel)
             library.impl(name.removeprefix("aten::"), kernel, "PrivateUse1")
             kernel_count += 1
     return kernel_count

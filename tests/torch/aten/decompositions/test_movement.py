@@ -79,6 +79,24 @@ def test_a_part_replaced(agree):
     agree(lambda x: torch.select_scatter(x, x[:, 1] * 2, 1, -2), X, tolerance=0)
 
 
+@pytest.mark.parametrize(("offset", "first", "second"), [(0, 0, 1), (2, 0, 2), (-3, -1, 1)])
+def test_a_diagonal_replaced(agree, offset, first, second):
+    def replaced(x):
+        part = torch.diagonal(x, offset, first, second) * -1 - 1
+        return torch.diagonal_scatter(x, part, offset, first, second)
+
+    agree(replaced, X, tolerance=0)
+
+
+@pytest.mark.parametrize("offset", [4, 5, -3, -4])
+def test_a_diagonal_of_one_element_or_of_none_replaced(agree, offset):
+    def replaced(x):
+        part = torch.diagonal(x, offset) * 0 + 7
+        return torch.diagonal_scatter(x, part, offset)
+
+    agree(replaced, X[:, :, 0].contiguous(), tolerance=0)
+
+
 def test_places_moved_round_and_channels_made_places(agree):
     agree(lambda x: torch.roll(x, (1, -2), (0, 2)), X, tolerance=0)
     agree(lambda x: torch.roll(x, 7), X, tolerance=0)

@@ -234,6 +234,30 @@ def select_scatter(b: Build, x: Value, part: Value, dim: int, index: int) -> Val
     return slice_scatter(b, x, with_dim, dim, start, start + 1)
 
 
+def diagonal_scatter(
+    b: Build, x: Value, part: Value, offset: int = 0, first: int = 0, second: int = 1
+) -> Value:
+    """``x`` with the diagonal of two dimensions replaced by the last dimension of `part`."""
+    rank = len(x.shape)
+    row_dim, column_dim = first % rank, second % rank
+    if not part.type.elements:
+        return b.ew("convert", x)
+    # An element of the diagonal has the number of its row, or of its column below the main one.
+    numbered = row_dim if offset >= 0 else column_dim
+    outer = [dim for dim in range(rank) if dim not in (row_dim, column_dim)]
+    low, between = [0] * len(part.shape), [0] * len(part.shape)
+    high = [*low[:-1], x.shape[numbered] - part.shape[-1]]
+    padded = b.graph.pad(b.convert(part, x.dtype), low, high, between)
+    place = sum(dim < numbered for dim in outer)
+    spread = b.graph.broadcast_in_dim(
+        move_dim(b, padded, -1, place), x.shape, sorted([*outer, numbered])
+    )
+    row, column = (b.graph.iota(x.shape, dim) for dim in (row_dim, column_dim))
+    steps = b.ew("subtract", column, row)
+    mask = b.ew("compare", steps, float(offset), dtype="bool", direction="EQ")
+    return b.as_result(b.ew("select", mask, spread, x, dtype=x.dtype))
+
+
 def select_backward(b: Build, grad: Value, sizes: Sequence[int], dim: int, index: int) -> Value:
     """The gradient at an index of `dim`, zeros elsewhere."""
     dim %= len(sizes)
@@ -339,6 +363,7 @@ DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
     "select_backward": select_backward,
     "slice_scatter": slice_scatter,
     "select_scatter": select_scatter,
+    "diagonal_scatter": diagonal_scatter,
     "roll": roll,
     "linspace": linspace,
     "pixel_shuffle": pixel_shuffle,
