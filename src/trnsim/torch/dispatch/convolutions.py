@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from trnsim.torch import pytorch
 from trnsim.torch.pytorch import Kernel, Library
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 # benchmark, deterministic, cudnn_enabled, allow_tf32: cuDNN's options
 _CUDNN_OPTIONS: Final = (False, False, False, False)
+_in_script: Final[Any] = pytorch.overload("aten::_convolution")
 
 
 def register(library: Library) -> None:
@@ -30,12 +32,12 @@ def register(library: Library) -> None:
 def traceable_convolution(kernel: Kernel) -> Kernel:
     """`kernel` of aten::convolution, which is `aten::_convolution` while a tracer records."""
 
-    def convolution(*args: Any) -> Any:
+    def call(*args: Any) -> Any:
         if torch.jit.is_tracing():
-            return torch._convolution(*args, *_CUDNN_OPTIONS)
+            return _in_script(*args, *_CUDNN_OPTIONS)
         return kernel(*args)
 
-    return convolution
+    return call
 
 
 def convolution_backward(
