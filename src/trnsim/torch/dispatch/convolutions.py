@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # benchmark, deterministic, cudnn_enabled, allow_tf32: cuDNN's options
 _CUDNN_OPTIONS: Final = (False, False, False, False)
+_jit: Final[Any] = torch.jit  # the stub leaves some names out
 _in_script: Final[Any] = pytorch.overload("aten::_convolution")
 
 
@@ -33,7 +34,7 @@ def traceable_convolution(kernel: Kernel) -> Kernel:
     """`kernel` of aten::convolution, which is `aten::_convolution` while a tracer records."""
 
     def call(*args: Any) -> Any:
-        if torch.jit.is_tracing():
+        if _jit.is_tracing():
             return _in_script(*args, *_CUDNN_OPTIONS)
         return kernel(*args)
 
