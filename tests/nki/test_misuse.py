@@ -3,6 +3,7 @@
 import inspect
 import re
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -169,6 +170,9 @@ def same(a):
         (ONE.astype(complex), "a.astype('float32')"),
         (ONE.astype(">f4"), "a.astype('float32')"),
         (ONE.astype(">i2"), "a.astype('int16')"),
+        (ONE.astype(ml_dtypes.int4), "a.astype('int8')"),
+        (ONE.astype(ml_dtypes.uint2), "a.astype('uint8')"),
+        (ONE.astype(ml_dtypes.float8_e4m3fnuz), "a.astype('float32')"),
     ],
 )
 def test_arrays_that_are_more_than_numbers_are_refused(array, fix):

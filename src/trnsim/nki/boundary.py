@@ -234,6 +234,10 @@ class Boundary:
             dtype = stored_dtype(array.dtype)
         except IllegalInstruction as error:
             native = "int32" if array.dtype.kind in "iu" else "float32"
+            # Formats of ml_dtypes, such as int4, are kind "V" as structures are.
+            is_format = array.dtype.kind == "V" and not issubclass(array.dtype.type, np.void)
+            if is_format and "int" in array.dtype.name:
+                native = "uint8" if "uint" in array.dtype.name else "int8"
             if not array.dtype.isnative:
                 native = array.dtype.newbyteorder("=").name
             is_torch = hasattr(value, "detach")
@@ -241,7 +245,7 @@ class Boundary:
             cast = f"cast it before the call: {name}.{convert}"
             raise IllegalInstruction(
                 f"argument `{name}` is {array.dtype}, which no NeuronCore has",
-                fix=cast if array.dtype.kind in "fiubc" else "give an array of numbers",
+                fix=cast if is_format or array.dtype.kind in "fiubc" else "give an array of numbers",
                 source=error.source,
             ) from None
         duplicate = self._copies.get(_memory_key(value, array)) if self._copies else None

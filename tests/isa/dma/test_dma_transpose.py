@@ -107,6 +107,7 @@ def test_the_limits_of_the_hardware_form(bench, core_v3):
         with pytest.raises(IllegalInstruction, match=message) as caught:
             made(work, dge_mode=DgeMode.hwdge, **options).verify(core_v3)
         assert "Direct Transpose" in caught.value.source
+        assert caught.value.fix.startswith("cast src" if "dtypes" in options else "tile or pad src")
 
 
 # Gathering
@@ -190,9 +191,9 @@ def test_the_limits_of_the_gathering_form(bench, core_v2, core_v3):
     for options, message in (
         ({"rest": (2, 3, 8)}, "legal: a second or third dimension of 1"),
         ({"count": 8}, "legal: a first dimension that is a multiple of 16"),
-        ({"table_dtype": FLOAT32}, "legal: dtypes of 2 bytes"),
-        ({"dtype": INT32}, "vector_offset SBUF .* int32; legal: uint32"),
-        ({"indices": (16, 1, 1)}, "legal: 2 dimensions"),
+        ({"table_dtype": FLOAT32}, r"(?s)legal: dtypes of 2 bytes\n  fix: cast src to a dtype"),
+        ({"dtype": INT32}, r"(?s)vector_offset SBUF .* int32; legal: uint32\n  fix: view the ind"),
+        ({"indices": (16, 1, 1)}, r"(?s)legal: 2 dimensions\n  fix: reshape or slice the ind"),
         ({"indices": (8, 2)}, "legal: 16 to 128 partitions"),
         ({"indices": (40, 1), "count": 32}, "legal: 16 to 128 partitions, a multiple of 16"),
         ({"indices": (64, 2)}, "legal: 128 partitions where there are several columns"),

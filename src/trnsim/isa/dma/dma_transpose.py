@@ -241,18 +241,26 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
         )
         self._check_common("a vector_offset", _GATHER_SOURCE)
         is_matrix = len(indices.shape) == _MATRIX_RANK
-        self._require(is_matrix, f"{offsets}; legal: 2 dimensions", _GATHER_SOURCE)
-        self._require(indices.dtype == UINT32, f"{offsets}; legal: uint32", _GATHER_SOURCE)
+        fix = "reshape or slice the indices to that"
+        self._require(is_matrix, f"{offsets}; legal: 2 dimensions", _GATHER_SOURCE, fix)
+        self._require(
+            indices.dtype == UINT32,
+            f"{offsets}; legal: uint32",
+            _GATHER_SOURCE,
+            "view the indices as such: indices.view(nl.uint32), or copy them to a uint32 tile",
+        )
         rows = indices.shape[0]
         self._require(
             _BLOCK_ROWS <= rows <= _INDEX_PARTITIONS_MAX and rows % _BLOCK_ROWS == 0,
             f"{offsets}; legal: 16 to 128 partitions, a multiple of 16",
             _GATHER_SOURCE,
+            fix,
         )
         self._require(
             indices.shape[1] == 1 or rows == _INDEX_PARTITIONS_MAX,
             f"{offsets}; legal: 128 partitions where there are several columns",
             _GATHER_SOURCE,
+            fix,
         )
 
     def _check_common(self, form: str, source: str) -> None:
@@ -260,12 +268,15 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
         is_legal = self.src.shape[-1] <= _LAST_AXIS_MAX
         self._require(is_legal, f"{form}; legal: a last dimension of at most 128", source)
         is_legal = self.src.dtype.chip_itemsize == _HARDWARE_ITEMSIZE
-        self._require(is_legal, f"{form}; legal: dtypes of 2 bytes", source)
+        fix = "cast src to a dtype of 2 bytes first, or transpose on chip with nisa.nc_transpose"
+        self._require(is_legal, f"{form}; legal: dtypes of 2 bytes", source, fix)
 
-    def _require(self, condition: bool, reason: str, source: str) -> None:
+    def _require(
+        self, condition: bool, reason: str, source: str, fix: str = "tile or pad src to that"
+    ) -> None:
         """Refuse unless `condition` holds; `reason` follows src in the message."""
         if not condition:
-            self.refuse(f"src is {self.src} with {reason}", "tile or pad src to that", source)
+            self.refuse(f"src is {self.src} with {reason}", fix, source)
 
 
 def _without_ones(shape: tuple[int, ...]) -> list[int]:
