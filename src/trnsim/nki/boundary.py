@@ -245,7 +245,9 @@ class Boundary:
             cast = f"cast it before the call: {name}.{convert}"
             raise IllegalInstruction(
                 f"argument `{name}` is {array.dtype}, which no NeuronCore has",
-                fix=cast if is_format or array.dtype.kind in "fiubc" else "give an array of numbers",
+                fix=cast
+                if is_format or array.dtype.kind in "fiubc"
+                else "give an array of numbers",
                 source=error.source,
             ) from None
         duplicate = self._copies.get(_memory_key(value, array)) if self._copies else None

@@ -22,6 +22,23 @@ def test_an_operand_tile_of_arithmetic_must_be_float32(bench, dtype):
         TensorScalar(tile, tile, "add", 1.0, op1="add", operand1=narrow).verify(work.core)
 
 
+@pytest.mark.parametrize(
+    ("op", "fix"),
+    [
+        ("exp", "nisa.activation(op=nl.exp)"),
+        ("divide", "multiply by the reciprocal"),
+        ("matmul", "use an operator of nl"),
+    ],
+)
+def test_the_fix_of_an_operator_that_the_engine_lacks_names_another_way(bench, op, fix):
+    work = bench()
+    tile = work.empty((4, 4))
+    for made in (TensorScalar(tile, tile, op, 2.0), TensorTensor(tile, tile, tile, op)):
+        with pytest.raises(IllegalInstruction, match=f"is {op}; legal: add, ") as caught:
+            made.verify(work.core)
+        assert fix in caught.value.fix
+
+
 @pytest.mark.parametrize("op", ["abs_max", "abs_min", "square", "relu"])
 def test_newer_operators_need_v4(bench, core_v3, core_v4, op):
     operand = 2.0 if op.startswith("abs_") else None

@@ -14,7 +14,7 @@ from trnsim.arch import NeuronCore
 from trnsim.dtypes import FLOAT32, Array
 from trnsim.isa.language.instruction import PSUM, Instruction
 from trnsim.isa.language.lanes import along_free_axis
-from trnsim.isa.language.operator_tables import ALU, AluOperator
+from trnsim.isa.language.operator_tables import ACTIVATIONS, ALU, AluOperator
 from trnsim.isa.language.support import check_support
 from trnsim.memory import Tile
 
@@ -45,7 +45,12 @@ def operator_of(
     operator = ALU.get(str(name))
     if operator is None or (operator is BYPASS and not may_bypass):
         legal = ", ".join(row for row in ALU if row != BYPASS.name)
-        instruction.refuse(f"`{field}` is {name}; legal: {legal}", "use an operator of nl", TABLE)
+        fix = "use an operator of nl"
+        if name in ACTIVATIONS:
+            fix = f"compute it with nisa.activation(op=nl.{name}) on the Scalar Engine"
+        elif name == "divide":
+            fix = "multiply by the reciprocal: 1 / number, or a tile of nisa.reciprocal"
+        instruction.refuse(f"`{field}` is {name}; legal: {legal}", fix, TABLE)
     if operator.behaviour is not None:
         operator.behaviour.require(core.nki, f"{instruction.opcode}: `{field}` is {name}")
     check_support(
