@@ -115,8 +115,14 @@ NAMES = {
     **_plain("attention.key", f"{_ATTENTION}k_proj"),
     **_plain("attention.value", f"{_ATTENTION}v_proj"),
     **_plain("attention.output", f"{_ATTENTION}o_proj", f"{_ATTENTION}dense"),
-    **_plain("attention.query norm", f"{_ATTENTION}q_norm", f"{_ATTENTION}q_layernorm"),
-    **_plain("attention.key norm", f"{_ATTENTION}k_norm", f"{_ATTENTION}k_layernorm"),
+    **_plain(
+        "attention.query norm",
+        *(f"{_ATTENTION}{name}" for name in ("q_norm", "q_layernorm", "query_layernorm")),
+    ),
+    **_plain(
+        "attention.key norm",
+        *(f"{_ATTENTION}{name}" for name in ("k_norm", "k_layernorm", "key_layernorm")),
+    ),
     **_plain("mlp.norm", f"{_LAYER}pre_feedforward_layernorm", f"{_LAYER}post_attention_layernorm"),
     "attention.outer norm weight": [
         f"{_LAYER}post_self_attn_layernorm.weight",
@@ -920,6 +926,34 @@ DECODERS = {
         **_EXPERTS,
     ),
     "cwm": decoder("cwm", "CwmForCausalLM", head_dim=8, sliding_window=4),
+    "hunyuan": decoder("hunyuan_v1_dense", "HunYuanDenseV1ForCausalLM", head_dim=8),
+    "hunyuan with a fixed stretch": decoder(
+        "hunyuan_v1_dense",
+        "HunYuanDenseV1ForCausalLM",
+        head_dim=8,
+        attention_bias=True,
+        rope_parameters={
+            "rope_type": "dynamic",
+            "alpha": 50.0,
+            "factor": 1.0,
+            "rope_theta": 10000.0,
+        },
+    ),
+    "hunyuan with experts": decoder(
+        "hunyuan_v1_moe",
+        "HunYuanMoEV1ForCausalLM",
+        {
+            **NAMES,
+            "mlp.router": [f"{_MLP}gate.wg.weight"],
+            **{
+                f"mlp.shared {n}": [f"{_MLP}shared_mlp.{n}_proj.weight"]
+                for n in ("gate", "up", "down")
+            },
+        },
+        head_dim=8,
+        num_experts=4,
+        moe_topk=2,
+    ),
     "hy_v3": decoder(
         "hy_v3",
         "HYV3ForCausalLM",

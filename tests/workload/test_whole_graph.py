@@ -47,6 +47,8 @@ def values(made, given, cache=()):
         ("llama", {"tie_word_embeddings": True, "attention_bias": True}),
         ("gemma2", {"sliding_window": 3, "head_dim": 4}),
         ("mixtral", {"num_local_experts": 3, "num_experts_per_tok": 2}),
+        ("hunyuan_v1_dense", {"head_dim": 4}),
+        ("gpt_oss", {"num_local_experts": 3, "num_experts_per_tok": 2, "sliding_window": 3}),
     ],
 )
 def test_a_prompt_and_a_step_give_what_all_tokens_at_once_do(model_type, given):

@@ -59,16 +59,18 @@ class Rotary:
 
 @dataclass(frozen=True)
 class HeadNorm:
-    """A norm of queries and of keys before their rotation.
+    """A norm of queries and of keys.
 
     Attributes:
         norm: the norm's kind and weights.
         over: "head" for weights that all heads share, "heads" for weights of each head, "row" for
             one norm over all heads of a token.
+        is_after_rotation: whether it follows the rotation; legal for "head".
     """
 
     norm: Norm
     over: str = "head"
+    is_after_rotation: bool = False
 
 
 @dataclass(frozen=True)

@@ -225,7 +225,7 @@ class _Grouped(_RankAttention):
             "query norm",
         )
         key, value = self._source() if attention.is_cross else self._own_keys_and_values()
-        results = self.attend(rotated_heads(self.rank_graph, query, attention.rotary), key, value)
+        results = self.attend(self._rotated(query, "query norm"), key, value)
         results = self._gated(results) if attention.has_gate else results
         is_whole = self.wiring is not None and self.split.tensor == 1
         is_biased = is_whole and attention.output_biases > 0
@@ -255,9 +255,15 @@ class _Grouped(_RankAttention):
         if norm.over == "row":
             rows = rank_graph.norm(rows, norm.norm, name)
         by_head = rank_graph.heads(rows, self.model_pass.batch, heads)
-        if norm.over in ("row", ""):
+        if norm.over in ("row", "") or norm.is_after_rotation:
             return by_head
         return rank_graph.norm(by_head, norm.norm, name, heads if norm.over == "heads" else 0)
+
+    def _rotated(self, heads: Value, name: str) -> Value:
+        """Heads rotated, and normed if a norm follows the rotation."""
+        norm = self.attention.head_norm or _NO_NORM
+        rotated = rotated_heads(self.rank_graph, heads, self.attention.rotary)
+        return self.rank_graph.norm(rotated, norm.norm, name) if norm.is_after_rotation else rotated
 
     def _pair(self, rows: Value) -> tuple[Value, Value]:
         """Keys and values [B, G, T, C] of rows, the keys normed.
@@ -282,9 +288,7 @@ class _Grouped(_RankAttention):
     def _own_keys_and_values(self) -> tuple[Value, Value]:
         """Keys and values of the tower's own tokens, and of those before them."""
         key, value = self._pair(self.rows)
-        key, value = self.past_and_new(
-            rotated_heads(self.rank_graph, key, self.attention.rotary), value
-        )
+        key, value = self.past_and_new(self._rotated(key, "key norm"), value)
         return key, value
 
     def _source(self) -> tuple[Value, Value]:

@@ -193,3 +193,11 @@ def test_factors_of_products_are_those_of_the_file():
 def test_factors_that_are_no_numbers_are_refused(values, message):
     with pytest.raises(BadInput, match=message):
         factors(**values)
+
+
+def test_hunyuans_fixed_stretch_is_none_that_grows_with_the_sequence():
+    growing = {"rope_type": "dynamic", "factor": 2.0}
+    for rope, is_wired in ((growing, False), ({**growing, "alpha": 1000.0}, True)):
+        values = {"model_type": "hunyuan_v1_dense", **SIZES, "rope_parameters": rope}
+        (tower,) = from_config(values, "mine.json").towers
+        assert (tower.wiring is not None) == is_wired

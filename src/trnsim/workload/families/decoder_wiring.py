@@ -64,6 +64,7 @@ class Traits:
         is_paired: whether neighbours are rotated together.
         rotary_fraction: default part of a head that is rotated.
         has_slopes: whether scores have ALiBi's linear bias.
+        is_normed_last: whether norms of queries and keys follow their rotation.
         is_scaled: whether scores are divided by the root of a head's size.
         is_root_embedded: whether embeddings are multiplied by the root of the hidden size.
         has_local_table: whether layers with a window have frequencies of their own.
@@ -81,6 +82,7 @@ class Traits:
     is_paired: bool = False
     rotary_fraction: float = 1.0
     has_slopes: bool = False
+    is_normed_last: bool = False
     is_scaled: bool = True
     is_root_embedded: bool = False
     has_local_table: bool = False
@@ -159,6 +161,7 @@ TRAITS: Final[dict[str, Traits]] = {
         ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"),
         Traits(offset=1.0, rotary_fraction=0.25),
     ),
+    **dict.fromkeys(("hunyuan_v1_dense", "hunyuan_v1_moe"), Traits(1e-5, is_normed_last=True)),
     "cwm": Traits(1e-5),
     "hy_v3": Traits(1e-5, routing=_SIGMOID),
     "falcon_h1": Traits(1e-5),
@@ -166,7 +169,9 @@ TRAITS: Final[dict[str, Traits]] = {
     "nemotron_h": Traits(1e-5, function="relu2", has_rotary=False, routing=_SIGMOID),
 }
 """Traits by ``model_type``."""
-_ALWAYS_NORMED: Final = (*("mixtral", "ernie4_5_moe", "minimax_m2", "hy_v3", "qwen3_5_moe_text"),)
+_ALWAYS_NORMED: Final = (
+    *("mixtral", "ernie4_5_moe", "minimax_m2", "hunyuan_v1_moe", "hy_v3", "qwen3_5_moe_text"),
+)
 _NORMED_BY_DEFAULT: Final = (
     *("glm4_moe", "glm4_moe_lite", "solar_open", "exaone_moe", "deepseek_v3", "kimi_k2"),
     *("nemotron_h", "qwen3_next"),
@@ -205,7 +210,8 @@ class DecoderConfig:
         if keys.flag("apply_residual_connection_post_layernorm"):
             return False
         rope = self.rope_config.config if self.rope_config else {}
-        return rope.get("rope_type") != "dynamic" and not rope.get("llama_4_scaling_beta")
+        is_growing = rope.get("rope_type") == "dynamic" and not rope.get("alpha")  # of Hunyuan
+        return not is_growing and not rope.get("llama_4_scaling_beta")
 
     @property
     def function(self) -> str:
@@ -328,7 +334,7 @@ class DecoderConfig:
         if self.traits is None or not self.keys.has_feature(row.head_norm):
             return None
         if not row.is_head_norm_each:
-            return HeadNorm(norm)
+            return HeadNorm(norm, is_after_rotation=self.traits.is_normed_last)
         return HeadNorm(replace(norm, parts=1), "heads" if norm.is_centered else "row")
 
     def routing(self, count: int) -> Routing:
