@@ -41,26 +41,38 @@ def _gather_rows(node: Node, table: Tensor, indices: Tensor) -> Tensor:
     """Rows of a table [V, *D] by indices [*I]: ``[*I, *D]``."""
     out = tiles.output(node.result.shape, node.result.dtype)
     count, width = node.values[1].type.elements, _row_elements(node.values[0].shape)
-    item_bytes = table.dtype.itemsize
     rows_of_table = tiles.flat(table, node.values[0].shape[0], width)
-    # Without indirect DMA each row is loaded by itself, so one row a partition is stored at a time,
-    # while others are loaded.
-    stored_bytes = _STORED_BYTES if current_core().core.features.indirect_dma else 0
-    most_rows = max(stored_bytes // (width * item_bytes), 1)
-    for start, partitions, rows in tiles.spread(count, most_rows):
-        index = tiles.load(tiles.strided(indices, [(rows, partitions), (1, rows)], start))
-        for column, columns in _row_parts(width, item_bytes, width * item_bytes):
-            part = rows_of_table[:, column : column + columns]
-            tile = new((partitions, rows, columns), part.dtype)
-            for row in range(rows):
-                rows_at(part, index[:, row : row + 1], tile[:, row])
-            pattern = [(rows * width, partitions), (width, rows), (1, columns)]
-            tiles.store(tiles.strided(out, pattern, start * width + column), tile)
+    rows_of_result = tiles.flat(out, count, width)
+    for start, index in _index_tiles(indices, count):
+        rows = index.shape[0] * index.shape[1]
+        rows_at(rows_of_table, index, rows_of_result[start : start + rows])
     return out
 
 
-_STORED_BYTES: Final = 4096
-"""Bytes of rows that a partition gathers before they are stored together."""
+def _index_tiles(indices: Tensor, count: int) -> Iterator[tuple[int, Tensor]]:
+    """The place of the first of some indices, and a tile of them, column after column.
+
+    Transfers by index take the rows of all columns. Indices are loaded as rows, as the columns'
+    elements lie apart in HBM, and transposed.
+    """
+    most = _MOST_INDEX_COLUMNS if current_core().core.features.indirect_dma else 1
+    start = 0
+    while start < count:
+        columns = min((count - start) // P, most)
+        if columns <= 1:
+            rows = min(count - start, P)
+            yield start, tiles.load(tiles.strided(indices, [(1, rows), (1, 1)], start))
+            start += rows
+        else:
+            yield (
+                start,
+                transposed(tiles.load(tiles.strided(indices, [(P, columns), (1, P)], start))),
+            )
+            start += columns * P
+
+
+_MOST_INDEX_COLUMNS: Final = 32
+"""Maximum number of columns of indices of one transfer, each of 128 rows."""
 
 
 def _row_parts(width: int, item_bytes: int, accessed_bytes: int) -> Iterator[tuple[int, int]]:
@@ -109,8 +121,8 @@ def scatter(
 
     Updates are taken 128 at a time. Those with the same index are combined first, by the matrix
     that marks equal indices, so that each of them writes the same total. Assigned rows are written
-    in order instead. Sums of floating-point rows are matrix products (`row_sums`) where these take
-    less time.
+    in order instead, from HBM to HBM. Sums of floating-point rows are matrix products (`row_sums`)
+    where these take less time.
     """
     shape, dtype, op = node.result.shape, node.result.dtype, operation.op
     if operation != Scatter.rows(shape, node.values[1].shape, op, operation.type):
@@ -126,8 +138,15 @@ def scatter(
     table_dtype = tiles.dtype_of(dtype) if is_assigned else _COMBINING_DTYPES.get(dtype, nl.float32)
     table = nl.ndarray((shape[0], width), dtype=table_dtype, buffer=nl.shared_hbm)
     _initialise(table, operands, shape[0] * width)
+    if is_assigned:
+        rows_of_updates = tiles.flat(updates, count, width)
+        for start, index in _index_tiles(indices, count):
+            _write_rows(
+                table, index, rows_of_updates[start : start + index.shape[0] * index.shape[1]]
+            )
+        return table.reshape(shape)
     item_bytes = table.dtype.itemsize
-    accessed_bytes = (1 if is_assigned else _TILES_OF_A_SUM) * width * item_bytes
+    accessed_bytes = _TILES_OF_A_SUM * width * item_bytes
     for start, rows in tiles.pieces(count, P):
         index = tiles.load(tiles.strided(indices, [(1, rows), (1, 1)], start))
         for column, columns in _row_parts(width, item_bytes, accessed_bytes):
@@ -136,13 +155,12 @@ def scatter(
             rows_tile = tiles.load(
                 tiles.strided(updates, pattern, start * width + column), table_dtype
             )
-            if not is_assigned:
-                equal = _equal(index, rows, is_long=shape[0] > _MOST_EXACT_ROWS)
-                total = _combine(equal, rows_tile, rows, columns, op)
-                before = rows_at(part, index, new((rows, columns), part.dtype))
-                rows_tile = new((rows, columns), table_dtype)
-                nisa.tensor_tensor(dst=rows_tile, data1=total, data2=before, op=getattr(nl, op))
-            _write_rows(part, index, rows_tile, rows)
+            equal = _equal(index, rows, is_long=shape[0] > _MOST_EXACT_ROWS)
+            total = _combine(equal, rows_tile, rows, columns, op)
+            before = rows_at(part, index, new((rows, columns), part.dtype))
+            rows_tile = new((rows, columns), table_dtype)
+            nisa.tensor_tensor(dst=rows_tile, data1=total, data2=before, op=getattr(nl, op))
+            _write_rows(part, index, rows_tile)
     if table_dtype == tiles.dtype_of(dtype):
         return table.reshape(shape)
     return _narrow(table, shape, dtype)
@@ -283,7 +301,7 @@ def _fold(tile: Tensor, op: Any) -> Tensor:
 
 
 def rows_at(table: Tensor, index: Tensor, tile: Tensor) -> Tensor:
-    """Load rows of `table` by index into a tile; row by row on a chip without indirect DMA."""
+    """Copy rows of `table` by index to `tile`; row by row on a chip without indirect DMA."""
     if current_core().core.features.indirect_dma:
         nisa.dma_copy(dst=tile, src=table.vector_select(0, index))
         return tile
@@ -294,13 +312,13 @@ def rows_at(table: Tensor, index: Tensor, tile: Tensor) -> Tensor:
     return tile
 
 
-def _write_rows(table: Tensor, index: Tensor, tile: Tensor, rows: int) -> None:
-    """Write the rows of a tile to rows of `table` by index."""
+def _write_rows(table: Tensor, index: Tensor, tile: Tensor) -> None:
+    """Write the rows of `tile` to rows of `table` by index."""
     if current_core().core.features.indirect_dma:
         nisa.dma_copy(dst=table.vector_select(0, index), src=tile)
         return
-    registers = _registers(rows)
-    for row in range(rows):
+    registers = _registers(tile.shape[0])
+    for row in range(tile.shape[0]):
         target = _row_at(table, index, row, registers)
         nisa.dma_copy(dst=target, src=tile[row : row + 1])
 
