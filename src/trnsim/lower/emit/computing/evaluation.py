@@ -58,6 +58,8 @@ PIECE_ELEMENTS: Final = 2048
 
 _STRIP_BYTES: Final = 4096
 """Bytes of a partition in one transfer; shorter runs take longer (nki_perf_guide.rst, Opt #9)."""
+_FEWEST_STRIPS: Final = 16
+"""Transfers to HBM that remain where sums of several blocks leave by one."""
 _BLOCKWISE_ROW_ELEMENTS: Final = 512
 """Length of a row from which rows are computed block by block, with one operand for each row."""
 _LONG_VECTOR: Final = 1 << 15
@@ -239,8 +241,11 @@ class Evaluation(FusedComputation):
         if (self._strip or span) == span:
             self._output_tiles[value.number] = self._output_tile(value, span, place.storage.dtype)
             return self._output_tiles[value.number]
-        at = span.start - (self._strip or span).start
-        dst = self._output_tiles[value.number][:, :, at : at + span.columns]
+        strip = self._strip or span
+        at, block = span.start - strip.start, span.block - strip.block
+        dst = self._output_tiles[value.number][
+            :, block : block + span.blocks, at : at + span.columns
+        ]
         return self._compute_tile(value, (), span, dst)
 
     def _output_tile(self, value: Value, span: TileSpan, dtype: Any) -> Tensor:
@@ -273,11 +278,14 @@ class Evaluation(FusedComputation):
         if self._is_in_parts or self._rows:
             longest = span_elements(self.frame, longest)
         together = _STRIP_BYTES // ITEM_BYTES[self.value.dtype]
+        are_stored = pending and not any(place.is_on_chip for place in self._places.values())
+        most_blocks = max(self.frame.blocks // _FEWEST_STRIPS, 1) if are_stored else 1
         for first, count in chunks_of(pending, start, end):
             for product in pending:
                 product.banks = _BANKS_OF_SUMS // len(pending)
                 product.load_columns(first, count)
-            yield from group_spans(tile_spans(self.frame, first, count, longest, width), together)
+            spans = tile_spans(self.frame, first, count, longest, width)
+            yield from group_spans(spans, together, most_blocks)
 
     def tile(self, span: TileSpan, dst: Tensor | None = None) -> Tensor:
         """The value's tile of a span, [partitions, blocks, columns]."""

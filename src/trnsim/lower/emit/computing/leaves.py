@@ -192,10 +192,11 @@ class Leaves:
             return self._columns[shared_key]
         dtype = place.storage.tile.dtype if place.is_on_chip else place.storage.dtype
         strip = self._strip
-        if strip is not None and not is_row and strip.columns > span.columns:
+        if strip is not None and not is_row and strip != span:
             if key not in self._parts:
                 self._parts[key] = load_tile(place, self.frame, strip, dtype)
-            part, at = self._parts[key], span.start - strip.start
+            at, block = span.start - strip.start, span.block - strip.block
+            part = self._parts[key][:, block : block + span.blocks]
             return part if part.shape[2] == 1 else part[:, :, at : at + span.columns]
         if not is_row and not place.is_on_chip:
             tile = self._chunk_slice(key, place, span)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trnsim.graph import Value
 from trnsim.graph.types import dense
 from trnsim.lower.emit.places.interleaving import try_copy_interleaved
+from trnsim.lower.emit.places.row_groups import fill_from_rows, write_as_rows
 from trnsim.lower.emit.places.tensor_place import SbufMatrix, Step, TensorPlace, in_hbm, merge_axes
 from trnsim.lower.emit.places.walk import (
     MANY_TRANSFERS,
@@ -181,7 +182,9 @@ def _fill_transposed(source: TensorPlace, frame: Frame, tile: Tensor, part: Tile
     begin = part.block * frame.block
     length = min(frame.rows - begin, part.blocks * frame.block)
     full_blocks, last_rows = divmod(length, frame.block)
-    for at, width in tiles.pieces(part.columns, P):
+    done = fill_from_rows(source, frame, tile, part)
+    for first_column, width in tiles.pieces(part.columns - done, P):
+        at = done + first_column
         if frame.is_replicated:  # a repeated column becomes the same row on all partitions
             lines = _load_rows(source, across, TileSpan(0, 1, width, 0, 1), part.start + at)
             lines = widened(lines, (width, 1, frame.rows))
@@ -362,7 +365,8 @@ def _write_transposed(place: TensorPlace, frame: Frame, target: TensorPlace) -> 
     dtype = place.storage.tile.dtype if place.is_on_chip else place.storage.dtype
     across = frame.flipped()
     blocks_at_once = max(_LINE_BYTES // dtype.itemsize // across.block, 1)
-    for start in range(0, frame.rows, P):
+    done = write_as_rows(place, frame, target)
+    for start in range(done, frame.rows, P):
         rows = min(P, frame.rows - start)
         for first, blocks in tiles.pieces(across.blocks, blocks_at_once):
             at = first * across.block

@@ -163,13 +163,22 @@ def span_elements(frame: Frame, longest: int) -> int:
     return min(longest, max(frame.blocks // _FEWEST_HBM_SPANS, 1) * frame.columns)
 
 
-def group_spans(pieces: Iterable[TileSpan], max_columns: int) -> Iterator[list[TileSpan]]:
-    """Neighbouring spans of one block in groups of at most `max_columns` columns."""
+def group_spans(
+    pieces: Iterable[TileSpan], max_columns: int, max_blocks: int = 1
+) -> Iterator[list[TileSpan]]:
+    """Neighbouring spans in groups: of one block, or as many spans of equal columns.
+
+    Args:
+        pieces: the spans; those of several blocks have all columns of the frame.
+        max_columns: maximum columns of a group.
+        max_blocks: maximum blocks of a group.
+    """
     strip: list[TileSpan] = []
     for span in pieces:
-        last = strip[-1] if strip else span
-        is_next = span.block == last.block and span.start == last.start + last.columns
-        if strip and not (is_next and span.start + span.columns - strip[0].start <= max_columns):
+        if strip and not (
+            _is_beside(strip, span, max_columns)
+            or (len(strip) < max_blocks and _is_below(strip, span, max_columns))
+        ):
             yield strip
             strip = []
         strip.append(span)
@@ -177,10 +186,25 @@ def group_spans(pieces: Iterable[TileSpan], max_columns: int) -> Iterator[list[T
         yield strip
 
 
+def _is_beside(strip: list[TileSpan], span: TileSpan, max_columns: int) -> bool:
+    """True if a span follows a group in the same block."""
+    first, last = strip[0], strip[-1]
+    is_next = span.block == first.block and span.start == last.start + last.columns
+    return is_next and span.start + span.columns - first.start <= max_columns
+
+
+def _is_below(strip: list[TileSpan], span: TileSpan, max_columns: int) -> bool:
+    """True if a span has the columns of a group's spans, in the next block."""
+    above = replace(strip[-1], block=strip[-1].block + 1)
+    return span == above and span.blocks == 1 and (len(strip) + 1) * span.columns <= max_columns
+
+
 def merged_span(strip: list[TileSpan]) -> TileSpan:
     """Neighbouring spans as one span."""
     if len(strip) == 1:
         return strip[0]
+    if strip[0].block != strip[-1].block:
+        return replace(strip[0], blocks=len(strip))
     return replace(strip[0], columns=sum(span.columns for span in strip))
 
 
@@ -448,6 +472,9 @@ def _sources(
 def write_span(place: TensorPlace, frame: Frame, span: TileSpan, tile: Tensor) -> None:
     """Store a span's tile at its elements of `place`, in HBM."""
     p_axes, f_axes = axes_along(place, frame.p_dims), axes_along(place, frame.f_dims)
+    if span.blocks > 1 and len(p_axes) == 1:
+        _write_blocks(place, frame, span, tile)
+        return
     for number in range(span.blocks):
         first = (span.block + number) * frame.block
         for row, rows, p_begin, p_step in runs(p_axes, first, span.partitions, 1):
@@ -463,6 +490,21 @@ def write_span(place: TensorPlace, frame: Frame, span: TileSpan, tile: Tensor) -
                     continue
                 part = tile[row : row + rows, number, at : at + many * length]
                 nisa.dma_copy(dst=view, src=part.reshape((rows, many, length)))
+
+
+def _write_blocks(place: TensorPlace, frame: Frame, span: TileSpan, tile: Tensor) -> None:
+    """Store a span of several blocks of evenly spaced rows by one transfer for even columns."""
+    ((_, (row_step,)),) = axes_along(place, frame.p_dims)
+    first = place.offset[0] + span.block * frame.block * row_step
+    for many, space, (at, length, begin, step) in _group_evenly(
+        runs(axes_along(place, frame.f_dims), span.start, span.columns, 1)
+    ):
+        pattern = [(row_step, span.partitions), (frame.block * row_step, span.blocks)]
+        pattern += [(space, many), (step[0] if length > 1 else 1, length)]
+        view = tiles.strided(place.storage, pattern, first + begin[0])
+        part = tile[: span.partitions, :, at : at + many * length]
+        shape = (span.partitions, span.blocks, many, length)
+        nisa.dma_copy(dst=view, src=part.reshape(shape))
 
 
 _Run = tuple[int, int, Step, Step]
