@@ -79,6 +79,32 @@ def test_each_row_is_gathered_from_by_indices_of_its_own(dtype, target):
     np.testing.assert_array_equal(found, np.take_along_axis(values, places, -1))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
+@pytest.mark.parametrize(("rows", "count", "width"), [(300, 5000, 3), (77, 4500, 130)])
+def test_thousands_of_rows_are_gathered_and_assigned_by_one_transfer(rows, count, width, dtype):
+    for is_gathered in (True, False):
+        made = Made(dtype)
+        places = made.given(count, dtype="int32", array=made.random.integers(0, rows, count))
+        table = made.given(rows, width)
+        if is_gathered:
+            found = made.graph.gather(table, places)
+        else:
+            found = made.graph.scatter(table, places, made.given(count, width), "assign")
+        made.check(found)
+        assert made.opcodes(found).count("dma_copy") < 10
+
+
+@pytest.mark.parametrize("chip", ["trn1", "trn2"])
+@pytest.mark.parametrize(
+    ("count", "length", "found"), [(1024, 48, 4), (1500, 3, 9), (2051, 130, 1)]
+)
+def test_many_short_rows_are_gathered_from_together(count, length, found, chip):
+    made = Made("bfloat16")
+    places = made.random.integers(0, length, (count, found))
+    indices = made.given(count, found, dtype="int32", array=places)
+    made.check(made.graph.gather_in_rows(made.given(count, length), indices), chip=chip)
+
+
 @pytest.mark.slow
 def test_rows_of_a_long_table_are_told_apart():
     rows = 2**24 + 2  # float32 takes the last two for one another

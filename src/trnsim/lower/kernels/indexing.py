@@ -100,8 +100,14 @@ def _gather_in_rows(node: Node, data: Tensor, indices: Tensor) -> Tensor:
     out = tiles.output(node.result.shape, node.result.dtype)
     length, result_length = node.values[0].shape[-1], node.result.shape[-1]
     index_bytes, item_bytes = nl.uint32.itemsize, data.dtype.itemsize
+    count = node.result.type.elements // result_length
+    longest = max(length * item_bytes, result_length * index_bytes)
+    together = min(_GATHERED_BYTES // longest, count // P // _FEWEST_TILES)
+    if together > 1:
+        _gather_in_short_rows((data, indices, out), (count, length, result_length), together)
+        return out
     accessed_bytes = length * item_bytes + result_length * (index_bytes + item_bytes)
-    for start, rows in tiles.pieces(node.result.type.elements // result_length, P):
+    for start, rows in tiles.pieces(count, P):
         view = tiles.strided(data, [(length, rows), (1, length)], start * length)
         row = tiles.load(view)
         for column, columns in _row_parts(result_length, index_bytes, accessed_bytes):
@@ -111,6 +117,40 @@ def _gather_in_rows(node: Node, data: Tensor, indices: Tensor) -> Tensor:
             nisa.nc_n_gather(dst=elements, data=row, indices=indices_tile)
             nisa.dma_copy(dst=tiles.strided(out, pattern, place), src=elements)
     return out
+
+
+_GATHERED_BYTES: Final = 8192
+"""Maximum bytes of a partition of several rows from which elements are gathered at once."""
+_FEWEST_TILES: Final = 4
+"""Tiles that remain, so that one is loaded while elements of another are gathered."""
+
+
+def _gather_in_short_rows(
+    tensors: tuple[Tensor, Tensor, Tensor], sizes: tuple[int, int, int], together: int
+) -> None:
+    """Elements of rows, of which several neighbours lie on each partition.
+
+    Args:
+        tensors: the rows, the indices, and the result, in HBM.
+        sizes: number of rows, elements of a row, and elements of a row of the result.
+        together: rows of a partition.
+    """
+    (data, indices, out), (count, length, result_length) = tensors, sizes
+    offsets = new((P, together, result_length), nl.int32)
+    nisa.iota(dst=offsets, pattern=[[length, together], [0, result_length]])
+    flat_offsets = offsets.reshape((P, together * result_length)).view(nl.uint32)
+    for start, partitions, rows in tiles.spread(count, together):
+        pattern = [(rows * length, partitions), (1, rows * length)]
+        lines = tiles.load(tiles.strided(data, pattern, start * length))
+        columns, place = rows * result_length, start * result_length
+        pattern = [(columns, partitions), (1, columns)]
+        places = tiles.load(tiles.strided(indices, pattern, place), nl.uint32)
+        nisa.tensor_tensor(
+            dst=places, data1=places, data2=flat_offsets[:partitions, :columns], op=nl.add
+        )
+        elements = new((partitions, columns), data.dtype)
+        nisa.nc_n_gather(dst=elements, data=lines, indices=places)
+        nisa.dma_copy(dst=tiles.strided(out, pattern, place), src=elements)
 
 
 @kernel(Scatter)

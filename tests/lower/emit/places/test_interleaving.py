@@ -19,6 +19,8 @@ ORDERS = [
     ((2, 3, 7, 257), (2, 0, 3, 1)),
     ((1, 13, 1, 997), (0, 3, 2, 1)),
     ((5, 2, 2, 2, 2, 512), (0, 5, 4, 3, 2, 1)),
+    ((8, 14, 14, 6, 6, 3), (0, 5, 1, 3, 2, 4)),  # images of patches: one axis between stays outside
+    ((4, 3, 14, 8, 14, 8), (0, 2, 4, 1, 3, 5)),  # patches of images: rows have one axis at the end
 ]
 
 

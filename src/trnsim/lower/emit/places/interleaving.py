@@ -6,18 +6,21 @@ elements in order within each partition, and long runs are stored.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import combinations, product
 from math import prod
 from typing import Final
 
 from trnsim.graph.types import dense
 from trnsim.isa import FREE_DIMENSIONS
+from trnsim.lower.emit.places.picking import copy_picked, is_picked, piece_length
 from trnsim.lower.emit.places.tensor_place import Step, TensorPlace, merge_axes
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.instructions import copied
 from trnsim.lower.kernels.tiles import P, Tensor, new
 from trnsim.nki import isa as nisa
+from trnsim.program import current_core
 
 Axis = tuple[int, Step]
 """A length, and the strides in elements (source, target)."""
@@ -40,7 +43,8 @@ def is_interleaved(place: TensorPlace) -> bool:
         (step, dense_step)
         for (step,), dense_step in zip(place.steps, dense(place.shape), strict=True)
     ]
-    return _cut(merge_axes(place.shape, strides), place.storage.dtype.itemsize) is not None
+    axes, itemsize = merge_axes(place.shape, strides), place.storage.dtype.itemsize
+    return is_picked(axes, itemsize) or _cut(axes, itemsize) is not None
 
 
 def try_copy_interleaved(place: TensorPlace, target: TensorPlace, axes: list[Axis]) -> bool:
@@ -51,6 +55,9 @@ def try_copy_interleaved(place: TensorPlace, target: TensorPlace, axes: list[Axi
         target: the place of the copy.
         axes: the axes of both, in the target's order, evenly spaced neighbours joined.
     """
+    if is_picked(axes, place.storage.dtype.itemsize):
+        copy_picked(place, target, axes)
+        return True
     cut = _cut(axes, place.storage.dtype.itemsize)
     if cut is None:
         return False
@@ -67,44 +74,101 @@ def try_copy_interleaved(place: TensorPlace, target: TensorPlace, axes: list[Axi
     return True
 
 
-def _cut(axes: list[Axis], itemsize: int) -> tuple[list[Axis], list[Axis], int, int] | None:
+Cut = tuple[list[Axis], list[Axis], int, int]
+"""Axes of the rows, axes within a row, the number of that which is cut, elements of its pieces."""
+
+
+def _cut(axes: list[Axis], itemsize: int) -> Cut | None:
     """A cut of a copy into rows, each of which lies on a partition; None where that is no faster.
 
-    It is (axes of the rows, axes within a row, the number of that axis within a row which is
-    divided among rows, elements of each of its pieces). None for long runs, which need no new
-    order, and for few rows, which leave most partitions idle.
+    None for long runs, which need no new order, and for few rows, which leave most partitions idle.
+    A row has all axes from the source's contiguous one on; or only those of them, and of the axes
+    before, with which both sides have the longest runs.
     """
     first = next((at for at, (_, (step, _)) in enumerate(axes) if step == 1), len(axes))
-    outer, inner = axes[:first], axes[first:]
-    if not 1 < len(inner) <= FREE_DIMENSIONS or inner[-1][1][1] != 1:
+    if first == len(axes) or axes[-1][1][1] != 1:
         return None
-    run, longest_run = min(inner[0][0], inner[-1][0]), _SHORT_RUN_BYTES // itemsize
+    run, longest_run = min(axes[first][0], axes[-1][0]), _SHORT_RUN_BYTES // itemsize
+    if run >= longest_run:
+        return None
+    if 1 < len(axes) - first <= FREE_DIMENSIONS:
+        cut = _cut_within(axes, range(first, len(axes)), itemsize)
+        return cut if cut is not None and _is_longer(axes, cut, run) else None
+    if prod(length for length, _ in axes) < _MANY_ELEMENTS or len(axes) > _MOST_AXES:
+        return None
+    ends = {first, len(axes) - 1}
+    others = [at for at in range(len(axes)) if at not in ends]
+    cuts = [
+        _cut_within(axes, sorted({*ends, *more}), itemsize)
+        for count in range(FREE_DIMENSIONS - len(ends) + 1)
+        for more in combinations(others, count)
+    ]
+    longer = [cut for cut in cuts if cut is not None and _is_longer(axes, cut, run)]
+    best = max(longer, key=_run_of_cut, default=None)
+    if best is None:
+        return None
+    elements = prod(length for length, _ in axes)
+    ordered_s = 2 * _transfer_s(elements, _run_of_cut(best), itemsize)
+    if first == len(axes) - 1:
+        otherwise_s = _transfer_s(elements, run, itemsize)
+    else:  # matrix by matrix, each loaded, transposed and stored
+        matrices = elements // (axes[first][0] * axes[-1][0])
+        otherwise_s = 2 * matrices * float(current_core().core.dma_issue_s)
+    return best if ordered_s < _CERTAIN_SHARE * otherwise_s else None
+
+
+_MANY_ELEMENTS: Final = 1 << 14
+"""Elements from which all choices of axes are tried."""
+_MOST_AXES: Final = 10
+"""Axes up to which all choices are tried; importers of models make up to eight."""
+_CERTAIN_SHARE: Final = 0.75
+"""Share of an estimated time below which another is surely less."""
+
+
+def _transfer_s(elements: int, run: int, itemsize: int) -> float:
+    """The time of transfers of runs of so many elements."""
+    core = current_core().core
+    run_bytes = run * itemsize
+    is_short = run_bytes <= core.dma_short_run_bytes
+    rate = core.dma_short_run_bytes_per_s if is_short else core.dma_bytes_per_s
+    run_s = max(float(core.dma_descriptor_s) / core.dma_engines, run_bytes / float(rate))
+    return elements / run * run_s
+
+
+def _cut_within(axes: list[Axis], places: Sequence[int], itemsize: int) -> Cut | None:
+    """The cut whose rows have the axes at `places`; None if a partition has no room for a row."""
+    outer = [axis for at, axis in enumerate(axes) if at not in places]
+    inner = [axes[at] for at in places]
     at = max(range(len(inner)), key=lambda number: inner[number][0])
     length = inner[at][0]
     others = prod(n for n, _ in inner) // length
     evenly = min(prod(n for n, _ in axes) // P, _PIPELINED_ELEMENTS) // others
     fitting = _TILE_BYTES // (itemsize * others)
-    piece = _piece_length(length, min(max(evenly, longest_run), fitting))
-    rows = prod(n for n, _ in axes) // max(piece * others, 1)
-    is_longer = (
-        rows * _ROWS_FOR_RUNS >= run
-        and piece > 0
-        and _shortest_run(_with_length(inner, at, piece)) > run
-    )
-    return (outer, inner, at, piece) if run < longest_run and is_longer else None
+    longest_run = _SHORT_RUN_BYTES // itemsize
+    piece = piece_length(length, min(max(evenly, longest_run), fitting))
+    return (outer, inner, at, piece) if piece > 0 else None
+
+
+def _is_longer(axes: list[Axis], cut: Cut, run: int) -> bool:
+    """True if a cut has runs longer than `run`, and rows for most partitions."""
+    rows = prod(n for n, _ in axes) // prod(n for n, _ in _row_of(cut))
+    return rows * _ROWS_FOR_RUNS >= run and _run_of_cut(cut) > run
+
+
+def _row_of(cut: Cut) -> list[Axis]:
+    """The axes within a row, with the pieces that its tiles have."""
+    _, inner, at, piece = cut
+    return _with_length(inner, at, piece)
+
+
+def _run_of_cut(cut: Cut) -> int:
+    """Elements of a contiguous run of a cut, the shorter of those of the source and the target."""
+    return _shortest_run(_row_of(cut))
 
 
 def _with_length(axes: list[Axis], at: int, length: int) -> list[Axis]:
     """The axes, with another length of axis number `at`."""
     return [*axes[:at], (length, axes[at][1]), *axes[at + 1 :]]
-
-
-def _piece_length(length: int, max_elements: int) -> int:
-    """Elements of a piece of an axis: at most `max_elements`, a divisor of its length if near."""
-    divisors = (
-        n for n in range(min(max_elements, length), max_elements // 2, -1) if length % n == 0
-    )
-    return next(divisors, min(max_elements, length))
 
 
 def _shortest_run(axes: list[Axis]) -> int:

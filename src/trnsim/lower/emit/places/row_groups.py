@@ -71,8 +71,10 @@ def write_as_rows(place: TensorPlace, frame: Frame, target: TensorPlace) -> int:
         return 0
     dtype = place.storage.tile.dtype
     together = min(_rows_together(width, frame.rows, dtype), _rows_in_bank(width, dtype))
+    if together <= 1:
+        return 0
     rows = P * together
-    done = frame.rows // rows * rows if together > 1 else 0
+    done = frame.rows // rows * rows
     for start in range(0, done, rows):
         views = [
             slice_of(place, across, TileSpan(block, 1, min(P, width - block * P), start, rows))

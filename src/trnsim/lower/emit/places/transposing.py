@@ -28,6 +28,7 @@ from trnsim.lower.emit.places.walk import (
     is_aligned,
     load_tile,
     slice_of,
+    span_elements,
     tile_spans,
     varies_along_columns,
     write_span,
@@ -131,24 +132,25 @@ def load_repeated(row: TensorPlace, frame: Frame, partitions: int) -> Tensor:
 
 
 def _is_contiguous_column(source: TensorPlace, frame: Frame) -> bool:
-    """True if the rows of a frame, from more than 1 to 128 blocks, lie contiguously in HBM.
+    """True if the rows of a frame, of more than one block, lie contiguously in HBM.
 
     They then are a single column.
     """
     axes = axes_along(source, frame.p_dims)
-    has_blocks = frame.block == P and P < frame.rows <= P * P
+    has_blocks = frame.block == P and frame.rows > P
     return not source.is_on_chip and has_blocks and len(axes) == 1 and axes[0][1] == (1,)
 
 
 def _fill_from_contiguous(source: TensorPlace, frame: Frame, tile: Tensor) -> None:
     """Fill a column from contiguous elements in HBM: loaded as rows, then transposed."""
     blocks, last_rows = divmod(frame.rows, P)
-    rows = new((blocks, P), tile.dtype)
-    view = tiles.strided(source.storage, [(P, blocks), (1, P)], source.offset[0])
-    nisa.dma_copy(dst=rows, src=view)
-    flipped = new((P, blocks), tile.dtype, nl.psum)
-    nisa.nc_transpose(dst=flipped, data=rows)
-    nisa.tensor_copy(dst=tile[:, :blocks, 0], src=flipped)
+    for first, count in tiles.pieces(blocks, P):
+        start = source.offset[0] + first * P
+        rows = new((count, P), tile.dtype)
+        nisa.dma_copy(dst=rows, src=tiles.strided(source.storage, [(P, count), (1, P)], start))
+        flipped = new((P, count), tile.dtype, nl.psum)
+        nisa.nc_transpose(dst=flipped, data=rows)
+        nisa.tensor_copy(dst=tile[:, first : first + count, 0], src=flipped)
     if last_rows:
         start = source.offset[0] + blocks * P
         last = tiles.strided(source.storage, [(1, last_rows), (1, 1)], start)
@@ -256,12 +258,15 @@ def write_all(place: TensorPlace, value: Value, target: TensorPlace) -> None:
         return
     if frame.columns == 1 and _try_write_contiguous(place, frame, target):
         return
-    for span in tile_spans(frame, 0, frame.columns, 1, _WRITTEN_ELEMENTS):
-        tile = slice_of(place, frame, span) if is_aligned(place, frame) else None
+    is_in_frame = is_aligned(place, frame)
+    longest = span_elements(frame, _WRITTEN_ELEMENTS) if is_in_frame else 1
+    for span in tile_spans(frame, 0, frame.columns, longest, _WRITTEN_ELEMENTS):
+        tile = slice_of(place, frame, span) if is_in_frame else None
         if tile is None:
             tile = load_tile(place, frame, span, dtype_of(value.dtype))
         if tile.shape[2] != span.columns:
-            tile = copied(tile, tile.dtype, new((span.partitions, 1, span.columns), tile.dtype))
+            shape = (span.partitions, span.blocks, span.columns)
+            tile = copied(tile, tile.dtype, new(shape, tile.dtype))
         write_span(target, frame, span, tile)
 
 
@@ -340,18 +345,19 @@ def _try_write_contiguous(place: TensorPlace, frame: Frame, target: TensorPlace)
     False if the column or the target does not lie so.
     """
     blocks, last_rows = divmod(frame.rows, P)
-    if frame.block != P or not 1 < blocks <= P or not is_aligned(place, frame):
+    if frame.block != P or blocks <= 1 or not is_aligned(place, frame):
         return False
     if axes_along(target, frame.p_dims) != [(frame.rows, (1,))]:
         return False
-    tile = slice_of(place, frame, TileSpan(0, blocks, P, 0, 1))
-    flipped = new((blocks, P), place.storage.tile.dtype, nl.psum)
-    if tile is None:
-        return False
-    nisa.nc_transpose(dst=flipped, data=tile[:, :, 0])
-    rows = copied(flipped, flipped.dtype)
     start = target.offset[0]
-    nisa.dma_copy(dst=tiles.strided(target.storage, [(P, blocks), (1, P)], start), src=rows)
+    for first, count in tiles.pieces(blocks, P):
+        tile = slice_of(place, frame, TileSpan(first, count, P, 0, 1))
+        if tile is None:
+            return False
+        flipped = new((count, P), place.storage.tile.dtype, nl.psum)
+        nisa.nc_transpose(dst=flipped, data=tile[:, :, 0])
+        view = tiles.strided(target.storage, [(P, count), (1, P)], start + first * P)
+        nisa.dma_copy(dst=view, src=copied(flipped, flipped.dtype))
     if last_rows:
         last = slice_of(place, frame, TileSpan(blocks, 1, last_rows, 0, 1))
         if last is not None:

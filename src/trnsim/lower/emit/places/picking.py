@@ -1,0 +1,160 @@
+"""Copies from HBM to HBM of every so many elements, as every second one of a row.
+
+Elements that lie apart are a descriptor each. Here whole runs are loaded, with the elements
+between, and the engines copy those that are wanted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Final
+
+from trnsim.lower.emit.places.tensor_place import Step, TensorPlace
+from trnsim.lower.kernels import tiles
+from trnsim.lower.kernels.instructions import copied
+from trnsim.lower.kernels.tiles import P, Tensor, new
+from trnsim.nki import isa as nisa
+from trnsim.program import current_core
+
+Axis = tuple[int, Step]
+"""A length, and the strides in elements (source, target)."""
+
+_MOST_BYTES: Final = 64
+"""Bytes from one element to the next up to which it takes less time to load those between."""
+_LEAST_S: Final = 12e-6
+"""Time of descriptors from which two transfers and a copy between them take less."""
+_LOADED_BYTES: Final = 8 * 1024
+"""Maximum bytes of a partition in one transfer."""
+_MOST_AXES: Final = 3
+"""Axes of a transfer beside its partitions and the elements between."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pick:
+    """Runs of a source, of which elements are picked.
+
+    Attributes:
+        step: elements from one that is wanted to the next.
+        before: elements of a run before the first one that is wanted.
+    """
+
+    step: int
+    before: int
+
+
+def is_picked(axes: list[Axis], itemsize: int) -> bool:
+    """True if `copy_picked` copies axes, in the target's order, sooner than element by element."""
+    if not axes or any(source == 1 for _, (source, _) in axes):
+        return False
+    step, target_step = axes[-1][1]
+    is_near = target_step == 1 < step and step * itemsize <= _MOST_BYTES
+    core, elements = current_core().core, prod(length for length, _ in axes)
+    return is_near and elements * float(core.dma_descriptor_s) / core.dma_engines >= _LEAST_S
+
+
+def copy_picked(place: TensorPlace, target: TensorPlace, axes: list[Axis]) -> None:
+    """Copy axes from HBM to HBM, by runs from which engines pick the elements.
+
+    The last part is copied element by element if its runs reach beyond the source.
+    """
+    step = axes[-1][1][0]
+    last = place.offset[0] + sum((length - 1) * steps[0] for length, steps in axes)
+    after = prod(place.storage.shape) - 1 - last
+    before = max(step - 1 - after, 0)
+    if before > place.offset[0]:
+        (length, steps), *others = axes
+        end = tuple((length - 1) * side for side in steps)
+        final = (
+            replace(side_place, offset=(side_place.offset[0] + side_end,))
+            for side_place, side_end in zip((place, target), end, strict=True)
+        )
+        _copy_elements(*final, others)
+        axes, before = [(length - 1, steps), *others], 0
+    _copy_axes(place, target, axes, _Pick(step, before))
+
+
+def _copy_elements(place: TensorPlace, target: TensorPlace, axes: list[Axis]) -> None:
+    """Copy axes by one transfer, element by element."""
+    views = (
+        tiles.strided(
+            side_place.storage,
+            [(steps[side], length) for length, steps in axes] or [(1, 1)],
+            side_place.offset[0],
+        )
+        for side, side_place in enumerate((place, target))
+    )
+    source, result = views
+    nisa.dma_copy(dst=result, src=source)
+
+
+def _copy_axes(place: TensorPlace, target: TensorPlace, axes: list[Axis], pick: _Pick) -> None:
+    """Copy axes with as many partitions and as long runs as they have."""
+    elements = prod(length for length, _ in axes)
+    fitting = _LOADED_BYTES // (pick.step * place.storage.dtype.itemsize)
+    most = max(min(elements // P, fitting), 1)
+    inner: list[Axis] = []
+    outer = list(axes)
+    while outer and len(inner) < _MOST_AXES and prod(n for n, _ in inner) < most:
+        length, steps = outer.pop()
+        piece = piece_length(length, max(most // prod(n for n, _ in inner), 1))
+        pieces, rest = divmod(length, piece)
+        if rest:
+            done = tuple(pieces * piece * side for side in steps)
+            final = (
+                replace(side_place, offset=(side_place.offset[0] + side_done,))
+                for side_place, side_done in zip((place, target), done, strict=True)
+            )
+            _copy_axes(*final, [*outer, (rest, steps), *inner], pick)
+        inner.insert(0, (piece, steps))
+        if pieces > 1:
+            outer.append((pieces, tuple(piece * side for side in steps)))
+            break
+    _copy_rows((place, target), outer, inner, pick)
+
+
+def piece_length(length: int, max_elements: int) -> int:
+    """Elements of a piece of an axis: at most `max_elements`, a divisor of its length if near."""
+    divisors = (
+        n for n in range(min(max_elements, length), max_elements // 2, -1) if length % n == 0
+    )
+    return next(divisors, min(max_elements, length))
+
+
+def _copy_rows(
+    ends: tuple[TensorPlace, TensorPlace], outer: list[Axis], inner: list[Axis], pick: _Pick
+) -> None:
+    """Copy rows of the axes `inner`; the longest axis of `outer` lies along the partitions."""
+    if not outer:
+        outer = [(1, (0, 0))]
+    at = max(range(len(outer)), key=lambda number: outer[number][0])
+    others = [axis for number, axis in enumerate(outer) if number != at]
+    count, steps = outer[at]
+    if others:
+        (length, other_steps), *rest = others
+        for number in range(length):
+            moved = tuple(
+                replace(end, offset=(end.offset[0] + number * other_steps[side],))
+                for side, end in enumerate(ends)
+            )
+            _copy_rows((moved[0], moved[1]), [*rest, outer[at]], inner, pick)
+        return
+    for first, partitions in tiles.pieces(count, P):
+        starts = [end.offset[0] + first * steps[side] for side, end in enumerate(ends)]
+        tile = _load_picked(
+            ends[0].storage, starts[0] - pick.before, (partitions, steps[0]), inner, pick
+        )
+        pattern = [(steps[1], partitions), *((step[1], length) for length, step in inner)]
+        nisa.dma_copy(dst=tiles.strided(ends[1].storage, pattern, starts[1]), src=tile)
+
+
+def _load_picked(
+    source: Tensor, start: int, rows: tuple[int, int], inner: list[Axis], pick: _Pick
+) -> Tensor:
+    """The elements that are wanted of rows of runs, [rows, lengths of the axes]."""
+    partitions, step = rows
+    lengths = [length for length, _ in inner]
+    loaded = new((partitions, *lengths, pick.step), source.dtype)
+    pattern = [(step, partitions), *((steps[0], length) for length, steps in inner)]
+    nisa.dma_copy(dst=loaded, src=tiles.strided(source, [*pattern, (1, pick.step)], start))
+    return copied(loaded[..., pick.before], source.dtype, new((partitions, *lengths), source.dtype))
