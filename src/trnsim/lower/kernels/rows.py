@@ -20,6 +20,7 @@ from trnsim.lower.kernels import integers, tiles
 from trnsim.lower.kernels.extremes import index_of_largest
 from trnsim.lower.kernels.merging import merged_order, parts_to_merge
 from trnsim.lower.kernels.short_rows import are_shared_partitions_faster
+from trnsim.lower.kernels.sorting_network import columns_of, network_cycles, network_order
 from trnsim.lower.kernels.tiles import P, Tensor, new
 from trnsim.lower.rules import kernel
 from trnsim.nki import isa as nisa
@@ -125,7 +126,7 @@ def _scan_tile(op: str, tile: Tensor, carry: Tensor) -> Tensor:
 
 @kernel(TopK)
 def top_k(op: TopK, node: Node, source: Tensor) -> Tensor:
-    """Indices of the k largest elements of each row, eight at a time.
+    """Indices of the k largest elements of each row, eight at a time, or all by a network.
 
     A row that is longer than one search is searched in parts, then their largest together. The
     parts of few rows lie on partitions of their own.
@@ -134,14 +135,19 @@ def top_k(op: TopK, node: Node, source: Tensor) -> Tensor:
     if k == 1:
         return _largest(node, source)
     width = -(-min(k, _MAX8_ELEMENTS) // _MAX8_RESULTS) * _MAX8_RESULTS
-    if ceil(length / _MAX8_ELEMENTS) * width > _MAX8_ELEMENTS < length:
+    out = tiles.output(node.result.shape, node.result.dtype)
+    is_too_long = ceil(length / _MAX8_ELEMENTS) * width > _MAX8_ELEMENTS < length
+    shape = node.values[0].type.elements // length, length
+    if _takes_network(shape, k, is_search=not is_too_long):
+        network_order(source, out, shape, k)
+        return out
+    if is_too_long:
         raise NotModelled(
             f"the {k} largest of {length} elements; a search reads {_MAX8_ELEMENTS} elements",
             fix="ask for fewer, or sort on the CPU",
         )
-    out = tiles.output(node.result.shape, node.result.dtype)
     for start, rows in tiles.pieces(node.values[0].type.elements // length, P):
-        shape = (rows, length)
+        shape = rows, length
         merged_parts = parts_to_merge(shape, k)
         if merged_parts > 1:
             order = merged_order(source, start, shape, merged_parts, _find_largest)
@@ -156,6 +162,24 @@ def top_k(op: TopK, node: Node, source: Tensor) -> Tensor:
         nisa.tensor_copy(dst=result, src=indices.view(nl.int32)[:, :k])  # the same bits
         nisa.dma_copy(dst=tiles.strided(out, [(k, rows), (1, k)], start * k), src=result)
     return out
+
+
+def _takes_network(shape: tuple[int, int], k: int, *, is_search: bool) -> bool:
+    """True if the order of all elements is found sooner than the `k` largest, or alone is."""
+    rows, length = shape
+    if not columns_of(length):
+        return False
+    if not is_search:
+        return True
+    if parts_to_merge((min(rows, P), length), k) > 1:
+        return False
+    # max8, nc_find_index8 and nc_match_replace8 each read all elements.
+    cycles = ceil(rows / P) * ceil(k / _MAX8_RESULTS) * 3.0 * length
+    return network_cycles(rows, length) < _CERTAIN_SHARE * cycles
+
+
+_CERTAIN_SHARE: Final = 0.5
+"""Share of an estimated time below which another is surely less."""
 
 
 def _store_first(out: Tensor, start: int, order: Tensor, shape: tuple[int, int]) -> None:

@@ -58,6 +58,8 @@ PIECE_ELEMENTS: Final = 2048
 
 _STRIP_BYTES: Final = 4096
 """Bytes of a partition in one transfer; shorter runs take longer (nki_perf_guide.rst, Opt #9)."""
+_SHORT_ROW_BYTES: Final = 1024
+"""Bytes of a row up to which a transfer of 128 rows takes as long as its issue."""
 _FEWEST_STRIPS: Final = 16
 """Transfers to HBM that remain where sums of several blocks leave by one."""
 _BLOCKWISE_ROW_ELEMENTS: Final = 512
@@ -278,8 +280,10 @@ class Evaluation(FusedComputation):
         if self._is_in_parts or self._rows:
             longest = span_elements(self.frame, longest)
         together = _STRIP_BYTES // ITEM_BYTES[self.value.dtype]
+        row_bytes = self.frame.columns * ITEM_BYTES[self.value.dtype]
         are_stored = pending and not any(place.is_on_chip for place in self._places.values())
-        most_blocks = max(self.frame.blocks // _FEWEST_STRIPS, 1) if are_stored else 1
+        are_joined = are_stored and row_bytes <= _SHORT_ROW_BYTES
+        most_blocks = max(self.frame.blocks // _FEWEST_STRIPS, 1) if are_joined else 1
         for first, count in chunks_of(pending, start, end):
             for product in pending:
                 product.banks = _BANKS_OF_SUMS // len(pending)
