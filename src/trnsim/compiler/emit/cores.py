@@ -14,15 +14,9 @@ from trnsim.compiler.sharding.core_exchanges import CoreGather, CoreReduce
 from trnsim.graph import Node, Value
 from trnsim.lower.emit.emission import Emission
 from trnsim.lower.emit.places import transposing
+from trnsim.lower.emit.places.spans import tile_spans
 from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
-from trnsim.lower.emit.places.walk import (
-    Frame,
-    frame_in_hbm,
-    frame_of,
-    load_tile,
-    tile_spans,
-    write_span,
-)
+from trnsim.lower.emit.places.walk import Frame, frame_in_hbm, frame_of, load_tile, write_span
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import Tensor, new
 from trnsim.lower.rules import emitter

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from trnsim.lower.emit.inputs import ProgramInputs
 from trnsim.lower.emit.places import transposing
+from trnsim.lower.emit.places.spans import tile_spans
 from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
 from trnsim.lower.emit.places.walk import (
     Frame,
@@ -15,7 +16,6 @@ from trnsim.lower.emit.places.walk import (
     is_aligned,
     load_tile,
     repeat_partitions,
-    tile_spans,
 )
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import P, Tensor, new

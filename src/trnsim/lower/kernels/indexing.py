@@ -343,7 +343,7 @@ def _fold(tile: Tensor, op: Any) -> Tensor:
 def rows_at(table: Tensor, index: Tensor, tile: Tensor) -> Tensor:
     """Copy rows of `table` by index to `tile`; row by row on a chip without indirect DMA."""
     if current_core().core.features.indirect_dma:
-        nisa.dma_copy(dst=tile, src=table.vector_select(0, index))
+        nisa.dma_copy(dst=tile, src=_selected(table, index))
         return tile
     registers = _registers(tile.shape[0])
     for row in range(tile.shape[0]):
@@ -352,10 +352,19 @@ def rows_at(table: Tensor, index: Tensor, tile: Tensor) -> Tensor:
     return tile
 
 
+def _selected(table: Tensor, index: Tensor) -> Tensor:
+    """The rows of a table that indices choose; those of several columns of a dense table."""
+    partitions, columns = index.shape
+    if columns == 1:
+        return table.vector_select(0, index)
+    width = table.shape[1]
+    return table.ap([[width, partitions * columns], [1, width]], vector_offset=index)
+
+
 def _write_rows(table: Tensor, index: Tensor, tile: Tensor) -> None:
     """Write the rows of `tile` to rows of `table` by index."""
     if current_core().core.features.indirect_dma:
-        nisa.dma_copy(dst=table.vector_select(0, index), src=tile)
+        nisa.dma_copy(dst=_selected(table, index), src=tile)
         return
     registers = _registers(tile.shape[0])
     for row in range(tile.shape[0]):

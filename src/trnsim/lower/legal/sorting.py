@@ -1,8 +1,8 @@
 """Sort, by keys of digits that float32 holds.
 
-Rows that a partition holds are ordered by searches for the largest digits, least significant
-first: a search is stable, so that one digit after the other is right. In longer
-rows each element counts those that come before it.
+Rows are ordered by searches for the largest digits, least significant first: a search is stable, so
+that one digit after the other is right. In rows that are too long each element counts those that
+come before it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from trnsim.graph.ops.reductions import Sort
 from trnsim.graph.types import BOOL, ITEM_BYTES
 from trnsim.lower.rules import legal
 
-_LONGEST_ROW: Final = 8192
-"""Elements of a row whose digits, order and places lie in a partition together."""
+_LONGEST_ROW: Final = 2**18
+"""Elements of the longest row that a search orders (`kernels/sorting_network`)."""
 _SIGNED_DTYPE_BY_BYTES: Final = {1: "int8", 2: "int16", 4: "int32"}
 """The signed integers of each size."""
 _DIGIT_BITS: Final = 16

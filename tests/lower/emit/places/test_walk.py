@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trnsim import nki
+from trnsim.lower.emit.places.spans import group_spans, merged_span, tile_spans
 from trnsim.lower.emit.places.tensor_place import SbufMatrix, TensorPlace, in_hbm
 from trnsim.lower.emit.places.walk import (
     Frame,
@@ -17,16 +18,13 @@ from trnsim.lower.emit.places.walk import (
     frame_in_hbm,
     frame_of,
     gather_slice,
-    group_spans,
     has_loadable_columns,
     is_aligned,
     load_tile,
-    merged_span,
     repeat_partitions,
     row_major_frame,
     runs,
     slice_of,
-    tile_spans,
     write_span,
 )
 from trnsim.lower.kernels.tiles import new

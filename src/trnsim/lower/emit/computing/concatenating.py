@@ -11,6 +11,7 @@ from trnsim.lower.emit.computing.evaluation import Evaluation
 from trnsim.lower.emit.emission import Emission
 from trnsim.lower.emit.places.framing import is_by_channels
 from trnsim.lower.emit.places.paths import is_view
+from trnsim.lower.emit.places.spans import tile_spans
 from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
 from trnsim.lower.emit.places.transposing import write_all
 from trnsim.lower.emit.places.walk import (
@@ -21,7 +22,6 @@ from trnsim.lower.emit.places.walk import (
     load_tile,
     runs,
     slice_of,
-    tile_spans,
     write_span,
 )
 from trnsim.lower.kernels import tiles

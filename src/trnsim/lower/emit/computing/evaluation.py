@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.graph import Kind, Node, Value
 from trnsim.graph.ops.arithmetic import Square
-from trnsim.graph.ops.comparison import Compare
 from trnsim.graph.ops.layout import BroadcastInDim, Reshape
 from trnsim.graph.ops.leaves import Constant, Iota, Rng
 from trnsim.graph.ops.rounding import Convert
 from trnsim.graph.types import ITEM_BYTES
 from trnsim.lower.emit.computing.compute import (
     constant_tile,
-    is_binary,
     reduce_rows,
     reduce_squares,
 )
-from trnsim.lower.emit.computing.fusing import FusedComputation, are_floats
+from trnsim.lower.emit.computing.fusing import FusedComputation, are_floats, is_short
 from trnsim.lower.emit.computing.gathering import gathered_rows, is_deferred_gather
 from trnsim.lower.emit.computing.generating import generated_place
 from trnsim.lower.emit.computing.rows import deferred_reduction, has_rows_on_partitions, is_inside
@@ -30,17 +28,20 @@ from trnsim.lower.emit.graph_facts import MATRIX_RANK
 from trnsim.lower.emit.naming import chain_name, chain_node
 from trnsim.lower.emit.places.framing import choose_frame
 from trnsim.lower.emit.places.paths import Path, apply_view, follow, is_passed, is_view, is_widening
+from trnsim.lower.emit.places.spans import (
+    blocks_together,
+    group_spans,
+    merged_span,
+    span_elements,
+    tile_spans,
+)
 from trnsim.lower.emit.places.tensor_place import TensorPlace, chunks_of, in_hbm
 from trnsim.lower.emit.places.walk import (
     Frame,
     TileSpan,
     covers_pending_result,
     frame_of,
-    group_spans,
-    merged_span,
     slice_of,
-    span_elements,
-    tile_spans,
     write_span,
 )
 from trnsim.lower.kernels import tiles
@@ -58,10 +59,6 @@ PIECE_ELEMENTS: Final = 2048
 
 _STRIP_BYTES: Final = 4096
 """Bytes of a partition in one transfer; shorter runs take longer (nki_perf_guide.rst, Opt #9)."""
-_SHORT_ROW_BYTES: Final = 1024
-"""Bytes of a row up to which a transfer of 128 rows takes as long as its issue."""
-_FEWEST_STRIPS: Final = 16
-"""Transfers to HBM that remain where sums of several blocks leave by one."""
 _BLOCKWISE_ROW_ELEMENTS: Final = 512
 """Length of a row from which rows are computed block by block, with one operand for each row."""
 _LONG_VECTOR: Final = 1 << 15
@@ -70,8 +67,6 @@ _BANKS_OF_SUMS: Final = 4
 """Banks of PSUM for sums of products that are computed together; as many are read meanwhile."""
 _MOST_FULL_TILES: Final = 4
 """Tensors whose tiles of full length lie in SBUF at once."""
-_MOST_READERS: Final = 3
-"""Readers up to which an operation of one instruction is repeated rather than stored."""
 
 
 class Evaluation(FusedComputation):
@@ -279,17 +274,15 @@ class Evaluation(FusedComputation):
             longest = width if width >= _BLOCKWISE_ROW_ELEMENTS else PIECE_ELEMENTS
         if self._is_in_parts or self._rows:
             longest = span_elements(self.frame, longest)
-        together = _STRIP_BYTES // ITEM_BYTES[self.value.dtype]
-        row_bytes = self.frame.columns * ITEM_BYTES[self.value.dtype]
-        are_stored = pending and not any(place.is_on_chip for place in self._places.values())
-        are_joined = are_stored and row_bytes <= _SHORT_ROW_BYTES
-        most_blocks = max(self.frame.blocks // _FEWEST_STRIPS, 1) if are_joined else 1
+        itemsize, most_blocks = ITEM_BYTES[self.value.dtype], 1
+        if pending and not any(place.is_on_chip for place in self._places.values()):
+            most_blocks = blocks_together(self.frame, itemsize)
         for first, count in chunks_of(pending, start, end):
             for product in pending:
                 product.banks = _BANKS_OF_SUMS // len(pending)
                 product.load_columns(first, count)
             spans = tile_spans(self.frame, first, count, longest, width)
-            yield from group_spans(spans, together, most_blocks)
+            yield from group_spans(spans, _STRIP_BYTES // itemsize, most_blocks)
 
     def tile(self, span: TileSpan, dst: Tensor | None = None) -> Tensor:
         """The value's tile of a span, [partitions, blocks, columns]."""
@@ -382,7 +375,7 @@ class Evaluation(FusedComputation):
         """True if a value is one short operation on stored values, which each reader repeats."""
         emission = self.emission
         node = emission.facts.producers[value.number]
-        if not _is_short(node, emission.facts.uses[value.number]):
+        if not is_short(node, emission.facts.uses[value.number]):
             return False
         if isinstance(node.operation, Convert):
             places = [emission.places.get(operand.number) for operand in node.values]
@@ -499,10 +492,3 @@ class Evaluation(FusedComputation):
             return sums
         reduce_rows(self._tile_of(value, (), span), operation.op, sums)
         return sums
-
-
-def _is_short(node: Node, readers: int) -> bool:
-    """True if an operation is so short that its readers may each compute it."""
-    if isinstance(node.operation, Convert):
-        return are_floats(node)
-    return readers <= _MOST_READERS and (is_binary(node) or isinstance(node.operation, Compare))

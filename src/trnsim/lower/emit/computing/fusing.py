@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from trnsim.graph import Node, Value
 from trnsim.graph.ops.arithmetic import Add, Multiply, Relu
+from trnsim.graph.ops.comparison import Compare
 from trnsim.graph.ops.rounding import Convert
 from trnsim.graph.patterns import number_of
 from trnsim.graph.types import ITEM_BYTES
@@ -187,3 +188,14 @@ class FusedComputation(Leaves):
 def are_floats(node: Node) -> bool:
     """True if a node converts one format of floating point to another."""
     return node.values[0].type.is_floating and node.result.type.is_floating
+
+
+def is_short(node: Node, readers: int) -> bool:
+    """True if an operation is so short that its readers may each compute it."""
+    if isinstance(node.operation, Convert):
+        return are_floats(node)
+    return readers <= _MOST_READERS and (is_binary(node) or isinstance(node.operation, Compare))
+
+
+_MOST_READERS: Final = 3
+"""Readers up to which an operation of one instruction is repeated rather than stored."""

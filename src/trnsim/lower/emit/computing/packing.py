@@ -20,8 +20,9 @@ from trnsim.lower.emit.computing.compute import reduce_rows
 from trnsim.lower.emit.computing.evaluation import PIECE_ELEMENTS, Evaluation
 from trnsim.lower.emit.computing.leaves import load_span, select_dims
 from trnsim.lower.emit.computing.spaces import RowsPart, is_near, row_parts
+from trnsim.lower.emit.places.spans import tile_spans
 from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
-from trnsim.lower.emit.places.walk import TileSpan, tile_spans, write_span
+from trnsim.lower.emit.places.walk import TileSpan, write_span
 from trnsim.lower.kernels import integers, tiles
 from trnsim.lower.kernels.balance import balanced
 from trnsim.lower.kernels.instructions import copied, widened

@@ -19,15 +19,10 @@ from trnsim.lower.emit.computing.rows import should_defer_reduction
 from trnsim.lower.emit.emission import Emission
 from trnsim.lower.emit.graph_facts import MOST_TRANSPOSED_BYTES
 from trnsim.lower.emit.places.paths import is_view
+from trnsim.lower.emit.places.spans import span_elements, tile_spans
 from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
 from trnsim.lower.emit.places.transposing import load_in_frame
-from trnsim.lower.emit.places.walk import (
-    Frame,
-    TileSpan,
-    row_major_frame,
-    span_elements,
-    tile_spans,
-)
+from trnsim.lower.emit.places.walk import Frame, TileSpan, row_major_frame
 from trnsim.lower.kernels import integers
 from trnsim.lower.kernels.balance import balanced
 from trnsim.lower.kernels.columns import are_columns_spread, column_reduce, is_reduced_on_partitions

@@ -19,6 +19,8 @@ from trnsim.program import current_core
 
 Axis = tuple[int, Step]
 """A length, and the strides in elements (source, target)."""
+Ends = tuple[TensorPlace, TensorPlace]
+"""The source and the target of a copy, in HBM."""
 
 _MOST_BYTES: Final = 64
 """Bytes from one element to the next up to which it takes less time to load those between."""
@@ -58,40 +60,42 @@ def copy_picked(place: TensorPlace, target: TensorPlace, axes: list[Axis]) -> No
 
     The last part is copied element by element if its runs reach beyond the source.
     """
-    step = axes[-1][1][0]
+    ends, step = (place, target), axes[-1][1][0]
     last = place.offset[0] + sum((length - 1) * steps[0] for length, steps in axes)
     after = prod(place.storage.shape) - 1 - last
     before = max(step - 1 - after, 0)
     if before > place.offset[0]:
         (length, steps), *others = axes
-        end = tuple((length - 1) * side for side in steps)
-        final = (
-            replace(side_place, offset=(side_place.offset[0] + side_end,))
-            for side_place, side_end in zip((place, target), end, strict=True)
-        )
-        _copy_elements(*final, others)
+        _copy_elements(_moved(ends, steps, length - 1), others)
         axes, before = [(length - 1, steps), *others], 0
-    _copy_axes(place, target, axes, _Pick(step, before))
+    _copy_axes(ends, axes, _Pick(step, before))
 
 
-def _copy_elements(place: TensorPlace, target: TensorPlace, axes: list[Axis]) -> None:
-    """Copy axes by one transfer, element by element."""
-    views = (
-        tiles.strided(
-            side_place.storage,
-            [(steps[side], length) for length, steps in axes] or [(1, 1)],
-            side_place.offset[0],
-        )
-        for side, side_place in enumerate((place, target))
+def _moved(ends: Ends, steps: Step, count: int) -> Ends:
+    """The source and the target `count` steps on."""
+    source, target = (
+        replace(end, offset=(end.offset[0] + count * steps[side],)) for side, end in enumerate(ends)
     )
-    source, result = views
-    nisa.dma_copy(dst=result, src=source)
+    return source, target
 
 
-def _copy_axes(place: TensorPlace, target: TensorPlace, axes: list[Axis], pick: _Pick) -> None:
+def _copy_elements(ends: Ends, axes: list[Axis]) -> None:
+    """Copy axes by one transfer, element by element."""
+    source, target = (
+        tiles.strided(
+            end.storage,
+            [(steps[side], length) for length, steps in axes] or [(1, 1)],
+            end.offset[0],
+        )
+        for side, end in enumerate(ends)
+    )
+    nisa.dma_copy(dst=target, src=source)
+
+
+def _copy_axes(ends: Ends, axes: list[Axis], pick: _Pick) -> None:
     """Copy axes with as many partitions and as long runs as they have."""
     elements = prod(length for length, _ in axes)
-    fitting = _LOADED_BYTES // (pick.step * place.storage.dtype.itemsize)
+    fitting = _LOADED_BYTES // (pick.step * ends[0].storage.dtype.itemsize)
     most = max(min(elements // P, fitting), 1)
     inner: list[Axis] = []
     outer = list(axes)
@@ -100,17 +104,13 @@ def _copy_axes(place: TensorPlace, target: TensorPlace, axes: list[Axis], pick: 
         piece = piece_length(length, max(most // prod(n for n, _ in inner), 1))
         pieces, rest = divmod(length, piece)
         if rest:
-            done = tuple(pieces * piece * side for side in steps)
-            final = (
-                replace(side_place, offset=(side_place.offset[0] + side_done,))
-                for side_place, side_done in zip((place, target), done, strict=True)
-            )
-            _copy_axes(*final, [*outer, (rest, steps), *inner], pick)
+            end = _moved(ends, steps, pieces * piece)
+            _copy_axes(end, [*outer, (rest, steps), *inner], pick)
         inner.insert(0, (piece, steps))
         if pieces > 1:
             outer.append((pieces, tuple(piece * side for side in steps)))
             break
-    _copy_rows((place, target), outer, inner, pick)
+    _copy_rows(ends, outer, inner, pick)
 
 
 def piece_length(length: int, max_elements: int) -> int:
@@ -121,31 +121,21 @@ def piece_length(length: int, max_elements: int) -> int:
     return next(divisors, min(max_elements, length))
 
 
-def _copy_rows(
-    ends: tuple[TensorPlace, TensorPlace], outer: list[Axis], inner: list[Axis], pick: _Pick
-) -> None:
+def _copy_rows(ends: Ends, outer: list[Axis], inner: list[Axis], pick: _Pick) -> None:
     """Copy rows of the axes `inner`; the longest axis of `outer` lies along the partitions."""
-    if not outer:
-        outer = [(1, (0, 0))]
-    at = max(range(len(outer)), key=lambda number: outer[number][0])
-    others = [axis for number, axis in enumerate(outer) if number != at]
-    count, steps = outer[at]
+    *others, rows = sorted(outer, key=lambda axis: axis[0]) or [(1, (0, 0))]
     if others:
-        (length, other_steps), *rest = others
+        (length, steps), *rest = others
         for number in range(length):
-            moved = tuple(
-                replace(end, offset=(end.offset[0] + number * other_steps[side],))
-                for side, end in enumerate(ends)
-            )
-            _copy_rows((moved[0], moved[1]), [*rest, outer[at]], inner, pick)
+            _copy_rows(_moved(ends, steps, number), [*rest, rows], inner, pick)
         return
+    count, steps = rows
     for first, partitions in tiles.pieces(count, P):
-        starts = [end.offset[0] + first * steps[side] for side, end in enumerate(ends)]
-        tile = _load_picked(
-            ends[0].storage, starts[0] - pick.before, (partitions, steps[0]), inner, pick
-        )
+        source, target = _moved(ends, steps, first)
+        start = source.offset[0] - pick.before
+        tile = _load_picked(source.storage, start, (partitions, steps[0]), inner, pick)
         pattern = [(steps[1], partitions), *((step[1], length) for length, step in inner)]
-        nisa.dma_copy(dst=tiles.strided(ends[1].storage, pattern, starts[1]), src=tile)
+        nisa.dma_copy(dst=tiles.strided(target.storage, pattern, target.offset[0]), src=tile)
 
 
 def _load_picked(

@@ -76,7 +76,7 @@ def write_as_rows(place: TensorPlace, frame: Frame, target: TensorPlace) -> int:
     rows = P * together
     done = frame.rows // rows * rows
     for start in range(0, done, rows):
-        views = [
+        views: list[Tensor] = [
             slice_of(place, across, TileSpan(block, 1, min(P, width - block * P), start, rows))
             for block in range(across.blocks)
         ]
@@ -108,9 +108,9 @@ def _even_rows(place: TensorPlace, frame: Frame) -> int:
 def _rows_together(length: int, rows: int, dtype: Any) -> int:
     """Rows of a partition in one transfer, of which a bank of PSUM has a transposed block."""
     fitting = _MOST_BYTES // (length * dtype.itemsize)
-    return max(min(fitting, rows // P // _FEWEST_TRANSFERS, _rows_in_bank(P, dtype)), 1)
+    return int(max(min(fitting, rows // P // _FEWEST_TRANSFERS, _rows_in_bank(P, dtype)), 1))
 
 
 def _rows_in_bank(width: int, dtype: Any) -> int:
     """Rows of `width` elements that a partition of a bank of PSUM holds."""
-    return _BANK_BYTES // (tiles.psum_bytes(dtype) * width)
+    return int(_BANK_BYTES // (tiles.psum_bytes(dtype) * width))

@@ -15,6 +15,7 @@ from trnsim.graph import Value
 from trnsim.graph.types import dense
 from trnsim.lower.emit.places.interleaving import try_copy_interleaved
 from trnsim.lower.emit.places.row_groups import fill_from_rows, write_as_rows
+from trnsim.lower.emit.places.spans import span_elements, tile_spans
 from trnsim.lower.emit.places.tensor_place import SbufMatrix, Step, TensorPlace, in_hbm, merge_axes
 from trnsim.lower.emit.places.walk import (
     MANY_TRANSFERS,
@@ -28,8 +29,6 @@ from trnsim.lower.emit.places.walk import (
     is_aligned,
     load_tile,
     slice_of,
-    span_elements,
-    tile_spans,
     varies_along_columns,
     write_span,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Final
@@ -133,79 +133,6 @@ def row_major_frame(shape: Shape, columns: int = 1) -> Frame:
     rank = len(shape)
     first = max(rank - columns, 0)
     return Frame(shape, tuple(range(first)), tuple(range(first, rank)))
-
-
-def tile_spans(
-    frame: Frame, start: int, columns: int, longest: int, max_columns: int
-) -> Iterator[TileSpan]:
-    """The spans of `columns` columns from `start` on, each of at most `max_columns` columns.
-
-    A span with all columns of the frame may have several blocks, of at most `longest` elements per
-    partition in all.
-    """
-    full_blocks, last_rows = divmod(frame.rows, frame.block)
-    groups = [(0, full_blocks, frame.block)] if full_blocks else []
-    groups += [(full_blocks, 1, last_rows)] if last_rows else []
-    width = min(columns, max_columns)
-    for first, count, partitions in groups:
-        blocks_at_once = max(1, longest // width) if width == frame.columns else 1
-        for block, blocks in tiles.pieces(count, blocks_at_once):
-            for at, length in tiles.pieces(columns, width):
-                yield TileSpan(first + block, blocks, partitions, start + at, length)
-
-
-_FEWEST_HBM_SPANS: Final = 16
-"""Spans into which operands from HBM are cut, so that one is loaded while another is computed."""
-
-
-def span_elements(frame: Frame, longest: int) -> int:
-    """Elements per partition of a span: at most `longest`, and few enough for 16 spans."""
-    return min(longest, max(frame.blocks // _FEWEST_HBM_SPANS, 1) * frame.columns)
-
-
-def group_spans(
-    pieces: Iterable[TileSpan], max_columns: int, max_blocks: int = 1
-) -> Iterator[list[TileSpan]]:
-    """Neighbouring spans in groups: of one block, or as many spans of equal columns.
-
-    Args:
-        pieces: the spans; those of several blocks have all columns of the frame.
-        max_columns: maximum columns of a group.
-        max_blocks: maximum blocks of a group.
-    """
-    strip: list[TileSpan] = []
-    for span in pieces:
-        if strip and not (
-            _is_beside(strip, span, max_columns)
-            or (len(strip) < max_blocks and _is_below(strip, span, max_columns))
-        ):
-            yield strip
-            strip = []
-        strip.append(span)
-    if strip:
-        yield strip
-
-
-def _is_beside(strip: list[TileSpan], span: TileSpan, max_columns: int) -> bool:
-    """True if a span follows a group in the same block."""
-    first, last = strip[0], strip[-1]
-    is_next = span.block == first.block and span.start == last.start + last.columns
-    return is_next and span.start + span.columns - first.start <= max_columns
-
-
-def _is_below(strip: list[TileSpan], span: TileSpan, max_columns: int) -> bool:
-    """True if a span has the columns of a group's spans, in the next block."""
-    above = replace(strip[-1], block=strip[-1].block + 1)
-    return span == above and span.blocks == 1 and (len(strip) + 1) * span.columns <= max_columns
-
-
-def merged_span(strip: list[TileSpan]) -> TileSpan:
-    """Neighbouring spans as one span."""
-    if len(strip) == 1:
-        return strip[0]
-    if strip[0].block != strip[-1].block:
-        return replace(strip[0], blocks=len(strip))
-    return replace(strip[0], columns=sum(span.columns for span in strip))
 
 
 def axes_along(place: TensorPlace, dims: Sequence[int]) -> list[tuple[int, Step]]:
