@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trnsim import nki
-from trnsim.lower.emit.places.spans import group_spans, merged_span, tile_spans
+from trnsim.lower.emit.places.spans import tile_spans
 from trnsim.lower.emit.places.tensor_place import SbufMatrix, TensorPlace, in_hbm
 from trnsim.lower.emit.places.walk import (
     Frame,
@@ -31,30 +31,6 @@ from trnsim.lower.kernels.tiles import new
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 from trnsim.runner import run
-
-
-@given(
-    st.sampled_from([1, 2, 127, 128, 129, 256, 300]),
-    st.sampled_from([1, 127, 128, 512, 513, 2048]),
-    st.sampled_from([128, 96, 80]),
-    st.sampled_from([1, 512, 2048, 4096]),
-    st.sampled_from([1, 128, 512, 2048]),
-    st.data(),
-)
-def test_spans_cover_each_element_once(rows, columns, block, longest, most, data):
-    frame = Frame((rows, columns), (0,), (1,), block)
-    start = data.draw(st.integers(0, columns - 1))
-    count = data.draw(st.integers(1, columns - start))
-    seen = np.zeros((rows, columns), int)
-    for span in tile_spans(frame, start, count, longest, most):
-        assert span.columns <= most
-        assert span.blocks * span.columns <= max(longest, span.columns)
-        for number in range(span.block, span.block + span.blocks):
-            first = number * block
-            assert span.partitions == min(block, rows - first)
-            seen[first : first + span.partitions, span.start : span.start + span.columns] += 1
-    assert (seen[:, start : start + count] == 1).all()
-    assert seen.sum() == rows * count
 
 
 @given(st.permutations(range(3)), st.integers(0, 23), st.data())
@@ -266,16 +242,6 @@ def test_short_runs_of_a_matrix_are_copied_by_engines(start, columns):
     (found,) = (run(kernel, image).outputs,)
     expected = image[:, :, 1:7:2, 1:9:2].reshape(130, 24)[:, start : start + columns]
     assert (np.asarray(found) == expected).all()
-
-
-def test_neighbours_of_a_block_are_one_strip_up_to_so_many_columns():
-    one = [TileSpan(0, 1, 128, at, 10) for at in (0, 10, 20, 40, 50)]
-    other = [TileSpan(1, 1, 64, 60, 10), TileSpan(1, 1, 64, 70, 3)]
-    found = [[span.start for span in strip] for strip in group_spans([*one, *other], 20)]
-    assert found == [[0, 10], [20], [40, 50], [60, 70]]
-    assert [list(strip) for strip in group_spans(one[:1], 5)] == [one[:1]]  # one may be longer
-    assert list(group_spans([], 5)) == []
-    assert merged_span(other) == TileSpan(1, 1, 64, 60, 13)
 
 
 DOUBLED = [(1, 1, 0), (1, 128, 8), (3, 12, 3), (5, 7, 2)]
