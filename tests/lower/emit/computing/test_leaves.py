@@ -39,3 +39,10 @@ def test_a_view_of_many_short_runs_is_written_from_its_only_place():
     largest = graph.broadcast_in_dim(graph.reduce("maximum", value, (1,)), x.shape, (0, 2))
     graph.outputs = [graph.elementwise("subtract", value, largest)]
     np.testing.assert_array_equal(evaluate(graph, [x])[0], x - x.max(1, keepdims=True))
+
+
+@pytest.mark.parametrize("width", [3, 8, 12])
+def test_long_columns_on_few_partitions_are_rows_that_are_transposed(width):
+    made = Made("bfloat16")
+    rows = made.rms_norm(made.given(3000, width))
+    made.check(made.graph.dot_general(rows, made.weight(64, width), (1, 1)))

@@ -39,6 +39,8 @@ NEAR_STRIDE: Final = 16
 """Largest stride at which elements are loaded together with the elements between them."""
 _STRIDED_LOAD_BYTES: Final = 16 * 1024
 """Maximum bytes of a partition of a load with a stride up to `NEAR_STRIDE`."""
+_FEW_PARTITIONS: Final = 32
+"""Partitions that a quarter of the DMA engines serves (nki-dma-overview.rst)."""
 _MANY_ON_CHIP: Final = 32
 """Maximum transfers within SBUF; as each waits for its issue, a copy to HBM and back beats more."""
 _MANY_ELEMENTS: Final = 1 << 15
@@ -159,12 +161,27 @@ class Leaves:
         if (
             not has_no_repeats(place)
             or is_straight(place, self.frame)
-            or has_near_columns(place, self.frame)
+            or (has_near_columns(place, self.frame) and not self._is_tall(place))
         ):
             return place
         new_place = self.emission.residents.reframe(place, self.frame)
         self._note_place(key, new_place)
         return new_place
+
+    def _is_tall(self, place: TensorPlace) -> bool:
+        """True for long columns on few partitions, whose few DMA engines load run after run.
+
+        The rows, which lie along the columns, are then loaded side by side and transposed.
+        """
+        frame = self.frame
+        inner = frame.f_dims[-1]
+        reach_bytes = place.shape[inner] * place.steps[inner][0] * place.storage.dtype.itemsize
+        return (
+            frame.rows <= _FEW_PARTITIONS
+            and reach_bytes > _STRIDED_LOAD_BYTES
+            and len(axes_along(place, frame.f_dims)) == 1
+            and len(axes_along(place, frame.p_dims)) == 1
+        )
 
     def _note_place(self, key: tuple[int, Path], place: TensorPlace) -> None:
         """Record a new place of a leaf for later readers."""
