@@ -92,6 +92,8 @@ def test_the_ranks_of_a_ring_are_pairs_of_each_group(package):
         "from neuronxcc.nki.language import par_dim",
         "import neuronxcc.nki.isa as nisa",
         "from neuronxcc.nki.isa import activation",
+        "import neuronxcc.nki.compiler as ncc",
+        "from neuronxcc.nki.compiler import sbuf",
     ],
 )
 def test_the_older_generation_is_imported_by_awss_libraries_alone(statement):

@@ -22,6 +22,7 @@ from trnsim.nki.aliases.neuronxcc import closed_names
 
 __all__ = ["typing"]
 
+_COMPILER = "compiler"  # the module of direct allocation in NKI 0.1
 _SERVED = {"language": "trnsim.nki.aliases.older_language", "isa": "trnsim.nki.isa"}
 
 
@@ -70,7 +71,10 @@ def _is_probe() -> bool:
 
 
 class _Served(Loader):
-    """The finder and loader of `neuronxcc.nki.language` and `.isa`, as modules of `nki`."""
+    """The finder and loader of `neuronxcc.nki.language` and `.isa`, as modules of `nki`.
+
+    It refuses `.compiler`, which programs of NKI 0.1 import beside these.
+    """
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -82,7 +86,9 @@ class _Served(Loader):
         """
         del path, target
         package, _, name = fullname.rpartition(".")
-        if package != "neuronxcc.nki" or name not in _SERVED or closed_names.is_closed(name):
+        if package != "neuronxcc.nki" or name not in {*_SERVED, _COMPILER}:
+            return None
+        if closed_names.is_closed(name):
             return None
         absence = _explain(name)
         if absence is not None:
