@@ -47,6 +47,7 @@ NOT_BUILT = {
 }
 # Halves of larger models, which no automatic class has.
 CLASSES = {
+    "idefics2_vision": transformers.models.idefics2.modeling_idefics2.Idefics2VisionTransformer,
     "llama4_vision_model": transformers.Llama4VisionModel,
     "qwen2_5_vl_text": transformers.models.qwen2_5_vl.modeling_qwen2_5_vl.Qwen2_5_VLTextModel,
     "qwen2_vl_text": transformers.models.qwen2_vl.modeling_qwen2_vl.Qwen2VLTextModel,
@@ -155,6 +156,7 @@ def test_images_and_texts(model_type):
 @pytest.mark.parametrize(
     ("model_type", "vision"),
     [
+        ("idefics2", {"image_size": 64, "patch_size": 16, "hidden_size": 96}),
         ("mllama", {"num_global_layers": 2, "image_size": 56, "max_num_tiles": 4}),
         (
             "mllama",

@@ -115,10 +115,14 @@ def passes(model: Architecture, model_pass: Pass) -> Iterator[tuple[Tower, Pass]
                 f"an image of {side} pixels a side for {model.name}; legal: {tower.image}",
                 fix="change image_size in the configuration",
             )
+    before: Tower | None = None
     for tower in earlier if model_pass.phase is not Phase.DECODE else ():
         phase = Phase.TRAIN if model_pass.phase is Phase.TRAIN else Phase.ENCODE
         tokens = tower.tokens or model_pass.source or model_pass.tokens
-        yield tower, Pass(phase, model_pass.batch * max(1, tower.tiles), tokens)
+        # A resampler's queries attend to the tokens of the tower before, and to themselves.
+        source = before.tokens + tokens if before else 0
+        yield tower, Pass(phase, model_pass.batch * max(1, tower.tiles), tokens, source=source)
+        before = tower
     source = model_pass.source or (earlier[-1].tokens if earlier else 0) or model_pass.tokens
     yield last, replace(model_pass, tokens=last.tokens or model_pass.tokens, source=source)
 

@@ -27,7 +27,7 @@ def test_what_no_formula_covers_is_said(model_type):
 
 
 def test_texts_that_are_known_are_named():
-    error = refused("idefics2", text_config={"model_type": "mistral"}, vision_config={})
+    error = refused("idefics", text_config={"model_type": "mistral"}, vision_config={})
     assert error.fix.startswith("its texts are known (mistral): write its text_config as a")
 
 

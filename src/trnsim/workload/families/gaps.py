@@ -44,7 +44,6 @@ GAPS: Final[dict[str, Gap]] = {
     **dict.fromkeys(
         ("gemma4", "gemma4_text"), Gap("layers of two head sizes share keys and values")
     ),
-    "idefics2": Gap("a resampler reads an image's tokens"),
     "minimax": Gap("most of its layers have linear attention with a decay of each head"),
     "kimi_linear": Gap("its linear attention has a decay of each channel"),
     **dict.fromkeys(("lfm2", "lfm2_moe"), Gap("most of its layers are gated convolutions")),

@@ -174,6 +174,9 @@ ROWS: Final[dict[str, ImageEncoder]] = {
         ("idefics3_vision", "smolvlm_vision"),
         ImageEncoder(defaults=_IDEFICS_SIZES, tokens=0, extra_positions=0, biases=True),
     ),
+    "idefics2_vision": ImageEncoder(
+        defaults={**_VIT_SIZES, "patch_size": 32}, tokens=0, extra_positions=0, biases=True
+    ),
     "internvl_vision": ImageEncoder(
         defaults=_INTERN_SIZES,
         biases=("attention_bias", False),

@@ -20,6 +20,7 @@ from trnsim.workload.families import (
     images,
     intern_chats,
     qwen_images,
+    resampled_images,
     tiled_images,
 )
 from trnsim.workload.families.decoder_rows import ROWS
@@ -143,6 +144,15 @@ TEXTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "llama4": _LLAMA4_TEXT,
     **dict.fromkeys(("idefics3", "llava", "llava_next", "smolvlm"), _LLAVA_TEXT),
     "mistral3": _MISTRAL_TEXT,
+    resampled_images.NAME: {
+        "model_type": "mistral",
+        "hidden_size": 4096,
+        "intermediate_size": 14336,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "vocab_size": 32000,
+        "max_position_embeddings": 32768,
+    },
     "mllama": tiled_images.TEXT_SIZES,
     "paligemma": _PALIGEMMA_TEXT,
     "qwen2_vl": {"model_type": "qwen2_vl_text", **_QWEN_TEXT},
@@ -182,6 +192,7 @@ _IMAGE_ENCODERS: Final = {
     "llava": "clip_vision_model",
     "llava_next": "clip_vision_model",
     "mistral3": "pixtral",
+    resampled_images.NAME: resampled_images.ENCODER,
     "mllama": tiled_images.IMAGES,
     "paligemma": "siglip_vision_model",
     "qwen2_vl": "qwen2_vl_vision",
@@ -200,7 +211,7 @@ _KEYS_ABOVE: Final = ("architectures", "id2label", "num_labels", "tie_word_embed
 """Keys that may stand above `text_config`, and decide the decoder's head."""
 _TIED_ABOVE: Final = {
     **dict.fromkeys(("internvl", "paligemma"), True),
-    **dict.fromkeys(("idefics3", "llava_next", "qwen3_5", "qwen3_5_moe"), False),
+    **dict.fromkeys(("idefics2", "idefics3", "llava_next", "qwen3_5", "qwen3_5_moe"), False),
     **dict.fromkeys(("qwen3_vl", "qwen3_vl_moe", "smolvlm"), False),
 }
 """Families whose `text_config` does not decide whether embedding and logits share weights.
@@ -217,7 +228,7 @@ _VISION_WIDTH: Final = 7680
 
 
 def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
-    """The image encoder and the decoder.
+    """The image encoder and the decoder, and a resampler between them where there is one.
 
     Raises:
         BadInput: a configuration is missing, or names an unknown model.
@@ -234,6 +245,8 @@ def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
     tower = _image_encoder(seeing, model_type)
     texts, kind = _typed(texts_of(keys, model_type), TEXTS[model_type]["model_type"], ROWS)
     (decoder,) = decoders.towers(texts, kind)
+    if model_type == resampled_images.NAME:
+        return resampled_images.towers(keys, tower, texts, decoder)
     project = image_tiles.projections if model_type in image_tiles.ENCODERS else _projection
     behind = project(keys, model_type, tower, decoder.hidden)
     tower = replace(tower, behind=(*tower.behind, *behind))
@@ -250,7 +263,8 @@ def _image_encoder(keys: ConfigKeys, model_type: str) -> Tower:
     """The image encoder that ``vision_config`` describes."""
     usual = _IMAGE_ENCODERS[model_type]
     is_qwen = usual in qwen_images.ROWS
-    if not is_qwen and model_type not in image_tiles.ENCODERS:
+    has_old_name = model_type == resampled_images.NAME or model_type in image_tiles.ENCODERS
+    if not is_qwen and not has_old_name:
         return images.image(*_typed(keys, usual, images.ROWS))
     # Older files name the model in place of its image encoder.
     _typed(keys, usual, {usual: usual, model_type: usual})
