@@ -11,6 +11,9 @@ import trees
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "trnsim"
 MODIFIERS = {"own", "has", "most", "least", "more", "above", "below"}
+PARTICIPLES = {"asked", "done", "found", "given", "got", "held", "known", "made", "met", "named"}
+PARTICIPLES |= {"needed", "noted", "passed", "said", "seen", "settled", "spent", "stated", "taken"}
+PARTICIPLES |= {"turned", "wanted"}
 
 
 def drawn(*options):
@@ -87,13 +90,21 @@ def test_every_way_of_defining_a_name_is_read(text):
     assert "most" in [name for name, _ in defined_names(ast.parse(text))]
 
 
-def test_a_modifier_alone_is_no_name():
-    use = ast.parse("f(most=x.most, a=most)")
-    assert MODIFIERS.isdisjoint(name for name, _ in defined_names(use))
-    bare = [
+def bare_names(words):
+    """Places of the source at which a name is one of these words alone."""
+    return [
         f"{path.relative_to(SOURCE)}:{line}: {name}"
         for path in SOURCE.rglob("*.py")
         for name, line in defined_names(trees.tree(path))
-        if name in MODIFIERS
+        if name in words
     ]
-    assert not bare, "the noun is missing, such as `tokens` of `most_tokens`"
+
+
+def test_a_modifier_alone_is_no_name():
+    use = ast.parse("f(most=x.most, a=most)")
+    assert MODIFIERS.isdisjoint(name for name, _ in defined_names(use))
+    assert not bare_names(MODIFIERS), "the noun is missing, such as `tokens` of `most_tokens`"
+
+
+def test_a_participle_alone_is_no_name():
+    assert not bare_names(PARTICIPLES), "say what it holds, such as `cached_programs` for `kept`"

@@ -47,12 +47,12 @@ class FactDraws:
     def __init__(self, facts: Mapping[str, Rate], *, seed: int = SEED) -> None:
         self._facts = facts
         self._seed = seed
-        self._used: dict[str, Rate] = {}
+        self._used_facts: dict[str, Rate] = {}
 
     def use(self, name: str) -> Rate:
         """The fact called `name`, which is noted as used."""
         fact = self._facts[name]
-        self._used[name] = fact
+        self._used_facts[name] = fact
         return fact
 
     def draw(self, name: str) -> Samples:
@@ -65,10 +65,10 @@ class FactDraws:
 
     def basis(self) -> Basis:
         """The basis of the facts used so far."""
-        kinds = Counter(fact.provenance.kind for fact in self._used.values())
+        kinds = Counter(fact.provenance.kind for fact in self._used_facts.values())
         assumed = tuple(
             f"{name} = {fact:.4g}: {fact.provenance.source}"
-            for name, fact in self._used.items()
+            for name, fact in self._used_facts.items()
             if fact.provenance.kind is Evidence.ASSUMED
         )
         return Basis(dict(kinds), assumed)

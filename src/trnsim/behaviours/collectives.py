@@ -39,7 +39,7 @@ PARTITION_OP: Final = existence(
     "list the ranks: ncc.ReplicaGroup([[0, 1], [2, 3]])",
     "nki.collectives.ReplicaGroup of NKI 0.7",
 )
-NAMED: Final = {
+NAME_PARAMETERS: Final = {
     call: Behaviour(
         name=f"ncc.{call}(name=)",
         since="0.5",
@@ -84,5 +84,5 @@ PRIORITIZED: Final = {
     )
 }
 
-ROWS: Final = (*NAMED.values(), *PRIORITIZED.values())
+ROWS: Final = (*NAME_PARAMETERS.values(), *PRIORITIZED.values())
 """The rows of this family."""

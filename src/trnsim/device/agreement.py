@@ -148,8 +148,9 @@ class Agreement:
         """The failure of a message whose peer has begun with other arguments; does not wait."""
         if call.ranks[1] in self._any_source_ranks:
             return None
-        own = {self.rank: call.arguments}
-        return self._unless_store_gone(lambda: disagreement(self._arrived_arguments(call) | own))
+        return self._unless_store_gone(
+            lambda: disagreement({**self._arrived_arguments(call), self.rank: call.arguments})
+        )
 
     def wait_for_peer(self, call: PendingCall, wait_s: float = math.inf) -> CallFailure | None:
         """Wait until the peer of a message has begun too; return the failure of the message.

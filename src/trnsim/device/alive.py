@@ -22,24 +22,24 @@ from typing import Any, Final
 _PREFIX: Final = "trnsim-alive-"
 _BOOT_FILE: Final = Path("/proc/sys/kernel/random/boot_id")
 """A file that differs between machines, and not between containers of one: proc(5)."""
-_held: Final[dict[int, tuple[str, int]]] = {}
+_locks: Final[dict[int, tuple[str, int]]] = {}
 """The path of the lock and its open file, by process number, so that a fork begins without."""
 
 
 def held_lock() -> str:
     """The path of this process's lock; "" where the system has no locks, or no room for a file."""
     pid = os.getpid()
-    if pid not in _held:
-        _held.clear()
+    if pid not in _locks:
+        _locks.clear()
         with suppress(OSError, ImportError):
             fcntl: Any = import_module("fcntl")
             prefix = f"{_PREFIX}{pid}-{_folder_digest(Path(tempfile.gettempdir()))}-"
             handle, path = tempfile.mkstemp(prefix=prefix)
             fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _held[pid] = path, handle
+            _locks[pid] = path, handle
             # Unlike atexit's, these are called at the end of multiprocessing's children too.
             Finalize(None, _remove, (pid, path), exitpriority=0)
-    return _held.get(pid, ("", -1))[0]
+    return _locks.get(pid, ("", -1))[0]
 
 
 def _folder_digest(folder: Path) -> str:
@@ -67,7 +67,7 @@ def has_ended(path: str) -> bool:
     """True if the process that holds the lock at `path` has ended; False where that is unknown."""
     if (
         not path
-        or any(path == held_path for held_path, _ in _held.values())
+        or any(path == held_path for held_path, _ in _locks.values())
         or not _is_on_this_machine(path)
     ):
         return False

@@ -19,7 +19,7 @@ A value in double quotes may hold spaces.
 """
 _PLACE: Final = re.compile(r" *\S+\.\w+:\d+[.,;:)]*")
 """A word that names a line of a file, which editors and terminals open."""
-_KEPT: Final = "\ue000"
+_FIXED_SPACE: Final = "\ue000"
 _LEAST_PATH: Final = 8
 """Characters of a path before a slash at which it may be broken; else it is broken in a name."""
 _NARROWEST: Final = 8
@@ -56,10 +56,10 @@ def wrapped(
     rest = max(room - hanging, _NARROWEST)
 
     def unbroken(match: re.Match[str]) -> str:
-        return match[0].replace(" ", _KEPT) if len(match[0]) <= rest else match[0]
+        return match[0].replace(" ", _FIXED_SPACE) if len(match[0]) <= rest else match[0]
 
     pieces = _broken(_COMMAND.sub(unbroken, line), room, rest, is_cell=is_cell)
-    first, *others = [piece.replace(_KEPT, " ") for piece in pieces]
+    first, *others = [piece.replace(_FIXED_SPACE, " ") for piece in pieces]
     return [" " * indent + first, *(f"{' ' * (indent + hanging)}{other}" for other in others)]
 
 

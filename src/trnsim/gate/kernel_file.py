@@ -192,7 +192,7 @@ def _case(file: Path, module: ModuleType, name: str, kernel: Launchable) -> Kern
 
 
 def _arguments(file: Path, name: str, declared: Any) -> Arguments:
-    value = _called(file, name + INPUTS, declared) if callable(declared) else declared
+    value = _result_of(file, name + INPUTS, declared) if callable(declared) else declared
     if isinstance(value, dict):
         return Arguments((), value)
     if isinstance(value, tuple | list):
@@ -205,7 +205,7 @@ def _arguments(file: Path, name: str, declared: Any) -> Arguments:
     )
 
 
-def _called(file: Path, name: str, function: Callable[[], Any]) -> Any:
+def _result_of(file: Path, name: str, function: Callable[[], Any]) -> Any:
     """The result of a function of the user's file.
 
     Raises:

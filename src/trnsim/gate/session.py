@@ -49,11 +49,11 @@ class GateSession:
         self.is_updating = is_updating
         self._baselines: Baselines | None = None
         self._new = Baselines(path)
-        self._used: set[Key] = set()
-        self._passed: set[str] = set()
+        self._used_keys: set[Key] = set()
+        self._passed_tests: set[str] = set()
         self._upgrades: list[tuple[str, float, str]] = []
         self._notes: list[str] = []
-        self._gone: list[Key] = []
+        self._stale_keys: list[Key] = []
         self._is_written = False
 
     def read(self) -> Baselines:
@@ -120,7 +120,7 @@ class GateSession:
         chip: Target,
         mark: TrnMark,
     ) -> None:
-        self._used.add(check.key)
+        self._used_keys.add(check.key)
         limits = CheckLimits(
             max_s=None if mark.max_us is None else mark.max_us * _US,
             baselines=self.read() if mark.has_baseline else None,
@@ -149,14 +149,14 @@ class GateSession:
 
     def note_passed(self, test: str) -> None:
         """Note that a test that uses the fixture has passed."""
-        self._passed.add(test)
+        self._passed_tests.add(test)
 
     def sent(self) -> dict[str, Any]:
         """The session of a worker as plain values."""
         return {
             "new": self._new.text(),
-            "used": [str(key) for key in sorted(self._used)],
-            "finished": sorted(self._passed),
+            "used": [str(key) for key in sorted(self._used_keys)],
+            "finished": sorted(self._passed_tests),
             "upgrades": [list(row) for row in self._upgrades],
             "notes": self._notes,
         }
@@ -164,8 +164,8 @@ class GateSession:
     def take(self, sent: Mapping[str, Any]) -> None:
         """Add the session of a worker."""
         self._new.times.update(baselines_of(self.path, sent["new"].encode()).times)
-        self._used |= {Key.of(text) for text in sent["used"]}
-        self._passed |= set(sent["finished"])
+        self._used_keys |= {Key.of(text) for text in sent["used"]}
+        self._passed_tests |= set(sent["finished"])
         self._upgrades += [(str(m), float(s), str(w)) for m, s, w in sent["upgrades"]]
         self._notes += sent["notes"]
 
@@ -177,11 +177,11 @@ class GateSession:
             narrowed: names of files of which only some tests were collected.
         """
         stored = self.read()
-        self._gone = [
+        self._stale_keys = [
             key for key in sorted(stored.times) if self._is_gone(key, collected, narrowed)
         ]
-        if self.is_updating and (self._new.times or self._gone):
-            for key in self._gone:
+        if self.is_updating and (self._new.times or self._stale_keys):
+            for key in self._stale_keys:
                 del stored.times[key]
             stored.times.update(self._new.times)
             stored.write()
@@ -189,10 +189,10 @@ class GateSession:
 
     def _is_gone(self, key: Key, collected: set[str], narrowed: set[str]) -> bool:
         file, is_test, _ = key.owner.partition(_TESTS)
-        if not is_test or key in self._used:
+        if not is_test or key in self._used_keys:
             return False
         if key.owner in collected:
-            return key.owner in self._passed
+            return key.owner in self._passed_tests
         if Path(file).name in narrowed:
             return False
         is_collected = any(test.partition(_TESTS)[0] == file for test in collected)
@@ -208,12 +208,12 @@ class GateSession:
             shares = sorted(share for share, _ in rows)
             lines.append(
                 f"another trnsim, not the kernels: from {models} it moved {len(rows)} of "
-                f"{len(self._used)} times, by {_signed_percent(shares[0])} to "
+                f"{len(self._used_keys)} times, by {_signed_percent(shares[0])} to "
                 f"{_signed_percent(shares[-1])}; accept it: {_UPDATE}"
             )
             lines.append(f"  for example {rows[0][1]}")
-        if self._gone:
-            keys = ", ".join(map(str, self._gone))
+        if self._stale_keys:
+            keys = ", ".join(map(str, self._stale_keys))
             state = "dropped" if self._is_written else f"{_UPDATE} drops them"
             lines.append(f"baselines of no kernel that ran ({state}): {keys}")
         if self._is_written:

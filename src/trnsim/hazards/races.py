@@ -175,7 +175,7 @@ class RaceDetector:
         self._guarded: dict[tuple[int, int], list[int]] = {}
         self._joint: set[tuple[int, int]] = set()
         # (core, other) -> the numbers of their instructions that met, in order.
-        self._met: dict[tuple[int, int], tuple[list[int], list[int]]] = {}
+        self._meetings: dict[tuple[int, int], tuple[list[int], list[int]]] = {}
         self._shadows: dict[int, _Shadow] = {}
         self._reported: set[tuple[SourceLine | None, SourceLine | None, bool]] = set()
 
@@ -208,7 +208,7 @@ class RaceDetector:
         places = [(core, len(self._waits[core])) for core in group]
         self._group_at.update(dict.fromkeys(places, places))
         for first, second in permutations(places, 2):
-            own_numbers, peer_numbers = self._met.setdefault((first[0], second[0]), ([], []))
+            own_numbers, peer_numbers = self._meetings.setdefault((first[0], second[0]), ([], []))
             own_numbers.append(first[1])
             peer_numbers.append(second[1])
         return places
@@ -295,7 +295,7 @@ class RaceDetector:
         if not unordered:
             return []
         first_number = min(unordered)
-        own_numbers, peer_numbers = self._met.get((core, peer), ([], []))
+        own_numbers, peer_numbers = self._meetings.get((core, peer), ([], []))
         since = bisect_left(peer_numbers, first_number)
         if since == len(peer_numbers):  # they have not met since
             return [number + 1 for number in unordered]

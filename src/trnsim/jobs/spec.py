@@ -140,7 +140,7 @@ class SpecReader:
 
     def __init__(self, root: SourcePlace) -> None:
         self._root = root
-        self._taken: set[tuple[str | int, ...]] = set()
+        self._read_keys: set[tuple[str | int, ...]] = set()
         self._places: dict[tuple[str | int, ...], SourcePlace | None] = {}
         self._word_counts: dict[str, int] = {}
         self.lines: dict[str, SourceLine] = {}
@@ -192,14 +192,14 @@ class SpecReader:
         place = self.place(*keys)
         if place is None:
             return None
-        self._taken.add(keys)
+        self._read_keys.add(keys)
         if field:
             self.lines.setdefault(field, place.line)
         return place.value
 
     def give_back(self, *keys: str | int) -> None:
         """Keep the value under keys after all, although it was taken."""
-        self._taken.discard(keys)
+        self._read_keys.discard(keys)
 
     def text(self, *keys: str | int, field: str) -> str:
         """A text; "" if there is none. A number or a truth value is its text.
@@ -320,7 +320,7 @@ class SpecReader:
         return tuple(self._fields_below((), self._root.value))
 
     def _fields_below(self, keys: tuple[str | int, ...], value: Any) -> list[KeptField]:
-        if keys in self._taken:
+        if keys in self._read_keys:
             return []
         if isinstance(value, dict) and value:
             items: list[tuple[str | int, Any]] = list(value.items())

@@ -52,7 +52,7 @@ class FileRecord:
     _place: SourcePlace
 
     def __contains__(self, field: str) -> bool:
-        return self._stated(field) is not None
+        return self._name_of(field) is not None
 
     @property
     def line(self) -> SourceLine:
@@ -68,7 +68,7 @@ class FileRecord:
             fix: what the user can do.
             item: name of an item of the field; "" for the field itself.
         """
-        place = self._place.inner(self._stated(field) or field)
+        place = self._place.inner(self._name_of(field) or field)
         return (place.inner(item) if item else place).refused(why, fix)
 
     def record_error(self, why: str, fix: str = "") -> BadInput:
@@ -82,7 +82,7 @@ class FileRecord:
             BadInput: it is missing, or another text.
         """
         values_by_name = {name: name for name in legal}
-        return str(_value_named(values_by_name, self._place.inner(self._stated(field) or field)))
+        return str(_value_named(values_by_name, self._place.inner(self._name_of(field) or field)))
 
     def converted(self, kind: type[_T], values: Mapping[str, Any], *without: str) -> _T:
         """A record of another kind at the same place of the file.
@@ -95,9 +95,9 @@ class FileRecord:
         fields = {name: value for name, value in self._place.value.items() if name not in without}
         return record(kind, self._place._replace(value={**fields, **values}))
 
-    def _stated(self, field: str) -> str | None:
+    def _name_of(self, field: str) -> str | None:
         """The name or alias under which the file states a field; None if it does not."""
-        return next(iter(_stated(fields_of(type(self))[field], self._place.value)), None)
+        return next(iter(_stated_names(fields_of(type(self))[field], self._place.value)), None)
 
 
 class ForeignRecord(FileRecord):
@@ -171,7 +171,7 @@ def record(kind: type[_T], place: SourcePlace) -> _T:
     for name, declaration in fields_of(kind).items():
         holder = reduce(SourcePlace.inner, declaration.rule.inside, place)
         inner = holder.value if isinstance(holder.value, dict) else {}
-        names = _stated(declaration, inner)
+        names = _stated_names(declaration, inner)
         if len(names) > 1:
             raise holder.inner(names[1]).refused(f"another name of {names[0]}, given too")
         if names:
@@ -215,7 +215,7 @@ def _check_names(kind: type[Any], place: SourcePlace) -> None:
     raise place.document.refused(inner.line.line, why, _similar_names(name, list(legal), 1))
 
 
-def _stated(declaration: DeclaredField, values: Mapping[str, Any]) -> list[str]:
+def _stated_names(declaration: DeclaredField, values: Mapping[str, Any]) -> list[str]:
     """The names and aliases of a field that have a value in a mapping."""
     empty = (None,) if declaration.rule is ANY else (None, "")
     return [name for name in declaration.names if values.get(name) not in empty]

@@ -18,7 +18,7 @@ from typing import Final, ParamSpec, TypeVar
 from trnsim.errors import BadInput
 from trnsim.site.site_file import SiteCorrections, read
 
-Given = ParamSpec("Given")
+Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 Item = TypeVar("Item")
 
@@ -27,7 +27,7 @@ ENVIRONMENT: Final = "TRNSIM_SITE"
 _MARK: Final = b'"calibrate/'
 _HEAD_BYTES: Final = 200
 """Bytes at the start of a file in which its schema stands."""
-_used: set[str] = set()
+_used_words: set[str] = set()
 _recorded_words: list[set[str]] = []
 _recorded_families: list[set[tuple[str, str]]] = []
 _handed_over: list[SiteCorrections | None] = []
@@ -146,24 +146,24 @@ def recorded_words() -> AbstractContextManager[set[str]]:
     return _recorded(_recorded_words)
 
 
-def cached(maxsize: int) -> Callable[[Callable[Given, Result]], Callable[Given, Result]]:
+def cached(maxsize: int) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
     """Decorator: keep the results of a function, for each site apart.
 
     A result from memory notes the corrections that entered it as a new one does.
     """
 
-    def decorate(function: Callable[Given, Result]) -> Callable[Given, Result]:
-        def noted(
-            _site: str, *arguments: Given.args, **keywords: Given.kwargs
+    def decorate(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+        def recording(
+            _site: str, *arguments: Parameters.args, **keywords: Parameters.kwargs
         ) -> tuple[Result, frozenset[str]]:
             with recorded_words() as words:
                 result = function(*arguments, **keywords)
             return result, frozenset(words)
 
-        memory: Callable[..., tuple[Result, frozenset[str]]] = lru_cache(maxsize=maxsize)(noted)
+        memory: Callable[..., tuple[Result, frozenset[str]]] = lru_cache(maxsize=maxsize)(recording)
 
         @wraps(function)
-        def from_memory(*arguments: Given.args, **keywords: Given.kwargs) -> Result:
+        def from_memory(*arguments: Parameters.args, **keywords: Parameters.kwargs) -> Result:
             result, words = memory(cache_key(), *arguments, **keywords)
             for each in words:
                 note_used(each)
@@ -176,12 +176,12 @@ def cached(maxsize: int) -> Callable[[Callable[Given, Result]], Callable[Given, 
 
 def note_used(words: str) -> None:
     """Note that a correction of this provenance entered an estimate."""
-    for recorded in (_used, *_recorded_words):
+    for recorded in (_used_words, *_recorded_words):
         recorded.add(words)
 
 
 def take_used() -> list[str]:
     """The provenances of all corrections that entered estimates since the last call."""
-    words = sorted(_used)
-    _used.clear()
+    words = sorted(_used_words)
+    _used_words.clear()
     return words

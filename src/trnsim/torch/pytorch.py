@@ -448,9 +448,9 @@ def trace_through(operator: Any, function: Callable[..., Any]) -> None:
 
     is_exporting: Any = _trace.custom_triton_ops_decomposition_disabled
 
-    def dispatch_inside(mode: Any, called: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def dispatch_inside(mode: Any, operator: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if is_exporting():
-            return mode.__torch_dispatch__(called, types, args, kwargs)
+            return mode.__torch_dispatch__(operator, types, args, kwargs)
         with mode:
             return function(*args, **kwargs)
 

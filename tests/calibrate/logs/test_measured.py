@@ -25,7 +25,7 @@ def test_the_first_steps_do_not_count():
     found = training(
         "a.log", [LoggedStep(n, 1.0, time_s=100.0 if n < 5 else 2.0) for n in range(NEEDED)]
     )
-    assert len(found.settled) == LEAST_STEPS
+    assert len(found.steady_steps) == LEAST_STEPS
     assert found.step_s == 2.0
     assert found.tokens_per_s is None
 

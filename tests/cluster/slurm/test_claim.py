@@ -18,8 +18,8 @@ DEVICES = tuple(range(8, 16))
 @pytest.fixture(autouse=True)
 def _released():
     yield
-    while claim._held:
-        os.close(claim._held.pop())
+    while claim._lock_files:
+        os.close(claim._lock_files.pop())
 
 
 def test_steps_take_sets_that_are_disjoint_until_none_is_left(tmp_path):

@@ -69,8 +69,8 @@ def test_a_device_that_the_instance_lacks_is_refused():
 @pytest.fixture
 def _released():
     yield
-    while claim._held:
-        os.close(claim._held.pop())
+    while claim._lock_files:
+        os.close(claim._lock_files.pop())
 
 
 @pytest.mark.usefixtures("_released")

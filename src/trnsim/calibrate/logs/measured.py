@@ -47,20 +47,20 @@ class Training:
     sequences: int | None = None
 
     @property
-    def settled(self) -> tuple[LoggedStep, ...]:
+    def steady_steps(self) -> tuple[LoggedStep, ...]:
         """The steps behind the first `WARMUP_STEPS`."""
         return self.steps[WARMUP_STEPS:]
 
     @property
     def step_s(self) -> float | None:
-        """Median time of a settled step, or None if no step has one."""
-        times_s = [step.time_s for step in self.settled if step.time_s is not None]
+        """Median time of a steady_steps step, or None if no step has one."""
+        times_s = [step.time_s for step in self.steady_steps if step.time_s is not None]
         return median(times_s) if times_s else None
 
     @property
     def tokens_per_s(self) -> float | None:
         """Median rate of an accelerator, or None if no step has one."""
-        rates = [step.tokens_per_s for step in self.settled if step.tokens_per_s is not None]
+        rates = [step.tokens_per_s for step in self.steady_steps if step.tokens_per_s is not None]
         return median(rates) if rates else None
 
 
@@ -167,7 +167,7 @@ def log_sigma(log: RunLog) -> float:
     """
     if isinstance(log.run, Load):
         return 1 / math.sqrt(log.run.requests)
-    values = [math.log(step.time_s or step.tokens_per_s or 1.0) for step in log.run.settled]
+    values = [math.log(step.time_s or step.tokens_per_s or 1.0) for step in log.run.steady_steps]
     return _MEDIAN_LOSS * stdev(values) / math.sqrt(len(values))
 
 

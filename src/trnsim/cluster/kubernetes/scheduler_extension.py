@@ -67,13 +67,13 @@ class SchedulerExtension:
 
     Attributes:
         log: prints a line of the log.
-        held: bound pods with Neuron devices that have not ended, by node and by their uid.
+        pods_by_node: bound pods with Neuron devices that have not ended, by node and by their uid.
         nodes: nodes by name.
     """
 
     api: KubernetesApi
     log: Callable[[str], None] = lambda _line: None
-    held: dict[str, dict[str, Object]] = field(default_factory=dict)
+    pods_by_node: dict[str, dict[str, Object]] = field(default_factory=dict)
     nodes: dict[str, Object] = field(default_factory=dict)
     _nodes_read_s: float = -_NODES_S
     _expected: dict[str, float] = field(default_factory=dict)
@@ -89,7 +89,7 @@ class SchedulerExtension:
         with self._changed:
             self._read_nodes()
             self._read_pods()
-            count = sum(map(len, self.held.values()))
+            count = sum(map(len, self.pods_by_node.values()))
         self.log(f"state rebuilt from {self.api.server}: {len(self.nodes)} nodes, {count} pods")
 
     def filter(self, arguments: Mapping[str, Any]) -> Object:
@@ -223,16 +223,16 @@ class SchedulerExtension:
         try:
             self.api.post(f"{pod_path(namespace, name)}/binding", binding)
         except ApiDown:
-            self.held.pop(node_name, None)  # nobody knows whether it is bound: read anew
+            self.pods_by_node.pop(node_name, None)  # nobody knows whether it is bound: read anew
             raise
         except ApiRefused as error:
-            self.held.pop(node_name, None)
+            self.pods_by_node.pop(node_name, None)
             raise _refused_bind(error, namespace, name) from error
         if shape is None:
             return "no Neuron devices"
         pod["spec"]["nodeName"] = node_name
         pod["metadata"]["annotations"] = {**(pod["metadata"].get("annotations") or {}), **written}
-        self.held.setdefault(node_name, {})[uid(pod)] = pod
+        self.pods_by_node.setdefault(node_name, {})[uid(pod)] = pod
         return f"{SETS} {written[SETS]}"
 
     def _pod(self, namespace: str, name: str, pod_uid: str) -> Object:
@@ -246,7 +246,7 @@ class SchedulerExtension:
         except ApiRefused as error:
             if error.status != _NOT_FOUND:
                 raise
-            raise _gone(namespace, name) from error
+            raise _deleted(namespace, name) from error
         if pod_uid and uid(pod) != pod_uid:
             raise BadInput(
                 f"pod {namespace}/{name} was deleted and created again: its uid is {uid(pod)}, and "
@@ -278,7 +278,7 @@ class SchedulerExtension:
         refusal = first_refusal(shape, requested)
         if refusal is not None:
             raise BadInput(refusal.reason, fix=refusal.fix, source=refusal.source)
-        self.held.pop(node_name, None)  # its pods are read anew
+        self.pods_by_node.pop(node_name, None)  # its pods are read anew
         sets = place(shape, requested, free_cores(shape, self._pods_on(node_name)))
         if sets is None:
             raise BadInput(f"node {node_name} has {NO_ROOM} any more")
@@ -286,13 +286,13 @@ class SchedulerExtension:
 
     def _pods_on(self, name: str) -> list[Object]:
         """Pods on a node; read from the API where they are not known."""
-        if name not in self.held:
+        if name not in self.pods_by_node:
             self._remember(self.api.list(PODS, fieldSelector=f"spec.nodeName={name}"), [name])
-        return list(self.held[name].values())
+        return list(self.pods_by_node[name].values())
 
     def _read_pods(self) -> None:
         pods = self.api.list(PODS, fieldSelector="spec.nodeName!=")
-        self.held.clear()
+        self.pods_by_node.clear()
         self._remember(pods, self.nodes)
         self._compare_clocks()
 
@@ -303,7 +303,7 @@ class SchedulerExtension:
             if not has_ended(pod) and _may_hold(pod):
                 by_node[node_of(pod)][uid(pod)] = pod
         for name in {*names, *by_node}:
-            self.held[name] = by_node[name]
+            self.pods_by_node[name] = by_node[name]
 
     def _read_nodes(self) -> None:
         self.nodes = {name_of(node): node for node in self.api.list(node_path())}
@@ -371,14 +371,14 @@ def _bound_before(pod: Object, node_name: str, requested: Sequence[ContainerDema
     )
 
 
-def _gone(namespace: str, name: str) -> BadInput:
+def _deleted(namespace: str, name: str) -> BadInput:
     return BadInput(f"pod {namespace}/{name} was deleted before it was bound")
 
 
 def _refused_bind(error: ApiRefused, namespace: str, name: str) -> BadInput:
     """The name of the fault of a refused Binding."""
     if error.status == _NOT_FOUND:
-        return _gone(namespace, name)
+        return _deleted(namespace, name)
     if error.status == _CONFLICT:
         return BadInput(
             f"pod {namespace}/{name} was bound or deleted during this bind call: {error.reason}"

@@ -27,7 +27,7 @@ _POLL_S: Final = 0.05
 """Time between two looks for what the first task took."""
 _OWNER_FOLDER_MODE: Final = 0o700
 _OWNER_FILE_MODE: Final = 0o600
-_held: Final[list[int]] = []
+_lock_files: Final[list[int]] = []
 """Open files whose locks this process holds until it ends."""
 
 
@@ -62,7 +62,7 @@ def claimed_devices(
     chosen = device_sets.choose(instance, count, free) or ()
     for device, lock in [*locks.items(), (None, choosing)]:
         if lock is not None and device in chosen:
-            _held.append(lock)
+            _lock_files.append(lock)
         elif lock is not None:
             os.close(lock)
     if not chosen:

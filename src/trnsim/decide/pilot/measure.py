@@ -168,7 +168,7 @@ def _log(log: RunLog, run: PilotRun, side: Side, last_steps: Sequence[int]) -> L
             fix="look at its units: seconds a step, or tokens a second of one accelerator",
         )
     content = log.run
-    count = len(content.settled) if isinstance(content, Training) else content.requests
+    count = len(content.steady_steps) if isinstance(content, Training) else content.requests
     return Log(log.path, side.name, log.format, count, rate, _loss(log, last_steps))
 
 
@@ -188,7 +188,7 @@ def _last_steps(runs: dict[str, tuple[RunLog, ...]]) -> list[int]:
         BadInput: too few steps are in all logs.
     """
     steps_by_log = [
-        {step.number for step in log.run.settled}
+        {step.number for step in log.run.steady_steps}
         for side_logs in runs.values()
         for log in side_logs
         if isinstance(log.run, Training)
@@ -208,7 +208,7 @@ def _loss(log: RunLog, last_steps: Sequence[int]) -> float | None:
     """Mean loss of the last steps; None without a loss, or if it is not a number."""
     if not isinstance(log.run, Training):
         return None
-    loss = fmean(step.loss for step in log.run.settled if step.number in last_steps)
+    loss = fmean(step.loss for step in log.run.steady_steps if step.number in last_steps)
     return loss if math.isfinite(loss) else None
 
 

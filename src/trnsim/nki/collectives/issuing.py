@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from trnsim.behaviours.collectives import NAMED, PRIORITIZED, RETURN_INSTRUCTIONS
+from trnsim.behaviours.collectives import NAME_PARAMETERS, PRIORITIZED, RETURN_INSTRUCTIONS
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import Collective, Instruction, Setting
 from trnsim.memory import Tile
@@ -114,8 +114,8 @@ def check_name(call: str, name: str | None) -> None:
         IllegalInstruction: for such a label.
     """
     label_of(f"ncc.{call}", name, f"nki.collectives.{call}, name")
-    if name is not None and call in NAMED:
-        require(NAMED[call], f"ncc.{call}(name={name!r})")
+    if name is not None and call in NAME_PARAMETERS:
+        require(NAME_PARAMETERS[call], f"ncc.{call}(name={name!r})")
 
 
 def _is_joint(kind: Any, cores: int, tiles: Sequence[Tile]) -> bool:

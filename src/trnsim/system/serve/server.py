@@ -240,8 +240,8 @@ def fleet(machine: Machine, options: ServerOptions) -> tuple[int, int]:
     stage_ranks = (options.tensor or 1) * options.expert
     fit = machine.ranks // _ranks(options)  # replicas of an instance; 0 if one spans several
     span = -(-options.stages // max(machine.ranks // stage_ranks, 1))  # instances of a replica
-    needed = 1 if options.replicas is None else options.replicas
-    count = options.instances or (-(-needed // fit) if fit else needed * span)
+    replica_count = 1 if options.replicas is None else options.replicas
+    count = options.instances or (-(-replica_count // fit) if fit else replica_count * span)
     most_replicas = count * fit if fit else count // span
     replicas = most_replicas if options.replicas is None else options.replicas
     if replicas > most_replicas or not replicas:

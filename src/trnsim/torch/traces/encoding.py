@@ -33,7 +33,7 @@ _MEMORY_FORMATS: Final = {
     "channels_last": torch.channels_last,
     "channels_last_3d": torch.channels_last_3d,
 }
-_NAMED: Final[dict[type, str]] = {
+_KIND_NAMES: Final[dict[type, str]] = {
     torch.dtype: "dtype",
     torch.layout: "layout",
     torch.memory_format: "memory_format",
@@ -58,7 +58,7 @@ def encoded(value: Any, number_of: Callable[[fx.Node], int]) -> Any:
         return {REFERENCE: number_of(value)}
     if value is None or isinstance(value, bool | int | float | complex | str):
         return _encoded_number(value)
-    for kind, name in _NAMED.items():
+    for kind, name in _KIND_NAMES.items():
         if isinstance(value, kind):
             return {name: str(value).removeprefix("torch.")}
     if isinstance(value, torch.device):

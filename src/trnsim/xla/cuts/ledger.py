@@ -126,7 +126,7 @@ class Ledger:
         self.metrics: dict[str, Samples] = {}
         self.executed: Counter[ProgramRecord] = Counter()
         self._latest: deque[tuple[float, ProgramRecord]] = deque(maxlen=MOST_SAMPLES)
-        self._kept: OrderedDict[str, CutProgram] = OrderedDict()
+        self._programs: OrderedDict[str, CutProgram] = OrderedDict()
         self._kept_calls = 0
 
     def cut(self, kind: str, place: Place | None) -> CutRecord:
@@ -142,7 +142,7 @@ class Ledger:
         if record is None:
             from trnsim.xla.cuts.causes import cause_of  # noqa: PLC0415  as the compiler
 
-            earlier = list(self._kept.values())
+            earlier = list(self._programs.values())
             record = ProgramRecord(
                 len(self.programs),
                 program.digest,
@@ -158,18 +158,18 @@ class Ledger:
         self.programs[record.digest] = record
         self.counters[UNCACHED] += 1
         cut.compilations += 1
-        self._kept[program.digest] = program
+        self._programs[program.digest] = program
         self._kept_calls += len(program.nodes)
-        while self._kept_calls > MOST_KEPT_CALLS and len(self._kept) > 1:
-            _, dropped = self._kept.popitem(last=False)
+        while self._kept_calls > MOST_KEPT_CALLS and len(self._programs) > 1:
+            _, dropped = self._programs.popitem(last=False)
             self._kept_calls -= len(dropped.nodes)
 
     def execute(self, record: ProgramRecord, cut: CutRecord, *, is_new: bool) -> None:
         """Note the execution of a program."""
         if not is_new:
             self.counters[CACHED] += 1
-            if record.digest in self._kept:
-                self._kept.move_to_end(record.digest)
+            if record.digest in self._programs:
+                self._programs.move_to_end(record.digest)
         record.executions += 1
         cut.executions[record.number] += 1
         self.executed[record] += 1
@@ -179,7 +179,7 @@ class Ledger:
     def forget(self) -> None:
         """Forget all programs, so that the next one has no cause."""
         self.programs.clear()
-        self._kept.clear()
+        self._programs.clear()
         self._kept_calls = 0
 
     def metric_names(self) -> list[str]:
