@@ -129,9 +129,9 @@ class FloorTimes:
         return interval(self.samples(floor, seed))
 
 
-def mixture(times: Sequence[FloorTimes], floor: Floor, seed: int = SEED) -> Interval:
+def mixture(times: Sequence[FloorTimes], floor: Floor) -> Interval:
     """P10, P50 and P90 of a collective on an unnamed instance: any of `times`, equally likely."""
-    return interval(np.concatenate([time.samples(floor, seed) for time in times]))
+    return interval(np.concatenate([time.samples(floor, SEED) for time in times]))
 
 
 def floor_times(

@@ -51,7 +51,7 @@ class ConfigReader(SpecReader):
         value = self.value(*target)
         if isinstance(value, int) and not isinstance(value, bool) and value < 1:
             return None
-        was_taken = target in self._taken
+        was_taken = target in self._read_keys
         number = self.whole(*target, field=field, minimum=1)
         if target != keys and not was_taken:
             self.give_back(*target)

@@ -118,9 +118,9 @@ def _copy(tile: Tensor) -> Tensor:
     return result
 
 
-def _alu(op: Any, left: Tensor, right: Tensor, dtype: Any = None) -> Tensor:
+def _alu(op: Any, left: Tensor, right: Tensor) -> Tensor:
     """One exact instruction."""
-    result = new(left.shape, left.dtype if dtype is None else dtype)
+    result = new(left.shape, left.dtype)
     nisa.tensor_tensor(dst=result, data1=left, data2=right, op=op)
     return result
 
