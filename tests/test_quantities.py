@@ -208,3 +208,10 @@ def test_the_unit_of_every_field_and_option_is_known():
     assert len(stated) > 15
     for unit in stated:
         assert number("8", unit) == 8
+
+
+def test_where_fractions_are_certain_three_digits_are_one():
+    assert number("1.125", has_fractions=True) == 1.125
+    assert number("12.345ms", "s", has_fractions=True) == 0.012345
+    with pytest.raises(ValueError, match=r"'1\.234\.567' "):
+        number("1.234.567", has_fractions=True)

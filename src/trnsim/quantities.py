@@ -139,14 +139,17 @@ _UNITS_BY_KIND: Final[Mapping[str, Mapping[str, Fraction | int]]] = {
 """By kind, the units that a number may have, and their sizes in the kind's own unit."""
 
 
-def number(text: str, unit: str = "") -> float:
+def number(text: str, unit: str = "", *, has_fractions: bool = False) -> float:
     """The number that `text` states, in `unit`: 30ms is 0.03 of s, 80% is 0.8 of share.
+
+    A point before three digits may separate thousands, unless `has_fractions` says that points
+    stand before fractions here.
 
     Raises:
         ValueError: it is no finite number, or not of that unit; the message says what is legal.
     """
     try:
-        return float(_value(text, unit))
+        return float(_value(text, unit, has_fractions=has_fractions))
     except OverflowError:
         raise ValueError(f"{_quoted(text)} is too large; the largest number is 1.7e308") from None
 
@@ -227,8 +230,18 @@ def _scales(unit: str) -> Mapping[str, Fraction]:
     return {**scales, **rates}
 
 
-def _value(text: str, unit: str) -> Fraction:
-    """The exact value in `unit`.
+def is_fraction(text: str) -> bool:
+    """True if a point stands before the fraction of a number: 0.125 and 1.5, but not 1.125."""
+    match = _NUMBER.fullmatch(text.strip())
+    return match is not None and "." in match["digits"] and not _may_be_thousands(match)
+
+
+def _may_be_thousands(match: re.Match[str]) -> bool:
+    return match["exponent"] is None and _THOUSANDS.fullmatch(match["digits"]) is not None
+
+
+def _value(text: str, unit: str, *, has_fractions: bool = False) -> Fraction:
+    """The exact value in `unit`; `has_fractions` as in `number`.
 
     Raises:
         ValueError: `text` states none.
@@ -236,7 +249,7 @@ def _value(text: str, unit: str) -> Fraction:
     match = _NUMBER.fullmatch(text.strip())
     if match is None or (match["money"] and not unit.startswith("USD")):
         raise ValueError(_no_number(text, unit))
-    if match["exponent"] is None and _THOUSANDS.fullmatch(match["digits"]):
+    if _may_be_thousands(match) and (not has_fractions or match["digits"].count(".") > 1):
         tail = match["unit"]
         plain = match["digits"].replace(".", "")
         raise ValueError(

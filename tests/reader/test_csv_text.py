@@ -37,3 +37,9 @@ def test_blank_lines_before_the_names_are_passed_over():
     assert parsed.line_of((0,)) == 4
     with pytest.raises(Malformed, match="no names of fields"):
         parse_csv(",,\n")
+
+
+def test_columns_say_where_points_stand_before_fractions():
+    """A point before three digits alone may separate thousands."""
+    text = "a,b,c,d,e\n1.125,1.125,0.125 s,v1.5,1.5e3\n2.25,12.345,,,\n,1.234.567,,,"
+    assert parse_csv(text).fractions == {"a", "c", "e"}

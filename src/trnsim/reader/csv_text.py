@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterator
 
+from trnsim.quantities import is_fraction
 from trnsim.reader.parsed import Keys, Malformed, ParsedText
 
 
@@ -42,7 +44,15 @@ def parse_csv(text: str) -> ParsedText:
     def line_of(keys: Keys) -> int:
         return lines[keys[0]] if keys and isinstance(keys[0], int) else 1
 
-    return ParsedText(rows, line_of, tuple(header))
+    return ParsedText(rows, line_of, tuple(header), frozenset(_fractions(header, rows)))
+
+
+def _fractions(header: list[str], rows: list[dict[str, str]]) -> Iterator[str]:
+    """The columns with a number in which a point stands before a fraction for certain."""
+    for name in header:
+        cells = (row.get(name, "") for row in rows)
+        if any("." in cell and is_fraction(cell) for cell in cells):
+            yield name
 
 
 def _check_header(header: list[str], line: int) -> None:

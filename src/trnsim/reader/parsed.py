@@ -19,11 +19,13 @@ class ParsedText:
         line_of: function from keys to the line, from 1, of the value under them, or of the mapping
             or list that lacks it.
         columns: the names in the first line of a table in CSV.
+        fractions: those columns in which a number shows that points stand before fractions.
     """
 
     content: Any
     line_of: Callable[[Keys], int]
     columns: tuple[str, ...] | None = None
+    fractions: frozenset[str] = frozenset()
 
 
 class Malformed(Exception):

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import is_dataclass, replace
 from datetime import date
 from difflib import get_close_matches
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar, get_args, get_origin
 
@@ -331,7 +331,9 @@ def _text(rule: Rule, hint: Any, place: SourcePlace) -> str:
 
 def _number(rule: Rule, hint: Any, place: SourcePlace) -> float:
     content = place.value
-    content = _spelled(quantities.number, rule, place) if isinstance(content, str) else content
+    if isinstance(content, str):
+        has_fractions = bool(place.keys) and place.keys[-1] in place.document.parsed.fractions
+        content = _spelled(partial(quantities.number, has_fractions=has_fractions), rule, place)
     if isinstance(content, bool) or not isinstance(content, int | float):
         raise _illegal(rule, hint, place)
     try:

@@ -28,6 +28,14 @@ def test_json_lines_and_csv_say_the_same(tmp_path):
     assert read(lines) == read(rows) == expected
 
 
+def test_arrivals_in_milliseconds_are_read(tmp_path):
+    """12.345 may be twelve thousand; beside 0.5 it is not."""
+    rows = "arrival,input,output\n0.5,9,1\n12.345,9,1\n"
+    assert [one.arrival_s for one in read(stored(tmp_path, rows, "t.csv"))] == [0.5, 12.345]
+    with pytest.raises(BadInput, match=r"arrival is '12\.345': may have a separator of thousands"):
+        read(stored(tmp_path, rows.replace("0.5", "5"), "t.csv"))
+
+
 def test_a_prefix_without_a_length_is_as_long_as_its_shortest_prompt(tmp_path):
     row = '{{"arrival": 0, "input": {}, "output": 1, "prefix": "{}"}}\n'
     load = read(stored(tmp_path, row.format(90, "a") + row.format(70, "a") + row.format(80, "b")))
@@ -57,9 +65,10 @@ _REQUESTS = st.lists(
 )
 
 
+@pytest.mark.parametrize(("name", "start"), [("t.jsonl", "{"), ("t.CSV", "arrival,input,output")])
 @settings(deadline=None)
-@given(_REQUESTS)
-def test_what_is_written_is_read_again_bit_for_bit(tmp_path_factory, drawn):
+@given(drawn=_REQUESTS)
+def test_what_is_written_is_read_again_bit_for_bit(tmp_path_factory, name, start, drawn):
     arrivals = sorted(one[0] for one in drawn)
     load = tuple(
         Request(
@@ -69,8 +78,9 @@ def test_what_is_written_is_read_again_bit_for_bit(tmp_path_factory, drawn):
             zip(arrivals, drawn, strict=True)
         )
     )
-    path = tmp_path_factory.mktemp("trace") / "t.jsonl"
+    path = tmp_path_factory.mktemp("trace") / name
     write(path, load, arrivals)
+    assert path.read_text().startswith(start)
     assert read(path) == load
 
 

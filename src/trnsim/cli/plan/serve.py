@@ -218,7 +218,11 @@ class ServeOptions:
         typer.Option("--trace", help="Requests to serve: JSON lines or CSV.", metavar="FILE"),
     ] = None
     save_trace: Annotated[
-        Path | None, typer.Option(help="Write the requests that were served.", metavar="FILE")
+        Path | None,
+        typer.Option(
+            help="Write the requests that were served: JSON lines, or CSV in a .csv file.",
+            metavar="FILE",
+        ),
     ] = None
     router: Annotated[
         str,

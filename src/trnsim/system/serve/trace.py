@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Final
 
 from trnsim import files
 from trnsim.document.values import json_line
+from trnsim.quantities import is_fraction
 from trnsim.reader import FileRecord, declared, fault, read_rows
 from trnsim.system.serve.load import Load, Request
 
@@ -92,12 +95,14 @@ def read(path: str | Path) -> Load:
 
 
 def write(path: str | Path, load: Load, arrivals_s: Sequence[float]) -> None:
-    """Write `load` as JSON lines, with the arrivals `arrivals_s` of a run, in seconds.
+    """Write `load` with the arrivals `arrivals_s` of a run, in seconds.
+
+    A name that ends in .csv is written as CSV, any other as JSON lines.
 
     Raises:
         BadInput: the file cannot be written.
     """
-    lines: list[str] = []
+    rows: list[dict[str, object]] = []
     for request, arrival_s in zip(load, arrivals_s, strict=True):
         row: dict[str, object] = {
             "arrival": arrival_s,
@@ -108,8 +113,23 @@ def write(path: str | Path, load: Load, arrivals_s: Sequence[float]) -> None:
             row |= {"prefix": request.prefix, "prefix_tokens": request.prefix_tokens}
         if request.after is not None:
             row["after"] = request.after + 1
-        lines.append(json_line(row))
-    files.write(Path(path), ("\n".join(lines) + "\n").encode())
+        rows.append(row)
+    is_csv = Path(path).suffix.lower() == ".csv"
+    text = _as_csv(rows) if is_csv else "".join(f"{json_line(row)}\n" for row in rows)
+    files.write(Path(path), text.encode())
+
+
+def _as_csv(rows: Sequence[dict[str, object]]) -> str:
+    """Rows with a column for each key that any of them has."""
+    text = io.StringIO()
+    columns = dict.fromkeys(key for row in rows for key in row)
+    writer = csv.DictWriter(text, list(columns), restval="", lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        arrival = repr(row["arrival"])
+        is_certain = is_fraction(arrival) or "." not in arrival
+        writer.writerow(row | {"arrival": arrival if is_certain else f"{arrival}0"})
+    return text.getvalue()
 
 
 def _with_shared(requests: Sequence[Request]) -> Load:
