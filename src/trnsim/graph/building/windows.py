@@ -93,6 +93,16 @@ class Windows:
         shape, steps = (*outer, *counts), (*ones, *self.stride)
         return [b.graph.slice(x, (*zeros, *at), shape, steps) for at in self.offsets()]
 
+    def taps_along(self, b: Build, x: Value, dim: int, starts: Sizes, count: int) -> list[Value]:
+        """For each start, the elements under one tap of `count` windows along `dim`."""
+        axis = len(x.shape) - self.rank + dim
+        shape, steps = [*x.shape], [1] * len(x.shape)
+        shape[axis], steps[axis] = count, self.stride[dim]
+        zeros = [0] * len(x.shape)
+        return [
+            b.graph.slice(x, (*zeros[:axis], at, *zeros[axis + 1 :]), shape, steps) for at in starts
+        ]
+
     def sum_tap_gradients(self, b: Build, parts: Sequence[Value], lengths: Sizes) -> Value:
         """The sum of the taps' gradients at their elements, for an input of those lengths."""
         terms: list[Value] = []

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from math import prod
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.graph import Graph, Kind, Node, Value
 from trnsim.graph.ops.arithmetic import Add
-from trnsim.graph.ops.layout import Pad
+from trnsim.graph.ops.layout import Pad, Slice
 from trnsim.graph.types import ITEM_BYTES, Shape
 from trnsim.lower.kernels.tiles import P
+
+if TYPE_CHECKING:
+    from trnsim.lower.emit.graph_facts import GraphFacts
 
 _IMAGE_RANKS: Final = (3, 4)
 """Ranks of sequences and of images, with batch and channels."""
@@ -96,6 +99,25 @@ def is_padded_image(node: Node) -> bool:
     nbytes = prod(shape[_OUTER_DIMS:]) * ITEM_BYTES[node.result.dtype]
     is_whole = all((*shape, *node.values[0].shape)) and nbytes <= _MOST_IMAGE_BYTES
     return is_still and is_whole and node.result.type.is_floating
+
+
+def is_of_windows(facts: GraphFacts, node: Node) -> bool:
+    """True if a node pads rows and columns of images, and all its readers are slices."""
+    operation: Any = node.operation
+    if not isinstance(operation, Pad):
+        return False
+    (operand,), result = node.values, node.result
+    if len(result.shape) not in _IMAGE_RANKS or not all((*result.shape, *operand.shape)):
+        return False
+    outer = slice(0, _OUTER_DIMS)
+    readers = facts.readers(result)
+    return (
+        operand.type.is_floating
+        and not any((*operation.low[outer], *operation.high[outer], *operation.interior[outer]))
+        and not facts.is_output(result)
+        and bool(readers)
+        and all(isinstance(reader.operation, Slice) for reader in readers)
+    )
 
 
 def partition_dims(shape: Shape) -> tuple[int, ...]:

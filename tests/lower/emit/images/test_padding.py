@@ -203,3 +203,60 @@ def test_a_sum_of_images_that_padding_cuts(case):
     )
     (found,) = evaluate_program(graph, [array])
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def windows_of_stored(image, kernel, step, dtype="float32", *, is_computed=False):
+    """The largest under windows of an input, or of its negative, padded on all sides."""
+    build = Build()
+    x = build.graph.input(image, dtype)
+    value = build.ew("negate", x) if is_computed else x
+    rank = len(image) - 2
+    sides = tuple(k // 2 for k in kernel)
+    windows = Windows(kernel, (step,) * rank, sides, (1,) * rank)
+    counts = windows.counts(image[2:])
+    taps = windows.taps(build, windows.pad_to_windows(build, value, counts, -1e30), counts)
+    best = taps[0]
+    for tap in taps[1:]:
+        best = build.ew("maximum", best, tap)
+    build.graph.outputs = [best]
+    return build.graph, sides
+
+
+@pytest.mark.parametrize("is_computed", [False, True])
+@pytest.mark.parametrize("step", [1, 2])
+@pytest.mark.parametrize(
+    "image",
+    [
+        (1, 130, 7, 9),
+        (3, 5, 8, 6),
+        (40, 4, 5, 7),
+        (2, 64, 9, 8),
+        (2, 70, 31),
+        pytest.param((1, 129, 120, 110), marks=pytest.mark.slow),
+        pytest.param((9, 130, 60, 57), marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
+def test_stored_images_are_padded_on_the_chip(image, step, is_computed):
+    kernel = (3, 5)[: len(image) - 2]
+    graph, sides = windows_of_stored(image, kernel, step, is_computed=is_computed)
+    (x,) = arrays_of(graph)
+    wide = np.pad(
+        -x if is_computed else x,
+        ((0, 0), (0, 0), *((side, side) for side in sides)),
+        constant_values=-1e30,
+    )
+    axes = tuple(range(2, len(image)))
+    seen = np.lib.stride_tricks.sliding_window_view(wide, kernel, axes)
+    seen = seen[(..., *(slice(None, None, step) for _ in axes), *(slice(None) for _ in axes))]
+    (found,) = evaluate_program(graph, [x])
+    np.testing.assert_array_equal(found, seen.max(tuple(-1 - axis for axis in range(len(axes)))))
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
+@pytest.mark.parametrize("is_computed", [False, True])
+def test_windows_over_stored_images_take_a_few_operations_for_each_tap(target, is_computed):
+    image = (1, 512, 20, 20)
+    graph, _ = windows_of_stored(image, (5, 5), 1, "bfloat16", is_computed=is_computed)
+    least_s = 25 * 4 * 400 / float(arch.target(target).core.vector_clock_hz)
+    assert compile(graph, target=target).device_time_s <= 3 * least_s + 40e-6

@@ -76,3 +76,16 @@ def test_the_gradient_of_a_maximum_of_minus_infinity_stays_in_the_input(same):
         return x.grad
 
     same(gradient, LOW)
+
+
+@pytest.mark.parametrize("options", [(3, 2, 1, 1), (2, 2, 0, 1), ((2, 5), 1, (1, 2), (2, 1))])
+def test_the_first_of_equal_maxima_in_row_major_order_counts(same, options):
+    x = torch.randint(0, 2, (2, 3, 9, 12)).float()
+    for which in (0, 1):
+        same(lambda x, n=which: F.max_pool2d(x, *options, return_indices=True)[n], x)
+
+
+@pytest.mark.parametrize("how", [(3, 2, 1, 1), (2, 2, 0, 1)])
+def test_the_first_of_equal_maxima_of_volumes_counts(same, how):
+    x = torch.randint(0, 2, (1, 2, 5, 6, 4)).float()
+    same(lambda x: F.max_pool3d(x, *how, return_indices=True)[1], x)

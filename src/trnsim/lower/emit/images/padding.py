@@ -13,7 +13,7 @@ from math import prod
 from typing import Any, Final
 
 from trnsim.graph import Node, Value
-from trnsim.graph.ops.layout import Pad, Slice
+from trnsim.graph.ops.layout import Pad
 from trnsim.graph.types import ITEM_BYTES
 from trnsim.lower.emit.computing.evaluation import Evaluation
 from trnsim.lower.emit.emission import Emission
@@ -24,10 +24,11 @@ from trnsim.lower.emit.places.walk import (
     TileSpan,
     gather_slice,
     is_aligned,
+    load_tile,
     slice_of,
     write_span,
 )
-from trnsim.lower.emit.window_sums import partition_dims
+from trnsim.lower.emit.window_sums import is_of_windows, partition_dims
 from trnsim.lower.kernels import movement, tiles
 from trnsim.lower.kernels.balance import balanced
 from trnsim.lower.kernels.instructions import binary, copied
@@ -110,30 +111,50 @@ def _frame(value: Value, p_dims: tuple[int, ...]) -> Frame:
 
 
 def _pad_on_chip(emission: Emission, node: Node) -> bool:
-    """Pad images in SBUF, if they lie there and windows read the result; else False."""
+    """Pad images in SBUF, if SBUF holds the result and windows read it; else False."""
     (operand,), result = node.values, node.result
-    if not _is_of_windows(emission, node):
+    found = _source(emission, operand) if is_of_windows(emission.facts, node) else None
+    if found is None:
         return False
-    frame, source_frame = _frame(result, (1,)), _frame(operand, (1,))
-    aligned = (place for place in emission.materialize(operand) if is_aligned(place, source_frame))
-    place = next(aligned, None)
+    place, p_dims = found
+    frame, source_frame = _frame(result, p_dims), _frame(operand, p_dims)
     nbytes = frame.blocks * frame.columns * ITEM_BYTES[result.dtype]
-    if place is None or nbytes > emission.residents.free_bytes():
+    if nbytes > emission.residents.free_bytes():
         return False
     blocks = [
         TileSpan(block, 1, min(P, source_frame.rows - block * P), 0, source_frame.columns)
         for block in range(source_frame.blocks)
     ]
-    columns = [_columns_of(place, source_frame, span) for span in blocks]
-    sources = [tile for tile in columns if tile is not None]
-    if len(sources) < len(blocks):
+    on_chip = [_columns_of(place, source_frame, span) for span in blocks if place.is_on_chip]
+    if None in on_chip:
         return False
     padded = emission.residents.allocate(frame, result)
     with balanced():
-        for number, source in enumerate(sources):
-            _pad_block(node, source[:, 0], padded.storage.tile[: source.shape[0], number])
+        for number, span in enumerate(blocks):
+            source = on_chip[number] if on_chip else None
+            if source is None:
+                source = load_tile(place, source_frame, span, place.storage.dtype)
+            _pad_block(node, source[:, 0], padded.storage.tile[: span.partitions, number])
     emission.places[result.number] = [padded]
     return True
+
+
+def _source(emission: Emission, operand: Value) -> tuple[TensorPlace, tuple[int, ...]] | None:
+    """The place of images that are padded, and the dimensions along the partitions.
+
+    They lie in SBUF by channels, or row-major in HBM, a block of them no larger than is loaded at
+    once; else None.
+    """
+    places, by_channels = emission.materialize(operand), partition_dims(operand.shape)
+    for place in places:
+        for p_dims in ((1,), (0, 1)):
+            if is_aligned(place, _frame(operand, p_dims)):
+                return place, p_dims
+    if _frame(operand, by_channels).columns * ITEM_BYTES[operand.dtype] > _SUM_BYTES:
+        return None
+    stored = (place for place in places if not (place.is_on_chip or place.is_generated))
+    dense = (place for place in stored if place == in_hbm(place.storage, operand.shape))
+    return next(((place, by_channels) for place in dense), None)
 
 
 def _columns_of(place: TensorPlace, frame: Frame, span: TileSpan) -> Tensor | None:
@@ -144,28 +165,11 @@ def _columns_of(place: TensorPlace, frame: Frame, span: TileSpan) -> Tensor | No
     return tile if tile is not None and tile.shape[2] == span.columns else None
 
 
-def _is_of_windows(emission: Emission, node: Node) -> bool:
-    """True if a node pads rows and columns of images, and all its readers are slices."""
-    operation: Any = node.operation
-    (operand,), result = node.values, node.result
-    if len(result.shape) not in _IMAGE_RANKS or not all((*result.shape, *operand.shape)):
-        return False
-    outer = slice(0, _OUTER_DIMS)
-    readers = emission.facts.readers(result)
-    return (
-        operand.type.is_floating
-        and not any((*operation.low[outer], *operation.high[outer], *operation.interior[outer]))
-        and not emission.facts.is_output(result)
-        and bool(readers)
-        and all(isinstance(reader.operation, Slice) for reader in readers)
-    )
-
-
 def _pad_block(node: Node, source: Tensor, target: Tensor) -> None:
     """Copy a block of channels [channels, elements] into `target`, among the padding."""
     operation: Any = node.operation
     (operand,), channels = node.values, source.shape[0]
-    images = operand.shape[0]
+    images = source.shape[1] // prod(_image_size(operand))
     rows, columns = _data_ranges(node)
     target = target.reshape((channels, images, *_image_size(node.result)))
     source = source.reshape((channels, images, *_image_size(operand)))

@@ -22,7 +22,7 @@ from trnsim.lower.emit.places.walk import (
     has_loadable_columns,
     row_major_frame,
 )
-from trnsim.lower.emit.window_sums import partition_dims
+from trnsim.lower.emit.window_sums import is_of_windows, partition_dims
 
 if TYPE_CHECKING:
     from trnsim.lower.emit.emission import Emission
@@ -67,7 +67,8 @@ def _channel_frame(emission: Emission, value: Value, leaves: list[TensorPlace]) 
     shape = value.shape
     if any(is_by_channels(node, value) for node in emission.facts.readers(value)):
         return Frame(shape, (1,), (0, *range(2, len(shape))))
-    if value.number in emission.facts.window_sums.operands and value.shape:
+    is_padded = any(is_of_windows(emission.facts, node) for node in emission.facts.readers(value))
+    if (is_padded or value.number in emission.facts.window_sums.operands) and value.shape:
         p_dims = partition_dims(shape)
         return Frame(shape, p_dims, tuple(dim for dim in range(len(shape)) if dim not in p_dims))
     if value.number in emission.facts.channel_vectors:

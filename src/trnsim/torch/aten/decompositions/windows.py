@@ -44,21 +44,84 @@ def _window_starts(b: Build, windows: Windows, shape: Sizes, lengths: Sizes) -> 
     return b.total(terms, "int32")
 
 
-def _first_inside(b: Build, windows: Windows, shape: Sizes, lengths: Sizes) -> Value:
-    """The flat offset of each window's first tap that is not in the padding; float32."""
-    terms = [b.filled(0.0, TensorType(tuple(shape), "float32"))]
-    outer = len(shape) - windows.rank
-    for dim, (pad, step) in enumerate(zip(windows.padding, windows.dilation, strict=True)):
-        if not pad:
-            continue
-        place = b.convert(b.graph.iota(shape, outer + dim), "float32")
-        before = b.ew("add", b.ew("multiply", place, -float(windows.stride[dim])), float(pad))
-        skipped = b.ew("maximum", before, 0.0)
-        if step > 1:
-            taps = b.ew("multiply", b.ew("add", skipped, step - 0.5), 1 / step)
-            skipped = b.ew("multiply", b.ew("floor", taps), float(step))
-        terms.append(b.ew("multiply", skipped, float(prod(lengths[dim + 1 :]))))
-    return b.total(terms[1:] or terms)
+def _first_inside(b: Build, windows: Windows, dim: int, shape: Sizes) -> Value:
+    """The distance along `dim` from each window's start to its first tap not in the padding.
+
+    float32, of a tensor with windows along `dim`.
+    """
+    pad, step = windows.padding[dim], windows.dilation[dim]
+    if not pad:
+        return b.filled(0.0, TensorType(tuple(shape), "float32"))
+    place = b.convert(b.graph.iota(shape, len(shape) - windows.rank + dim), "float32")
+    before = b.ew("add", b.ew("multiply", place, -float(windows.stride[dim])), float(pad))
+    skipped = b.ew("maximum", before, 0.0)
+    if step > 1:
+        taps = b.ew("multiply", b.ew("add", skipped, step - 0.5), 1 / step)
+        skipped = b.ew("multiply", b.ew("floor", taps), float(step))
+    return skipped
+
+
+def _best_of_taps(
+    b: Build, windows: Windows, padded: Value, lengths: Sizes, window_counts: Sizes
+) -> tuple[Value, Value]:
+    """`_best_taps` by each tap of the windows, as is faster for few taps."""
+    taps = windows.taps(b, padded, window_counts)
+    best, offsets = taps[0], _tap_offsets(windows, lengths)
+    scales = [float(prod(lengths[dim + 1 :])) for dim in range(windows.rank)]
+    inside = [_first_inside(b, windows, dim, best.shape) for dim in range(windows.rank)]
+    terms = [b.ew("multiply", one, scale) for one, scale in zip(inside, scales, strict=True)]
+    best_offset = b.total(terms)
+    for tap, offset in zip(taps[1:], offsets[1:], strict=True):
+        is_better = b.ew("compare", tap, best, dtype="bool", direction="GT")
+        best_offset = b.ew("select", is_better, offset, best_offset, dtype="float32")
+        best = b.ew("maximum", best, tap)
+    return best, best_offset
+
+
+def _best_taps(
+    b: Build, windows: Windows, padded: Value, lengths: Sizes, window_counts: Sizes
+) -> tuple[Value, Value]:
+    """The maximum under each window, and the flat offset of its first tap with it; float32.
+
+    The maximum is taken along the last dimension first, so that the taps of a window are as many
+    as the sum of its lengths, not the product. The first row with the maximum has the first tap.
+    """
+    if sum(windows.kernel) >= prod(windows.kernel):
+        return _best_of_taps(b, windows, padded, lengths, window_counts)
+    last, *others = reversed(range(windows.rank))
+    sizes = lengths, window_counts
+    best, offset = _best_along(b, windows, last, sizes, padded)
+    for dim in others:
+        best, offset = _best_along(b, windows, dim, sizes, best, offset)
+    return best, offset
+
+
+def _best_along(
+    b: Build, windows: Windows, dim: int, sizes: tuple[Sizes, Sizes], x: Value,
+    offset: Value | None = None,
+) -> tuple[Value, Value]:  # fmt: skip
+    """The maximum along one dimension of windows, and the flat offset of its first tap.
+
+    `sizes` are the lengths of the input and the numbers of windows; `offset` has the flat offsets
+    of the elements of `x` along the dimensions after this one.
+    """
+    lengths, window_counts = sizes
+    stride, step = float(prod(lengths[dim + 1 :])), windows.dilation[dim]
+    starts = [tap * step for tap in range(windows.kernel[dim])]
+    count = window_counts[dim]
+    values = windows.taps_along(b, x, dim, starts, count)
+    offsets = [] if offset is None else windows.taps_along(b, offset, dim, starts, count)
+    best = values[0]
+    inside = b.ew("multiply", _first_inside(b, windows, dim, best.shape), stride)
+    best_offset = b.ew("add", inside, offsets[0]) if offsets else inside
+    for number, value in enumerate(values[1:], 1):
+        is_better = b.ew("compare", value, best, dtype="bool", direction="GT")
+        here: Any = starts[number] * stride
+        if offsets:
+            here = b.ew("add", offsets[number], here)
+        best_offset = b.ew("select", is_better, here, best_offset, dtype="float32")
+        best = b.ew("maximum", best, value)
+    return best, best_offset
 
 
 def _tap_offsets(windows: Windows, lengths: Sizes) -> list[float]:
@@ -83,15 +146,8 @@ def _max_pool(rank: int) -> Decomposition:
         # Minus infinity becomes as low as the padding: neither replaces the first tap inside. A
         # window of nothing but the lowest finite number gives minus infinity too.
         bounded = b.ew("maximum", x, lowest) if is_bounded else x
-        taps = windows.taps(
-            b, windows.pad_to_windows(b, bounded, window_counts, lowest), window_counts
-        )
-        best, offsets = taps[0], _tap_offsets(windows, lengths)
-        best_offset = _first_inside(b, windows, best.shape, lengths)
-        for tap, offset in zip(taps[1:], offsets[1:], strict=True):
-            is_better = b.ew("compare", tap, best, dtype="bool", direction="GT")
-            best_offset = b.ew("select", is_better, offset, best_offset, dtype="float32")
-            best = b.ew("maximum", best, tap)
+        padded = windows.pad_to_windows(b, bounded, window_counts, lowest)
+        best, best_offset = _best_taps(b, windows, padded, lengths, window_counts)
         origins = _window_starts(b, windows, best.shape, lengths)
         if is_bounded:
             is_lowest = b.ew("compare", best, lowest, dtype="bool", direction="LE")
