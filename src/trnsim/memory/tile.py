@@ -372,7 +372,10 @@ class Tile:
         )
 
     def without_bytes(self) -> Tile:
-        """The tile on a storage without data, with the layout of all that its index may reach."""
+        """The tile on a storage without data, with the layout of all that its index may reach.
+
+        Rows that a vector index picks do not lie one after the other: their stride is 0.
+        """
         storage = self.storage
         bare = Storage(
             storage.memory,
@@ -380,7 +383,10 @@ class Tile:
             storage.pitch_bytes,
             start_partition=storage.start_partition,
         )
-        twin = Tile(bare, self.dtype, self.pattern)
+        pattern = self.pattern
+        if isinstance(self.index, VectorIndex):
+            pattern = pattern._replace(strides_bytes=(0, *pattern.strides_bytes[1:]))
+        twin = Tile(bare, self.dtype, pattern)
         twin.layout = self.layout
         return twin
 

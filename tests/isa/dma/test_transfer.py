@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trnsim.dtypes import BFLOAT16, FLOAT32, UINT8
+from trnsim.dtypes import BFLOAT16, FLOAT32, INT32, UINT8
 from trnsim.isa import DgeMode, DmaCopy
 from trnsim.isa.dma.transfer import count_runs, engines_used
-from trnsim.memory import Memory, Tile
+from trnsim.memory import Memory, Tile, VectorIndex
 
 HBM, SBUF = Memory.HBM, Memory.SBUF
 US, GB = 1e-6, 1e9
@@ -128,6 +128,14 @@ def test_a_run_ends_where_memory_is_not_contiguous(bench, memory, shape, permuta
     counted = count_runs(turned)
     assert (counted, type(counted)) == (runs, int)
     assert prod(turned.shape) == prod(shape)
+
+
+def test_each_row_by_an_index_is_a_run(bench):
+    work = bench()
+    index, rows = work.empty((128, 2), INT32), work.empty((256, 8), FLOAT32, HBM)
+    picked = Tile(rows.storage, FLOAT32, rows.pattern, VectorIndex(index, 32, 256))
+    assert count_runs(rows) == 1
+    assert count_runs(picked.without_bytes()) == 256
 
 
 # Issue

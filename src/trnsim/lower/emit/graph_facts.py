@@ -16,6 +16,7 @@ from trnsim.lower.emit.places.framing import channel_vectors
 from trnsim.lower.emit.places.paths import Path, is_view, is_widening
 from trnsim.lower.emit.window_sums import WindowSums
 from trnsim.lower.kernels.tiles import P
+from trnsim.program import current_core
 
 MOST_TRANSPOSED_BYTES: Final = 24 * 1024
 """Maximum bytes of a partition of a value that is transposed to be reduced along its columns."""
@@ -216,12 +217,32 @@ def _is_deferred_gather(facts: GraphFacts, node: Node) -> bool:
     if len(table) == MATRIX_RANK:
         is_large = node.result.type.nbytes >= _LEAST_MATRIX_BYTES * indices[0]
         return is_large and _is_summed(facts, node.result, 1)
-    if len(table) != _ROW_RANK:
+    if len(table) != _ROW_RANK or _is_gathered_faster(node):
         return False
     rows = _reshaped_rows(facts, node.result)
     readers = facts.readers(node.result)
     is_elementwise = len(readers) == 1 and readers[0].kind is Kind.ELEMENTWISE
     return is_elementwise or _is_summed(facts, rows, len(rows.shape) - 1)
+
+
+def _is_gathered_faster(node: Node) -> bool:
+    """True if a gather of rows to HBM by few transfers, and a load, beat a transfer for each 128.
+
+    A transfer by index with its rows along the partitions has 128; from HBM to HBM it has thousands
+    (`kernels/indexing`), on chips with indirect DMA.
+    """
+    rows = node.values[1].type.elements
+    if rows < _MANY_ROWS or not (core := current_core().core).features.indirect_dma:
+        return False
+    apart_s = rows / P * float(core.dma_issue_s)
+    moved_s = 2 * node.result.type.nbytes / float(core.dma_bytes_per_s)
+    return moved_s + _TWO_WAYS_S < apart_s
+
+
+_MANY_ROWS: Final = 16 * P
+"""Rows whose transfers take longer than the latencies of two ways."""
+_TWO_WAYS_S: Final = 8e-6
+"""Latencies of a gather to HBM and of the load that follows."""
 
 
 def _is_summed(facts: GraphFacts, value: Value, dim: int) -> bool:

@@ -160,3 +160,14 @@ def test_the_last_row_of_a_matrix_in_sbuf_is_transposed_for_a_product():
     result = made.graph.dot_general(last, made.given(96, width), (1, 1))
     made.check(y, result)
     assert made.opcodes(y, result).count("dma_copy") < 20
+
+
+@pytest.mark.parametrize("chip", ["trn1", "trn2"])
+def test_many_short_rows_are_gathered_to_hbm_before_they_are_added(chip):
+    made = Made()
+    table = made.given(300, 9)
+    left, right = (made.graph.gather(table, indices(made, 3000, end=300)) for _ in range(2))
+    found = made.of("add", left, right)
+    names = made.opcodes(found, chip=chip)
+    assert (names.count("dma_copy") < 30) == (chip == "trn2")
+    made.check(found, chip=chip)
