@@ -22,7 +22,8 @@ def register() -> None:
 
 
 def _add_launcher(module: ModuleType) -> None:
-    module.launchers.append(launch)
+    # First: PyTorch's compiler cannot trace the launcher of another framework.
+    module.launchers.insert(0, launch)
 
 
 def launch(kernel: Kernel, args: Any, kwargs: Any) -> Any:
