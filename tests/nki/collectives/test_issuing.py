@@ -10,7 +10,7 @@ import pytest
 import trnsim
 from trnsim.behaviours import VERSIONS
 from trnsim.behaviours.chosen import pinned
-from trnsim.behaviours.collectives import NAMED, PRIORITIZED
+from trnsim.behaviours.collectives import NAME_PARAMETERS, PRIORITIZED
 from trnsim.errors import IllegalInstruction
 from trnsim.nki.instruction import NkiInstruction
 
@@ -122,7 +122,7 @@ def caller(name, options):
     return call
 
 
-@pytest.mark.parametrize("name", sorted(NAMED))
+@pytest.mark.parametrize("name", sorted(NAME_PARAMETERS))
 def test_a_collective_has_a_name_since_05(name):
     refusal = caller(name, {"name": "x"})
     old = refusal("0.4")
