@@ -25,18 +25,9 @@ from typing import Any, Final
 from trnsim.arch import TARGETS
 from trnsim.calibrate.row import CauseTime, EstimatedFigure
 from trnsim.errors import BadInput
-from trnsim.estimate.choice import (
-    largest_peak,
-    published_memory_share,
-    published_products_share,
-)
+from trnsim.estimate.choice import largest_peak, published_memory_share, published_products_share
 from trnsim.estimate.estimate import QUANTILES
-from trnsim.estimate.site import (
-    EXCHANGES_FAMILY,
-    PROGRAMS_FAMILY,
-    collective_cause,
-    family_of,
-)
+from trnsim.estimate.site import EXCHANGES_FAMILY, PROGRAMS_FAMILY, collective_cause, family_of
 from trnsim.place.machine import Machine, machine
 from trnsim.site import KERNELS_FAMILY
 from trnsim.workload.operators import Phase

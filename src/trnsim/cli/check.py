@@ -21,14 +21,7 @@ from trnsim.cli.report_files import PrintedAnswer, answering
 from trnsim.errors import BadInput, EmulatorError
 from trnsim.gate.against import earlier_baselines
 from trnsim.gate.baselines import FILE, Baselines, Key, read_baselines
-from trnsim.gate.checking import (
-    CheckLimits,
-    GateFinding,
-    KernelCheck,
-    checked_case,
-    judge,
-    refusal,
-)
+from trnsim.gate.checking import CheckLimits, GateFinding, KernelCheck, checked_case, judge, refusal
 from trnsim.gate.kernel_file import NOTHING_TO_CHECK, cases, kernels_of, module_of
 from trnsim.gate.kernel_time import kernel_time
 from trnsim.gate.source import files_digest

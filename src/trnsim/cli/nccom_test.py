@@ -21,12 +21,7 @@ from trnsim.instance.model import InstanceModel, instance_model
 from trnsim.tools.nccom import notes, report
 from trnsim.tools.nccom.hosts import ALLOCATED, DEFAULT_PORT, MOST_PORT, NodeOptions, node_notes
 from trnsim.tools.nccom.operations import ITEM_BYTES, OPERATIONS
-from trnsim.tools.nccom.options import (
-    CHECKS,
-    DEFAULT_DIMENSION,
-    RANDOM,
-    OperationOptions,
-)
+from trnsim.tools.nccom.options import CHECKS, DEFAULT_DIMENSION, RANDOM, OperationOptions
 from trnsim.tools.nccom.sizes import DEFAULT_SIZE
 from trnsim.tools.nccom.streams import blocks, streams_of
 from trnsim.tools.nccom.times import PlannedOperation, SizeTime, fabric_of, planned_operation

@@ -13,12 +13,7 @@ from trnsim.cli.terminal import complain, echo
 from trnsim.compiler.compile_cache.settings import compiler_version
 from trnsim.errors import BadInput, EmulatorError
 from trnsim.tools.neuronx_cc.arguments import PROGRAM, CompileArguments, flag_lines
-from trnsim.tools.neuronx_cc.compilation import (
-    FAILED_STATUS,
-    check_files,
-    compile_file,
-    messages,
-)
+from trnsim.tools.neuronx_cc.compilation import FAILED_STATUS, check_files, compile_file, messages
 from trnsim.tools.neuronx_cc.operators import operator_names
 
 _FRAMEWORK: Final = "XLA"

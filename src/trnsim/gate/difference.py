@@ -19,13 +19,7 @@ from typing import Final
 import numpy as np
 
 from trnsim.facts import Interval
-from trnsim.gate.kernel_time import (
-    KernelTime,
-    constants_id,
-    draws_us,
-    time_on_us,
-    with_constants,
-)
+from trnsim.gate.kernel_time import KernelTime, constants_id, draws_us, time_on_us, with_constants
 from trnsim.gate.line_changes import LineChange, costly_lines, line_changes
 from trnsim.timing import Timeline
 

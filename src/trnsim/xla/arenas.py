@@ -16,8 +16,6 @@ import torch
 from trnsim.torch.device_name import is_neuron
 from trnsim.xla.cuts.cutting import cuts
 
-__all__ = ["ToXlaTensorArena", "on_device", "on_host"]
-
 _FETCHED: Final = "copy to the host of several tensors"
 
 

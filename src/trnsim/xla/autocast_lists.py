@@ -15,8 +15,6 @@ from trnsim.torch import pytorch
 from trnsim.torch.api import autocast
 from trnsim.torch.pytorch import Library
 
-__all__ = ["FLOAT32", "LOW_PRECISION", "WIDEST", "install"]
-
 LOW_PRECISION: Final = """
     conv1d conv2d conv3d conv1d.padding conv2d.padding conv3d.padding conv_tbc conv_transpose1d
     conv_transpose2d.input conv_transpose3d.input bmm mm matmul baddbmm addmm addbmm linear einsum

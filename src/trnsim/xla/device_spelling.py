@@ -31,8 +31,6 @@ from trnsim.xla import autocast_lists, precision, tensor_behaviours
 from trnsim.xla.absent_names import AbsentImport
 from trnsim.xla.seeds import seeds
 
-__all__ = ["SPELLING", "GeneratorRefused", "spell"]
-
 SPELLING: Final = "xla"
 
 _LIBRARIES: Final = {"darwin": "libc10.dylib", "linux": "libc10.so", "win32": "c10.dll"}

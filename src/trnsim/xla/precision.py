@@ -14,8 +14,6 @@ import torch
 from trnsim.torch.narrowing import narrowed_dtypes
 from trnsim.user_warnings import warn
 
-__all__ = ["DOWNCAST", "USE", "VariableIgnored", "install"]
-
 USE: Final = "XLA_USE_BF16"
 DOWNCAST: Final = "XLA_DOWNCAST_BF16"
 

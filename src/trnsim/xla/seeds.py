@@ -31,8 +31,6 @@ from trnsim.torch.api import rng
 from trnsim.torch.api.core_index import Device, core_index
 from trnsim.xla.cuts.cutting import cuts
 
-__all__ = ["SeedRefused", "seeds"]
-
 _START: Final = 101
 """The seed of a program that sets none."""
 _DRAW: Final = (214013, 2531011)

@@ -17,8 +17,6 @@ from torch.nn import functional
 
 from trnsim.xla.collectives import Groups, all_gather, reduce_scatter
 
-__all__ = ["Sharding", "SharedParameter", "SharedUnit"]
-
 
 @dataclass(frozen=True, slots=True)
 class Sharding:

@@ -20,8 +20,6 @@ import torch
 from trnsim.torch.device_name import DEVICE_TYPE
 from trnsim.torch.dispatch.host_kernels import host_operands
 
-__all__ = ["HOST_OPERANDS", "install"]
-
 _XLA_NAME: Final = "xla"
 """The device's name in torch_xla, and so in the names of types."""
 _ELEMENTWISE: Final = ("add", "sub", "mul", "div", "fmod")

@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from trnsim.document.drawing import (
-    Bar,
-    BarPart,
-    ColumnBar,
-    bars,
-    chart,
-    colour,
-    columns,
-    legend,
-)
+from trnsim.document.drawing import Bar, BarPart, ColumnBar, bars, chart, colour, columns, legend
 from trnsim.document.figure import pointer
 from trnsim.formatting import amount
 

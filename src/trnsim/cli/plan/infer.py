@@ -27,16 +27,7 @@ from trnsim.cli.plan.shared import (
 )
 from trnsim.cli.quantity_options import whole
 from trnsim.cli.report_files import answering
-from trnsim.document.answer import (
-    Block,
-    Document,
-    Drawing,
-    Items,
-    Note,
-    Section,
-    Table,
-    columns,
-)
+from trnsim.document.answer import Block, Document, Drawing, Items, Note, Section, Table, columns
 from trnsim.document.drawing import Parts, parts_chart
 from trnsim.document.values import picked
 from trnsim.formatting import amounts, durations, seconds

@@ -8,12 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from trnsim.cli.plan.comparison import Refusal
-from trnsim.cli.plan.serve_capacity import (
-    capacities,
-    capacity_items,
-    curve_blocks,
-    curve_rows,
-)
+from trnsim.cli.plan.serve_capacity import capacities, capacity_items, curve_blocks, curve_rows
 from trnsim.cli.plan.shared import (
     PriceRemarks,
     answer_pointer,
@@ -22,16 +17,7 @@ from trnsim.cli.plan.shared import (
     size_of,
     sources_by_phase,
 )
-from trnsim.document.answer import (
-    Block,
-    Document,
-    Drawing,
-    Items,
-    Note,
-    Section,
-    Table,
-    columns,
-)
+from trnsim.document.answer import Block, Document, Drawing, Items, Note, Section, Table, columns
 from trnsim.document.drawing import Parts, parts_chart
 from trnsim.formatting import amount, amounts, durations, seconds
 from trnsim.system.serve import report

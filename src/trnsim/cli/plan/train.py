@@ -34,12 +34,7 @@ from trnsim.place.machine import machine
 from trnsim.system.train import run, trace
 from trnsim.system.train.best import BUDGET, Effort
 from trnsim.system.train.candidates import LayoutRequest
-from trnsim.system.train.estimate import (
-    TrainingEstimate,
-    compare_runs,
-    estimate,
-    layout_request,
-)
+from trnsim.system.train.estimate import TrainingEstimate, compare_runs, estimate, layout_request
 from trnsim.system.train.optimizers import OPTIMIZERS
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.config import read

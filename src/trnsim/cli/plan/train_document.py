@@ -16,16 +16,7 @@ from trnsim.cli.plan.shared import (
     size_of,
     sources_by_phase,
 )
-from trnsim.document.answer import (
-    Block,
-    Document,
-    Drawing,
-    Items,
-    Note,
-    Section,
-    Table,
-    columns,
-)
+from trnsim.document.answer import Block, Document, Drawing, Items, Note, Section, Table, columns
 from trnsim.document.drawing import Parts, parts_chart
 from trnsim.document.values import picked
 from trnsim.formatting import amount, amounts, durations, seconds

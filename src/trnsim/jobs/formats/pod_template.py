@@ -11,12 +11,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Final
 
-from trnsim.jobs.formats.kubernetes import (
-    Keys,
-    check_list,
-    check_mapping,
-    quantity,
-)
+from trnsim.jobs.formats.kubernetes import Keys, check_list, check_mapping, quantity
 from trnsim.jobs.formats.resource_claims import claimed_names
 from trnsim.jobs.formats.writing import stated_image
 from trnsim.jobs.job import Role

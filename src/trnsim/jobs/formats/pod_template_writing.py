@@ -10,12 +10,7 @@ from trnsim.arch.catalogue import catalogue
 from trnsim.errors import BadInput
 from trnsim.jobs.formats.kubernetes import KeptFields, label_name
 from trnsim.jobs.formats.kubernetes_quantity import bytes_text, cpu_value
-from trnsim.jobs.formats.pod_template import (
-    EXTENDED,
-    INSTANCE_LABELS,
-    JOB_LABELS,
-    PURCHASES,
-)
+from trnsim.jobs.formats.pod_template import EXTENDED, INSTANCE_LABELS, JOB_LABELS, PURCHASES
 from trnsim.jobs.formats.writing import IMAGE, with_kept, without_empty
 from trnsim.jobs.job import Job, Role
 from trnsim.jobs.parallelism import started_ranks

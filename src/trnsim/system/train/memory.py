@@ -21,13 +21,7 @@ from trnsim.system.train.layout import Layout
 from trnsim.system.train.optimizers import OPTIMIZERS
 from trnsim.system.train.stages import PARAMETER_BITS, Chunk, StagePart, chunks
 from trnsim.workload.architecture import Architecture
-from trnsim.workload.gradients import (
-    KeepPolicy,
-    Recompute,
-    activation_bytes,
-    has_dropout,
-    is_fused,
-)
+from trnsim.workload.gradients import KeepPolicy, Recompute, activation_bytes, has_dropout, is_fused
 
 RESERVE: Final = assumed(
     0.08, "part of HBM for the runtime, programs, their rings and fragmentation; none is published"
