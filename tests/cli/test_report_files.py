@@ -7,7 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from trnsim.cli import report_files
+from trnsim.cli import app, report_files
 from trnsim.cli.options import parser
 from trnsim.cli.report_files import PrintedAnswer, answering
 from trnsim.document.answer import Document, Section, Table, columns
@@ -113,3 +113,20 @@ def test_a_document_is_printed_as_text_or_json_and_its_report_named(tmp_path, ca
     assert capsys.readouterr().out.endswith(f"wrote {tmp_path / 'page.html'}\n")
     report_files.answer(of("t"), tmp_path, as_json=True)
     assert json.loads(capsys.readouterr().out) == {"usd": 1.5, "none": None}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("assess", "--template"),
+        ("plan", "train", "gpt2", "--emit", "sbatch"),
+        ("plan", "serve", "gpt2", "--emit", "vllm"),
+    ],
+)
+@pytest.mark.parametrize("given", [("--json",), ("--output", "run.sh"), ("--report", "here")])
+def test_a_printed_file_has_no_answer_beside_it(asked, given):
+    """It is refused before anything is planned."""
+    option = next(word for word in asked if word in ("--template", "--emit"))
+    with pytest.raises(BadInput, match=f"^{option} prints a file, and {given[0]} is for") as caught:
+        CliRunner().invoke(app, [*asked, *given], catch_exceptions=False)
+    assert caught.value.fix.startswith(f"leave {given[0]} out; '> FILE' behind the command")

@@ -33,6 +33,8 @@ PAGE: Final = "page.html"
 FIGURES: Final = "figures.json"
 TABLE: Final = "table.csv"
 ENDINGS: Final = (".json", ".csv", ".txt", ".md", ".html")
+_FILE_PRINTERS: Final = ("emit", "template")
+"""Options with which a command prints a file in place of its answer."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Output = Annotated[
@@ -91,6 +93,20 @@ class PrintedAnswer:
         return self.json or document_json(self.document)
 
 
+def _check_alone(name: str, answer_options: dict[str, object]) -> None:
+    """Refuse options of an answer beside one that prints a file instead.
+
+    Raises:
+        BadInput: one of them is given.
+    """
+    given = next((option for option, value in answer_options.items() if value), None)
+    if given is not None:
+        raise BadInput(
+            f"--{name} prints a file, and {given} is for an answer",
+            fix=f"leave {given} out; '> FILE' behind the command stores what --{name} prints",
+        )
+
+
 def answering(function: Callable[..., Document | PrintedAnswer | None]) -> Callable[..., None]:
     """A decorator that gives a function's command the options --json, --output and --report.
 
@@ -99,6 +115,8 @@ def answering(function: Callable[..., Document | PrintedAnswer | None]) -> Calla
     """
 
     def run(*, as_json: bool, output: Path | None, report: Path | None, **arguments: Any) -> None:
+        for name in filter(arguments.get, _FILE_PRINTERS):
+            _check_alone(name, {"--json": as_json, "--output": output, "--report": report})
         check_output(output)
         if report is not None:
             check_report(report)
