@@ -38,7 +38,7 @@ PLAN = {
 def run(*words, status=0):
     result = CliRunner().invoke(app, ["job", *map(str, words)])
     assert result.exit_code == status, result.output
-    return result.output if "--json" in words else " ".join(result.output.split())
+    return result.stdout if "--json" in words else " ".join(result.output.split())
 
 
 @pytest.fixture
@@ -83,6 +83,13 @@ def test_a_role_without_an_instance_type_is_checked_on_the_stated_one(tmp_path, 
     path = tmp_path / "pod.yaml"
     path.write_text(WITHOUT_INSTANCE)
     assert words in run("check", path, *on, status=status)
+
+
+def test_an_instance_type_that_no_role_lacks_is_said_to_have_no_effect(plan):
+    words = "--on trn2.48xlarge has no effect: it is for roles that state no instance type, and "
+    for command in ("check", "price"):
+        assert f"note: {words}these state trn1.32xlarge" in run(command, plan, "--on", "trn2")
+        assert "no effect" not in run(command, plan, "--on", "trn1")
 
 
 def test_a_model_is_checked_in_the_memory_of_its_ranks(plan):

@@ -160,6 +160,42 @@ def test_a_comparison_has_one_kind():
     assert max(map(len, output.splitlines())) <= 100
 
 
+def test_without_a_kind_the_first_that_all_have_is_compared():
+    """Capacity blocks are sold of neither; `inf2` has reserved instances too."""
+    lines = run("compare", "inf2", "g5", *DAY).splitlines()
+    assert [line.split()[:2] for line in lines[1:3]] == [
+        ["inf2.48xlarge", "on_demand"],
+        ["g5.48xlarge", "on_demand"],
+    ]
+    assert " has no price" not in "".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("names", "notes"),
+    [
+        (
+            ("inf2", "g5", "--kind", "capacity_block"),
+            [
+                "inf2.48xlarge has no price as capacity_block, but as on_demand, ri_effective",
+                "g5.48xlarge has no price as capacity_block, but as on_demand",
+                "all have prices as on_demand: --kind on_demand",
+            ],
+        ),
+        (
+            ("trn2", "inf2"),
+            [
+                "inf2.48xlarge has no price as capacity_block, but as on_demand, ri_effective",
+                "no kind has prices of all: NAME:KIND and --mixed-prices set kinds together",
+            ],
+        ),
+        (("trn2u.48xlarge", "p5"), ["trn2u.48xlarge has no public price of any kind"]),
+    ],
+)
+def test_what_has_no_price_of_a_kind_says_which_kinds_have(names, notes):
+    output = run("compare", *names, *DAY)
+    assert output.splitlines()[-len(notes) :] == notes
+
+
 def test_two_kinds_are_refused_or_said_on_every_line():
     pair = ("compare", "trn2.48xlarge", "p5.48xlarge:on_demand", *DAY)
     error = refused(*pair)

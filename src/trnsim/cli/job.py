@@ -65,14 +65,27 @@ _Submit = Annotated[
 ]
 
 
-def _read(paths: Sequence[Path], submit: Path | None) -> list[JobSpec]:
+def _read(
+    paths: Sequence[Path], submit: Path | None, assumption: SpecAssumption | None = None
+) -> list[JobSpec]:
     """The specs of files, as a request of AWS Batch submits them.
+
+    An instance type of the assumption that no role lacks has no effect, which stderr says.
 
     Raises:
         BadInput: a file cannot be read, or the request names no definition among them.
     """
     specs = [spec for path in paths for spec in read_specs(path)]
-    return specs if submit is None else submitted(specs, submit)
+    specs = specs if submit is None else submitted(specs, submit)
+    stated = dict.fromkeys(role.instance for spec in specs for role in spec.job.roles)
+    name = "" if assumption is None else assumption.instance_name
+    if name and stated and all(stated) and list(stated) != [name]:
+        echo(
+            f"trnsim: note: --on {name} has no effect: it is for roles that state no instance "
+            f"type, and these state {', '.join(stated)}",
+            is_error=True,
+        )
+    return specs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +157,7 @@ def check(specs: _Files, on: _On = "", model: _Model = "", submit: _Submit = Non
     Example: trnsim job check train.sbatch --on trn2.48xlarge
     """
     assumption = SpecAssumption(instance=on, model=model)
-    completed = [assumption.completed(spec) for spec in _read(specs, submit)]
+    completed = [assumption.completed(spec) for spec in _read(specs, submit, assumption)]
     checked = [(spec, findings(spec)) for spec in completed]
     has_error = any(finding.severity == _ERROR for _, rows in checked for finding in rows)
     return PrintedAnswer(check_document(checked), status=1 if has_error else 0)
@@ -162,7 +175,7 @@ def price(options: PriceOptions) -> Document:
     Example: trnsim job price train.sbatch --on trn2.48xlarge --model llama-3.1-8b
     """
     assumption = options.assumption()
-    specs = _read(options.specs, options.submit)
+    specs = _read(options.specs, options.submit, assumption)
     return price_document([(spec, _price_of(spec, assumption)) for spec in specs])
 
 
@@ -258,7 +271,7 @@ def _examined(path: Path, submit: Path | None, assumption: SpecAssumption) -> Ex
     Raises:
         BadInput: the file holds several jobs.
     """
-    specs = _read([path], submit)
+    specs = _read([path], submit, assumption)
     if len(specs) > 1:
         lines = ", ".join(str(spec.start.line) for spec in specs)
         raise BadInput(

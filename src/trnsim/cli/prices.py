@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -39,6 +41,9 @@ _COMPARISON_COLUMNS: Final = columns(
     numbers_from=2,
     numbers_to=6,
 )
+
+_USUAL_KIND: Final = "capacity_block"
+"""The kind of purchase of a comparison in which all have a price of it."""
 
 Region = Annotated[
     str | None, typer.Option(help="The code of an AWS region, such as us-east-1.", metavar="REGION")
@@ -127,8 +132,13 @@ def compare(
         ),
     ],
     kind: Annotated[
-        str, typer.Option(help="A kind of purchase: on_demand, spot, ...", metavar="KIND")
-    ] = "capacity_block",
+        str | None,
+        typer.Option(
+            help="A kind of purchase: on_demand, spot, ...; default: capacity_block, or the first "
+            "kind in which all have a price.",
+            metavar="KIND",
+        ),
+    ] = None,
     as_of: AsOf = None,
     region: Region = None,
     mixed_prices: MixedPrices = False,
@@ -143,19 +153,16 @@ def compare(
     """
     rows = catalogue_with(prices)
     day = day_of(as_of, rows)
-    named_kinds = [
-        (name, own_kind or kind)
-        for name, _, own_kind in (text.partition(":") for text in instances)
-    ]
+    words = [text.partition(":") for text in instances]
+    names = [_instance_name(name, rows) for name, _, _ in words]
+    kinds = {name: _priced_kinds(name, day, region, rows) for name in names}
+    own_kinds = [_checked_kind(own_kind) for _, _, own_kind in words if own_kind]
+    usual = _USUAL_KIND if kind is None else _checked_kind(kind)
+    if kind is None and not own_kinds:
+        usual = next((each for each in kinds[names[0]] if _has_all(kinds, each)), usual)
     quotes = [
-        quote(
-            _instance_name(name, rows),
-            _checked_kind(purchase_kind),
-            as_of=day,
-            region=region,
-            rows=rows,
-        )
-        for name, purchase_kind in named_kinds
+        quote(name, own_kind or usual, as_of=day, region=region, rows=rows)
+        for name, (_, _, own_kind) in zip(names, words, strict=True)
     ]
     try:
         price_caveats = caveats(quotes, is_mixed_on_purpose=mixed_prices)
@@ -163,8 +170,37 @@ def compare(
         raise BadInput(error.reason, fix="name one kind, or add --mixed-prices") from error
     table = [_compared_line(quoted, quotes[0], rows) for quoted in quotes]
     values = [{**line, "caveats": price_caveats} for line in table]
-    sections = [Section("", _comparison_blocks(table, quotes, price_caveats))]
+    blocks = [*_comparison_blocks(table, quotes, price_caveats), *_kind_notes(quotes, kinds)]
+    sections = [Section("", blocks)]
     return Document("Prices compared", values, sections, schema="prices-compare/1")
+
+
+def _priced_kinds(name: str, day: date, region: str | None, rows: Catalogue) -> list[str]:
+    """The kinds in which an instance has a price on a day, the usual one first."""
+    kinds = dict.fromkeys((_USUAL_KIND, *KINDS))
+    quotes = quotes_of(name, kinds, day, region, rows)
+    return [quoted.kind for quoted in quotes if quoted.usd_per_hour is not None]
+
+
+def _has_all(kinds: Mapping[str, Sequence[str]], kind: str) -> bool:
+    return all(kind in priced for priced in kinds.values())
+
+
+def _kind_notes(quotes: Sequence[Quote], kinds: Mapping[str, Sequence[str]]) -> list[Note]:
+    """For those without a price of their line's kind, the kinds that have one."""
+    notes = [
+        f"{quoted.instance} has no price as {quoted.kind}, but as {', '.join(priced)}"
+        if (priced := kinds[quoted.instance])
+        else f"{quoted.instance} has no public price of any kind"
+        for quoted in quotes
+        if quoted.usd_per_hour is None
+    ]
+    common = [kind for kind in kinds[quotes[0].instance] if _has_all(kinds, kind)]
+    if notes and common:
+        notes.append(f"all have prices as {', '.join(common)}: --kind {common[0]}")
+    elif notes and all(kinds.values()):
+        notes.append("no kind has prices of all: NAME:KIND and --mixed-prices set kinds together")
+    return [Note(text) for text in dict.fromkeys(notes)]
 
 
 def _compared_line(quoted: Quote, first: Quote, rows: Catalogue) -> dict[str, Any]:
