@@ -4,7 +4,7 @@ import pytest
 
 from trnsim.arch.catalogue import parse, read_rows
 from trnsim.errors import BadInput
-from trnsim.price import history, quote, today
+from trnsim.price import history, priced_kinds, quote, today
 
 OCTOBER = date(2026, 10, 15)
 
@@ -134,3 +134,14 @@ def test_a_row_that_is_gone_changes_only_what_rests_on_it():
         after = quoted([*rows["prices"][:number], *rows["prices"][number + 1 :]])
         changed = {pair for pair, said in after.items() if said != before[pair]}
         assert changed <= {(gone["instance"], gone["kind"])}
+
+
+def test_the_kinds_that_have_a_price_are_those_of_a_day_and_a_region():
+    day = date(2026, 11, 20)
+    assert priced_kinds("g5.48xlarge", day) == ["on_demand"]
+    kinds = priced_kinds("trn2.48xlarge", day)
+    assert kinds == ["capacity_block", "capacity_block_paid", "spot", "spot_paid"]
+    assert priced_kinds("trn2.48xlarge", day, region="eu-west-2") == []
+    assert priced_kinds("trn2u.48xlarge", day) == []
+    for kind in kinds:
+        assert quote("trn2.48xlarge", kind, as_of=day).usd_per_hour

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -27,7 +26,16 @@ from trnsim.cli.terminal import echo
 from trnsim.document.answer import Block, Document, Note, Section, Table, columns
 from trnsim.errors import BadInput
 from trnsim.place.platform import platform
-from trnsim.price import KINDS, Quote, caveats, check_kind, credit_lines, quote, relative_cost
+from trnsim.price import (
+    KINDS,
+    Quote,
+    caveats,
+    check_kind,
+    credit_lines,
+    priced_kinds,
+    quote,
+    relative_cost,
+)
 from trnsim.price.live import as_table, instance_types
 from trnsim.price.live import refresh as read_from_aws
 from trnsim.price.regions import check_region
@@ -155,7 +163,7 @@ def compare(
     day = day_of(as_of, rows)
     words = [text.partition(":") for text in instances]
     names = [_instance_name(name, rows) for name, _, _ in words]
-    kinds = {name: _priced_kinds(name, day, region, rows) for name in names}
+    kinds = {name: priced_kinds(name, day, region=region, rows=rows) for name in names}
     own_kinds = [_checked_kind(own_kind) for _, _, own_kind in words if own_kind]
     usual = _USUAL_KIND if kind is None else _checked_kind(kind)
     if kind is None and not own_kinds:
@@ -173,13 +181,6 @@ def compare(
     blocks = [*_comparison_blocks(table, quotes, price_caveats), *_kind_notes(quotes, kinds)]
     sections = [Section("", blocks)]
     return Document("Prices compared", values, sections, schema="prices-compare/1")
-
-
-def _priced_kinds(name: str, day: date, region: str | None, rows: Catalogue) -> list[str]:
-    """The kinds in which an instance has a price on a day, the usual one first."""
-    kinds = dict.fromkeys((_USUAL_KIND, *KINDS))
-    quotes = quotes_of(name, kinds, day, region, rows)
-    return [quoted.kind for quoted in quotes if quoted.usd_per_hour is not None]
 
 
 def _has_all(kinds: Mapping[str, Sequence[str]], kind: str) -> bool:

@@ -8,7 +8,16 @@ error. This room knows nothing about performance: rates of work come from ``trns
 from trnsim.price.comparison import caveats, credit_lines
 from trnsim.price.formulas import relative_cost, usd_per_million_tokens
 from trnsim.price.own import with_own_prices
-from trnsim.price.quotes import KINDS, Quote, check_day, check_kind, history, quote, today
+from trnsim.price.quotes import (
+    KINDS,
+    Quote,
+    check_day,
+    check_kind,
+    history,
+    priced_kinds,
+    quote,
+    today,
+)
 from trnsim.price.terms import Purchase, purchase, why_not
 
 __all__ = [
@@ -20,6 +29,7 @@ __all__ = [
     "check_kind",
     "credit_lines",
     "history",
+    "priced_kinds",
     "purchase",
     "quote",
     "relative_cost",

@@ -30,6 +30,8 @@ KINDS: Final = (
 """Kinds of purchase. ``_paid`` is a price that a customer was charged, ``private`` a user's own
 agreement with AWS, all others are AWS's list prices; ``ri_effective`` is a reserved instance whose
 term the source does not state."""
+_FIRST_KINDS: Final = ("capacity_block", "on_demand")
+"""Kinds that are named first among those that have a price."""
 
 STALE_AFTER: Final = timedelta(days=90)
 _REGION_TEXTS: Final = {
@@ -162,6 +164,17 @@ def quote(
         first_known=None if best else later,
         own_ended=None if best and best.is_own else max(ended, default=None),
     )
+
+
+def priced_kinds(
+    instance: str, as_of: date, *, region: str | None = None, rows: Catalogue | None = None
+) -> list[str]:
+    """The kinds in which `instance` has a price on `as_of`, capacity blocks and on demand first."""
+    rows = rows or catalogue()
+    priced = {row.kind for row in rows.prices if row.instance == instance}
+    kinds = (kind for kind in dict.fromkeys((*_FIRST_KINDS, *KINDS)) if kind in priced)
+    quotes = (quote(instance, kind, as_of=as_of, region=region, rows=rows) for kind in kinds)
+    return [quoted.kind for quoted in quotes if quoted.usd_per_hour is not None]
 
 
 def _rank(region: str | None, row: Price) -> tuple[bool, bool, date, bool]:

@@ -208,3 +208,11 @@ def test_the_bound_is_the_largest_part_of_each_platform():
 
 def test_a_platform_that_is_named_twice_is_compared_once():
     assert platform_names(["trn2,TRN2", "trn2:spot"]) == ["trn2", "trn2:spot"]
+
+
+def test_what_has_no_price_of_its_kind_says_which_kinds_have():
+    names = ("g5.48xlarge", "g5.48xlarge", "trn2u.48xlarge", "p5.48xlarge")
+    quotes = [quote(name, kind="capacity_block") for name in names]
+    assert price_remarks(quotes, catalogue()).caveats == (
+        "g5.48xlarge has none as capacity_block, but as on_demand: --price on_demand",
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,7 +20,7 @@ from trnsim.fabric.floors import Floor
 from trnsim.formatting import enumerated
 from trnsim.place.machine import compared_platforms
 from trnsim.place.platform import listed_names, platform
-from trnsim.price import Quote, caveats, check_kind, credit_lines
+from trnsim.price import Quote, caveats, check_kind, credit_lines, priced_kinds
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.model_names import config_file
 from trnsim.workload.resident import active_parameters, parameters
@@ -120,10 +120,22 @@ def price_remarks(quotes: Sequence[Quote], rows: Catalogue) -> PriceRemarks:
     is_mixed = len({quoted.kind for quoted in quotes}) > 1
     return PriceRemarks(
         tuple(map(str, quotes)),
-        caveats(quotes, is_mixed_on_purpose=True),
+        (*caveats(quotes, is_mixed_on_purpose=True), *_other_kinds(quotes, rows)),
         tuple(credit_lines(rows)),
         " (mixed prices)" if is_mixed else "",
     )
+
+
+def _other_kinds(quotes: Sequence[Quote], rows: Catalogue) -> Iterator[str]:
+    """For each instance without a price of its kind, the kinds in which it has one."""
+    for quoted in dict.fromkeys(quotes):
+        if quoted.usd_per_hour is None:
+            kinds = priced_kinds(quoted.instance, quoted.as_of, region=quoted.region, rows=rows)
+            if kinds:
+                yield (
+                    f"{quoted.instance} has none as {quoted.kind}, but as {', '.join(kinds)}: "
+                    f"--price {kinds[0]}"
+                )
 
 
 def compared_document(
