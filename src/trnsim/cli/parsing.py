@@ -15,7 +15,7 @@ from trnsim.cli.usage_errors import usage_text
 
 HELP_OPTIONS: Final = {"help_option_names": ["-h", "--help"]}
 ENDS_AT_PROGRAM: Final = {"allow_interspersed_args": False}
-"""Settings of a command that starts a program: words from the first non-option on are its."""
+"""Settings of a command that starts a program, whose words begin at the first non-option."""
 USAGE_ERROR: Final[Any] = typer.BadParameter.__mro__[1]
 """The parser's own error, which recent releases of typer carry inside them."""
 _NO_ARGUMENTS: Final = "NoArgsIsHelpError"
@@ -97,7 +97,7 @@ class Parser(typer.Typer):
 
 
 class CommandsOfFiles(CommandGroup):
-    """Commands in modules: each is the function of its name in the module of that name.
+    """A group of commands, each a function in the module of the same name.
 
     A module is imported when its command is called, or its help is printed.
     """
@@ -115,6 +115,6 @@ class CommandsOfFiles(CommandGroup):
         del ctx
         if cmd_name not in self.names:
             return None
-        single = Parser()
-        single.command(cmd_name)(getattr(import_module(f"{self.room}.{cmd_name}"), cmd_name))
-        return typer.main.get_command(single)
+        application = Parser()
+        application.command(cmd_name)(getattr(import_module(f"{self.room}.{cmd_name}"), cmd_name))
+        return typer.main.get_command(application)

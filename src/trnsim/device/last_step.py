@@ -101,19 +101,19 @@ def _repeated_program(
     runs = Counter(
         (event.core, event.call) for event in events if _OPERATOR_SEPARATOR not in event.call.name
     )
-    taken_s = {
+    total_s = {
         call: number * times[call].device_time_s
         for (_, call), number in runs.items()
         if number >= _FEWEST_RUNS
     }
-    longest = max(taken_s, key=lambda call: taken_s[call], default=None)
+    longest = max(total_s, key=lambda call: total_s[call], default=None)
     if longest is None:
         return None
     first_run = next(number for number, event in enumerate(events) if event.call == longest)
-    once_s = [
-        times[event.call].device_time_s for event in events[first_run:] if event.call not in taken_s
+    single_s = [
+        times[event.call].device_time_s for event in events[first_run:] if event.call not in total_s
     ]
-    return longest if taken_s[longest] >= max(once_s, default=0.0) else None
+    return longest if total_s[longest] >= max(single_s, default=0.0) else None
 
 
 def _runs_of(program: DeviceCall, events: Sequence[CallEvent]) -> dict[int, tuple[int, int]]:

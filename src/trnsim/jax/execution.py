@@ -2,7 +2,7 @@
 
 In `fast` numerics XLA's CPU client computes the very module that JAX sent, rounding each operation
 to its dtype (no excess precision), and partitions it over the devices. In `exact` the chip's
-programs do, one per device, where there are such; in `shapes` results are zeros. A call is recorded
+programs, one per device, compute it if they can; in `shapes` results are zeros. A call is recorded
 as its graph, which has a time (`trnsim.jax.lowered`).
 """
 
@@ -214,9 +214,10 @@ class DeviceProgram:
         for number in self.donors:
             positions = [at for at, array in enumerate(arrays) if array is arrays[number]]
             if len(positions) > 1:
-                shown = " and ".join(map(str, positions))
+                positions_text = " and ".join(map(str, positions))
                 raise BadInput(
-                    f"{self.name} of one array as arguments {shown}, of which {number} is donated; "
+                    f"{self.name} of one array as arguments {positions_text}, of which {number} "
+                    "is donated; "
                     "legal: a donated array is one argument",
                     fix="donate a copy, or leave the argument out of donate_argnums",
                 )
@@ -237,9 +238,9 @@ class DeviceProgram:
         return [list(results) for results in zip(*computed, strict=True)] or [[] for _ in cores]
 
     def plain_run(self, core: int) -> PlainRun | None:
-        """The shortest way to run it on a core in `fast`, of equal values; None where it has none.
+        """The fastest way to run it on a core in `fast`, with equal values; None if there is none.
 
-        It has none on several devices, with kernels or callbacks, with tokens, and without
+        There is none on several devices, with kernels or callbacks, with tokens, and without
         arguments or results.
         """
         dtypes = [type_.dtype for type_ in self.results]

@@ -1,6 +1,6 @@
 """`register_hlo_snapshot_callback` and its callback, asked at each execution of a program.
 
-The callback returns what is to be stored of the execution: "" for nothing, else words such as
+The callback returns the parts of the execution to be stored: "" for nothing, else words such as
 "inputs outputs". Snapshots are files that AWS's runtime replays; none are written here.
 
 Source: aws-neuron-samples torch-neuronx/training/dp_bert_hf_pretrain/

@@ -159,7 +159,7 @@ class Program:
 
     @property
     def issued(self) -> Program:
-        """The program as the kernel issued it, without rooms and spills."""
+        """The program as the kernel issued it, before memory reuse and spills."""
         return self if self.as_issued is None else self.as_issued
 
     @property

@@ -22,7 +22,7 @@ class Mixer:
         head_dim: elements of a value.
         taps: tokens of the causal convolution of keys, queries and values, the own one included.
         chunk: tokens that are multiplied at once in prompts and training.
-        is_delta: whether a token replaces what its key recalls of the state, by the delta rule.
+        is_delta: whether a token replaces the value that its key recalls, by the delta rule.
         has_taps_bias: whether the convolution has a bias.
         has_biases: whether the projections have biases.
         output_biases: elements of the output's bias.

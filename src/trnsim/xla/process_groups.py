@@ -27,15 +27,15 @@ _meshes: Final[dict[str, list[list[int]]]] = {}
 
 
 class MeshRefused(BadInput, ValueError):
-    """A group of which no mesh of all ranks follows."""
+    """A group from which the mesh of all ranks cannot be inferred."""
 
 
 def install() -> None:
     """Replace PyTorch's `new_group`, and give process groups torch_xla's attribute `_mesh`."""
     module: Any = dist.distributed_c10d
-    replaced = _of_own_ranks(module.new_group)
-    module.new_group = replaced
-    setattr(dist, "new_group", replaced)  # noqa: B010  a stub says Final
+    new_group = _of_own_ranks(module.new_group)
+    module.new_group = new_group
+    setattr(dist, "new_group", new_group)  # noqa: B010  a stub says Final
     kind: Any = dist.ProcessGroup
     kind._mesh = property(lambda group: mesh_of(group.group_name))  # noqa: SLF001  torch_xla's name
 

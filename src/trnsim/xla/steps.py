@@ -47,7 +47,7 @@ class StepClosures:
         self._waiting.append((closure, args, line))
 
     def end_step(self, kind: str = SYNC) -> None:
-        """End the step, and run its closures in order; those that they add wait for the next.
+        """End the step, and run its closures in order; closures that they add wait for the next.
 
         `kind` is the kind of the cut, in reports.
         """

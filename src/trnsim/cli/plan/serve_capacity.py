@@ -61,7 +61,7 @@ def _row(plan: ServingPlan) -> tuple[str, ...]:
 
 
 def capacity_notes(plan: ServingPlan) -> list[str]:
-    """Notes on the most load and the spare; if no load keeps the SLO, on one that can be kept."""
+    """Notes on the most load and the spare; if no load keeps the SLO, on a feasible SLO."""
     answer = plan.answer
     if answer is None:
         return []

@@ -1,4 +1,4 @@
-"""The pods of a node by core and device, from what kubelet says that containers hold."""
+"""The pods of a node by core and device, from kubelet's list of what containers hold."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ def pod_table(
 ) -> PodTable:
     """The table of all pods.
 
-    A report has one pod for each device: if several pods hold a device's cores, the pod with its
-    lowest core.
+    It has one pod for each device: if several pods hold cores of it, the pod with the lowest core.
 
     Args:
         devices: the devices of the node.

@@ -145,9 +145,9 @@ def update(runs: list[tuple[Mapping[str, float], Factor]]) -> _Update:
     design = np.array([[sigmas.get(cause, 0.0) for cause in causes] for sigmas, _ in runs])
     logs = np.array([math.log(factor.value) for _, factor in runs])
     errors = np.array([factor.sigma**2 for _, factor in runs])
-    after = shrink(design, logs, errors, np.ones(len(causes)))
-    variance = np.clip(np.diag(after.covariance), 0.0, 1.0)
+    posterior = shrink(design, logs, errors, np.ones(len(causes)))
+    variance = np.clip(np.diag(posterior.covariance), 0.0, 1.0)
     return _Update(
-        dict(zip(causes, after.mean.tolist(), strict=True)),
+        dict(zip(causes, posterior.mean.tolist(), strict=True)),
         dict(zip(causes, variance.tolist(), strict=True)),
     )

@@ -59,9 +59,10 @@ class DeferredNodes:
         self._depths[node.result.number] = depth
 
     def defer_reduction(self, node: Node) -> bool:
-        """Defer a reduction to its only reader: True; False at the second call for a node.
+        """Defer a reduction to its only reader; True if it is deferred.
 
-        Then its reader did not compute it, and it is emitted by itself.
+        False at the second call for a node: its reader did not compute it, and it is emitted by
+        itself.
         """
         number = node.result.number
         if number in self._offered:

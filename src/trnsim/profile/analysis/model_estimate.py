@@ -56,7 +56,7 @@ class ModelEstimate:
         binds: the resource that sets the bound: "products", "HBM" or "links".
         flop: multiplications and additions of its products.
         hbm_bytes: bytes of weights, inputs and outputs, each once.
-        mfu: model FLOP utilisation: `flop` over what the peak rate gives in the device time.
+        mfu: model FLOP utilisation: `flop` over the peak rate times the device time.
         mbu: memory bandwidth utilisation: least time of `hbm_bytes` over the device time.
         programs: number of programs that the model is split into.
         layers: equal layers of which only a few were compiled; 0 if all operations were compiled.
@@ -112,7 +112,7 @@ class ModelEstimate:
     def longest_modules(self, count: int) -> str:
         """The `count` modules that take most time, in words."""
         parts = _by_key(self.shares, lambda share: share.module)
-        rows = sorted(parts.items(), key=_longest)[:count]
+        rows = sorted(parts.items(), key=_time_key)[:count]
         total = self.device_time_s or 1.0
         return "; ".join(
             f"{module or NO_MODULE} {time_text(part.time_s)} ({percent_text(part.time_s / total)})"
@@ -132,7 +132,7 @@ class ModelEstimate:
             "modules": modules(self.shares),
             "operations": [
                 {"name": name or "other", **_row(part)}
-                for name, part in sorted(operations.items(), key=_longest)
+                for name, part in sorted(operations.items(), key=_time_key)
             ],
             "engines": _engines(self.shares),
             "traffic": _traffic(self.shares),
@@ -216,7 +216,7 @@ def _by_key(shares: Iterable[Share], key: Callable[[Share], str]) -> dict[str, P
     return parts
 
 
-def _longest(row: tuple[str, PartCost]) -> float:
+def _time_key(row: tuple[str, PartCost]) -> float:
     return -row[1].time_s
 
 

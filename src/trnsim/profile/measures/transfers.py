@@ -66,7 +66,7 @@ class Transfers:
 
     @property
     def bytes(self) -> Integers:
-        """Bytes moved: the larger of what is read and what is written."""
+        """Bytes moved: the larger of the bytes read and the bytes written."""
         return np.asarray(np.maximum(self.read_bytes, self.write_bytes))
 
     def of_type(self, queue_type: str) -> npt.NDArray[np.bool_]:
@@ -83,8 +83,8 @@ def transfers(timeline: Timeline) -> Transfers:
         if checked.engine is Engine.dma:
             queue_type = _TYPE_OF[getattr(checked.instruction, "dge_mode", DgeMode.unknown)]
             queue = queues.setdefault(_queue_name(checked, queue_type), len(queues))
-            moved = (*_bytes(checked.instruction), _packets(checked.instruction, program.core))
-            facts[which] = (1, *moved, QUEUE_TYPES.index(queue_type), queue)
+            sizes = (*_bytes(checked.instruction), _packets(checked.instruction, program.core))
+            facts[which] = (1, *sizes, QUEUE_TYPES.index(queue_type), queue)
     rows = facts[spans.which]
     is_dma = rows[:, 0] == 1
     _, read_bytes, written_bytes, packets, queue_types, queue_of = rows[is_dma].T

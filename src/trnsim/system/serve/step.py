@@ -98,7 +98,7 @@ class ReplicaSteps:
         return self.rank.sources.words()
 
     def prefill(self, prompts: int, tokens: int, past: int) -> Estimate:
-        """A step that computes `tokens` tokens of each of `prompts` prompts after `past` cached."""
+        """A step of `prompts` prompts: `tokens` tokens of each, after `past` cached ones."""
         key = (prompts, tokens, past)
         if key not in self._estimates:
             group, stages = self._group_size(prompts), self.pipeline
@@ -137,7 +137,7 @@ class ReplicaSteps:
         return self._estimates[key]
 
     def _group_size(self, sequences: int) -> int:
-        """Sequences of each group of tensor ranks: groups divide the batch, share only experts."""
+        """Sequences of each group of tensor ranks; the groups divide the batch among them."""
         return -(-sequences // self.split.expert)
 
     def _decode_pass(self, batch: int, length: int) -> Pass:
@@ -259,13 +259,13 @@ def _products(prompts: Sequence[Product], decodes: Sequence[Product]) -> tuple[P
     """
     weighted = _numbered(prompts)
     apart = [product for product in (*prompts, *decodes) if not product.weight_bits]
-    for key, added in _numbered(decodes).items():
+    for key, decode in _numbered(decodes).items():
         product = weighted.get(key)
         if product is None:
-            weighted[key] = added
+            weighted[key] = decode
             continue
-        times = max(product.times, added.times)
-        rows = (product.m * product.times + added.m * added.times) / times
+        times = max(product.times, decode.times)
+        rows = (product.m * product.times + decode.m * decode.times) / times
         weighted[key] = replace(product, m=rows, times=times)
     return (*weighted.values(), *apart)
 

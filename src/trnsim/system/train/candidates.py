@@ -248,6 +248,6 @@ def _part_sums(parts: Chunk, layout: Layout) -> tuple[float, ...]:
         head.dense,
         max(memory.working_bytes(part, layout) for part in layers),
         memory.logit_bytes(head),
-        max((sent.nbytes for part in layers for sent in part.summary.exchanges), default=0.0),
+        max((move.nbytes for part in layers for move in part.summary.exchanges), default=0.0),
         max(part.dense + part.experts for part in layers),
     )

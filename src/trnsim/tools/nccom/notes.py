@@ -28,7 +28,7 @@ IGNORED: Final = {
     "coalesced_cc_size_ratio": "the parts are one message with one start",
     "ops_per_iter": "each operation of a stream has the same time",
 }
-"""Options without an effect on a time, with the reason; none is told where it is at its default."""
+"""Options without an effect on a time, with the reason; one at its default is not named."""
 _OF_STREAMS: Final = ("ops_per_iter",)
 
 
@@ -37,7 +37,7 @@ class Iterations(NamedTuple):
 
     Attributes:
         measured: operations whose time would count.
-        total: these and those that warm up.
+        total: these and the operations of the warm-up.
         programs: runs of the program; 0 where the tool spreads operations over programs itself.
     """
 

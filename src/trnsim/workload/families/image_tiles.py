@@ -37,7 +37,7 @@ class Tiling:
 
 
 def _marks_of_idefics(side: int, _rows: int) -> int:
-    """The ends of the whole, the mark and name of each tile, and a line's end behind each row."""
+    """Delimiters of the whole image, a mark and a name for each tile, a newline behind each row."""
     return 3 + (side * (2 * side + 1) if side > 1 else 0)
 
 
@@ -52,7 +52,7 @@ ROWS: Final = {
 }
 """Tilings by ``model_type``."""
 ENCODERS: Final = {name: tiling.encoder for name, tiling in ROWS.items() if tiling.encoder}
-"""By ``model_type`` of a family with an image encoder of its own: that of the encoder."""
+"""``model_type`` of the encoder by that of its family, if the family has its own encoder."""
 _INTERN: Final = ("internvl", intern_chats.NAME)
 _USUAL_SIDE: Final = 4
 """Tiles along a side of Idefics3's images, which are enlarged to it: ``size`` of its processor."""
@@ -63,12 +63,12 @@ _MOST_TILES: Final = 12
 
 
 def cut(keys: ConfigKeys, model_type: str, tower: Tower) -> Tower:
-    """The image encoder of a tile as that of an image of several tiles.
+    """The image encoder of a tile, applied to an image of several tiles.
 
-    Its projections lie `behind` it.
+    `tower.behind` has its projections.
 
     Raises:
-        BadInput: the image is none that the family's processor cuts into tiles.
+        BadInput: the family's processor cuts no image of this size into tiles.
     """
     legal, usual = _sizes(keys, model_type, tower.image)
     size = keys.whole("image_size", default=usual)

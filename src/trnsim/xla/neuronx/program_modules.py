@@ -1,7 +1,7 @@
 """`torch_neuronx.pyhlo.hlo_pb2`: a traced program in the place of a module of HLO.
 
-neuronx-distributed passes the module from tracing to the compiler, and asks for its computations,
-of which it looks for kernels: here there is one without instructions.
+neuronx-distributed passes the module from tracing to the compiler, and searches its computations
+for kernels: here the only computation has no instructions.
 
 Source: neuronx-distributed trace/functions.py and trace/hlo_utils.py, which use it.
 """
@@ -57,8 +57,8 @@ def compile_content(content: bytes, flags: Sequence[str], chip: str) -> tuple[st
     Raises:
         BadInput: for bytes that no trace wrote, or flags that are not legal.
     """
-    parsed = Flags.parse(list(flags), "compiler_flags")
+    compiler_flags = Flags.parse(list(flags), "compiler_flags")
     program, report = compile_stored(
-        StoredProgram.from_bytes(content), parsed, chip_named(chip).name
+        StoredProgram.from_bytes(content), compiler_flags, chip_named(chip).name
     )
     return f"{report.long_text()}\n", program.to_bytes()

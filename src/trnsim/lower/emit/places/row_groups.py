@@ -106,7 +106,7 @@ def _even_rows(place: TensorPlace, frame: Frame) -> int:
 
 
 def _rows_together(length: int, rows: int, dtype: Any) -> int:
-    """Rows of a partition in one transfer, of which a bank of PSUM has a transposed block."""
+    """Rows of a partition in one transfer, whose transposed block fits in a bank of PSUM."""
     fitting = _MOST_BYTES // (length * dtype.itemsize)
     return int(max(min(fitting, rows // P // _FEWEST_TRANSFERS, _rows_in_bank(P, dtype)), 1))
 

@@ -84,7 +84,7 @@ class _KernelFunction:
         self.__name__ = stored.title
 
     def __call__(self, *tensors: NkiTensor) -> tuple[NkiTensor, ...]:
-        """Issue the instructions to the current core; the kernel's results."""
+        """Issue the instructions to the current core; returns the kernel's results."""
         for number, (tensor, form) in enumerate(zip(tensors, self._stored.arguments, strict=False)):
             if tensor.shape != form.shape or tensor.dtype.name != form.dtype:
                 self._refuse(f"{tensor} as tensor {number}", f"{list(form.shape)} {form.dtype}")
@@ -116,7 +116,7 @@ class _Issue:
         self._part = part
         self._core = core
         self._storages = [tensor.storage for tensor in arguments]
-        self._filled: dict[int, VirtualRegister | Scalar] = {}
+        self._registers: dict[int, VirtualRegister | Scalar] = {}
         """By the number of an instruction, the register that it fills."""
 
     def run(self) -> None:
@@ -180,7 +180,7 @@ class _Issue:
         instruction_class, operands = Instruction.registry[form.opcode], dict[str, Any]()
         for name, value in form.operands.items():
             if instruction_class.registers.get(name) == "write":
-                operands[name] = self._filled[number] = _empty_register(value)
+                operands[name] = self._registers[number] = _empty_register(value)
             else:
                 operands[name] = self._operand(value)
         instruction = instruction_class(**operands)
@@ -207,11 +207,11 @@ class _Issue:
     def _register(self, form: StoredRegister) -> VirtualRegister | Scalar:
         """A register that an instruction reads."""
         if form.value is None:  # an earlier instruction loaded it from memory
-            return self._filled[form.origins[-1]]
+            return self._registers[form.origins[-1]]
         register = _empty_register(form)
         register.put(form.value)
         register.origins = tuple(
-            chain.from_iterable(self._filled[origin].origins for origin in form.origins)
+            chain.from_iterable(self._registers[origin].origins for origin in form.origins)
         )
         return register
 
@@ -247,5 +247,5 @@ def _caller(title: str, line: SourceLine | None) -> Callable[..., Any]:
     if line is None:
         return _call
     code = (lambda function, *operands: _call(function, *operands)).__code__  # noqa: PLW0108  # pyright: ignore[reportUnknownLambdaType]  a frame
-    placed = code.replace(co_filename=line.file, co_firstlineno=line.line, co_name=title)
-    return FunctionType(placed, globals())
+    code_at_line = code.replace(co_filename=line.file, co_firstlineno=line.line, co_name=title)
+    return FunctionType(code_at_line, globals())
