@@ -13,6 +13,7 @@ from trnsim.system.train.best import Effort
 from trnsim.system.train.candidates import LayoutRequest
 from trnsim.system.train.estimate import (
     SHAPELESS,
+    WITHOUT_KERNEL,
     estimate,
     layout_request,
     usual_batch,
@@ -130,6 +131,26 @@ def test_t5_which_states_no_length_is_trained_on_that_of_its_paper():
     model = from_config({"model_type": "t5", **sizes}, "t5.json")
     assert usual_request(model, machine("trn1")) == LayoutRequest(8192, 512)
     assert layout_request(model, machine("trn1"), sequence=2048).sequence == 2048
+
+
+@pytest.mark.parametrize(
+    ("on", "recompute", "is_said"),
+    [("trn1", "full", True), ("trn1", "selective", False), ("p5en", "full", False)],
+)
+def test_full_recomputation_without_the_kernel_of_attention_is_said(
+    on, recompute, is_said, make_llama
+):
+    fixed = {"zero": 1, "recompute": recompute, "micro_batch": 1, "tensor": 8, "pipeline": 1}
+    model = make_llama(num_hidden_layers=2)
+    found = of(model, on, request=LayoutRequest(64, 2048, **fixed), instances=1)
+    assert (WITHOUT_KERNEL in found.assumed) is is_said
+
+
+def test_a_model_that_has_no_such_kernel_loses_none():
+    sizes = {"n_embd": 64, "n_layer": 1, "n_head": 4, "n_positions": 1024, "vocab_size": 100}
+    model = from_config({"model_type": "gpt2", **sizes}, "gpt2.json")
+    request = LayoutRequest(64, 1024, zero=1, recompute="full", micro_batch=1, tensor=1)
+    assert WITHOUT_KERNEL not in of(model, "trn1", request=request, instances=1).assumed
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from trnsim.estimate import matching
 from trnsim.estimate.choice import PRODUCTS
 from trnsim.estimate.choice import facts as layer_facts
 from trnsim.estimate.measured import MeasuredTimes
+from trnsim.estimate.training import is_one_kernel
 from trnsim.facts import Interval, Rate
 from trnsim.place.machine import Machine, machine
 from trnsim.price import Quote, quote
@@ -26,6 +27,7 @@ from trnsim.system.train.stages import trained_model
 from trnsim.system.train.step import TrainingStep
 from trnsim.uncertainty import Basis, FactDraws
 from trnsim.workload.architecture import Architecture
+from trnsim.workload.gradients import Recompute
 from trnsim.workload.kinds import ModelKind
 from trnsim.workload.operators import Phase
 
@@ -42,6 +44,11 @@ _EFFICIENCY_FACT: Final = "training efficiency"
 SHAPELESS: Final = (
     "shapes of products: each takes the same part of the peak, so that more tensor ranks cost "
     "exchanges and fixed times, not columns too few for the Tensor Engine"
+)
+
+WITHOUT_KERNEL: Final = (
+    "recompute=full: attention is not one kernel, as in neuronx-nemo-megatron, so that its scores "
+    "pass through memory; with recompute=none or selective it is AWS's kernel"
 )
 
 
@@ -150,7 +157,7 @@ def estimate(
         tokens=tokens,
         quote=price,
         basis=basis,
-        assumed=basis.assumed + _shapeless(result),
+        assumed=basis.assumed + _shapeless(result) + _without_kernel(model, result),
     )
     return _with_sizes(run, [sized_run(*option) for option in result.machine_steps])
 
@@ -165,6 +172,16 @@ def _shapeless(result: BestLayout) -> tuple[str, ...]:
     sources = result.step.estimate.sources.values()
     is_few = any(source.startswith("few constants") for source in sources)
     return (SHAPELESS,) if result.machine.lnc and is_few else ()
+
+
+def _without_kernel(model: Architecture, result: BestLayout) -> tuple[str, ...]:
+    """`WITHOUT_KERNEL` if full recomputation takes the kernel of attention from a layer."""
+    recompute = Recompute(result.step.layout.recompute)
+    layers = [layer for tower in model.towers for layer in tower.layers]
+    is_without = recompute is Recompute.FULL and any(
+        is_one_kernel(layer, Recompute.SELECTIVE) for layer in layers
+    )
+    return (WITHOUT_KERNEL,) if result.machine.lnc and is_without else ()
 
 
 def _check_measured(
