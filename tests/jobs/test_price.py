@@ -61,7 +61,10 @@ def test_time_and_bill_are_the_plans():
             replace(JOB, roles=(FULL, replace(FULL, instance="trn2.48xlarge"))),
             "a plan is of instances of one type; the roles have: trn1.32xlarge, trn2.48xlarge",
         ),
-        (replace(JOB, roles=(replace(FULL, devices=4),)), "has 0.25 of a trn1.32xlarge"),
+        (
+            replace(JOB, roles=(replace(FULL, devices=4),)),
+            "has 0.25 of an instance (trn1.32xlarge), and a plan is of wh",
+        ),
         (replace(JOB, parallelism=Parallelism(tensor=7)), "no plan: "),
         (
             replace(JOB, roles=(replace(FULL, processes=8),)),

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.usefixtures("short_runs")
 
 
 def test_the_nearest_layout_says_which_limit_is_missed_and_by_how_much():
-    slow, fast = load_test(deployed(tensor=4)), load_test(deployed(tensor=32, max_num_seqs=1))
+    slow, fast = load_test(deployed(tensor=2)), load_test(deployed(tensor=32, max_num_seqs=1))
     near = nearest([slow, fast], Slo(1.0, 1e-3))
     assert near.test is fast
     (missed,) = near.missed

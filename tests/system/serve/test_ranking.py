@@ -11,7 +11,7 @@ pytestmark = pytest.mark.usefixtures("short_runs")
 
 UNITS = [
     deployed(tensor=tensor, max_num_seqs=sequences)
-    for tensor in (4, 8, 16)
+    for tensor in (2, 8, 16)
     for sequences in (1, 4, 16)
 ]
 

@@ -28,7 +28,7 @@ def open_load(rate):
 def test_what_is_set_is_not_searched():
     assert search(tensor=8, max_num_seqs=4).tried == 1
     assert search(tensor=8).tried == 9  # 1 to 256 sequences
-    assert search(max_num_seqs=4).tried == 5  # 2, 4, 8, 16 and 32 ranks: one does not hold it
+    assert search(max_num_seqs=4).tried == 4  # 2, 8, 16 and 32 ranks: one does not hold it
 
 
 def test_prompts_go_one_at_a_time_unless_a_user_says_more():
@@ -63,7 +63,7 @@ def test_layouts_of_one_split_share_the_times_of_their_steps():
     for deployment in looking.deployments():
         shared.setdefault(deployment.options.tensor, set()).add(id(deployment.steps))
     assert set(map(len, shared.values())) == {1}
-    assert len(shared) == 5
+    assert set(shared) == {2, 8, 16, 32}
 
 
 def test_expert_ranks_of_a_model_without_experts_are_refused_before_any_layout():

@@ -12,7 +12,6 @@ from trnsim.system.serve.server import (
     check_length,
     deploy,
     fleet,
-    legal_tensor_sizes,
     sequence_candidates,
     served_model,
 )
@@ -126,6 +125,8 @@ def test_replicas_of_prefill_and_decode_have_their_roles():
 BAD = [
     ("trn2", {"tensor": 65}, r"--tensor-parallel-size of 65 on trn2.48xlarge, which has 64 ra"),
     ("trn2", {"tensor": 64}, r"--tensor-parallel-size of 64, and llama-3.1-8b has 32 heads; l"),
+    ("trn2", {"tensor": 3}, r"--tensor-parallel-size of 3 on trn2, whose Neuron runtime sup"),
+    ("trn1", {"tensor": 4}, r"--tensor-parallel-size of 4 on trn1, whose Neuron runtime sup"),
     ("p5en", {"tensor": 64}, r"--tensor-parallel-size of 64 on p5en.48xlarge, which has 8 ranks"),
     ("trn2", {"port": "as-ported"}, r"--port-state as-ported of llama-3.1-8b, which has no expert"),
     ("p5en", {"port": "as-ported"}, r"--port-state as-ported of p5en, a GPU; ports that are not"),
@@ -260,9 +261,7 @@ def test_learned_positions_end_and_rotary_ones_go_on():
         check_length(gpt, 1025)
 
 
-def test_a_search_tries_powers_of_two_and_the_whole_instance():
-    assert legal_tensor_sizes(LLAMA, machine("inf2")) == [1, 2, 4, 8, 12, 24]
-    assert legal_tensor_sizes(LLAMA, machine("p5en")) == [1, 2, 4, 8]
+def test_a_search_tries_powers_of_two_of_sequences_and_the_most():
     assert list(sequence_candidates(machine("trn2"), 6)) == [1, 2, 4, 6]
 
 

@@ -12,7 +12,8 @@ from trnsim.system.serve.capacity import SHORT_RUN, LoadTest, RequestPattern, sa
 from trnsim.system.serve.demand import Slo
 from trnsim.system.serve.events import Router
 from trnsim.system.serve.options import ServerOptions
-from trnsim.system.serve.server import deploy, legal_tensor_sizes, served_model
+from trnsim.system.serve.server import deploy, served_model
+from trnsim.system.serve.tensor_degrees import legal_tensor_sizes
 from trnsim.workload.architecture import Architecture
 
 _SLACK: Final = 1.25

@@ -32,10 +32,10 @@ from trnsim.system.serve.server import (
     Deployment,
     check_generating,
     check_length,
-    legal_tensor_sizes,
     served_model,
 )
 from trnsim.system.serve.sizing import Spare
+from trnsim.system.serve.tensor_degrees import legal_tensor_sizes
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.operators import Phase, Split
 

@@ -17,11 +17,11 @@ from trnsim.system.serve.server import (
     Deployment,
     deploy,
     fleet,
-    legal_tensor_sizes,
     sequence_candidates,
     served_model,
 )
 from trnsim.system.serve.step import ReplicaSteps
+from trnsim.system.serve.tensor_degrees import legal_tensor_sizes
 from trnsim.workload.architecture import Architecture
 
 _MOST_SEQUENCES: Final = 256

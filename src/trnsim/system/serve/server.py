@@ -26,11 +26,11 @@ from trnsim.system.serve.engine import (
 from trnsim.system.serve.memory import RankMemory, activations_bytes
 from trnsim.system.serve.options import KV_DTYPES, QUANTIZATIONS, ServerOptions
 from trnsim.system.serve.step import ReplicaSteps, Speculation
+from trnsim.system.serve.tensor_degrees import heads_of, legal_tensor_sizes, tensor_degrees
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.matrix_bits import without_own_bits
 from trnsim.workload.operators import Split
 from trnsim.workload.resident import cache_bytes, state_bytes, weights_bytes
-from trnsim.workload.tensor_ranks import divides_heads
 
 _BLOCK_TOKENS: Final = {True: 32, False: 16}
 """Tokens of a KV block, by whether the machine is Neuron: the defaults of vLLM-Neuron and vLLM."""
@@ -278,8 +278,16 @@ def check_split(model: Architecture, machine: Machine, options: ServerOptions) -
             f"{machine.ranks}",
             fix="--pipeline-parallel-size spreads layers over several instances",
         )
+    if machine.is_neuron and tensor not in tensor_degrees(machine):
+        legal = [size for size in tensor_degrees(machine) if size <= heads_of(model)]
+        raise BadInput(
+            f"--tensor-parallel-size of {tensor} on {machine.name}, whose Neuron runtime supports "
+            f"no such degree (NxD Inference's feature guide); legal: "
+            f"{', '.join(map(str, legal))}",
+            fix=f"--tensor-parallel-size {max(size for size in legal if size <= tensor)}",
+        )
     _check_experts(model, machine, options)
-    heads = _heads(model)
+    heads = heads_of(model)
     if tensor >= 2 * heads or (not machine.is_neuron and heads % tensor):
         legal = legal_tensor_sizes(model, machine)
         raise BadInput(
@@ -385,28 +393,6 @@ def _check_efa(machine: Machine) -> None:
             f"a replica on several {machine.instance.name}, which has no EFA",
             fix="a type with EFA such as trn1.32xlarge, or fewer ranks",
         )
-
-
-def _heads(model: Architecture) -> int:
-    """The fewest attention heads of any decoder layer."""
-    attentions = (attention for layer in model.decoder.layers for attention in layer.attentions)
-    return min((attention.heads for attention in attentions), default=1)
-
-
-def legal_tensor_sizes(model: Architecture, machine: Machine) -> list[int]:
-    """Tensor parallel sizes that a search tries, ascending.
-
-    They are the powers of two, all ranks of an instance and half of them, as far as they divide an
-    instance and do not exceed the heads. NxD Inference pads heads to a multiple of the size; on
-    GPUs it has to divide the heads, as vLLM requires.
-    """
-    heads, ranks = _heads(model), machine.ranks
-    powers = {1 << power for power in range(ranks.bit_length())}
-    sizes = sorted(powers | {ranks} | ({ranks // 2} if ranks % 2 == 0 else set()))
-    legal = [size for size in sizes if ranks % size == 0 and size <= heads]
-    if machine.is_neuron:
-        return legal
-    return [size for size in legal if divides_heads([model.decoder], size)]
 
 
 class _PrefillLimits(NamedTuple):
