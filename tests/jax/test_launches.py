@@ -373,6 +373,8 @@ def test_arguments_that_do_not_fit_are_refused():
 
     with pytest.raises(BadInput, match="add was called with a Weights that holds arrays"):
         add(Weights(x), x)
+    with pytest.raises(BadInput, match="add was called with a Weights that holds arrays"):
+        jax.jit(lambda w: add(Weights(w), np.ones((2, 2), np.float32)))(x)
 
 
 def test_a_write_that_would_be_lost_is_refused():

@@ -52,7 +52,7 @@ def launch(kernel: Kernel, args: Any, kwargs: Any) -> Any:
         leaves, tree = tree_util.tree_flatten((args, kwargs))
     except ValueError:  # a dictionary whose keys have no order, which JAX does not take
         return NotImplemented
-    is_traced = any(isinstance(leaf, Tracer) for leaf in leaves)
+    is_traced = any(isinstance(item, Tracer) for leaf in leaves for item in _items(leaf))
     if not is_traced and not any(map(_is_on_device, leaves)):
         return NotImplemented
     kernel = kernel.of_degree()
@@ -102,7 +102,12 @@ def _without_values(kernel: Kernel, leaf: Any) -> Any:
 
 
 def _holds_arrays(leaf: Any) -> bool:
-    return isinstance(leaf, NKIObject) and any(map(_is_array, vars(leaf).values()))
+    return isinstance(leaf, NKIObject) and any(map(_is_array, _items(leaf)))
+
+
+def _items(leaf: Any) -> Sequence[Any]:
+    """The attributes of an object of NKI, which JAX takes for a single leaf; else the leaf."""
+    return list(vars(leaf).values()) if isinstance(leaf, NKIObject) else [leaf]
 
 
 def _outline(call: KernelCall) -> Outline:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import ctypes
 import datetime as dt
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -421,10 +420,9 @@ def is_traced(tensors: Sequence[Tensor]) -> bool:
     return bool(torch._C._len_torch_dispatch_stack()) or any(type(t) not in plain for t in tensors)
 
 
-def is_distributed(tensor: Tensor) -> bool:
-    """True if a tensor is a DTensor, distributed over processes."""
-    module: Any = sys.modules.get("torch.distributed.tensor")
-    return module is not None and isinstance(tensor, module.DTensor)
+def is_transformed(tensor: Tensor) -> bool:
+    """True if a tensor is one of `torch.vmap`, or of a gradient of `torch.func`."""
+    return bool(torch._C._functorch.is_functorch_wrapped_tensor(tensor))
 
 
 def custom_operator(

@@ -74,14 +74,45 @@ def test_a_launch_is_one_event_with_a_time_of_its_own(kernels, x):
 def test_a_result_that_pytorch_has_no_dtype_for_is_refused_with_values_and_without(kind):
     @nki.jit
     def packed(source):
-        result = nl.ndarray(source.shape, dtype=nl.uint32, buffer=nl.shared_hbm)
-        nl.store(result, value=nl.load(source))
+        result = nl.ndarray(source.shape, dtype=nl.float8_e4m3, buffer=nl.shared_hbm)
+        nl.store(result, value=nl.load(source, dtype=nl.float8_e4m3))
         return result
 
-    source = torch.zeros(4, 4, dtype=torch.int32, device="neuron")
+    source = torch.zeros(4, 4, device="neuron")
+    refusals = (NotModelled, IllegalInstruction)
     for _ in range(2):
-        with numerics(kind), pytest.raises(NotModelled, match="tensor of uint32, which PyTorch"):
+        with numerics(kind), pytest.raises(refusals, match=r"float8_e4m3, wh.*(torch|lacks)"):
             packed(source)
+
+
+@nki.jit
+def scaled(source, factor):
+    result = nl.ndarray(source.shape, dtype=source.dtype, buffer=nl.shared_hbm)
+    nl.store(result, value=nl.multiply(nl.load(source), factor))
+    return result
+
+
+@pytest.mark.slow
+def test_a_compiled_program_takes_a_kernel_at_other_sizes_and_numbers(x):
+    compiled = torch.compile(lambda a, by: scaled(torch.cat([a, a]), by) + by, backend="neuron")
+    for rows, by in ((2, 1.5), (3, 1.5), (5, 2.5), (2, 3.5), (5, 1.5), (5, 2), (5, 3), (5, 4)):
+        part = x[:rows].cpu()
+        expected = torch.cat([part, part]) * by + by
+        assert torch.allclose(compiled(x[:rows], by).cpu(), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda x: torch.vmap(lambda row: scaled(row, 2.0))(x[None]),
+        torch.func.grad(lambda x: scaled(x, 2.0).sum()),
+    ],
+)
+def test_a_kernel_in_a_transform_of_functions_is_refused_and_says_what_to_do(transform, x):
+    with pytest.raises(NotModelled, match=r"the kernel scaled in torch\.vmap or a grad") as caught:
+        transform(x)
+    assert "torch.autograd.Function, and call backward()" in caught.value.fix
+    assert caught.value.line.file == __file__
 
 
 def test_without_values_a_kernel_still_has_shapes_and_a_time(kernels, x):

@@ -72,18 +72,45 @@ def test_arguments_take_the_place_of_their_shapes(kernels):
     assert len(tensors) == 1
 
 
-def test_a_dtype_without_a_place_in_pytorch_is_named():
-    import nki  # noqa: PLC0415  one kernel of this test alone
-    import nki.language as nl  # noqa: PLC0415
+def cast(name):
+    """A kernel that returns its argument in a dtype of NKI."""
 
     @nki.jit
-    def packed(source):
-        result = nl.ndarray(source.shape, dtype=nl.uint32, buffer=nl.shared_hbm)
-        nl.store(result, value=nl.load(source))
+    def kernel(source):
+        result = nl.ndarray(source.shape, dtype=getattr(nl, name), buffer=nl.shared_hbm)
+        nisa.dma_copy(dst=result, src=source)
         return result
 
-    with pytest.raises(NotModelled, match="uint32"):
-        meta_results(call(packed, torch.zeros(4, 4, dtype=torch.int32)).outline("trn2"))
+    return kernel
+
+
+def test_a_dtype_without_a_place_in_pytorch_is_named():
+    with pytest.raises(NotModelled, match="float8_e4m3, which PyTorch lacks"):
+        meta_results(call(cast("float8_e4m3"), torch.zeros(4, 4)).outline("trn2"))
+
+
+RETURNED = {
+    "int8": torch.int8,
+    "uint8": torch.uint8,
+    "int16": torch.int16,
+    "uint16": torch.uint16,
+    "int32": torch.int32,
+    "uint32": torch.uint32,
+    "bool_": torch.bool,
+    "bfloat16": torch.bfloat16,
+    "float8_e5m2": torch.float8_e5m2,
+    "tfloat32": torch.float32,
+}
+
+
+@pytest.mark.parametrize("name", RETURNED)
+def test_results_have_the_dtype_of_pytorch_that_they_have_on_the_host(name):
+    x = torch.tensor([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]])
+    kernel, dtype = cast(name), RETURNED[name]
+    assert meta_results(call(kernel, x).outline("trn2")).dtype == dtype
+    on_device = kernel(x.to("neuron"))
+    assert on_device.dtype == nki.simulate(kernel)(x).dtype == dtype
+    assert on_device.cpu().tolist() == x.to(dtype).tolist()
 
 
 def test_equal_arguments_of_other_types_are_other_calls(kernels):

@@ -12,6 +12,7 @@ Tensors distributed over processes take the forms that DTensor can split, `flash
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -86,11 +87,17 @@ def attend(
         if bias is not None and bias.dtype is torch.bool:
             hidden = bias.logical_not()
             bias = torch.zeros_like(bias, dtype=query.dtype).masked_fill_(hidden, -math.inf)
-        form = _call_splittable if pytorch.is_distributed(query) else _call_fused
+        form = _call_splittable if _is_distributed(query) else _call_fused
         return form(query, key, value, bias, is_causal, scale)[0]
     decompose = _aten.scaled_dot_product_attention.default.decompose
     options = {"scale": scale, "enable_gqa": enable_gqa}
     return decompose(query, key, value, attn_mask, dropout_p, is_causal, **options)
+
+
+def _is_distributed(tensor: Tensor) -> bool:
+    """True if a tensor is a DTensor, distributed over processes."""
+    module: Any = sys.modules.get("torch.distributed.tensor")
+    return module is not None and isinstance(tensor, module.DTensor)
 
 
 def _call_fused(

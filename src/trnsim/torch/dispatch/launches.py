@@ -84,6 +84,15 @@ def launch(kernel: Kernel, args: Any, kwargs: Any) -> Any:
     kernel = kernel.of_degree()
     if pytorch.is_traced(tensors):
         return _as_operator(kernel, args, kwargs)
+    if any(map(pytorch.is_transformed, tensors)):
+        raise NotModelled(
+            f"the kernel {kernel.title} in torch.vmap or a gradient of torch.func: a kernel is "
+            "compiled for the tensors that it is given",
+            fix="call it once for each: torch.stack([f(x) for x in xs]); for a gradient, in the "
+            "forward of a torch.autograd.Function, and call backward()",
+            source="pytorch-native-overview.rst, Neuron Kernel Interface (NKI) Integration",
+            line=program_line(),
+        )
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
         leaves, tree = pytree.tree_flatten((args, kwargs))
         structure: list[Any] = []
