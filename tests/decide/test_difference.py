@@ -102,6 +102,12 @@ def test_the_factors_of_the_cost_are_those_it_was_made_of(price, instances, time
     assert found.cost["time"] == pytest.approx(time)
 
 
+def test_instances_that_wait_are_paid_for():
+    new = train(usd=interval(50.0), instances=4, spares=1)
+    found = difference("trn2", train(instances=4), new)
+    assert found.cost == pytest.approx({"price": 1.0, "instances": 1.25, "time": 1.0})
+
+
 def test_the_cost_of_a_server_depends_on_its_rate():
     def serve(usd, rate):
         figures = {"usd_per_million_tokens": interval(usd), "output_tokens_per_s": interval(rate)}

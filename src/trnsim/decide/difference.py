@@ -158,12 +158,18 @@ def _cost(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, float]:
         cost_ratio, speed_ratio = (
             AnswerChange(key, _p50(old, key), _p50(new, key)).ratio for key in (cost, speed)
         )
-        count = AnswerChange("instances", old.get("instances", 1), new.get("instances", 1)).ratio
+        count = AnswerChange("instances", _paid_instances(old), _paid_instances(new)).ratio
         if cost_ratio and speed_ratio and count:
             time = speed_ratio if exponent == 1 else 1 / speed_ratio
             if time * count:
                 return {"price": cost_ratio / (time * count), "instances": count, "time": time}
     return {}
+
+
+def _paid_instances(answer: Mapping[str, Any]) -> Any:
+    """The instances of an answer, with those that wait to replace others."""
+    count, spares = answer.get("instances", 1), answer.get("spares", 0)
+    return count + spares if is_number(count) and is_number(spares) else count
 
 
 def _p50(answer: Mapping[str, Any], key: str) -> object:

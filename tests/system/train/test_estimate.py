@@ -57,6 +57,18 @@ def test_a_run_is_its_steps_and_what_is_lost(llama):
     assert worse.step == found.step
 
 
+def test_spares_are_paid_for(make_llama):
+    fixed = {"zero": 1, "recompute": "selective", "micro_batch": 1, "tensor": 8, "pipeline": 1}
+    asked = {"request": LayoutRequest(64, 2048, **fixed), "instances": 2}
+    for spares in (0, 3):
+        found = of(
+            make_llama(num_hidden_layers=2), "trn2", reliability=Reliability(spares=spares), **asked
+        )
+        hours = found.time_s.p50 / 3600
+        assert (found.machine.count, found.spares) == (2, spares)
+        assert found.usd.p50 == pytest.approx(hours * (2 + spares) * found.quote.usd_per_hour)
+
+
 @pytest.mark.slow
 def test_twice_the_tokens_take_twice_as_long(llama):
     assert of(llama, "trn2", 2e9).time_s.p50 == pytest.approx(2 * of(llama, "trn2").time_s.p50)

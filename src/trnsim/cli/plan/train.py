@@ -158,7 +158,9 @@ class TrainOptions:
             minimum=0,
         ),
     ] = run.RECOVERY_S
-    spares: Annotated[int, whole("Instances that wait to replace others.", minimum=0)] = 0
+    spares: Annotated[
+        int, whole("Instances that wait to replace others, and are paid for.", minimum=0)
+    ] = 0
     measured: MeasuredFile = None
     price: PurchaseKind = "capacity_block"
     prices: OwnPrices = None

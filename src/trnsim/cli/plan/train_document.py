@@ -128,7 +128,7 @@ def _values(row: _Row) -> dict[str, Any]:
     run, step = row.run, "step_s sequences_per_s tokens_per_s_per_chip"
     return {
         **picked(run, "model=model.name tokens steps"),
-        **picked(run, "platform instance=machine.instance.name instances=machine.count"),
+        **picked(run, "platform instance=machine.instance.name instances=machine.count spares"),
         **picked(run, "chips=machine.chips layout=step.layout"),
         **picked(run.step, step, memory_bytes=[memory.total for memory in run.step.memory]),
         **picked(run.step, "memory_parts_bytes=memory parts_s data_hidden_s mfu flop"),
@@ -163,6 +163,8 @@ def _runs(rows: Sequence[_Row]) -> Table:
 
 def _run_cells(run: TrainingEstimate) -> tuple[str, ...]:
     instances, chips = f"{run.machine.count} x {run.machine.instance.name}", run.machine.chips
+    if run.spares:
+        instances += f", {run.spares} spare"
     if not run.goodput.can_finish:
         return instances, str(chips), "never finishes", "-", amounts(run.usd)
     chip_hours = amount(run.time_s.p50 * chips / _HOUR_S)

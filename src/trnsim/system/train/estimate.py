@@ -65,7 +65,8 @@ class Size:
         steps: optimizer steps of the run: ``tokens / (global_batch x sequence)``.
         goodput: the goodput of a job on all their chips.
         time_s: seconds of the run: ``steps x step time / goodput``; infinite if it never finishes.
-        usd: price of the run; None without a public price or an end.
+        usd: price of the run, spare instances included; None without a public price or an end.
+        spares: instances that wait to replace others, and are paid for.
     """
 
     machine: Machine
@@ -74,6 +75,7 @@ class Size:
     goodput: Goodput
     time_s: Interval
     usd: Interval | None
+    spares: int
 
 
 @dataclass(frozen=True)
@@ -207,8 +209,8 @@ def _size(
     if job.can_finish:
         time_s = step.step_s.scaled(steps / job.goodput)
         if usd_per_hour is not None:
-            usd = time_s.scaled(machine.count * usd_per_hour / _HOUR_S)
-    return Size(machine, step, steps, job, time_s, usd)
+            usd = time_s.scaled((machine.count + risk.spares) * usd_per_hour / _HOUR_S)
+    return Size(machine, step, steps, job, time_s, usd, risk.spares)
 
 
 def _with_sizes(run: TrainingEstimate, sizes: Iterable[Size]) -> TrainingEstimate:
