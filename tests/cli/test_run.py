@@ -345,6 +345,20 @@ def test_a_program_and_a_kernel_run_on_ranks(tmp_path):
     assert "total on trn2" in stored.stdout, stored.stderr
 
 
+@pytest.mark.parametrize(("asked", "is_told"), [(4, True), (8, False)])
+def test_a_program_that_states_its_own_ranks_is_told_that_the_option_has_no_effect(
+    tmp_path, asked, is_told
+):
+    head, _, _ = ON_RANKS.partition("    assert (total(")
+    own = "trnsim.run(total, np.ones((4, 4), np.float32), ranks=8)"
+    (tmp_path / "k.py").write_text(f"import trnsim\n{head}    assert len({own}.runs) == 8\n")
+    done = trnsim("run", "k.py", "--ranks", asked, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "total: 8 ranks of LNC=" in done.stdout
+    message = f"--ranks {asked} has no effect here: the program states its own ranks"
+    assert (message in " ".join(done.stdout.split())) == is_told
+
+
 @pytest.mark.slow_but("more2---instance without --ranks")
 @pytest.mark.parametrize(
     ("more", "message"),

@@ -158,7 +158,8 @@ def run_script(
         with _emulating(tell, order, (ranks, instance), nki, is_apart=as_json) as worlds:
             endings = _endings(program, chips)
         reports = Reports(report, "--on" if on else reason, tell, is_verbose=is_verbose)
-        _report(reports, endings, worlds, None if answer_file else output, chips[0])
+        saved = None if answer_file else output
+        _report(reports, endings, (worlds, ranks), saved, chips[0])
     reports.answer(path, [chip.name for chip in chips], answer_file, as_json=as_json)
     _end(path, chips, endings, reports.errors)
 
@@ -242,11 +243,19 @@ def _emulating(
 def _report(
     reports: Reports,
     endings: list[Ending],
-    worlds: list[World],
+    runs_on_ranks: tuple[list[World], int | None],
     output: Path | None,
     chip: arch.Target,
 ) -> None:
-    """Write the reports of all that ran."""
+    """Write the reports of all that ran.
+
+    Args:
+        reports: where they are written.
+        endings: the runs of the program.
+        runs_on_ranks: (the runs, the number of ranks that --ranks states).
+        output: the file of the kernel's outputs.
+        chip: the first chip.
+    """
     first = next((ending for ending in endings if ending.runs), endings[0])
     if output is not None and (first.runs or first.has_succeeded):
         reports.attempt(lambda: reports.save(output, first.runs))
@@ -254,7 +263,7 @@ def _report(
     if recording is not None:
         reports.add_step(recording, chip.name, [ending.runs for ending in endings])
     reports.add_kernels([ending.runs for ending in endings])
-    reports.add_worlds(worlds)
+    reports.add_worlds(*runs_on_ranks)
 
 
 def _instance_of(on: list[str] | None, ranks: int | None) -> str | None:

@@ -150,9 +150,17 @@ def _version_rows(runs: Sequence[Run]) -> list[_Row]:
     return [("version", runs[0].version.note)] if runs[0].version.note else []
 
 
-def ranks_part(summary: WorldSummary, files: Files, *, is_verbose: bool) -> RunPart:
-    """A run on ranks that exchange tensors."""
+def ranks_part(
+    summary: WorldSummary, files: Files, *, is_verbose: bool, unused_ranks: int | None = None
+) -> RunPart:
+    """A run on ranks that exchange tensors.
+
+    `unused_ranks` is the number of --ranks where the program itself stated another.
+    """
     rows: list[_Row] = [*(summary.rows() if is_verbose else summary.rows(collectives=1))]
+    if unused_ranks is not None:
+        text = f"--ranks {unused_ranks} has no effect here: the program states its own ranks"
+        rows.insert(0, ("warning", text))
     rows += _file_rows(files) if is_verbose else _brief_file_rows(files)
     head = Note(f"{summary.title}: {summary.time_words}")
     figures = [("ranks", summary.title, "", summary.total_s, *summary.interval_s)]

@@ -121,7 +121,7 @@ class Reports:
         part = kernel_part(runs, profiles, paths, self.reason, is_verbose=self.is_verbose)
         self.parts.append(part)
 
-    def add_worlds(self, worlds: Sequence[World]) -> None:
+    def add_worlds(self, worlds: Sequence[World], requested_ranks: int | None = None) -> None:
         """Add runs on ranks: page and figures, and with `folder` also the trace."""
         for number, world in enumerate(worlds):
             name = f"{file_name(world.runs[0].title)}-ranks-{number}"
@@ -138,7 +138,10 @@ class Reports:
                     paths["trace"] = world.trace(base.with_suffix(".perfetto-trace"))
 
             self.attempt(write)
-            self.parts.append(ranks_part(world.summary, paths, is_verbose=self.is_verbose))
+            unused = None if requested_ranks == len(world.runs) else requested_ranks
+            self.parts.append(
+                ranks_part(world.summary, paths, is_verbose=self.is_verbose, unused_ranks=unused)
+            )
 
     def answer(
         self, script: Path, chips: Sequence[str], output: Path | None = None, *, as_json: bool
