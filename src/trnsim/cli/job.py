@@ -70,19 +70,19 @@ def _read(
 ) -> list[JobSpec]:
     """The specs of files, as a request of AWS Batch submits them.
 
-    An instance type of the assumption that no role lacks has no effect, which stderr says.
+    An assumed instance type that no role needs has no effect; a note on stderr says so.
 
     Raises:
         BadInput: a file cannot be read, or the request names no definition among them.
     """
     specs = [spec for path in paths for spec in read_specs(path)]
     specs = specs if submit is None else submitted(specs, submit)
-    stated = dict.fromkeys(role.instance for spec in specs for role in spec.job.roles)
+    instances = dict.fromkeys(role.instance for spec in specs for role in spec.job.roles)
     name = "" if assumption is None else assumption.instance_name
-    if name and stated and all(stated) and list(stated) != [name]:
+    if name and instances and all(instances) and list(instances) != [name]:
         echo(
             f"trnsim: note: --on {name} has no effect: it is for roles that state no instance "
-            f"type, and these state {', '.join(stated)}",
+            f"type, and these state {', '.join(instances)}",
             is_error=True,
         )
     return specs

@@ -99,11 +99,11 @@ def _check_alone(name: str, answer_options: dict[str, object]) -> None:
     Raises:
         BadInput: one of them is given.
     """
-    given = next((option for option, value in answer_options.items() if value), None)
-    if given is not None:
+    option = next((flag for flag, value in answer_options.items() if value), None)
+    if option is not None:
         raise BadInput(
-            f"--{name} prints a file, and {given} is for an answer",
-            fix=f"leave {given} out; '> FILE' behind the command stores what --{name} prints",
+            f"--{name} prints a file, and {option} is for an answer",
+            fix=f"leave {option} out; '> FILE' behind the command stores what --{name} prints",
         )
 
 
