@@ -6,6 +6,7 @@ import pytest
 from made_graphs import CHIPS, Made
 
 from trnsim.compiler import compile  # noqa: A004  the compilers' name
+from trnsim.compiler.program import evaluate_program
 from trnsim.graph import Graph
 from trnsim.lower import bound, costs, evaluate
 
@@ -140,3 +141,23 @@ def test_compiled_programs_take_some_times_their_bytes(make, lnc):
     graph = graph_of(make, (100_003 if lnc == 1 else 100_006, 3), "float32")
     program = compile(graph, "trn2", lnc=lnc)
     assert program.device_time_s < 3.5 * program.bound.seconds + TRANSFERS_S
+
+
+@pytest.mark.parametrize(
+    "shape", [(8, 40, 10), (40, 64, 8), (131, 3, 7), (2, 700, 33), (64, 40, 10)]
+)
+@pytest.mark.parametrize("dims", [(1, 2), (0, 2), (2,)], ids=str)
+def test_short_rows_times_what_some_of_them_share(shape, dims):
+    """The outer dimensions are not one, as the shared operand repeats along one of them."""
+    graph, (*_, width) = Graph(), shape
+    x = graph.input(shape, "float32")
+    shared = graph.input(tuple(shape[dim] for dim in dims), "float32")
+    products = graph.elementwise("multiply", x, graph.broadcast_in_dim(shared, shape, dims))
+    graph.outputs = [graph.reduce("add", products, (2,))]
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(value.shape, np.float32) for value in graph.inputs)
+    lengths = tuple(n if dim in dims else 1 for dim, n in enumerate(shape))
+    expected = (a.astype(np.float64) * b.reshape(lengths)).sum(2)
+    (found,) = evaluate_program(graph, [a, b])
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * width)
+    assert compile(graph).device_time_s > 0

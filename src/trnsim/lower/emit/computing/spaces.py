@@ -245,7 +245,7 @@ def _fill_rows(along: list[_Axis], columns: int, piece: int) -> list[_Axis]:
         lengths = [*others, length // inner]
         return prod(lengths) // max(lengths) * -(-max(lengths) // P)
 
-    divisors = [n for n in range(1, piece // width + 1) if length % n == 0]
+    divisors = [n for n in range(1, max(piece // width, 1) + 1) if length % n == 0]
     inner = min(divisors, key=tiles_with)
     if inner == 1:
         return along
