@@ -1,11 +1,13 @@
 """What is merged with a matmul, and what is not."""
 
+import copy
+
 import pytest
 
 from trnsim.dtypes import FLOAT32
 from trnsim.isa import NcMatmul
 from trnsim.memory import AccessPattern, Memory, Tile
-from trnsim.profile.analysis import what_if
+from trnsim.profile.analysis import tiles, what_if
 from trnsim.profile.analysis.examination import Examination
 from trnsim.profile.analysis.tiles import part_of_array, short_streams
 
@@ -114,3 +116,19 @@ def test_a_spilled_program_whose_tiles_are_not_known_gets_none(spilling):
     assert spilling.program.is_spilled
     assert short_streams(Examination(spilling), 512) is None
     assert part_of_array(Examination(spilling), 0.5) is None
+
+
+def test_tiles_are_those_of_the_program_as_it_was_issued(kernel, monkeypatch):
+    """A program whose memory was planned anew knows no tiles of its own."""
+    stationary = kernel.load(128, 128)
+    for _ in range(8):
+        kernel.matmul(stationary, kernel.load(128, 64))
+    examined = Examination(kernel.timeline())
+    issued, planned = examined.program, copy.copy(examined.program)
+    planned.as_issued = issued
+    known = tiles._input_places
+    monkeypatch.setattr(
+        tiles, "_input_places", lambda program, n: known(program, n) if program is issued else ()
+    )
+    monkeypatch.setattr(examined, "program", planned)
+    assert short_streams(examined, 512) is not None

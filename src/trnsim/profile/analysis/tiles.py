@@ -194,7 +194,7 @@ def _merged_placements(
     groups: defaultdict[tuple[Merger, tuple[_Place, ...]], list[int]] = defaultdict(list)
     for index in examined.issued_indices(list(mergers)).tolist():
         merger = mergers[examined.program.which[index]]
-        inputs = zip(merger.inputs, _input_places(examined.program, index), strict=True)
+        inputs = zip(merger.inputs, _input_places(examined.program.issued, index), strict=True)
         groups[merger, tuple(place for growth, place in inputs if growth.is_none)].append(index)
     placements: dict[int, EnginePlacement] = {}
     for (merger, _), indices in groups.items():
