@@ -15,6 +15,7 @@ from trnsim.torch.compile import default_compiler
 from trnsim.torch.dispatch import (
     attention,
     convolutions,
+    encoder_layers,
     flash,
     host_kernels,
     kernel_launcher,
@@ -54,6 +55,7 @@ def register() -> None:
     attention.register(_aten)
     flash.register(_aten)
     convolutions.register(_aten)
+    encoder_layers.register(_aten)
     sync_batch_norm.register(_aten)
     host_kernels.register_when_used(_aten)
     _every_namespace.fallback(host_kernels.fallback, "PrivateUse1")

@@ -262,22 +262,18 @@ def split_by_autograd(
 
 def without_fakes() -> Any:
     """A context with real tensors: PyTorch calls a backend's compiler with fake tensors active."""
-    from torch._subclasses.fake_tensor import (  # noqa: PLC0415  takes a second
-        unset_fake_temporarily,
-    )
+    from torch._subclasses import fake_tensor  # noqa: PLC0415  takes a second
 
-    return unset_fake_temporarily()
+    return fake_tensor.unset_fake_temporarily()
 
 
 def without_modes() -> AbstractContextManager[Any]:
     """A context with real tensors, in which no mode sees the operators called."""
     if not torch._C._len_torch_dispatch_stack():
         return nullcontext()
-    from torch.utils._python_dispatch import (  # noqa: PLC0415  only under an active mode
-        _disable_current_modes,
-    )
+    from torch.utils import _python_dispatch  # noqa: PLC0415  only under an active mode
 
-    context: AbstractContextManager[Any] = _disable_current_modes()
+    context: AbstractContextManager[Any] = _python_dispatch._disable_current_modes()
     return context
 
 
@@ -297,12 +293,16 @@ def writable_results() -> int | None:
     return None if metadata is None else int(metadata.num_forward)
 
 
+composed: Final[dict[Any, Callable[..., Any]]] = {}
+"""Decompositions that PyTorch lacks; kernels of the device that call other operators."""
+
+
 def decompositions(is_kept: Callable[[str], bool]) -> dict[Any, Callable[..., Any]]:
     """PyTorch's decompositions into core ATen, except of operators whose name `is_kept`."""
     from torch._decomp import core_aten_decompositions  # noqa: PLC0415  takes a second
 
     table: dict[Any, Callable[..., Any]] = core_aten_decompositions()
-    return {op: decompose for op, decompose in table.items() if not is_kept(op.name())}
+    return {op: decompose for op, decompose in table.items() if not is_kept(op.name())} | composed
 
 
 def while_traced() -> AbstractContextManager[None]:
