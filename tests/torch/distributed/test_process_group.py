@@ -94,6 +94,28 @@ def test_parameters_that_a_process_does_not_use_are_found():
             torch.testing.assert_close(mine, parameter.grad)
 
 
+def with_the_same_graph_in_each_step(rank):
+    torch.manual_seed(0)
+    model = nn.parallel.DistributedDataParallel(TwoHeads().to("neuron"), static_graph=True)
+    for step in range(2):
+        model.zero_grad()
+        rows = torch.full((2, 8), float(rank + step), device="neuron")
+        model(rows, [0]).sum().backward()
+    return [None if p.grad is None else p.grad.cpu() for p in model.parameters()]
+
+
+@pytest.mark.slow
+def test_a_graph_that_is_the_same_in_each_step():
+    found = together(with_the_same_graph_in_each_step)
+    torch.manual_seed(0)
+    model = TwoHeads()
+    sum(model(torch.full((2, 8), float(rank + 1)), [0]).sum() for rank in (0, 1)).div(2).backward()
+    for gradients in found:
+        for mine, parameter in zip(gradients, model.parameters(), strict=True):
+            if parameter.grad is not None:
+                torch.testing.assert_close(mine, parameter.grad)
+
+
 def every_way(rank):
     return {
         body.__name__: body(rank)

@@ -114,7 +114,7 @@ def _without_device_ids(init: Callable[..., None]) -> Callable[..., None]:
         if any(is_neuron(parameter.device) for parameter in module.parameters()):
             device_ids = output_device = None
         init(self, module, device_ids, output_device, *args, **kwargs)
-        if self.find_unused_parameters:
+        if self.find_unused_parameters or self.static_graph:
             storage.pin_from_now_on()  # DDP moves its map of used parameters from pinned memory
 
     return init_module
