@@ -53,7 +53,7 @@ def multi_head_attention(
         return split(functional.linear(tensor, qkv_weight[rows], qkv_bias[rows]))
 
     def split(tensor: Tensor) -> Tensor:
-        return tensor.unflatten(-1, (num_head, -1)).transpose(1, 2)
+        return tensor.view(*tensor.shape[:-1], num_head, -1).transpose(1, 2)
 
     if query is key and key is value:
         joint = functional.linear(query, qkv_weight, qkv_bias)
