@@ -23,11 +23,11 @@ _DEGREES: Final = {
 def tensor_degrees(machine: Machine) -> list[int]:
     """The tensor parallel degrees that ranks of an instance of AWS's may have, ascending.
 
-    Of chips and sizes of a rank for which AWS states none, they are assumed to be powers of two.
+    Where AWS states none for a chip and a size of a rank, powers of two are assumed.
     """
     powers = tuple(1 << power for power in range(machine.ranks.bit_length()))
-    stated = _DEGREES.get((machine.chip.name, machine.lnc), powers)
-    return [degree for degree in stated if degree <= machine.ranks]
+    degrees = _DEGREES.get((machine.chip.name, machine.lnc), powers)
+    return [degree for degree in degrees if degree <= machine.ranks]
 
 
 def heads_of(model: Architecture) -> int:
