@@ -533,7 +533,7 @@ COUNTS = {
                 "qkv_bias": True,
             },
         },
-        8_075_365_376,
+        8_075_365_376,  # 8.1B on its model card, whose tensors are those of these sizes
     ),
     "internvl3-1b": (
         {
