@@ -58,6 +58,7 @@ OWN_MEANING = {
     "--phase": "a config.json says it, or a layer needs it",
     "--for": "a time, or a model",
     "--period": "of exports, or of readings",
+    "--kind": "a comparison takes the first kind that all have",
 }
 """Options whose help is the command's own, with the reason."""
 
