@@ -190,11 +190,18 @@ def decide(
         findings=findings or (),
         # the programs are split at operators that AWS's chips do not run
         split=tuple(finding.name for finding in findings or () if finding.kind == "operator"),
-        assumptions=(
-            *workload.assumptions,
-            *workload_assumptions(workload),
-            *payment_assumptions(placements.kind(workload), is_always_on=here.is_always_on),
-        ),
+        assumptions=_decision_assumptions(workload, placements, here),
+    )
+
+
+def _decision_assumptions(
+    workload: Workload, placements: WorkloadPlacements, here: WorkloadPlacement
+) -> tuple[str, ...]:
+    """Assumptions of the inventory, of the kind of workload, and of how instances are paid for."""
+    return (
+        *workload.assumptions,
+        *workload_assumptions(workload),
+        *payment_assumptions(placements.kind(workload), is_always_on=here.is_always_on),
     )
 
 

@@ -45,7 +45,7 @@ def write(job: Job) -> str:
 
 
 def _check(job: Job) -> None:
-    """Refuse a job that no script expresses."""
+    """Refuse a job that an sbatch script cannot express."""
     if job.kind is not JobKind.TRAINING:
         reasons = {
             JobKind.SERVING: ("a server does not end, and a batch job does", "--as pod"),

@@ -89,7 +89,7 @@ class ModelEstimate:
 
     @property
     def bound_ratio(self) -> float:
-        """Its time over the bound; infinite where the bound is zero."""
+        """The estimated time divided by the physical bound; infinite if the bound is zero."""
         return self.time_s / self.bound_s if self.bound_s else float("inf")
 
     def scaled(self, factor: float, note: str) -> ModelEstimate:

@@ -206,7 +206,7 @@ def job_nodes(job: str) -> JobNodes:
 
 
 def _scontrol_nodes(job: str) -> JobNodes:
-    """The nodes of a job, which scontrol prints.
+    """The nodes of a Slurm job, as `scontrol show` prints them.
 
     Raises:
         BadInput: there is no scontrol, or it does not know the job.
