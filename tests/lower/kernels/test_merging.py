@@ -51,7 +51,9 @@ def test_rows_of_the_last_tile_are_merged_like_others():
 def test_nan_has_no_order():
     x = np.zeros((2, 1024), np.float32)
     x[1, 700] = np.nan
-    with pytest.raises(Unspecified, match="max8: src holds NaN, whose order AWS does not document"):
+    with pytest.raises(
+        Unspecified, match="top_k: the operand holds NaN, whose order AWS does not document"
+    ):
         evaluate(order(x.shape, 1024), [x])
 
 

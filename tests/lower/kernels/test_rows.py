@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from trnsim.errors import NotModelled
+from trnsim.errors import NotModelled, Unspecified
 from trnsim.graph import Graph
 from trnsim.lower import costs, evaluate
 
@@ -93,3 +93,54 @@ def test_running_results_of_short_integers_wrap_around(op, dtype):
     expected = RUNNING[op](x.astype(np.int64), 1).astype(dtype)
     assert (expected.astype(np.int64) != RUNNING[op](x.astype(np.int64), 1)).any()
     np.testing.assert_array_equal(evaluate(g, [x])[0], expected)
+
+
+MOST = np.finfo(np.float32).max
+ORDERS = {"a search": 40, "parts": 20_000, "merged parts": 1500, "a network": 17_001}
+
+
+def row_with(length, **numbers):
+    """A row of numbers of which many are equal, with zeros of both signs."""
+    row = np.random.default_rng(length).integers(-9, 9, length).astype(np.float32)
+    row[[1, 6]] = -0.0
+    for places, number in numbers.values():
+        row[places] = number
+    return row[None]
+
+
+def places_in_order(row, k):
+    g = Graph()
+    g.outputs = [g.top_k(g.input(row.shape, "float32"), k)]
+    return evaluate(g, [row])[0]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("low", [-np.inf, -MOST])
+@pytest.mark.parametrize("high", [np.inf, MOST])
+def test_the_ends_of_float32_come_first_and_last_each_in_its_order(order, low, high):
+    length = ORDERS[order]
+    k = length if order != "parts" else 9
+    row = row_with(length, low=([3, 9, length - 1], low), high=([5, 17, length - 2], high))
+    expected = np.argsort(-row, axis=1, kind="stable")[:, :k]
+    np.testing.assert_array_equal(places_in_order(row, k), expected)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(
+    ("numbers", "words"),
+    [
+        ((np.nan, 1), "holds NaN"),
+        ((-np.inf, -MOST), "holds both -inf and -3.40"),
+        ((np.inf, MOST), "holds both inf and 3.40"),
+    ],
+)
+def test_values_that_a_kernel_cannot_put_in_order_are_refused(order, numbers, words):
+    length = ORDERS[order]
+    k = length if order != "parts" else 9
+    row = row_with(length, one=(7, numbers[0]), other=(2, numbers[1]))
+    if numbers[0] == np.inf and order != "a network":
+        expected = np.argsort(-row, axis=1, kind="stable")[:, :k]
+        np.testing.assert_array_equal(places_in_order(row, k), expected)
+    else:
+        with pytest.raises(Unspecified, match=words):
+            places_in_order(row, k)

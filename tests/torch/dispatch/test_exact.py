@@ -371,7 +371,9 @@ def test_the_host_orders_nan_and_is_named(name, monkeypatch):
         found = ORDERED[name](x.to("neuron")).cpu()
     torch.testing.assert_close(found, ORDERED[name](x), equal_nan=True)
     (reason,) = on_host
-    assert "of these values: max8: src holds NaN, whose order AWS does not document" in reason
+    assert (
+        "of these values: top_k: the operand holds NaN, whose order AWS does not document" in reason
+    )
 
 
 @pytest.mark.usefixtures("chip")
@@ -410,3 +412,24 @@ def test_a_refused_operator_leaves_integers_of_64_bits_as_they_were():
     with numerics("exact"), pytest.raises(OperatorNotModelled, match="integers like these"):
         x.mul_(3)
     assert x.tolist() == [2**40, 7]
+
+
+LARGEST = torch.finfo(torch.float32).max
+ENDS = [math.inf, LARGEST, -math.inf, -LARGEST, 0.0, -0.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("length", [40, 1500, 17_001])
+@pytest.mark.parametrize("descending", [False, True])
+def test_infinities_and_the_largest_numbers_have_an_order(length, descending):
+    x = torch.arange(2 * length).remainder(37).float().reshape(2, length)
+    x[0, 3:11] = torch.tensor(ENDS)
+    x[1, 5:8] = torch.tensor([LARGEST, -LARGEST, LARGEST])
+
+    def ordered(x):
+        return torch.sort(x, descending=descending, stable=True)
+
+    with numerics("exact"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", HostFallback)
+        found = [part.cpu() for part in ordered(x.to("neuron"))]
+    for part, expected in zip(found, ordered(x), strict=True):
+        torch.testing.assert_close(part, expected, rtol=0, atol=0)

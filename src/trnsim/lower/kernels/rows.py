@@ -6,12 +6,13 @@ Rows are independent, 128 of them on the partitions at a time.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import ceil, isqrt
+from math import ceil, inf, isqrt
 from typing import Final
 
 import numpy as np
 
-from trnsim.errors import NotModelled
+from trnsim.dtypes import Float32Array
+from trnsim.errors import NotModelled, Unspecified
 from trnsim.graph import Node
 from trnsim.graph.ops.reductions import Scan, TopK, neutral
 from trnsim.isa import Engine
@@ -35,7 +36,8 @@ _MAX8_RESULTS: Final = 8
 """Elements that max8 finds at once (nki.isa.max8)."""
 _MOST_EXACT_COLUMNS: Final = 2**24
 """Columns of a row whose indices float32 represents exactly."""
-_LOWEST_FLOAT32: Final = -3.4028235e38
+_LARGEST_FLOAT32: Final = float(np.finfo(np.float32).max)
+_LOWEST_FLOAT32: Final = -_LARGEST_FLOAT32
 """The lowest element that is searched: minus infinity marks those that were found before."""
 
 
@@ -130,6 +132,10 @@ def top_k(op: TopK, node: Node, source: Tensor) -> Tensor:
 
     A row that is longer than one search is searched in parts, then their largest together. The
     parts of few rows lie on partitions of their own.
+
+    Raises:
+        NotModelled: for a row that is too long.
+        Unspecified: for values that its instructions cannot put in order.
     """
     length, k = node.values[0].shape[-1], op.k
     if k == 1:
@@ -138,7 +144,10 @@ def top_k(op: TopK, node: Node, source: Tensor) -> Tensor:
     out = tiles.output(node.result.shape, node.result.dtype)
     is_too_long = ceil(length / _MAX8_ELEMENTS) * width > _MAX8_ELEMENTS < length
     shape = node.values[0].type.elements // length, length
-    if _takes_network(shape, k, is_search=not is_too_long):
+    is_network = _takes_network(shape, k, is_search=not is_too_long)
+    if current_core().has_values and "float" in source.dtype.name:
+        _require_order(source.load().reshape(shape), is_network=is_network)
+    if is_network:
         network_order(source, out, shape, k)
         return out
     if is_too_long:
@@ -162,6 +171,30 @@ def top_k(op: TopK, node: Node, source: Tensor) -> Tensor:
         nisa.tensor_copy(dst=result, src=indices.view(nl.int32)[:, :k])  # the same bits
         nisa.dma_copy(dst=tiles.strided(out, [(k, rows), (1, k)], start * k), src=result)
     return out
+
+
+def _require_order(rows: Float32Array, *, is_network: bool) -> None:
+    """Check that instructions can put the values of rows in order.
+
+    A search marks the elements that it found by minus infinity, so that a minus infinity counts as
+    the lowest finite number. A network multiplies, so that infinities of both signs do so.
+
+    Raises:
+        Unspecified: for NaN, or a row with an infinity and the finite number that it counts as.
+    """
+    if np.isnan(rows).any():
+        raise Unspecified(
+            "top_k: the operand holds NaN, whose order AWS does not document",
+            fix="replace NaN first",
+        )
+    for sign in (-1, 1) if is_network else (-1,):
+        is_infinite = (rows == sign * inf).any(axis=1)
+        if (is_infinite & (rows == sign * _LARGEST_FLOAT32).any(axis=1)).any():
+            raise Unspecified(
+                f"top_k: a row holds both {sign * inf} and {sign * _LARGEST_FLOAT32}, which its "
+                "instructions take for one another",
+                fix="replace infinities first",
+            )
 
 
 def _takes_network(shape: tuple[int, int], k: int, *, is_search: bool) -> bool:
