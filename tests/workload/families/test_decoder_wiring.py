@@ -59,6 +59,10 @@ def test_every_family_with_facts_is_one_of_decoders():
             math.sqrt(1.75),
         ),
         ({"rope_scaling": {"rope_type": "longrope", "factor": 4.0}, **ONE_POSITION}, 1.0),
+        ({"rope_scaling": {"type": "su"}, **PHI}, math.sqrt(1.75)),
+        ({"rope_scaling": {"type": "yarn"}, "model_type": "phi3", **PHI}, math.sqrt(1.75)),
+        ({"rope_scaling": {**YARN, "rope_type": None, "type": "yarn"}}, 0.1 * math.log(4) + 1),
+        ({"rope_scaling": {"type": "linear", "factor": 4.0, "attention_factor": 1.5}}, 1.0),
     ],
 )
 def test_cosines_grow_as_places_are_stretched(given, factor):
@@ -90,6 +94,9 @@ def test_some_layers_or_a_part_of_a_head_are_turned(model_type, given, widths):
     [
         ("llama", {"hidden_act": "mish"}),
         ("llama", {"rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}),
+        ("llama", {"rope_scaling": {"type": "dynamic", "factor": 2.0}}),
+        ("llama", {"rope_scaling": {"type": "dynamic", "factor": 2.0, "alpha": 1000.0}}),
+        ("llama", {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0}}),
         ("olmo", {"clip_qkv": 8.0}),
         ("bloom", {"apply_residual_connection_post_layernorm": True}),
         ("falcon", {"alibi": True}),
@@ -99,6 +106,13 @@ def test_some_layers_or_a_part_of_a_head_are_turned(model_type, given, widths):
 def test_what_is_not_known_leaves_sizes_alone(model_type, given):
     assert tower(model_type).wiring is not None
     assert tower(model_type, **given).wiring is None
+
+
+def test_frequencies_that_grow_in_some_layers_alone_are_not_known():
+    given = {"num_key_value_heads": 2, "sliding_window": 8}
+    for kind, is_wired in (("linear", True), ("dynamic", False)):
+        parts = {"sliding_attention": {"type": kind, "factor": 2.0}}
+        assert (tower("gemma3_text", **given, rope_parameters=parts).wiring is not None) == is_wired
 
 
 @pytest.mark.parametrize(
@@ -196,7 +210,7 @@ def test_factors_that_are_no_numbers_are_refused(values, message):
 
 
 def test_hunyuans_fixed_stretch_is_none_that_grows_with_the_sequence():
-    growing = {"rope_type": "dynamic", "factor": 2.0}
+    growing = {"type": "dynamic", "factor": 2.0}
     for rope, is_wired in ((growing, False), ({**growing, "alpha": 1000.0}, True)):
         values = {"model_type": "hunyuan_v1_dense", **SIZES, "rope_parameters": rope}
         (tower,) = from_config(values, "mine.json").towers

@@ -26,6 +26,7 @@ _FUNCTION_KEYS: Final = (
 )
 _SCALING_KEYS: Final = ("rope_parameters", "rope_scaling")
 _ORIGINAL_KEY: Final = "original_max_position_embeddings"
+_HUNYUAN: Final = ("hunyuan_v1_dense", "hunyuan_v1_moe")
 _UNMODELLED_KEYS: Final = ("clip_qkv", "scale_attn_by_inverse_layer_idx")
 """Keys of features that are not modelled when they are set."""
 _PAIR: Final = 2
@@ -161,7 +162,7 @@ TRAITS: Final[dict[str, Traits]] = {
         ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"),
         Traits(offset=1.0, rotary_fraction=0.25),
     ),
-    **dict.fromkeys(("hunyuan_v1_dense", "hunyuan_v1_moe"), Traits(1e-5, is_normed_last=True)),
+    **dict.fromkeys(_HUNYUAN, Traits(1e-5, is_normed_last=True)),
     "cwm": Traits(1e-5),
     "hy_v3": Traits(1e-5, routing=_SIGMOID),
     "falcon_h1": Traits(1e-5),
@@ -210,8 +211,26 @@ class DecoderConfig:
         if keys.flag("apply_residual_connection_post_layernorm"):
             return False
         rope = self.rope_config.config if self.rope_config else {}
-        is_growing = rope.get("rope_type") == "dynamic" and not rope.get("alpha")  # of Hunyuan
-        return not is_growing and not rope.get("llama_4_scaling_beta")
+        return not self._is_growing() and not rope.get("llama_4_scaling_beta")
+
+    def _is_growing(self) -> bool:
+        """True if frequencies depend on the sequence's length: no table is right for all."""
+        name = self.keys.first(_SCALING_KEYS)
+        if name is None or not isinstance(self.keys.config[name], dict):
+            return False
+        scaling = self.keys.nested(name)
+        layers = [key for key, value in scaling.config.items() if isinstance(value, dict)]
+        return any(
+            self._stretch_kind(part) == "dynamic"
+            and not (self.model_type in _HUNYUAN and part.config.get("alpha"))
+            for part in (scaling, *map(scaling.nested, layers))
+        )
+
+    def _stretch_kind(self, rope_config: ConfigKeys) -> str:
+        """How positions are stretched, by transformers' name; older files say "type" and "su"."""
+        kind = rope_config.text("rope_type") or rope_config.text("type")
+        is_old = kind == "su" or (kind == "yarn" and self.model_type == "phi3")
+        return "longrope" if is_old else kind
 
     @property
     def function(self) -> str:
@@ -247,8 +266,30 @@ class DecoderConfig:
         if traits is None or not traits.has_rotary or not self._has_rotary(place, has_window):
             return None
         table = _LOCAL_PREFIX if traits.has_local_table and has_window else ""
-        factor = 1.0 if table else _factor(self.keys, self.rope_config)
+        factor = 1.0 if table else self._rotation_factor()
         return Rotary(self._width(dim, traits.rotary_fraction), traits.is_paired, table, factor)
+
+    def _rotation_factor(self) -> float:
+        """Factor of cosines and sines for stretched positions."""
+        keys, rope_config = self.keys, self.rope_config
+        kind = self._stretch_kind(rope_config) if rope_config else ""
+        if rope_config is None or kind not in ("yarn", "longrope"):
+            return 1.0
+        if rope_config.config.get("attention_factor") is not None:
+            return _number(rope_config, "attention_factor", 1.0)
+        positions = keys.whole("max_position_embeddings", default=1)
+        # Phi-3 has the key beside rope_scaling; there it counts first (transformers,
+        # RotaryEmbeddingConfigMixin).
+        outer = keys if keys.first((_ORIGINAL_KEY,)) else rope_config
+        original = outer.whole(_ORIGINAL_KEY, default=positions, minimum=2)
+        factor = _number(rope_config, "factor", positions / original)
+        if kind == "longrope":
+            is_longer = min(factor, original) > 1
+            return math.sqrt(1 + math.log(factor) / math.log(original)) if is_longer else 1.0
+        ends = [_number(rope_config, name, 0.0) for name in ("mscale", "mscale_all_dim")]
+        if all(ends):
+            return _stretch(factor, ends[0]) / _stretch(factor, ends[1])
+        return _stretch(factor)
 
     def _width(self, dim: int, usual: float) -> int:
         """Elements of a head that are rotated.
@@ -303,10 +344,7 @@ class DecoderConfig:
         if self.row.is_latent and rope_config is not None:
             all_dim = _number(rope_config, "mscale_all_dim", 0.0)
             factor = _number(rope_config, "factor", 1.0)
-            if (
-                all_dim
-                and rope_config.config.get("rope_type", rope_config.config.get("type")) == "yarn"
-            ):
+            if all_dim and self._stretch_kind(rope_config) == "yarn":
                 return float(dim**-0.5 * _stretch(factor, all_dim) ** 2)
         return float(dim**-0.5)
 
@@ -453,25 +491,3 @@ def _finite(keys: ConfigKeys, name: str, value: Any) -> float:
 def _stretch(factor: float, scale: float = 1.0) -> float:
     """YaRN's temperature (arXiv:2309.00071), section 3.4."""
     return 0.1 * scale * math.log(factor) + 1 if factor > 1 else 1.0
-
-
-def _factor(keys: ConfigKeys, rope_config: ConfigKeys | None) -> float:
-    """Factor of cosines and sines for stretched positions."""
-    if rope_config is None:
-        return 1.0
-    kind = rope_config.config.get("rope_type", rope_config.config.get("type"))
-    if kind not in ("yarn", "longrope") or rope_config.config.get("attention_factor") is not None:
-        return _number(rope_config, "attention_factor", 1.0)
-    positions = keys.whole("max_position_embeddings", default=1)
-    # Phi-3 has the key beside rope_scaling; there it counts first (transformers,
-    # RotaryEmbeddingConfigMixin).
-    outer = keys if keys.first((_ORIGINAL_KEY,)) else rope_config
-    original = outer.whole(_ORIGINAL_KEY, default=positions, minimum=2)
-    factor = _number(rope_config, "factor", positions / original)
-    if kind == "longrope":
-        is_longer = min(factor, original) > 1
-        return math.sqrt(1 + math.log(factor) / math.log(original)) if is_longer else 1.0
-    ends = [_number(rope_config, name, 0.0) for name in ("mscale", "mscale_all_dim")]
-    if all(ends):
-        return _stretch(factor, ends[0]) / _stretch(factor, ends[1])
-    return _stretch(factor)
