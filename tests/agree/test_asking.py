@@ -22,7 +22,7 @@ KINDS = (
     (VIT, "encode", 3, 1, 1),
     (LLAMA, "prefill", 1, 200, 2),
     (LLAMA, "decode", 1, 511, 2),
-    (LLAMA, "decode", 32, 2047, 4),
+    (LLAMA, "decode", 32, 2047, 8),
     (LLAMA, "train", 2, 256, 1),
 )
 

@@ -1,4 +1,5 @@
 import json
+import re
 import subprocess
 import sys
 
@@ -6,7 +7,7 @@ import pytest
 
 from trnsim.device import configured
 from trnsim.device.model_report import report_model
-from trnsim.errors import BadInput
+from trnsim.errors import BadInput, OutOfMemory
 from trnsim.place.machine import machine
 from trnsim.workload.config import read_values
 from trnsim.workload.model_names import shipped
@@ -42,6 +43,39 @@ def test_a_configuration_is_compiled_as_it_is_planned(tmp_path):
     ]
     assert found.planned is not None
     assert "  missing     nothing: every operator has a time" in found.text().splitlines()
+
+
+WIDE = {"hidden_size": 8192, "intermediate_size": 1 << 20, "num_hidden_layers": 1}
+"""Three matrices of 16 GiB in bfloat16, of which a logical core of Trn2 (24 GiB) holds one."""
+
+
+@pytest.mark.parametrize(
+    ("given", "shape", "fix"),
+    [
+        (
+            {},
+            ModelShape("prefill"),
+            r"--tp 4, of which a rank needs 12\.\d GiB, or ask for a smaller",
+        ),
+        ({}, ModelShape("prefill", ranks=2), r"--tp 4, of which a rank needs 12\.\d GiB, or ask"),
+        ({"num_attention_heads": 2}, ModelShape("prefill"), "ask for .* divides its heads makes"),
+    ],
+)
+def test_a_model_that_does_not_fit_is_told_the_ranks_that_do(given, shape, fix, tmp_path):
+    subject = configured.model_of_config(written(tmp_path, **WIDE, **given), shape)
+    with pytest.raises(OutOfMemory, match="a logical NeuronCore of trn2 has 24 GiB") as caught:
+        report_model(subject, "trn2")
+    assert re.match(fix, caught.value.fix)
+    assert "weights" not in caught.value.fix
+
+
+def test_a_quantized_checkpoint_that_does_not_fit_is_told_the_type_of_a_programs_weights(tmp_path):
+    path = written(tmp_path, **WIDE, quantization_config={"quant_method": "fp8"})
+    with pytest.raises(OutOfMemory) as caught:
+        report_model(configured.model_of_config(path, ModelShape("prefill")), "trn2")
+    assert "; a program's weights are bfloat16 (--dtype), and this checkpoint's are fp8: " in (
+        caught.value.fix
+    )
 
 
 def test_no_framework_is_imported(tmp_path):
@@ -152,14 +186,14 @@ def test_decoders_generate_and_others_encode(named, past, phase):
         ("float32", True, 16, "bf16"),
     ],
 )
+@pytest.mark.parametrize("given", [{}, {"quantization_config": {"quant_method": "mxfp4"}}])
 def test_a_configuration_is_asked_of_plans_in_the_dtype_of_its_products(
-    dtype, is_cast, bits, name, tmp_path
+    dtype, is_cast, bits, name, given, tmp_path
 ):
-    path = tmp_path / "config.json"
-    path.write_text(json.dumps({**LLAMA, "torch_dtype": "float64"}))
+    path = written(tmp_path, torch_dtype="float64", **given)
     shape = ModelShape("decode", batch=3, past=63, ranks=2)
     found = configured.question_of(path, shape, dtype)(machine("trn1"), is_cast)
-    assert (found.dtype, found.model.weight_bits) == (name, bits)
+    assert (found.dtype, found.model.weight_bits, found.model.mlp_bits) == (name, bits, 0)
     assert found.model_pass == Pass(Phase.DECODE, 3, 1, 63)
     assert found.split.tensor == 2
 

@@ -113,7 +113,7 @@ def test_what_aws_refuses_is_said_under_the_policy_host(monkeypatch):
 
 
 def test_a_graph_over_hbm_is_refused():
-    with pytest.raises(OutOfMemory, match=r"it needs [\d.]+ GiB of HBM at its peak; a NeuronCore"):
+    with pytest.raises(OutOfMemory, match=r"it needs [\d.]+ GiB of HBM at its peak; a logical N"):
         report_model(Subject("it", product(1 << 17, 1 << 17)), "trn2")
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from trnsim.device.model_report import Subject
 from trnsim.errors import BadInput, NotModelled
@@ -22,10 +23,12 @@ from trnsim.workload.operators import Pass, Phase, Split
 from trnsim.workload.quantization import DTYPES
 from trnsim.workload.shape import ModelShape
 from trnsim.workload.tensor_ranks import divides_heads, legal_ranks
-from trnsim.workload.whole_graph import is_known, whole_graph
+from trnsim.workload.whole_graph import WholeGraph, is_known, whole_graph
 
 _DECODER_SUFFIXES: Final = ("ForCausalLM", "LMHeadModel")
 _DTYPE_KEYS: Final = ("dtype", "torch_dtype")
+_WIDER_GRAPHS: Final = 3
+"""Numbers of ranks that are tried for a model that does not fit."""
 _CAST_DTYPE: Final = "bfloat16"
 _SHORT_DTYPES: Final = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 
@@ -57,9 +60,40 @@ def model_of_config(path: Path, shape: ModelShape, dtype: str = "bfloat16") -> S
         return None
     item = "images" if is_of_images else "tokens"
     subject = Subject(
-        model_title(model.model_type, path, shape), graph, (item, shape.batch * tokens)
+        model_title(model.model_type, path, shape),
+        graph,
+        (item, shape.batch * tokens),
+        wider=partial(_wider_graphs, model, model_pass, shape.ranks),
+        weights_note=_weights_note(values, dtype),
     )
     return with_question(subject, path, shape, dtype)
+
+
+def _wider_graphs(
+    model: Architecture, model_pass: Pass, ranks: int, factor: float
+) -> Iterator[tuple[int, WholeGraph]]:
+    """Numbers of ranks from `factor` times as many on that divide the heads, and their graphs.
+
+    A few are enough, as what a rank needs falls little where weights are no longer most of it.
+    """
+    legal = [number for number in legal_ranks([model.decoder]) if number >= factor * ranks]
+    for number in legal[:_WIDER_GRAPHS]:
+        try:
+            yield number, whole_graph(model, model_pass, Split(tensor=number))
+        except (BadInput, NotModelled):
+            continue
+
+
+def _weights_note(values: Mapping[str, Any], dtype: str) -> str:
+    """What is to know where a checkpoint's weights are smaller than those of the program."""
+    config = values.get("quantization_config")
+    if not isinstance(config, Mapping):
+        return ""
+    method = str(cast("Mapping[str, Any]", config).get("quant_method", "quantized"))
+    return (
+        f"; a program's weights are {dtype} (--dtype), and this checkpoint's are {method}: trnsim "
+        "instances --for and trnsim plan serve count these"
+    )
 
 
 def _check_shape(model: Architecture, shape: ModelShape) -> None:
@@ -109,16 +143,21 @@ def _architecture(values: Mapping[str, Any], path: Path, dtype: str) -> Architec
     """
     if dtype not in DTYPES:
         raise BadInput(f"dtype {dtype!r}; legal: {', '.join(DTYPES)}", fix="choose one of these")
-    ignored_keys = (*_DTYPE_KEYS, "quantization_config")
-    settings = {key: value for key, value in values.items() if key not in ignored_keys}
     try:
-        architecture = workload_of({**settings, "torch_dtype": dtype}, str(path))
+        architecture = workload_of(_with_dtype(values, dtype), str(path))
     except (ConfigGap, NotModelled):  # transformers knows what is usual where a key is left out
         return None
     if not isinstance(architecture, Architecture):
         return None
     # A float32 model computes in 16 bits only where the compiler casts.
     return replace(architecture, short_dtype=_CAST_DTYPE if dtype == "float32" else dtype)
+
+
+def _with_dtype(values: Mapping[str, Any], dtype: str) -> dict[str, Any]:
+    """A configuration with weights of `dtype`, whatever their quantization."""
+    ignored_keys = (*_DTYPE_KEYS, "quantization_config")
+    settings = {key: value for key, value in values.items() if key not in ignored_keys}
+    return {**settings, "torch_dtype": dtype}
 
 
 def unknown_part(path: Path) -> str:
@@ -147,15 +186,15 @@ def with_question(subject: Subject, path: Path, shape: ModelShape, dtype: str) -
 
 
 def question_of(path: Path, shape: ModelShape, dtype: str) -> Callable[[Machine, bool], Question]:
-    """The pass of a model at a shape, as a question to plans.
+    """The pass of a model at a shape, as a question to plans on weights of `dtype`.
 
     Raises:
         BadInput: plans cannot read the configuration, which transformers may.
         NotModelled: plans have no formula for the model.
     """
-    settings = {key: value for key, value in read_values(path).items() if key not in _DTYPE_KEYS}
-    plain, cast = (
-        workload_of({**settings, "torch_dtype": name}, str(path)) for name in (dtype, _CAST_DTYPE)
+    values = read_values(path)
+    plain, narrow = (
+        workload_of(_with_dtype(values, name), str(path)) for name in (dtype, _CAST_DTYPE)
     )
     tokens = 1 if plain.kind is ModelKind.VISION else shape.tokens
     model_pass = Pass(Phase(shape.phase), shape.batch, tokens, shape.past)
@@ -163,7 +202,7 @@ def question_of(path: Path, shape: ModelShape, dtype: str) -> Callable[[Machine,
 
     def ask(machine: Machine, is_cast: bool) -> Question:
         if is_cast:  # the weights too, before the program runs
-            return Question(cast, model_pass, machine, split, _SHORT_DTYPES[_CAST_DTYPE])
+            return Question(narrow, model_pass, machine, split, _SHORT_DTYPES[_CAST_DTYPE])
         return Question(plain, model_pass, machine, split, _SHORT_DTYPES[dtype])
 
     return ask

@@ -9,7 +9,7 @@ framework of the graph makes no difference.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from textwrap import indent
@@ -100,6 +100,9 @@ class Subject:
         ask: a function from a machine, and whether products are cast, to the question to plans on
             the same pass; None for a graph that plans do not cover.
         no_plan_reason: the reason why plans do not cover a model of a configuration, or "".
+        wider: a function from a factor by which memory is short, to larger numbers of ranks and
+            the graph of each; None where the file has one graph.
+        weights_note: what is to know about the type of its weights, or "".
     """
 
     title: str
@@ -107,6 +110,8 @@ class Subject:
     items: tuple[str, int] = ("", 0)
     ask: Callable[[Machine, bool], Question] | None = None
     no_plan_reason: str = ""
+    wider: Callable[[float], Iterator[tuple[int, FrameworkGraph]]] | None = None
+    weights_note: str = ""
 
 
 @dataclass(frozen=True)
@@ -415,7 +420,7 @@ def report_model(
     graph, exchanged = without_exchanges(apply_casts(model.graph, flags))
     plan = memory_plan(graph, model.names)
     cores = compiled_cores(arch.target(target), flags, lnc)
-    _require_room(subject.title, plan, device_core(arch.target(target), cores), target)
+    _require_room(subject, plan, device_core(arch.target(target), cores), (target, flags))
     times = [exchange_time(exchange, target, cores) for exchange in exchanged]
     timed = tuple((exchange, time.time_s) for exchange, time in zip(exchanged, times, strict=True))
     program = compiler.compile(
@@ -461,11 +466,28 @@ def exchange_time(exchange: GraphExchange, target: str, lnc: int) -> CollectiveT
     return program_time(kind, exchange.nbytes, exchange.groups, target, lnc)
 
 
-def _require_room(title: str, plan: MemoryPlan, device: DeviceCore, target: str) -> None:
+def _require_room(
+    subject: Subject, plan: MemoryPlan, device: DeviceCore, compiled_for: tuple[str, Flags]
+) -> None:
+    target, flags = compiled_for
+    kind = "NeuronCore" if device.physical_cores == 1 else "logical NeuronCore"
     for code, _ in memory_refusals(plan, device.hbm_bytes):
         raise OutOfMemory(
-            f"{code}: {title} needs {bytes_text(plan.peak_bytes)} of HBM at its peak; a "
-            f"NeuronCore of {target} has {bytes_text(device.hbm_bytes)}\n{plan.table()}",
-            fix="split it over more ranks (--tp), or ask for a smaller batch or a shorter sequence",
+            f"{code}: {subject.title} needs {bytes_text(plan.peak_bytes)} of HBM at its peak; a "
+            f"{kind} of {target} has {bytes_text(device.hbm_bytes)}\n{plan.table()}",
+            fix=f"{_fitting_ranks(subject, plan, device, flags)}{subject.weights_note}",
             source=device.source,
         )
+
+
+def _fitting_ranks(subject: Subject, plan: MemoryPlan, device: DeviceCore, flags: Flags) -> str:
+    """The fewest ranks whose share of the model fits, in words."""
+    others = "ask for a smaller batch or a shorter sequence"
+    if subject.wider is None:
+        return f"split it over more ranks (--tp), or {others}"
+    for ranks, made in subject.wider(plan.peak_bytes / device.hbm_bytes):
+        graph, _ = without_exchanges(apply_casts(made.graph, flags))
+        less = memory_plan(graph, made.names)
+        if not list(memory_refusals(less, device.hbm_bytes)):
+            return f"--tp {ranks}, of which a rank needs {bytes_text(less.peak_bytes)}, or {others}"
+    return f"{others}: no --tp that divides its heads makes it fit"
