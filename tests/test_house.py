@@ -1,6 +1,7 @@
 """Names of the source, and the draw of source files for readers who have not seen them."""
 
 import ast
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -90,27 +91,19 @@ def test_every_way_of_defining_a_name_is_read(text):
     assert "most" in [name for name, _ in defined_names(ast.parse(text))]
 
 
-PRICED = {
-    "lower/emit/images/padding.py": {"found"},
-    "lower/emit/places/interleaving.py": {"more"},
-    "lower/emit/places/picking.py": {"most"},
-    "lower/emit/places/row_groups.py": {"done"},
-    "lower/emit/places/spans.py": {"above"},
-    "lower/emit/places/transposing.py": {"done"},
-    "lower/kernels/indexing.py": {"most"},
-    "lower/kernels/sorting_network.py": {"turned"},
-}
-"""Names of statements by which models were priced: they change with the next prices."""
+@functools.cache
+def places_of_names():
+    """Places of the source, as "file:line", by the name that is defined there."""
+    places = {}
+    for path in SOURCE.rglob("*.py"):
+        for name, line in defined_names(trees.tree(path)):
+            places.setdefault(name, []).append(f"{path.relative_to(SOURCE)}:{line}")
+    return places
 
 
 def bare_names(words):
     """Places of the source at which a name is one of these words alone."""
-    return [
-        f"{path.relative_to(SOURCE)}:{line}: {name}"
-        for path in SOURCE.rglob("*.py")
-        for name, line in defined_names(trees.tree(path))
-        if name in words - PRICED.get(path.relative_to(SOURCE).as_posix(), set())
-    ]
+    return [f"{place}: {name}" for name in words for place in places_of_names().get(name, ())]
 
 
 def test_a_modifier_alone_is_no_name():

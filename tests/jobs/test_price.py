@@ -174,7 +174,7 @@ def serving_price(*options):
 
 
 def test_a_server_of_short_sequences_is_planned_for_requests_that_it_has_room_for():
-    price = serving_price("--max-model-len", "2048")
+    price = serving_price("--max-model-len", "2K")
     assert price.reasons == ()
     request = price.serving.load[0]
     assert (request.input_tokens, request.output_tokens) == (2048 - 256, 256)
@@ -236,9 +236,13 @@ def test_a_server_has_the_options_of_its_command(option, value, reason):
 
 
 @pytest.mark.parametrize(("length", "tokens"), [("2k", 2000), ("2K", 2048), ("2.2k", 2200)])
-def test_lengths_of_a_server_have_the_suffixes_of_vllm(length, tokens):
-    price = serving_price("--max-model-len", length)
-    assert price.serving.deployment.engine.max_model_len == tokens
+def test_lengths_of_a_server_have_the_suffixes_of_vllm(monkeypatch, length, tokens):
+    def refuse(_model, _machine, options, *_demand, **_prices):
+        raise BadInput(f"a sequence has {options.max_model_len} tokens")
+
+    monkeypatch.setattr("trnsim.jobs.plans.plan_of_server", refuse)
+    (reason,) = serving_price("--max-model-len", length).reasons
+    assert reason == f"no plan: a sequence has {tokens} tokens"
 
 
 @pytest.mark.parametrize("length", ["auto", "-1", "$LENGTH"])

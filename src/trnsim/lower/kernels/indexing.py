@@ -55,10 +55,10 @@ def _index_tiles(indices: Tensor, count: int) -> Iterator[tuple[int, Tensor]]:
     Transfers by index take the rows of all columns. Indices are loaded as rows, as the columns'
     elements lie apart in HBM, and transposed.
     """
-    most = _MOST_INDEX_COLUMNS if current_core().core.features.indirect_dma else 1
+    max_columns = _MOST_INDEX_COLUMNS if current_core().core.features.indirect_dma else 1
     start = 0
     while start < count:
-        columns = min((count - start) // P, most)
+        columns = min((count - start) // P, max_columns)
         if columns <= 1:
             rows = min(count - start, P)
             yield start, tiles.load(tiles.strided(indices, [(1, rows), (1, 1)], start))

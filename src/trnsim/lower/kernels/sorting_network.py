@@ -113,15 +113,15 @@ def _sorted(pair: Pair, columns: int) -> Pair:
     block = 2
     while block <= count:
         # A block is negated if the bit `block` of its places is set; it was by the bit before.
-        turned, bit = (places, block) if block == 2 else (gray, block // 2)  # noqa: PLR2004  first
-        pair = _negated(pair, turned, bit)
+        sign_places, bit = (places, block) if block == 2 else (gray, block // 2)  # noqa: PLR2004  first
+        pair = _negated(pair, sign_places, bit)
         distance = block // 2
         if distance >= columns:
-            pair = _turned(pair)
+            pair = _transposed_pair(pair)
             while distance >= columns:
                 pair = _exchanged(pair, distance // columns)
                 distance //= 2
-            pair = _turned(pair)
+            pair = _transposed_pair(pair)
         while distance:
             pair = _exchanged(pair, distance)
             distance //= 2
@@ -142,7 +142,7 @@ def _negated(pair: Pair, places: Tensor, bit: int) -> Pair:
     return keys, indices
 
 
-def _turned(pair: Pair) -> Pair:
+def _transposed_pair(pair: Pair) -> Pair:
     """Each block of 128 columns transposed."""
     return _transposed_blocks(pair[0]), _transposed_blocks(pair[1])
 

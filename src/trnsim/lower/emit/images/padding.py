@@ -113,10 +113,10 @@ def _frame(value: Value, p_dims: tuple[int, ...]) -> Frame:
 def _pad_on_chip(emission: Emission, node: Node) -> bool:
     """Pad images in SBUF, if SBUF holds the result and windows read it; else False."""
     (operand,), result = node.values, node.result
-    found = _source(emission, operand) if is_of_windows(emission.facts, node) else None
-    if found is None:
+    image = _source(emission, operand) if is_of_windows(emission.facts, node) else None
+    if image is None:
         return False
-    place, p_dims = found
+    place, p_dims = image
     frame, source_frame = _frame(result, p_dims), _frame(operand, p_dims)
     nbytes = frame.blocks * frame.columns * ITEM_BYTES[result.dtype]
     if nbytes > emission.residents.free_bytes():

@@ -99,9 +99,9 @@ def _cut(axes: list[Axis], itemsize: int) -> Cut | None:
     ends = {first, len(axes) - 1}
     others = [at for at in range(len(axes)) if at not in ends]
     cuts = [
-        _cut_within(axes, sorted({*ends, *more}), itemsize)
+        _cut_within(axes, sorted({*ends, *extra_axes}), itemsize)
         for count in range(FREE_DIMENSIONS - len(ends) + 1)
-        for more in combinations(others, count)
+        for extra_axes in combinations(others, count)
     ]
     longer = [cut for cut in cuts if cut is not None and _is_longer(axes, cut, run)]
     best = max(longer, key=_run_of_cut, default=None)

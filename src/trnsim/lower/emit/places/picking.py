@@ -96,12 +96,12 @@ def _copy_axes(ends: Ends, axes: list[Axis], pick: _Pick) -> None:
     """Copy axes with as many partitions and as long runs as they have."""
     elements = prod(length for length, _ in axes)
     fitting = _LOADED_BYTES // (pick.step * ends[0].storage.dtype.itemsize)
-    most = max(min(elements // P, fitting), 1)
+    max_elements = max(min(elements // P, fitting), 1)
     inner: list[Axis] = []
     outer = list(axes)
-    while outer and len(inner) < _MOST_AXES and prod(n for n, _ in inner) < most:
+    while outer and len(inner) < _MOST_AXES and prod(n for n, _ in inner) < max_elements:
         length, steps = outer.pop()
-        piece = piece_length(length, max(most // prod(n for n, _ in inner), 1))
+        piece = piece_length(length, max(max_elements // prod(n for n, _ in inner), 1))
         pieces, rest = divmod(length, piece)
         if rest:
             end = _moved(ends, steps, pieces * piece)

@@ -41,8 +41,8 @@ def fill_from_rows(source: TensorPlace, frame: Frame, tile: Tensor, part: TileSp
     if together == 1 or frame.is_replicated:
         return 0
     rows = P * together
-    done = part.columns // rows * rows
-    for at in range(0, done, rows):
+    grouped_columns = part.columns // rows * rows
+    for at in range(0, grouped_columns, rows):
         lines = new((P, together, length), dtype)
         place = source.offset[0] + (part.start + at) * step + begin
         pattern = [(together * step, P), (step, together), (1, length)]
@@ -54,7 +54,7 @@ def fill_from_rows(source: TensorPlace, frame: Frame, tile: Tensor, part: TileSp
                 nisa.nc_transpose(dst=flipped[:, number], data=data)
             columns = tile[:width, block, at : at + rows].reshape_dim(1, (P, together))
             nisa.tensor_copy(dst=columns, src=flipped.permute((0, 2, 1)))
-    return done
+    return grouped_columns
 
 
 def write_as_rows(place: TensorPlace, frame: Frame, target: TensorPlace) -> int:
@@ -74,8 +74,8 @@ def write_as_rows(place: TensorPlace, frame: Frame, target: TensorPlace) -> int:
     if together <= 1:
         return 0
     rows = P * together
-    done = frame.rows // rows * rows
-    for start in range(0, done, rows):
+    grouped_rows = frame.rows // rows * rows
+    for start in range(0, grouped_rows, rows):
         views: list[Tensor] = [
             slice_of(place, across, TileSpan(block, 1, min(P, width - block * P), start, rows))
             for block in range(across.blocks)
@@ -93,7 +93,7 @@ def write_as_rows(place: TensorPlace, frame: Frame, target: TensorPlace) -> int:
         pattern = [(together * step, P), (step, together), (1, width)]
         view = tiles.strided(target.storage, pattern, target.offset[0] + start * step)
         nisa.dma_copy(dst=view, src=lines)
-    return done
+    return grouped_rows
 
 
 def _even_rows(place: TensorPlace, frame: Frame) -> int:

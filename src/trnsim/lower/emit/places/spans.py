@@ -70,8 +70,10 @@ def _is_beside(strip: list[TileSpan], span: TileSpan, max_columns: int) -> bool:
 
 def _is_below(strip: list[TileSpan], span: TileSpan, max_columns: int) -> bool:
     """True if a span has the columns of a group's spans, in the next block."""
-    above = replace(strip[-1], block=strip[-1].block + 1)
-    return span == above and span.blocks == 1 and (len(strip) + 1) * span.columns <= max_columns
+    next_below = replace(strip[-1], block=strip[-1].block + 1)
+    return (
+        span == next_below and span.blocks == 1 and (len(strip) + 1) * span.columns <= max_columns
+    )
 
 
 def merged_span(strip: list[TileSpan]) -> TileSpan:

@@ -183,9 +183,9 @@ def _fill_transposed(source: TensorPlace, frame: Frame, tile: Tensor, part: Tile
     begin = part.block * frame.block
     length = min(frame.rows - begin, part.blocks * frame.block)
     full_blocks, last_rows = divmod(length, frame.block)
-    done = fill_from_rows(source, frame, tile, part)
-    for first_column, width in tiles.pieces(part.columns - done, P):
-        at = done + first_column
+    columns_as_rows = fill_from_rows(source, frame, tile, part)
+    for first_column, width in tiles.pieces(part.columns - columns_as_rows, P):
+        at = columns_as_rows + first_column
         if frame.is_replicated:  # a repeated column becomes the same row on all partitions
             lines = _load_rows(source, across, TileSpan(0, 1, width, 0, 1), part.start + at)
             lines = widened(lines, (width, 1, frame.rows))
@@ -370,8 +370,8 @@ def _write_transposed(place: TensorPlace, frame: Frame, target: TensorPlace) -> 
     dtype = place.storage.tile.dtype if place.is_on_chip else place.storage.dtype
     across = frame.flipped()
     blocks_at_once = max(_LINE_BYTES // dtype.itemsize // across.block, 1)
-    done = write_as_rows(place, frame, target)
-    for start in range(done, frame.rows, P):
+    rows_written = write_as_rows(place, frame, target)
+    for start in range(rows_written, frame.rows, P):
         rows = min(P, frame.rows - start)
         for first, blocks in tiles.pieces(across.blocks, blocks_at_once):
             at = first * across.block
