@@ -68,7 +68,7 @@ def is_activation(node: Node) -> bool:
 
 
 def sides(node: Node) -> Iterator[tuple[Value, Value | float, bool]]:
-    """(tensor operand, the other operand, whether the other comes first) for each tensor."""
+    """For each tensor operand: it, the other operand, and True if the other comes first."""
     operation: Any = node.operation
     operands = [*node.operands, *([] if operation.number is None else [operation.number])]
     first, second = operands
@@ -98,7 +98,7 @@ Step = tuple[Any, Operand, bool]
 
 
 def compute_scaled(node: Node, data: Tensor, steps: list[Step], dst: Tensor | None) -> Tensor:
-    """The result of two operations with numbers or columns, as the tile of `node`.
+    """The tile of `node`: two operations with numbers or columns on `data`, one after the other.
 
     One instruction computes both, unless a column has several blocks.
     """
@@ -127,7 +127,7 @@ def compute_scaled(node: Node, data: Tensor, steps: list[Step], dst: Tensor | No
     return result
 
 
-def compute_with(
+def compute_scaled_with_tensor(
     node: Node,
     data: Tensor,
     step: Step,
@@ -136,7 +136,7 @@ def compute_with(
     *,
     is_reversed: bool = False,
 ) -> Tensor:
-    """``(data <op0> column) <op1> second`` in one instruction, or in two if faster or needed.
+    """``(data <op0> column) <op1> second`` by one instruction, or by two if faster or necessary.
 
     `step` has op0 and the column, `node` has op1; `is_reversed` swaps the sides of op1.
     """
@@ -146,7 +146,7 @@ def compute_with(
     has_tensors = are_single_block([operand]) and not is_number(second)
     are_in_psum = has_tensors and data.buffer is nl.psum and second.buffer is nl.psum
     is_fusible = has_tensors and not are_in_psum and tuple(second.shape) == tuple(data.shape)
-    if not is_fusible or _is_faster_in_two(op0, data, second):
+    if not is_fusible or _are_two_instructions_faster(op0, data, second):
         data = _compute_first_step(data, op0, operand, is_reversed0)
         result = new(shape_of([data, second]), dtype_of(node.result.dtype)) if dst is None else dst
         binary(result, op1, second if is_reversed else data, data if is_reversed else second)
@@ -165,11 +165,11 @@ def compute_with(
     return result
 
 
-def _is_faster_in_two(op: Any, data: Tensor, other: Tensor) -> bool:
+def _are_two_instructions_faster(op: Any, data: Tensor, other: Tensor) -> bool:
     """True if two instructions on several engines end sooner than one on the Vector Engine.
 
-    The first has `op` and a column, the second the tensor `other`. One instruction is recorded in
-    the load of the Vector Engine if it is chosen.
+    The first has `op` and a column, the second the tensor `other`. If one instruction is at least
+    as fast, its time is added to the load of the Vector Engine.
     """
     intermediate = new(data.shape)
     second_times_s = balance.tensor_operand_times_s(intermediate, other)
@@ -268,7 +268,7 @@ def reduce_squares(tile: Tensor, dst: Tensor) -> None:
 
 
 def _sum_rows(op: Any, tile: Tensor, dst: Tensor) -> None:
-    """Write the sum of ``op`` of each row of a tile of one block, by the Scalar Engine."""
+    """Write the sum of ``op(element)`` over each row of a one-block tile, by the Scalar Engine."""
     partitions, _, columns = tile.shape
     nisa.activation_reduce(
         dst=new((partitions, columns), tile.dtype),
@@ -280,9 +280,9 @@ def _sum_rows(op: Any, tile: Tensor, dst: Tensor) -> None:
 
 
 def _is_plain(node: Node) -> bool:
-    """True if a node has floats alone, and an operator, a function, or a type of `_PLAIN`.
+    """True if all values are floats, and an operator, a function or `_PLAIN` has the operation.
 
-    Conversions between floats count too; operations with a rule for tiles of their own do not.
+    False for operations that have a rule for tiles of their own.
     """
     operation = node.operation
     if not all(value.type.is_floating for value in (node.result, *node.values)):

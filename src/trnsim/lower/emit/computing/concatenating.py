@@ -76,7 +76,7 @@ def emit_returned_concatenation(emission: Emission, node: Node) -> bool:
 
 
 def _is_of_images(emission: Emission, node: Node) -> bool:
-    """True if a convolution or pooling reads the result, directly or after elementwise nodes."""
+    """True if a convolution or pooling reads the result, or an elementwise function of it."""
     pending, visited = [node.result], set[int]()
     while pending:
         value = pending.pop()
@@ -177,10 +177,10 @@ def _copy_from_hbm(source: TensorPlace, target: TensorPlace, frame: Frame, span:
 def _target_views(
     target: TensorPlace, row: int, rows: int, start: int, columns: int
 ) -> Iterator[tuple[int, int, Any]]:
-    """Views of `rows` rows of a target from `row` on, and `columns` columns from `start` on.
+    """Views of `rows` rows of a target from `row` on, and of `columns` columns from `start` on.
 
-    (its first row, its number of rows, the view) for each block in SBUF; one view in HBM. The first
-    row counts from `row`.
+    Yields (first row, counted from `row`; number of rows; view): one for each block in SBUF, and
+    one for all rows in HBM.
     """
     if not target.is_on_chip:
         step = target.storage.shape[1]

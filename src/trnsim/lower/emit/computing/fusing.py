@@ -17,8 +17,8 @@ from trnsim.lower.emit.computing.compute import (
     as_scaled,
     compute_activated,
     compute_scaled,
+    compute_scaled_with_tensor,
     compute_shifted,
-    compute_with,
     is_activation,
     is_binary,
     sides,
@@ -47,7 +47,7 @@ class FusedComputation(Leaves):
         raise NotImplementedError
 
     def _fused_tile(self, node: Node, path: Path, span: TileSpan, dst: Tensor | None) -> Tensor:
-        """The tile of a node, computed with the node of an operand by one instruction if it can."""
+        """The tile of a node; one instruction also computes an operand's node if possible."""
         outer = as_scaled(node, partial(self._is_column, path=path))
         if outer is not None:
             inner, inner_path = self._inner_scaled(outer.data, path)
@@ -66,7 +66,9 @@ class FusedComputation(Leaves):
                     column = self._operand(inner.other, inner_path, span)
                     step = inner.op, column, inner.is_reversed
                     second = self._operand(other, path, span)
-                    return compute_with(node, data, step, second, dst, is_reversed=is_reversed)
+                    return compute_scaled_with_tensor(
+                        node, data, step, second, dst, is_reversed=is_reversed
+                    )
         if is_activation(node):
             inner, inner_path = self._inner_scaled(node.values[0], path)
             if inner is not None and inner.is_column_addition:
@@ -81,7 +83,7 @@ class FusedComputation(Leaves):
         return apply(node, operands, dst)
 
     def _inner_scaled(self, value: Value, path: Path) -> tuple[ScaledOperation | None, Path]:
-        """The inner operation that computes a value, if it has a number or a column; its path."""
+        """The operation with a number or a column that computes a value, else None; its path."""
         inner, inner_path = self._inner_operation(value, path)
         if inner is None:
             return None, inner_path
@@ -90,8 +92,8 @@ class FusedComputation(Leaves):
     def _is_elided(self, node: Node) -> bool:
         """True if a conversion between floats needs no instruction.
 
-        It widens, or the value that is computed is at least as narrow as its result. A number that
-        is rounded and then widened stays rounded.
+        It widens, or its result is at least as wide as `self.value`, the value of the whole
+        computation. A number that is rounded and then widened stays rounded.
         """
         if not are_floats(node):
             return False
@@ -101,7 +103,10 @@ class FusedComputation(Leaves):
     def _activation_tile(
         self, node: Node, path: Path, span: TileSpan, dst: Tensor | None
     ) -> Tensor | None:
-        """``f(data * scale + shift)`` or ``f(data * scale + shift + other)``; None for others."""
+        """The tile of ``f(data * scale + shift)`` or ``f(data * scale + shift + other)``.
+
+        None for other nodes.
+        """
         if not (is_activation(node) or isinstance(node.operation, Relu)):
             return None
         inner, inner_path = self._inner_operation(node.values[0], path)
@@ -128,9 +133,9 @@ class FusedComputation(Leaves):
     def _activated_sum(
         self, node: Node, sum_: Node | None, path: Path, span: TileSpan, dst: Tensor | None
     ) -> Tensor | None:
-        """``f((data * scale + other) + shift)`` of ``f((data * scale + shift) + other)``.
+        """The tile of ``f(data * scale + shift + other)``; None for other nodes.
 
-        The Vector Engine then has one instruction and the Scalar Engine another.
+        The Vector Engine computes ``data * scale + other``, and the Scalar Engine the rest.
         """
         if sum_ is None or not isinstance(sum_.operation, Add) or not is_binary(sum_):
             return None
@@ -142,15 +147,15 @@ class FusedComputation(Leaves):
             second = self._operand(other, path, span)
             if are_single_block([scale, shift]) and tuple(second.shape) == tuple(data.shape):
                 sums = new(data.shape)
-                compute_with(sum_, data, (nl.multiply, scale, False), second, sums)
+                compute_scaled_with_tensor(sum_, data, (nl.multiply, scale, False), second, sums)
                 return compute_activated(node, sums, 1.0, shift, dst)
         return None
 
     def _inner_operation(self, value: Value, path: Path) -> tuple[Node | None, Path]:
         """The node that computes a value for one reader alone, and the path to its result.
 
-        Views and elided conversions are passed over. None for a leaf, for a value that is computed
-        already, and for one with several readers.
+        If views or elided conversions compute the value, it is the node of their operand. The node
+        is None for a leaf, for a value that is computed already, and for one with several readers.
         """
         while (value.number, path) not in self.leaves and (value.number, path) not in self._memo:
             node = self.emission.facts.producers.get(value.number)
@@ -174,14 +179,14 @@ class FusedComputation(Leaves):
         return not varies_along(place, self.frame.f_dims)
 
     def _operand(self, value: Value | float, path: Path, span: TileSpan) -> Any:
-        """A number if the value is one throughout, else its tile in a span."""
+        """A number if every element of the value is that number, else its tile in a span."""
         if not isinstance(value, Value):
             return value
         number = self._constant_number(value)
         return self._tile_of(value, path, span) if number is None else number
 
     def _constant_number(self, value: Value) -> float | None:
-        """The number of which a tensor is a constant; else None."""
+        """The number that every element of a constant tensor is; None for other tensors."""
         return number_of(self.emission.facts.producers, value)
 
 
@@ -198,4 +203,4 @@ def is_short(node: Node, readers: int) -> bool:
 
 
 _MOST_READERS: Final = 3
-"""Readers up to which an operation of one instruction is repeated rather than stored."""
+"""Most readers that each compute an operation of one instruction, instead of sharing its result."""

@@ -20,7 +20,7 @@ from trnsim.nki import language as nl
 def emit_group_sums(emission: Emission, node: Node, evaluation: Evaluation, dims: set[int]) -> None:
     """Emit the sum over `dims`, whose elements lie on groups of neighbouring partitions.
 
-    Each partition then holds its group's sum, as a broadcast of the result would lie.
+    Each partition then holds its group's sum, so that readers that broadcast it need no copy.
     """
     frame, size = evaluation.frame, prod(evaluation.frame.shape[dim] for dim in dims)
     block = frame.block
@@ -56,10 +56,10 @@ def emit_group_sums(emission: Emission, node: Node, evaluation: Evaluation, dims
 
 
 def ones_by_group(size: int, block: int, rows: int, columns: int) -> Tensor:
-    """The matrix [k, n] of 1 where row k of block `rows` and n of block `columns` are in one group.
+    """A matrix [k, n]: 1 if rows k of block `rows` and n of block `columns` share a group, else 0.
 
-    Else 0. `size` is the length of a group, `block` that of a block; `rows` and `columns` number
-    blocks.
+    `size` is the length of a group, `block` that of a block; `rows` and `columns` are the numbers
+    of two blocks.
     """
     first, last = columns * block // size, ceil((columns + 1) * block / size)
     groups = last - first

@@ -31,15 +31,15 @@ from trnsim.lower.kernels.tiles import P, Tensor, new
 from trnsim.program import current_core
 
 _FEW_PIECES: Final = 4
-"""Pieces into which rows are cut, so that one is loaded while another is computed."""
+"""Fewest pieces into which rows are cut, so that one is loaded while another is computed."""
 _LEAST_PIECE: Final = 512
 """Elements of a partition below which the fixed cost of instructions dominates."""
 _FEW_ROWS: Final = 1024
-"""Rows below which a result that others read is sooner in SBUF."""
+"""Up to this many rows, a result that other nodes read is available sooner in SBUF than in HBM."""
 _LATENCY_CYCLES: Final = 8.0
-"""Cycles for each element of a piece in which it is loaded, computed and stored (assumed)."""
+"""Cycles to load, compute and store each element of a partition's first piece (assumed)."""
 _MOST_PARTS: Final = 64
-"""Matrices beyond which rows on partitions of their own are as fast."""
+"""Most matrices; with more of them, rows on partitions of their own are as fast."""
 
 
 class RowEvaluation(Evaluation):
@@ -103,7 +103,7 @@ class RowEvaluation(Evaluation):
         return in_hbm(tensor, node.result.shape)
 
     def leaf_tile(self, key: Any, span: TileSpan) -> Tensor:
-        """The tile of a leaf in a span; narrow where it is equal along a row, or for all rows."""
+        """The tile of a leaf in a span; of length 1 along dimensions that repeat its elements."""
         if self._part is None:
             return super().leaf_tile(key, span)
         place = self.leaves[key]
@@ -124,7 +124,7 @@ class RowEvaluation(Evaluation):
         return tile[: span.partitions]
 
     def _has_short_rows(self, outer: int, values: tuple[Value, ...]) -> bool:
-        """True if the values, which are stored, are sooner in HBM if short rows share partitions.
+        """True if the values reach HBM sooner when short rows share partitions.
 
         Operands that repeat one number for each row take a cycle more for each element.
         """
@@ -168,19 +168,19 @@ class RowEvaluation(Evaluation):
         return parts
 
     def _enter(self, part: RowsPart) -> None:
-        """Take the leaves in the shape of a part."""
+        """Start the computation of a part, with the leaves in its shape."""
         self._part, self._columns, self._strip, self.frame = part, {}, None, part.frame
         self.leaves = {key: part.places[key] for key in self.leaves}
 
     def _row_spans(self, part: RowsPart) -> Iterator[TileSpan]:
-        """Spans [partitions, rows of a partition, elements of a row] of a part."""
+        """The spans of a part, [partitions, rows of a partition, elements of a row]."""
         counted, row = self._column_dims(part)
         rows, width = (prod(part.frame.shape[dim] for dim in dims) for dims in (counted, row))
         for span in tile_spans(part.frame, 0, part.frame.columns, 1, part.frame.columns):
             yield replace(span, blocks=rows, columns=width)
 
     def _column_dims(self, part: RowsPart) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The column dimensions that count rows, and those of a row."""
+        """The column dimensions that count the rows of a partition, and those within a row."""
         return part.frame.f_dims[: part.counted], part.frame.f_dims[part.counted :]
 
     def _write(self, part: RowsPart, place: TensorPlace, span: TileSpan, tile: Tensor) -> None:

@@ -33,9 +33,9 @@ from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
 _MOST_ELEMENTS_REDUCED: Final = 8192
-"""Elements of a partition that are reduced at once."""
+"""Most elements of a partition that one instruction reduces."""
 _MOST_BLOCKS_OF_GROUP: Final = 2
-"""Blocks of partitions that a group may fill for its sums to be products with masks."""
+"""Most blocks of partitions that a group fills if products with masks sum it."""
 
 _WHOLE_OPERATIONS: Final = (
     *("abs", "add", "clamp", "convert", "maximum", "minimum", "multiply", "negate"),
@@ -43,7 +43,7 @@ _WHOLE_OPERATIONS: Final = (
 )
 """Elementwise operations whose results of whole numbers are whole numbers."""
 _MOST_IN_BFLOAT16: Final = 256
-"""The magnitude up to which bfloat16 has all whole numbers."""
+"""bfloat16 represents all whole numbers up to this magnitude exactly."""
 _SUMS: Final = ("dot_general", "reduce", "scan")
 """Operations that sum whole numbers to larger ones."""
 
@@ -126,9 +126,10 @@ def _reduce_in_place(emission: Emission, node: Node, *, is_of_rows: bool) -> boo
 def _suits_kernel(emission: Emission, node: Node, evaluation: Evaluation) -> bool:
     """True if a sum over groups of partitions is better read from HBM.
 
-    It must be if the operand does not fit beside the sums. It is faster for groups of several
-    blocks, and for an operand in HBM whose sums no operation repeats for each element, if blocks
-    have no whole groups: each pair of blocks of a group has a mask of its own.
+    It has to be if the operand does not fit into SBUF beside the sums. It is faster for groups of
+    many blocks, because each pair of blocks of a group takes a mask of its own. It is also faster
+    for an operand in HBM whose sums are not broadcast to its shape again, if a group straddles
+    blocks or if the kernel reduces along partitions too.
     """
     (value,) = node.values
     frame, operation = evaluation.frame, node.operation
@@ -149,9 +150,9 @@ def _suits_kernel(emission: Emission, node: Node, evaluation: Evaluation) -> boo
 
 
 def _transpose_operand(emission: Emission, value: Value, frame: Frame) -> bool:
-    """Add a place of the value with partitions and columns exchanged; False if it is too large.
+    """Store the value with partitions and columns exchanged; False if it is too large.
 
-    Later readers, such as the rest of a softmax, use it too.
+    Later readers, such as the other operations of a softmax, use that place too.
     """
     transposed = Frame(frame.shape, frame.f_dims, frame.p_dims)
     if transposed.blocks * transposed.columns * ITEM_BYTES[value.dtype] > MOST_TRANSPOSED_BYTES:
@@ -174,7 +175,7 @@ def _result_dims(frame: Frame, node: Node) -> tuple[tuple[int, ...], tuple[int, 
 
 
 def _sum_partitions(emission: Emission, node: Node, evaluation: Evaluation) -> None:
-    """Emit sums along the partitions, which every partition then holds."""
+    """Emit sums along the partitions; every partition then holds them."""
     frame = evaluation.frame
     _, f_dims = _result_dims(frame, node)
     result = Frame(node.result.shape, (), f_dims, P, is_replicated=True)
@@ -198,9 +199,9 @@ def _sum_partitions(emission: Emission, node: Node, evaluation: Evaluation) -> N
 def _summed_dtype(emission: Emission, value: Value) -> Any:
     """The dtype in which a value's elements enter sums along the partitions.
 
-    float16, which has more digits than bfloat16, stays. Otherwise bfloat16 in a graph without
-    float32 or float16 at its ends, unless elements are integers, which it holds only up to 256;
-    else float32.
+    float16 stays, as it has more digits than bfloat16. Other values are summed in bfloat16 if no
+    input or output of the graph is float32 or float16, unless they are whole numbers, which
+    bfloat16 holds only up to 256; else in float32.
     """
     if value.dtype == "float16":
         return nl.float16
@@ -223,9 +224,8 @@ def _has_long_integers(emission: Emission, value: Value) -> bool:
 def _largest_whole_number(emission: Emission, value: Value) -> float:
     """A bound on the magnitude of a value's elements, if they are whole numbers; else 0.
 
-    Infinite for integers and sums.
-
-    Truth values count as 1, and so do smaller numbers of the program.
+    Integers and sums have an infinite bound. Truth values have the bound 1, and a number of the
+    program has its magnitude, at least 1.
     """
     bounds: dict[int, float] = {}
     pending = [value]
@@ -246,7 +246,7 @@ def _largest_whole_number(emission: Emission, value: Value) -> float:
 
 
 def _bound_of_leaf(emission: Emission, value: Value) -> float | None:
-    """The bound of a value without operands to bound it by; None if operands decide."""
+    """The bound of a value as `_largest_whole_number` has it; None if its operands decide."""
     if value.dtype in INTEGERS:
         return inf
     if value.dtype == BOOL:
@@ -277,7 +277,7 @@ def _bound_of_result(node: Node, bounds: dict[int, float]) -> float:
 
 
 def _span_tile(evaluation: Evaluation, span: TileSpan, dtype: Any) -> Tensor:
-    """A span's tile in a dtype; as it is loaded from HBM, if it has that dtype there."""
+    """A span's tile in a dtype; a leaf that HBM holds in that dtype is not copied again."""
     shape = (span.partitions, span.blocks, span.columns)
     if evaluation.is_in_hbm() and (evaluation.value.number, ()) in evaluation.leaves:
         tile = evaluation.tile(span)
@@ -337,7 +337,7 @@ def _as_integers(place: TensorPlace, frame: Frame, dtype: str) -> TensorPlace:
 
 
 def _reduce_pieces(evaluation: Evaluation, op: str, inner: int, place: TensorPlace) -> None:
-    """Reduce long runs of columns: pieces of them, then the results of the pieces."""
+    """Reduce runs of `inner` columns that are too long for one instruction, piece by piece."""
     frame, result = evaluation.frame, place.storage.tile
     parts = -(-inner // PIECE_ELEMENTS)
     for group, start in enumerate(range(0, frame.columns, inner)):

@@ -42,7 +42,7 @@ from trnsim.nki import language as nl
 def concatenate(emission: Emission, node: Node) -> None:
     """Emit a concatenation: of images, ``concatenate(-x[half:], x[:half])``, or any other.
 
-    The second is a rotation if `x` lies along the partitions.
+    The second kind is emitted as a rotation if the last dimension of `x` lies along the partitions.
     """
     if emit_image_concatenation(emission, node):
         return
@@ -60,7 +60,7 @@ def concatenate(emission: Emission, node: Node) -> None:
 
 
 def _can_rotate(place: TensorPlace, frame: Frame, last: int) -> bool:
-    """True if dimension `last` is innermost along the partitions, even, and straddles no block."""
+    """True if dimension `last` is innermost along the partitions, of even length, inside blocks."""
     width = frame.shape[last]
     if frame.p_dims[-1:] != (last,) or frame.block % width or width % 2:
         return False
@@ -126,8 +126,8 @@ class PendingRotation(PendingResult):
     def _make_matrix(self, dtype: Any) -> Tensor:
         """The matrix [k, n] of factors with which element k enters element n of the result.
 
-        Elements of the first half take those of the second with -1, those of the second half take
-        those of the first with 1.
+        Elements of the result's first half are those of the source's second half, negated; those
+        of its second half are those of the source's first half.
         """
         half, size = self.width // 2, self.block
         tile = new((size, size), dtype)

@@ -1,8 +1,8 @@
 """Deferred reductions of rows, so that a row crosses from HBM once.
 
 A norm or a softmax of rows that lie in HBM reads each row for its sums and again for its result.
-Where rows lie along the partitions and each fits there whole, the reduction is deferred: the reader
-of its broadcast computes both from one tile. Any other request computes the reduction at once.
+If each row lies on one partition and fits there whole, the reduction is deferred: the reader of its
+broadcast computes both from one tile. Any other reader computes the reduction at once.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from trnsim.lower.emit.emission import Emission
 
 _FEWEST_ROWS: Final = 32
-"""Rows below which another dimension on the partitions uses the engines better."""
+"""Fewest rows; with fewer, another dimension along the partitions uses the engines better."""
 _LONGEST_ROW: Final = 4096
-"""Longest row: its tiles in float32 lie in SBUF together with those of the next row."""
+"""Elements of the longest row whose float32 tiles fit into SBUF beside those of the next row."""
 
 
 def should_defer_reduction(emission: Emission, node: Node) -> bool:
-    """True if the reader of a reduction can compute it: it reduces whole rows that lie in HBM."""
+    """True if a reduction's reader can compute it, because it reduces whole rows from HBM."""
     operation: Any = node.operation
     (value,) = node.values
     outer = len(value.shape) - len(operation.dims)
@@ -41,7 +41,7 @@ def should_defer_reduction(emission: Emission, node: Node) -> bool:
 
 
 def _is_repeated(emission: Emission, value: Value, shape: Shape, outer: int) -> bool:
-    """True if every reader of a reduction broadcasts it along the rows again."""
+    """True if a reduction has one reader, which broadcasts it, or a function of it, along rows."""
     while True:
         readers = emission.facts.readers(value)
         if len(readers) != 1 or emission.facts.is_output(value):
@@ -68,12 +68,12 @@ def is_of_rows(node: Node, outer: int) -> bool:
 
 
 def is_constant(emission: Emission, value: Value) -> bool:
-    """True if a value is one number throughout."""
+    """True if all elements of a value are one number that the graph states."""
     return number_of(emission.facts.producers, value) is not None
 
 
 def _is_streamed(emission: Emission, value: Value) -> bool:
-    """True if the operand is computed from dense tensors in HBM and from values of rows."""
+    """True if a value is computed from dense tensors in HBM and from one number for each row."""
     pending, visited, tensors = [value], set[int](), 0
     while pending:
         source = pending.pop()
@@ -130,7 +130,7 @@ def deferred_reduction(emission: Emission, node: Node) -> Node | None:
 def has_rows_on_partitions(frame: Frame, shape: Shape, outer: int) -> bool:
     """True if a frame has the first `outer` dimensions along partitions, the others along columns.
 
-    Both in order; dimensions of length 1 may lie anywhere.
+    Both lists must be in order; dimensions of length 1 may lie anywhere.
     """
     long_dims = [dim for dim, length in enumerate(shape) if length > 1]
     p_dims = [dim for dim in frame.p_dims if shape[dim] > 1]
@@ -141,7 +141,10 @@ def has_rows_on_partitions(frame: Frame, shape: Shape, outer: int) -> bool:
 
 
 def is_inside(emission: Emission, value: Value, inside: set[int]) -> bool:
-    """True if each reader of a value is computed already or is among the values `inside`."""
+    """True if each reader of a value is computed already, or its number is one of `inside`.
+
+    A view that widens counts as a reader only if all its own readers do.
+    """
     for node in emission.facts.readers(value):
         number = node.result.number
         if number in emission.places:

@@ -1,8 +1,8 @@
 """Iteration spaces of computations from HBM to HBM, as matrices.
 
-Elementwise computations may visit elements in any order. Neighbouring dimensions become one if each
-tensor steps evenly through both, a long vector is cut into rows, and rows are joined or cut until
-they fill the partitions and suit an instruction.
+Elementwise computations may visit elements in any order. Neighbouring dimensions become one if the
+elements of each tensor lie at an even stride over both. A long vector is cut into rows, and rows
+are joined or cut until they fill the partitions and suit an instruction.
 """
 
 from __future__ import annotations
@@ -20,15 +20,18 @@ from trnsim.lower.kernels.short_rows import LONGEST_SHORT_ROW
 from trnsim.lower.kernels.tiles import P
 
 _FEW_COLUMNS: Final = 512
-"""Columns of a tile below which the fixed cost of instructions dominates."""
+"""With fewer columns in a tile, the fixed cost of instructions dominates."""
 _MANY_BLOCKS: Final = 16
-"""Blocks of short rows whose transfers outweigh those of a remainder."""
+"""With more blocks of short rows than this, their transfers outweigh those of a remainder."""
 
 _Steps = tuple[int, ...]
 _Axis = tuple[int, _Steps]
-"""A length, and the stride in elements of each tensor; 0 repeats."""
+"""A length, and the stride of each tensor in elements, 0 for a tensor that repeats."""
 _Space = tuple[list[_Axis], list[_Axis], _Steps]
-"""Axes along the partitions, axes along the columns, and each tensor's offset of the first."""
+"""Axes along the partitions, axes along the columns, and the offset of each tensor's first element.
+
+The offsets are empty if all are 0.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ class RowsPart(MatrixPart):
 
 
 def matrix_parts(places: Mapping[Any, TensorPlace], piece: int) -> list[MatrixPart]:
-    """The matrices that cover tensors of one shape in HBM, of rows of at most `piece` elements."""
+    """The matrices that cover tensors of one shape in HBM; rows have at most `piece` elements."""
     shape, steps = _shape_and_steps(places)
     is_counted = any(tensor.is_generated for tensor in places.values())
     return [
@@ -66,10 +69,10 @@ def matrix_parts(places: Mapping[Any, TensorPlace], piece: int) -> list[MatrixPa
 
 
 def row_parts(places: Mapping[Any, TensorPlace], outer: int, piece: int) -> list[RowsPart]:
-    """The matrices that cover tensors of one shape in HBM, each partition with several whole rows.
+    """The matrices that cover tensors of one shape in HBM, with several whole rows on a partition.
 
-    A row has the dimensions from number `outer` on. A partition has at least `piece` elements of a
-    matrix, if there are as many.
+    A row has the dimensions from number `outer` on. Each partition has at least `piece` elements of
+    a matrix, unless the tensors are too small.
     """
     shape, steps = _shape_and_steps(places)
     row = merge_axes(shape[outer:], steps[outer:])
@@ -85,7 +88,7 @@ def row_parts(places: Mapping[Any, TensorPlace], outer: int, piece: int) -> list
 
 
 def _shape_and_steps(places: Mapping[Any, TensorPlace]) -> tuple[tuple[int, ...], list[_Steps]]:
-    """The shape of tensors, and for each dimension the strides of all."""
+    """The shape that the tensors share, and for each dimension the stride of each tensor."""
     tensors = list(places.values())
     shape = tensors[0].shape
     return shape, [tuple(tensor.steps[dim][0] for tensor in tensors) for dim in range(len(shape))]
@@ -94,7 +97,7 @@ def _shape_and_steps(places: Mapping[Any, TensorPlace]) -> tuple[tuple[int, ...]
 def _parts_of(
     space: _Space, places: Mapping[Any, TensorPlace], *, is_counted: bool = False
 ) -> Iterator[MatrixPart]:
-    """The matrices of a space, one for each element of the axes that are walked."""
+    """The matrices of a space, one for each index of the axes that `_walked_axes` counts."""
     rows, columns, first = space
     outer = _walked_axes(rows, is_counted=is_counted)
     for index in product(*(range(length) for length, _ in rows[:outer])):
@@ -146,10 +149,10 @@ def _matrix_part(
 
 
 def _walked_axes(rows: list[_Axis], *, is_counted: bool) -> int:
-    """The count of outer axes of rows whose elements each have a matrix of their own.
+    """The number of outer row axes whose indices each have a matrix of their own.
 
-    0 if all rows fit on the partitions. With `is_counted` (a tensor counts its elements) all axes
-    but one, as the partitions of an iota have one step.
+    0 if all rows fit on the partitions. `is_counted` says that a tensor counts its elements; then
+    the partitions of a matrix have one axis, as those of the instruction iota have one step.
     """
     if _size(rows) <= P and not is_counted:
         return 0
@@ -157,7 +160,7 @@ def _walked_axes(rows: list[_Axis], *, is_counted: bool) -> int:
 
 
 def _spaces(along: list[_Axis], piece: int) -> Iterator[_Space]:
-    """Spaces that cover all elements; elements that fill no 128 rows are a space of their own."""
+    """Spaces that cover all elements; a remainder of less than 128 rows is a space of its own."""
     if not along:
         yield [], [], ()
         return
@@ -174,15 +177,15 @@ def _spaces(along: list[_Axis], piece: int) -> Iterator[_Space]:
 
 
 def _are_many_short_rows(rows: int, width: int) -> bool:
-    """True for so many short rows that they are cut at no divisor of their number."""
+    """True for so many short rows that they fill 128 partitions, and a remainder stays."""
     return rows > _MANY_BLOCKS * P and width <= LONGEST_SHORT_ROW
 
 
 def _spread_axis(axis: _Axis, piece: int) -> Iterator[_Space]:
-    """One long axis over 128 rows, or a few less that divide it; the other elements in one row.
+    """The spaces of one long axis: 128 rows, or a few less that divide it, and one for the rest.
 
-    An axis of more than one tile is cut into rows of a tile's width, so that each tile is one
-    stretch of HBM.
+    An axis of more than one tile is first cut into rows of `piece` elements, so that each tile is
+    one stretch of HBM.
     """
     length, step = axis
     rows, remainder = divmod(length, piece)
@@ -209,9 +212,9 @@ def _scale_steps(step: _Steps, number: int) -> _Steps:
 
 
 def _split(along: list[_Axis], piece: int) -> tuple[list[_Axis], list[_Axis]]:
-    """Row axes and column axes: as many last axes as a tile of `piece` elements holds are columns.
+    """Row axes and column axes; as many last axes as a tile of `piece` elements holds are columns.
 
-    A part of the last axis alone, if it is longer than a tile and rows are few.
+    If the last axis is longer than a tile and rows are few, the columns are a part of it.
     """
     columns, number = 1, len(along)
     while columns < len(along) - 1 and _size(along[-columns - 1 :]) <= piece:
