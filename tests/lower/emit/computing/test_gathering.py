@@ -82,6 +82,45 @@ def test_elementwise_operations_load_rows_by_their_indices(width, chip):
     made.check(made.of("convert", made.of("add", scaled, other), dtype="bfloat16"), chip=chip)
 
 
+def weighted_rows(made, rows, width, experts=2, summands=0):
+    """The weighted sum of the rows that indices choose, and of a product of `summands` terms."""
+    table = made.given(TABLE, width)
+    total = None
+    for _ in range(experts):
+        wide = made.of("convert", made.graph.gather(table, indices(made, rows)), dtype="float32")
+        factor = made.given(rows, dtype="float32")
+        part = made.of("multiply", wide, made.repeated(factor, wide, [0]))
+        total = part if total is None else made.of("add", total, part)
+    total = made.of("convert", total, dtype="bfloat16")
+    if not summands:
+        return total
+    shares = made.given(rows, summands)
+    bias = made.graph.dot_general(shares, made.weight(summands, width), (1, 0))
+    return made.of("add", total, bias)
+
+
+@pytest.mark.parametrize("width", [1, 511, 512, 2100])
+@pytest.mark.parametrize("rows", [1, 128, 129, 300])
+def test_weighted_rows_are_added_to_a_product(rows, width):
+    made = Made("bfloat16")
+    made.check(weighted_rows(made, rows, width, 3, summands=5), chip=CHIPS[(rows + width) % 4])
+
+
+def test_a_product_that_is_added_to_rows_has_its_rows_along_the_partitions():
+    """No sums or rows are transposed, only the few terms of the product."""
+    made = Made("bfloat16")
+    names = made.opcodes(weighted_rows(made, 256, 1440, 2, summands=32))
+    assert names.count("nc_transpose") <= 2
+    assert names.count("dma_copy") < 25
+
+
+def test_long_rows_are_weighted_block_by_block():
+    """A weight for each row is a number of one instruction, which the Scalar Engine has too."""
+    made = Made("bfloat16")
+    names = made.opcodes(weighted_rows(made, 512, 1024, 2))
+    assert names.count("tensor_scalar") + names.count("scalar_tensor_tensor") >= 8
+
+
 def test_indices_in_sbuf_and_in_columns_of_a_matrix():
     made = Made()
     table, both = made.given(TABLE, 96), indices(made, 200, 2, end=TABLE - 1)

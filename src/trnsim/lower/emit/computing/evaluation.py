@@ -137,7 +137,7 @@ class Evaluation(FusedComputation):
     def run(self) -> TensorPlace:
         """Compute the value, and return its place."""
         with self._name_stretch():
-            if self.pending_leaves():
+            if self.pending_leaves() and not self._has_gathered_rows():
                 return self._run()
             with balanced():
                 return self._run_in_parts() or self._run()
@@ -272,6 +272,8 @@ class Evaluation(FusedComputation):
         if self._rows:
             width = self.frame.columns
             longest = width if width >= _BLOCKWISE_ROW_ELEMENTS else PIECE_ELEMENTS
+        elif self._has_gathered_rows() and self.frame.columns >= _BLOCKWISE_ROW_ELEMENTS:
+            longest = 1
         if self._is_in_parts or self._rows:
             longest = span_elements(self.frame, longest)
         itemsize, most_blocks = ITEM_BYTES[self.value.dtype], 1

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from trnsim.graph import Node, Value
+from trnsim.graph import Kind, Node, Value
 from trnsim.graph.ops.layout import Reshape
+from trnsim.graph.types import Shape
 from trnsim.lower.emit.graph_facts import MATRIX_RANK
 from trnsim.lower.emit.places.tensor_place import SbufMatrix, TensorPlace, TileSource, in_hbm
 from trnsim.lower.emit.places.transposing import copy_in_frame
@@ -49,6 +50,38 @@ def is_deferred_gather(emission: Emission, node: Node) -> bool:
     """True if a node is a gather that is left to its reader, and not computed yet."""
     number = node.result.number
     return number in emission.facts.deferred_gathers and number not in emission.places
+
+
+def is_added_to_rows(emission: Emission, value: Value) -> bool:
+    """True if elementwise operations combine a matrix with the rows of deferred gathers.
+
+    The rows are loaded along the partitions, so the matrix should lie there too.
+    """
+    facts, shape = emission.facts, value.shape
+    while len(readers := facts.readers(value)) == 1 and not facts.is_output(value):
+        (node,) = readers
+        if node.kind is not Kind.ELEMENTWISE or node.result.shape != shape:
+            return False
+        others = [operand for operand in node.values if operand is not value]
+        if any(_has_deferred_gather(emission, other, shape) for other in others):
+            return True
+        value = node.result
+    return False
+
+
+def _has_deferred_gather(emission: Emission, value: Value, shape: Shape) -> bool:
+    """True if a value that is not computed yet has a deferred gather of rows below it."""
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        node = emission.facts.producers.get(value.number)
+        if node is None or value.number in emission.places or value.shape != shape:
+            continue
+        if is_deferred_gather(emission, node):
+            return True
+        if node.kind is Kind.ELEMENTWISE and emission.facts.uses.get(value.number, 0) <= 1:
+            waiting += node.values
+    return False
 
 
 class GatheredMatrices:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.graph import Value
 from trnsim.isa import FREE_DIMENSIONS
+from trnsim.lower.emit.computing.gathering import GatheredRows
 from trnsim.lower.emit.places.framing import has_no_repeats
 from trnsim.lower.emit.places.interleaving import is_interleaved
 from trnsim.lower.emit.places.paths import Path, follow, invert_view
@@ -80,6 +81,10 @@ class Leaves:
         """The pending results, such as products, among the leaves."""
         return [leaf.storage for leaf in self.leaves.values() if leaf.is_pending]
 
+    def _has_gathered_rows(self) -> bool:
+        """True if a leaf is rows that a gather chooses, which are loaded block by block."""
+        return any(isinstance(leaf.storage, GatheredRows) for leaf in self.leaves.values())
+
     def fits_any_frame(self) -> bool:
         """True if every frame can generate the leaves that are not stored."""
         leaves = self.leaves.values()
@@ -120,7 +125,10 @@ class Leaves:
         """The tile of a leaf: a view of SBUF if it lies in the frame, else generated or loaded."""
         if place.is_pending or place.is_generated:
             at = (span,) if place.is_pending else (place, self.frame, span)
-            generated: Tensor | None = place.storage.tile(*at)
+            is_of_rows = isinstance(place.storage, GatheredRows)
+            generated: Tensor | None = (
+                self._part_of_strip(key, place, span) if is_of_rows else place.storage.tile(*at)
+            )
             if generated is not None:
                 return generated
             self.leaves[key] = place = self._dense_leaf(*key)
@@ -227,6 +235,19 @@ class Leaves:
         if is_row:
             self._columns[shared_key] = tile
         return tile
+
+    def _part_of_strip(
+        self, key: tuple[int, Path], place: TensorPlace, span: TileSpan
+    ) -> Tensor | None:
+        """A span of generated elements; those of all of its strip are generated together."""
+        strip = self._strip or span
+        if key not in self._parts:
+            generated: Tensor | None = place.storage.tile(place, self.frame, strip)
+            if generated is None:
+                return None
+            self._parts[key] = generated
+        at, block = span.start - strip.start, span.block - strip.block
+        return self._parts[key][:, block : block + span.blocks, at : at + span.columns]
 
     def _chunk_slice(
         self, key: tuple[int, Path], place: TensorPlace, span: TileSpan

@@ -15,7 +15,12 @@ from trnsim.graph import Node, Value
 from trnsim.graph.ops.contraction import DotGeneral
 from trnsim.graph.ops.layout import Reshape
 from trnsim.graph.ops.rounding import Convert
-from trnsim.lower.emit.computing.gathering import GatheredMatrices, GatheredRows, gathered_operand
+from trnsim.lower.emit.computing.gathering import (
+    GatheredMatrices,
+    GatheredRows,
+    gathered_operand,
+    is_added_to_rows,
+)
 from trnsim.lower.emit.emission import Emission
 from trnsim.lower.emit.places.paths import is_view
 from trnsim.lower.emit.places.tensor_place import PendingResult, SbufMatrix, TensorPlace
@@ -49,6 +54,7 @@ def dot_general(emission: Emission, node: Node) -> None:
                 emission.places[batches.number] = [row_product.place()]
                 return
     has_rows_on_partitions &= len(node.result.shape) == 2  # noqa: PLR2004  a matrix
+    has_rows_on_partitions |= is_added_to_rows(emission, node.result)
     stationary = 0 if has_rows_on_partitions or _should_write_rows(emission, node) else 1
     emission.places[node.result.number] = [
         PendingProduct(emission, node, stationary=stationary).place()
