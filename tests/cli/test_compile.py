@@ -15,6 +15,12 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*LeafSpec")
 
+DECODER = {
+    "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 64,
+    "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 500,
+    "max_position_embeddings": 128,
+}  # fmt: skip
+
 
 def run(*arguments):
     return CliRunner().invoke(app, ["compile", *map(str, arguments)])
@@ -191,6 +197,20 @@ def test_json_is_an_object_for_each_chip_and_nothing_else(program, tmp_path):
     both = json.loads(run(program, "--on", "trn1,trn2", "--json").stdout)
     assert [each["target"] for each in both] == ["trn1", "trn2"]
     assert both[0] == one
+
+
+def test_a_chip_that_cannot_is_named_beside_the_answers_of_the_others(tmp_path):
+    path = tmp_path / "net.json"
+    path.write_text(json.dumps(DECODER))
+    done = run(path, "--on", "trn1,trn2", "--lnc", "2", "--sequence", "8")
+    assert done.output.startswith("trn1: no answer: lnc=2 on trn1; legal: 1, as only trn2 and trn3")
+    assert "llama (net.json), prefill, batch 1, 8 tokens on trn2 (LNC=2)" in done.output
+    (one,) = json.loads(
+        run(path, "--on", "trn1,trn2", "--lnc", "2", "--sequence", "8", "--json").stdout
+    )
+    assert one["target"] == "trn2"
+    assert [refused["platform"] for refused in one["refused"]] == ["trn1"]
+    assert "lnc=2 on trn1" in str(run(path, "--on", "trn1", "--lnc", "2").exception)
 
 
 def test_json_has_the_sizes_of_a_configurations_model(tmp_path):

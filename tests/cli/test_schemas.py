@@ -148,6 +148,7 @@ ANSWERS = {
     "compile/1": [
         ["compile", BERT, "--on", "trn1", "--explain"],
         ["compile", LLAMA, "--tp", "32", "--past", "100"],
+        ["compile", BERT, "--on", "trn1,trn2", "--lnc", "2"],
         ["compile", SORT, "--explain"],
     ],
     "explain-instruction/1": [["explain", "nc_matmul"]],
@@ -164,7 +165,8 @@ ANSWERS = {
     ],
     "models/1": [["models"]],
     "plan-collective/1": [
-        ["plan", "collective", "all_reduce", "--bytes", "1024", "--on", "trn2,p5.48xlarge"]
+        ["plan", "collective", "all_reduce", "--bytes", "1024", "--on", "trn2,p5.48xlarge"],
+        ["plan", "collective", "all_reduce", "--bytes", "8", "--on", "trn1,trn2", "--lnc", "2"],
     ],
     "plan-infer/1": [
         ["plan", "infer", BERT, "--on", "inf2.xlarge,trn2"],

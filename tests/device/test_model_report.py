@@ -117,6 +117,12 @@ def test_a_graph_over_hbm_is_refused():
         report_model(Subject("it", product(1 << 17, 1 << 17)), "trn2")
 
 
+@pytest.mark.parametrize("rows", [16, 1 << 17])
+def test_cores_that_the_chip_does_not_join_are_refused_before_anything_else(rows):
+    with pytest.raises(BadInput, match=r"lnc=2 on trn1; legal: 1, as only trn2 and trn3 join"):
+        report_model(Subject("it", product(rows, rows)), "trn1", lnc=2)
+
+
 def test_an_exchange_takes_what_the_fabric_says():
     exchange = GraphExchange("all_reduce", 1 << 20, (tuple(range(8)),))
     found = exchange_time(exchange, "trn2", 2)

@@ -13,6 +13,7 @@ import typer
 from trnsim.cli.on import chips as chips_of
 from trnsim.cli.on import on_option
 from trnsim.cli.options import Lnc, parser
+from trnsim.cli.plan.comparison import Comparison, Refusal
 from trnsim.cli.progress import progress
 from trnsim.cli.quantity_options import whole
 from trnsim.cli.report_files import AsJson, Output, answer, check_output
@@ -163,6 +164,7 @@ def compile_model(
     compiler_flags = Flags.parse(flags, "--flags", Flags.of_environment())
     chips, sizes = chips_of(on), (batch, sequence, past, tp)
     compiled: list[_Compiled] = []
+    comparison = Comparison()
     files: list[tuple[str, Path]] = []
     with progress() as tell:
         tell(model.name)
@@ -171,12 +173,15 @@ def compile_model(
         for chip in chips:
             tell_of = partial(_tell_of_subject, tell, f"{model.name} for {chip.name}")
             tell_of("")
-            chip_report = report_for(subject, chip.name, compiler_flags, lnc, tell_of)
-            patterns = chip_report.explained(tell_of) if explain else None
-            compiled.append((chip_report, patterns))
+            report_on = partial(report_for, subject, chip.name, compiler_flags, lnc, tell_of)
+            for chip_report in comparison.ask(chip.name, report_on):
+                patterns = chip_report.explained(tell_of) if explain else None
+                compiled.append((chip_report, patterns))
+        comparison.check(compiled)
         if folder is not None:
             files = _write([chip_report for chip_report, _ in compiled], folder, name, tell)
-    answer(_document(model, compiled, shape, files), None, output, as_json=as_json)
+    document = _document(model, compiled, shape, files, comparison.refusals)
+    answer(document, None, output, as_json=as_json)
 
 
 def _document(
@@ -184,12 +189,17 @@ def _document(
     compiled: Sequence[_Compiled],
     shape: dict[str, object],
     files: Sequence[tuple[str, Path]],
+    refusals: Sequence[Refusal],
 ) -> Document:
     """A model on each chip, with the compiler's patterns where they are asked for."""
     values: list[dict[str, Any]] = []
     sections: list[Section] = []
+    refused: dict[str, Any] = {}
+    if refusals:
+        sections.append(Section("", [refusal.note for refusal in refusals]))
+        refused = {"refused": [refusal.values for refusal in refusals]}
     for chip_report, patterns in compiled:
-        values.append({**chip_report.as_dict(), **shape})
+        values.append({**chip_report.as_dict(), **shape, **refused})
         sections.append(Section("", chip_report.blocks()))
         if patterns is not None:
             values[-1]["patterns"] = [pattern.as_dict() for pattern in patterns]
@@ -197,7 +207,7 @@ def _document(
     if files:
         paths = [(kind, str(path)) for kind, path in files]
         sections.append(Section("", [label_table(paths, indent=2)], place="text"))
-    content = values[0] if len(values) == 1 else values
+    content = values[0] if len(values) + len(refusals) == 1 else values
     rows = records([{key: row[key] for key in _TABLE_COLUMNS} for row in values], _TABLE_COLUMNS)
     return Document(model.name, content, sections, rows=rows, schema="compile/1")
 

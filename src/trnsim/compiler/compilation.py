@@ -70,7 +70,7 @@ def compile(  # noqa: A001  the name that compilers have
         NotModelled: for an operation without instructions, by name.
     """
     settings = flags or Flags()
-    cores = _logical_core_size(lnc, settings, target)
+    cores = logical_core_size(lnc, settings, target)
     # both `cores` and `lnc`, as one core may run the program of two
     options = CompileOptions(target, cores, settings.optlevel, tell, cores, is_linked)
     entry = ProgramEntry(graph, frozenset(weights), options, settings)
@@ -117,7 +117,7 @@ def _compile_graph(
     )
 
 
-def _logical_core_size(lnc: int | None, flags: Flags, target: str) -> int:
+def logical_core_size(lnc: int | None, flags: Flags, target: str) -> int:
     """Number of physical cores of a logical core.
 
     Raises:

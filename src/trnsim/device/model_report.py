@@ -17,6 +17,7 @@ from typing import Final, Protocol
 
 from trnsim import arch, compiler
 from trnsim.compiler import CompiledProgram, Flags
+from trnsim.compiler.compilation import logical_core_size
 from trnsim.compiler.ncc.calls import FrameworkCall
 from trnsim.compiler.ncc.limits import instruction_refusals, memory_refusals
 from trnsim.compiler.ncc.refusals import Refusal, refusals, require_accepted
@@ -419,7 +420,7 @@ def report_model(
     require_accepted(refused, is_strict=is_strict)
     graph, exchanged = without_exchanges(apply_casts(model.graph, flags))
     plan = memory_plan(graph, model.names)
-    cores = compiled_cores(arch.target(target), flags, lnc)
+    cores = logical_core_size(compiled_cores(arch.target(target), flags, lnc), Flags(), target)
     _require_room(subject, plan, device_core(arch.target(target), cores), (target, flags))
     times = [exchange_time(exchange, target, cores) for exchange in exchanged]
     timed = tuple((exchange, time.time_s) for exchange, time in zip(exchanged, times, strict=True))

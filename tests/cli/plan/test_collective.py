@@ -135,6 +135,18 @@ def test_a_stride_beyond_the_ranks_of_some_instances_may_have_more_instances(ran
     assert caught.value.fix == fix
 
 
+def test_a_platform_that_cannot_is_named_beside_the_answers_of_the_others():
+    asked = ("all_reduce", "--on", "trn1,trn2", "--bytes", 8, "--lnc", 2)
+    (answer,) = json.loads(run(*asked, "--json"))
+    assert (answer["platform"], answer["ranks"]) == ("trn2", 64)
+    assert answer["refused"] == [
+        {"platform": "trn1", "reason": "lnc is 2 on trn1; legal: 1", "fix": "--lnc 1"}
+    ]
+    assert "trn1: no answer: lnc is 2 on trn1; legal: 1; fix: --lnc 1\n" in run(*asked)
+    with pytest.raises(EmulatorError, match=r"^lnc is 2 on trn1"):
+        run("all_reduce", "--on", "trn1,p5en", "--bytes", 8, "--lnc", 2)
+
+
 def test_instances_without_efa_are_refused():
     with pytest.raises(EmulatorError, match=r"several trn1\.2xlarge, which have no EFA"):
         run("all_reduce", "--on", "trn1.2xlarge", "--ranks", 8, "--bytes", 1)

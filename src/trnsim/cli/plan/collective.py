@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from difflib import get_close_matches
+from functools import partial
 from typing import Annotated, Any, Final
 
 import typer
 
 from trnsim.cli.options import Lnc
-from trnsim.cli.plan.shared import On, platform_names
+from trnsim.cli.plan.comparison import Comparison
+from trnsim.cli.plan.shared import On, compared_document, platform_names
 from trnsim.cli.quantity_options import whole
 from trnsim.cli.report_files import answering
 from trnsim.document.answer import Document, Note, Section, Table, columns
@@ -84,10 +86,15 @@ def collective(
         raise BadInput(
             f"collective {kind!r} is not known; legal: {', '.join(KINDS)}", fix=f"perhaps {near[0]}"
         )
+    comparison = Comparison()
+
+    def row_on(name: str) -> dict[str, Any]:
+        return _row(kind, nbytes, machine(name, lnc=lnc), ranks, instances, stride)
+
     rows = [
-        _row(kind, nbytes, machine(name, lnc=lnc), ranks, instances, stride)
-        for name in platform_names(on)
+        row for name in platform_names(on) for row in comparison.ask(name, partial(row_on, name))
     ]
+    comparison.check(rows)
     title = f"{kind} of {amount(nbytes)} bytes"
     sections = [Section("", [Note(title, place="text")]), Section("", [_table(rows)])]
     if any(row["host_start_s"] is not None for row in rows):
@@ -95,8 +102,8 @@ def collective(
         if max(row["ranks"] for row in rows) > MOST_PUBLISHED_RANKS:
             notes.append(_BEYOND_NOTE)
         sections.append(Section("", [_floor_table(rows), *map(Note, notes)]))
-    values = rows[0] if len(rows) == 1 else rows
-    return Document(title, values, sections, schema="plan-collective/1")
+    schema = "plan-collective/1"
+    return compared_document(title, rows, sections, None, schema, comparison.refusals)
 
 
 def _row(

@@ -30,9 +30,10 @@ class Refusal:
 
     @property
     def note(self) -> Note:
-        """The refusal in words."""
+        """The refusal in words, without the table that a reason may end in."""
+        reason = self.error.reason.partition("\n")[0]
         fix = f"; fix: {self.error.fix}" if self.error.fix else ""
-        return Note(f"{self.platform}: no answer: {self.error.reason}{fix}", kind="strong")
+        return Note(f"{self.platform}: no answer: {reason}{fix}", kind="strong")
 
 
 @dataclass(frozen=True)

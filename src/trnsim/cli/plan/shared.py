@@ -142,17 +142,19 @@ def compared_document(
     title: str,
     values: Sequence[dict[str, Any]],
     sections: Sequence[Section],
-    remarks: PriceRemarks,
+    remarks: PriceRemarks | None,
     schema: str,
     refusals: Sequence[Refusal] = (),
 ) -> Document:
     """A document of answers about platforms, below the title those that were refused.
 
-    Its JSON is one object where one platform was asked, otherwise a list.
+    Its JSON is one object where one platform was asked, otherwise a list. Without prices there are
+    no `remarks`.
     """
     refused = {"refused": [refusal.values for refusal in refusals]} if refusals else {}
-    answers = [answer | remarks.values | refused for answer in values]
-    notes = [Section("", remarks.notes)] if remarks.notes else []
+    price_values = remarks.values if remarks else {}
+    answers = [answer | price_values | refused for answer in values]
+    notes = [Section("", remarks.notes)] if remarks and remarks.notes else []
     heads = [Section("", [refusal.note for refusal in refusals])] if refusals else []
     return Document(
         title,
