@@ -223,7 +223,7 @@ class _ObservedKernel:
         positions = boundary.positions(self._tensors)
         self.entered = {
             position: tensor
-            for position, tensor in zip(positions, boundary.entered, strict=True)
+            for position, tensor in zip(positions, boundary.tensors, strict=True)
             if position is not None
         }
         self.hbm = team.hbm

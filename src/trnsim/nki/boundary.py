@@ -39,15 +39,16 @@ class _Copy:
     """The copy of an argument on which the kernel works.
 
     Attributes:
+        name: the argument's name, for errors.
         argument: the array, or the tensor on a device.
-        dense: the copy, which is contiguous.
-        changed: the bytes of the copy that instructions wrote.
+        dense_array: the copy, which is contiguous.
+        changed_bytes: the bytes of the copy that instructions wrote.
     """
 
     name: str
     argument: Any
-    dense: Array
-    changed: ByteMask
+    dense_array: Array
+    changed_bytes: ByteMask
 
     def copy_back(self, array: Array) -> None:
         """Write the changed bytes of `array` back to the argument.
@@ -55,19 +56,19 @@ class _Copy:
         Raises:
             BadInput: if several of its elements share memory.
         """
-        steps = zip(array.shape, array.strides, strict=True)
-        if any(length > 1 and stride == 0 for length, stride in steps):
+        dimensions = zip(array.shape, array.strides, strict=True)
+        if any(length > 1 and stride == 0 for length, stride in dimensions):
             raise BadInput(
                 f"the kernel writes argument `{self.name}`, of which several elements are the same "
                 f"bytes: shape {array.shape}, strides {array.strides} bytes",
                 fix="copy what was broadcast or expanded before the call, and pass the copy",
             )
-        dense = self.dense.reshape(array.shape)
-        if self.changed.is_full:
+        dense = self.dense_array.reshape(array.shape)
+        if self.changed_bytes.is_full:
             array[...] = dense
             return
         every_byte = AccessPattern((dense.nbytes,), (1,), 0)
-        is_changed = self.changed.of(every_byte, 1).reshape(*dense.shape, dense.itemsize)
+        is_changed = self.changed_bytes.of(every_byte, 1).reshape(*dense.shape, dense.itemsize)
         if array.dtype == dense.dtype:
             np.copyto(_bytes_of(array), _bytes_of(dense), where=is_changed)
         else:
@@ -78,12 +79,12 @@ class Boundary:
     """The tensors that entered one launch, and the way back to the caller's arrays.
 
     Attributes:
-        entered: the kernel's tensors of the arrays that entered, in order.
+        tensors: the kernel's tensor for each array that entered, in order of entry.
     """
 
     def __init__(self, context: CoreContext, kernel_line: SourceLine | None = None) -> None:
         """A boundary for a core; refusals of results name the line of the kernel's definition."""
-        self.entered: list[NkiTensor] = []
+        self.tensors: list[NkiTensor] = []
         self._arrays: list[Any] = []
         self._context = context
         self._kernel_line = kernel_line
@@ -98,8 +99,8 @@ class Boundary:
             return self._adopt(name, value, value)
         if isinstance(value, tuple | list):
             refuse_list(name, value, self._context.core.nki)
-            entered = [self.enter(f"{name}[{i}]", item) for i, item in enumerate(value)]
-            return rebuild(value, entered)
+            items = [self.enter(f"{name}[{i}]", item) for i, item in enumerate(value)]
+            return rebuild(value, items)
         if isinstance(value, dict):
             return {key: self.enter(f"{name}[{key!r}]", item) for key, item in value.items()}
         if isinstance(value, NKIObject):
@@ -115,8 +116,8 @@ class Boundary:
     def positions(self, arrays: Sequence[Any]) -> list[int | None]:
         """For each array that entered, its position among a call's `arrays`.
 
-        None for an array within an object. Arrays enter in the order of the kernel's parameters; a
-        call may name its arguments in another order.
+        None for an array that is an attribute of an object. Arrays enter in the order of the
+        kernel's parameters; a call may name its arguments in another order.
         """
         unmatched = dict(enumerate(arrays))
         positions = list[int | None]()
@@ -134,7 +135,7 @@ class Boundary:
             BadInput: for an argument that was broadcast.
         """
         for duplicate in self._copies.values():
-            if duplicate.changed.is_empty:
+            if duplicate.changed_bytes.is_empty:
                 continue
             if isinstance(duplicate.argument, np.ndarray):
                 duplicate.copy_back(duplicate.argument)
@@ -215,11 +216,11 @@ class Boundary:
         return line
 
     def _enter_object(self, name: str, value: NKIObject) -> NKIObject:
-        entered = {key: self.enter(f"{name}.{key}", item) for key, item in vars(value).items()}
-        if all(entered[key] is item for key, item in vars(value).items()):
+        attributes = {key: self.enter(f"{name}.{key}", item) for key, item in vars(value).items()}
+        if all(attributes[key] is item for key, item in vars(value).items()):
             return value
         twin = copy.copy(value)
-        vars(twin).update(entered)
+        vars(twin).update(attributes)
         return twin
 
     def _adopt(self, name: str, value: Any, array: Array) -> NkiTensor:
@@ -233,15 +234,15 @@ class Boundary:
         try:
             dtype = stored_dtype(array.dtype)
         except IllegalInstruction as error:
-            native = "int32" if array.dtype.kind in "iu" else "float32"
+            legal_dtype = "int32" if array.dtype.kind in "iu" else "float32"
             # Formats of ml_dtypes, such as int4, are kind "V" as structures are.
             is_format = array.dtype.kind == "V" and not issubclass(array.dtype.type, np.void)
             if is_format and "int" in array.dtype.name:
-                native = "uint8" if "uint" in array.dtype.name else "int8"
+                legal_dtype = "uint8" if "uint" in array.dtype.name else "int8"
             if not array.dtype.isnative:
-                native = array.dtype.newbyteorder("=").name
+                legal_dtype = array.dtype.newbyteorder("=").name
             is_torch = hasattr(value, "detach")
-            convert = f"to(torch.{native})" if is_torch else f"astype({native!r})"
+            convert = f"to(torch.{legal_dtype})" if is_torch else f"astype({legal_dtype!r})"
             cast = f"cast it before the call: {name}.{convert}"
             raise IllegalInstruction(
                 f"argument `{name}` is {array.dtype}, which no NeuronCore has",
@@ -252,22 +253,22 @@ class Boundary:
             ) from None
         duplicate = self._copies.get(_memory_key(value, array)) if self._copies else None
         if duplicate is not None:  # another argument with the same elements
-            dense = duplicate.dense
+            dense = duplicate.dense_array
         elif array.dtype != dtype.dtype:
             dense = np.ascontiguousarray(array, dtype.dtype)
         else:
             # An array that cannot be written in place is copied, as a device would.
             dense = np.ascontiguousarray(array) if array.flags.writeable else array.copy("C")
         storage, pattern = self._context.memory.adopt(dense, name, dtype)
-        self.entered.append(NkiTensor(storage, dtype, pattern, MemoryRegion.shared_hbm))
+        self.tensors.append(NkiTensor(storage, dtype, pattern, MemoryRegion.shared_hbm))
         self._arrays.append(value)
         argument = value if value is not array and _is_on_device(value) else array
         can_change = array.flags.writeable and self._context.has_values
         if duplicate is None and can_change and dense is not argument:
             duplicate = _Copy(name, argument, dense, ByteMask(storage.nbytes))
             self._copies[_memory_key(value, array)] = duplicate
-        storage.changed = duplicate.changed if duplicate is not None else None
-        return self.entered[-1]
+        storage.changed = duplicate.changed_bytes if duplicate is not None else None
+        return self.tensors[-1]
 
     def _as_dtype(self, name: str, value: Any) -> Any:
         """The dtype of a jax scalar type such as jnp.bfloat16; any other value unchanged."""
@@ -284,10 +285,10 @@ class Boundary:
             _refuse_subclass(value)
         if isinstance(value, np.ndarray):
             return value
-        origin = type(value).__module__.partition(".")[0]
+        package = type(value).__module__.partition(".")[0]
         if is_torch_tensor(value):
             return self._from_torch(value)
-        if origin in ("jax", "jaxlib") and hasattr(value, "__array__"):
+        if package in ("jax", "jaxlib") and hasattr(value, "__array__"):
             self._jax = import_module("jax.numpy")
             return np.asarray(value)
         return None
@@ -335,7 +336,7 @@ def _memory_key(value: Any, array: Array) -> Hashable:
 
 
 def _bytes_of(array: Array) -> Array:
-    """A view of its bytes, with a last axis for the bytes of an element."""
+    """A view of an array's bytes, with a last axis for the bytes of an element."""
     return array[..., None].view(np.uint8)
 
 
@@ -380,7 +381,7 @@ def refuse_argument_read_as_tensor(
     """
     if isinstance(error, EmulatorError) or error.name is None or not hasattr(NkiTensor, error.name):
         return
-    name = _name_read(error, getattr(function, "__code__", None))
+    name = _variable_without_attribute(error, getattr(function, "__code__", None))
     if name is not None and name in arguments and arguments[name] is error.obj:
         raise NoAttribute(
             f"{title} reads .{error.name} of its argument `{name}`, which is {error.obj!r}",
@@ -388,15 +389,19 @@ def refuse_argument_read_as_tensor(
         ) from error
 
 
-def _name_read(error: AttributeError, code: CodeType | None) -> str | None:
+def _variable_without_attribute(error: AttributeError, code: CodeType | None) -> str | None:
     """The local variable of `code` whose attribute is missing; None if it is read elsewhere."""
-    last = error.__traceback__
-    while last is not None and last.tb_next is not None:
-        last = last.tb_next
-    if code is None or last is None or last.tb_frame.f_code is not code:
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    if code is None or traceback is None or traceback.tb_frame.f_code is not code:
         return None
-    earlier = [step for step in get_instructions(code) if step.offset < last.tb_lasti]
-    if not earlier or not earlier[-1].opname.startswith(("LOAD_FAST", "LOAD_DEREF")):
+    preceding_steps = [step for step in get_instructions(code) if step.offset < traceback.tb_lasti]
+    if not preceding_steps or not preceding_steps[-1].opname.startswith(
+        ("LOAD_FAST", "LOAD_DEREF")
+    ):
         return None
-    loaded: str | tuple[str, str] = earlier[-1].argval  # an instruction of Python 3.13 may load two
-    return loaded if isinstance(loaded, str) else loaded[-1]
+    names: str | tuple[str, str] = preceding_steps[
+        -1
+    ].argval  # an instruction of Python 3.13 may load two
+    return names if isinstance(names, str) else names[-1]

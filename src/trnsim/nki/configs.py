@@ -24,7 +24,7 @@ from trnsim.nki.dialect import follows, running_version
 from trnsim.user_warnings import warn
 
 _JIT: Final = "nki.jit"
-_OLDER: Final = (
+_OLDER_OPTIONS: Final = (
     *("mode", "platform_target", "debug_kernel", "show_compiler_tb", "experimental_flags"),
     *("additional_compile_opt", "enable_cache", "kernel_return"),
 )
@@ -52,9 +52,9 @@ class CompileConfig:
         dead_code_elim: whether tensors that nothing reads may be removed; None as above.
         barrier_check: whether barriers between the cores of a logical core are checked; None as
             above. Here races are found in any case.
-        prefetch_auto: whether loads are prefetched into a ring of buffers; no by default.
+        prefetch_auto: whether loads are prefetched into a ring of buffers; False by default.
         nki_alloc_fallback: whether the compiler allocates anew where NKI's own allocation fails;
-            yes by default. With False an exceeded SBUF or PSUM is an error, no spill.
+            True by default. With False an exceeded SBUF or PSUM is an error instead of a spill.
 
     Raises:
         BadInput: for other options and other values.
@@ -129,20 +129,20 @@ class Configs(NamedTuple):
         return self.compile_config is None or self.compile_config.nki_alloc_fallback
 
     @property
-    def overrides(self) -> bool:
+    def allows_override(self) -> bool:
         """True if kernels that it calls may have another configuration."""
         configuration = self.specialization_config
         return configuration is not None and configuration.allow_nested_config_override
 
 
-class _Launched(NamedTuple):
+class _LaunchedKernel(NamedTuple):
     """The kernel that is launched: its name and its configurations."""
 
     title: str
     configs: Configs
 
 
-_launched: ContextVar[_Launched | None] = ContextVar("trnsim_launched", default=None)
+_launched_kernel: ContextVar[_LaunchedKernel | None] = ContextVar("trnsim_launched", default=None)
 
 
 def configs_of(options: Mapping[str, Any]) -> Configs:
@@ -161,11 +161,13 @@ def configs_of(options: Mapping[str, Any]) -> Configs:
                 source=_JIT,
             )
     others = {key: value for key, value in options.items() if key not in kinds}
-    _refuse_others(_JIT, others, [*kinds, *_OLDER], legal=list(kinds))
+    _refuse_others(_JIT, others, [*kinds, *_OLDER_OPTIONS], legal=list(kinds))
     return Configs(options.get("compile_config"), options.get("specialization_config"))
 
 
-def launched(title: str, configs: Configs, line: SourceLine | None) -> AbstractContextManager[None]:
+def launch_context(
+    title: str, configs: Configs, line: SourceLine | None
+) -> AbstractContextManager[None]:
     """Context of a launched kernel's run on one core, against which `check_nested` compares.
 
     Raises:
@@ -176,7 +178,7 @@ def launched(title: str, configs: Configs, line: SourceLine | None) -> AbstractC
             refusal = CONFIGS[key].refusal(running_version(), f"nki.jit({key}=...)")
             refusal.line = line
             raise refusal
-    return context_value(_launched, _Launched(title, configs))
+    return context_value(_launched_kernel, _LaunchedKernel(title, configs))
 
 
 def check_nested(title: str, configs: Configs) -> None:
@@ -187,27 +189,27 @@ def check_nested(title: str, configs: Configs) -> None:
     Raises:
         BadInput: if they differ, unless the launched kernel allows it; then a warning.
     """
-    outer, inner = _launched.get(), configs.compile_config
-    if outer is None or inner is None:
+    caller, config = _launched_kernel.get(), configs.compile_config
+    if caller is None or config is None:
         return
-    expected = outer.configs.compile_config or CompileConfig()
-    different = [
+    launched_config = caller.configs.compile_config or CompileConfig()
+    different_fields = [
         field.name
-        for field in fields(inner)
-        if getattr(inner, field.name) != getattr(expected, field.name)
+        for field in fields(config)
+        if getattr(config, field.name) != getattr(launched_config, field.name)
     ]
-    if not different:
+    if not different_fields:
         return
     text = " and ".join(
-        f"{name}={_shown(getattr(inner, name))} where {outer.title} has "
-        f"{_shown(getattr(expected, name))}"
-        for name in different
+        f"{name}={_option_text(getattr(config, name))} where {caller.title} has "
+        f"{_option_text(getattr(launched_config, name))}"
+        for name in different_fields
     )
-    reason = f"{outer.title} calls the kernel {title}, whose compile_config has {text}"
+    reason = f"{caller.title} calls the kernel {title}, whose compile_config has {text}"
     fix = f"give both the same CompileConfig, or {title} none"
-    if outer.configs.overrides:
+    if caller.configs.allows_override:
         warn(
-            f"{reason}: it is inlined under that of {outer.title}\n  fix: {fix}\n  source: {_JIT}",
+            f"{reason}: it is inlined under that of {caller.title}\n  fix: {fix}\n  source: {_JIT}",
             NestedConfigWarning,
         )
         return
@@ -248,26 +250,28 @@ def _refuse_others(
     Raises:
         BadInput: names it, the legal ones, and where it belongs or a near name.
     """
-    unknown = next((key for key in others if key not in option_names), None)
-    if unknown is None:
+    unknown_option = next((key for key in others if key not in option_names), None)
+    if unknown_option is None:
         return
-    homes = [
-        f"pass it as {parameter}=nki.compiler.{kind.__name__}({unknown}=...)"
+    config_fixes = [
+        f"pass it as {parameter}=nki.compiler.{kind.__name__}({unknown_option}=...)"
         for parameter, kind in (
             ("compile_config", CompileConfig),
             ("specialization_config", SpecializationConfig),
         )
-        if unknown in {field.name for field in fields(kind)}
+        if unknown_option in {field.name for field in fields(kind)}
     ]
-    near = [f"did you mean {name}=?" for name in get_close_matches(unknown, option_names, 1)]
+    spelling_fixes = [
+        f"did you mean {name}=?" for name in get_close_matches(unknown_option, option_names, 1)
+    ]
     raise BadInput(
-        f"{call}({unknown}={others[unknown]!r}): there is no such option; legal: "
+        f"{call}({unknown_option}={others[unknown_option]!r}): there is no such option; legal: "
         f"{', '.join(legal or option_names)}",
-        fix=(homes or near or ["leave it out"])[0],
+        fix=(config_fixes or spelling_fixes or ["leave it out"])[0],
         source=_JIT if call == _JIT else f"nki.compiler.{call}",
     )
 
 
-def _shown(value: object) -> str:
+def _option_text(value: object) -> str:
     """A value of an option in words."""
     return "the default" if value is None else str(value)

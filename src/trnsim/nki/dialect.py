@@ -26,7 +26,9 @@ from trnsim.nki.forms import Use, uses_of
 from trnsim.program import has_current_core, running_core
 
 MARKER: Final = re.compile(r"^[ \t]*#[ \t]*nki[ \t]*:[ \t]*(\S+)[ \t\r]*$", re.MULTILINE)
+"""Pattern of a line ``# nki: 0.4``; its group is the version."""
 ROW_OF_FORM: Final = {row.form: row for row in TABLE.values() if row.form}
+"""For each form, its row in the table of behaviours."""
 REMOVED: Final = {form: row for form, row in ROW_OF_FORM.items() if row.until is not None}
 """For each form that a version removed, its row in the table of behaviours."""
 _HINTS: Final = re.compile(
@@ -79,17 +81,19 @@ def inferred_version(function: Callable[..., Any]) -> VersionChoice:
         uses = _uses_of_code(code)
     else:
         uses = versioned_uses(file, code and (code.co_name, code.co_firstlineno))
-    candidates, because = narrow_candidates(list(VERSIONS.values()), file, uses)
+    candidates, reason = narrow_candidates(list(VERSIONS.values()), file, uses)
     if not candidates:
         refuse_contradiction(file, uses)
     for module in _modules_from(getattr(function, "__module__", "")):
-        imported = module.__file__ or ""
-        if candidates[-1] is not LATEST or imported == file:
+        imported_file = module.__file__ or ""
+        if candidates[-1] is not LATEST or imported_file == file:
             continue
-        fewer, reason = narrow_candidates(candidates, imported, versioned_uses(imported))
-        if fewer and fewer[-1] is not candidates[-1]:
-            candidates, because = fewer, reason
-    return VersionChoice(candidates[-1], because, False)
+        fewer_candidates, new_reason = narrow_candidates(
+            candidates, imported_file, versioned_uses(imported_file)
+        )
+        if fewer_candidates and fewer_candidates[-1] is not candidates[-1]:
+            candidates, reason = fewer_candidates, new_reason
+    return VersionChoice(candidates[-1], reason, False)
 
 
 def inferred_version_of_file(file: str) -> VersionChoice | None:
@@ -97,8 +101,8 @@ def inferred_version_of_file(file: str) -> VersionChoice | None:
 
     The latest version for a file without such forms.
     """
-    candidates, because = narrow_candidates(list(VERSIONS.values()), file, versioned_uses(file))
-    return VersionChoice(candidates[-1], because, False) if candidates else None
+    candidates, reason = narrow_candidates(list(VERSIONS.values()), file, versioned_uses(file))
+    return VersionChoice(candidates[-1], reason, False) if candidates else None
 
 
 def follows(behaviour: Behaviour) -> bool:
@@ -146,8 +150,8 @@ def needs(function: Callable[..., Any], behaviour: Behaviour) -> bool:
     except (SyntaxError, ValueError):
         return False
     rows = [ROW_OF_FORM[use.form] for use in uses if use.form in ROW_OF_FORM]
-    lacking = [version for version in VERSIONS.values() if not version.follows(behaviour)]
-    return any(not any(version.follows(row) for version in lacking) for row in rows)
+    other_versions = [version for version in VERSIONS.values() if not version.follows(behaviour)]
+    return any(not any(version.follows(row) for version in other_versions) for row in rows)
 
 
 def narrow_candidates(
@@ -157,10 +161,10 @@ def narrow_candidates(
     reason = "the latest"
     for use in uses:
         row = ROW_OF_FORM[use.form]
-        fewer = [version for version in candidates if version.follows(row)]
-        if fewer and fewer[-1] is not candidates[-1]:
+        fewer_candidates = [version for version in candidates if version.follows(row)]
+        if fewer_candidates and fewer_candidates[-1] is not candidates[-1]:
             reason = f"{use.form} at {file}:{use.line} exists {row.span}"
-        candidates = fewer
+        candidates = fewer_candidates
         if not candidates:
             break
     return candidates, reason
@@ -209,11 +213,13 @@ def _versioned_uses(file: str, function: tuple[str, int] | None, stamp: float) -
 
 def _uses_of_code(code: CodeType) -> list[Use]:
     """The removed names that a function without source uses, such as a function from `exec`."""
-    names, waiting = set(code.co_names), [code]
-    while waiting:
-        inner = [const for const in waiting.pop().co_consts if isinstance(const, CodeType)]
-        names |= {name for part in inner for name in part.co_names}
-        waiting += inner
+    names, pending_codes = set(code.co_names), [code]
+    while pending_codes:
+        inner_codes = [
+            const for const in pending_codes.pop().co_consts if isinstance(const, CodeType)
+        ]
+        names |= {name for part in inner_codes for name in part.co_names}
+        pending_codes += inner_codes
     line = code.co_firstlineno
     forms = [form for form in REMOVED if _NAME.fullmatch(form) and form.split(".")[1] in names]
     return [Use(form, line, ast.Pass()) for form in forms]
@@ -221,27 +227,28 @@ def _uses_of_code(code: CodeType) -> list[Use]:
 
 def _modules_from(name: str) -> Iterator[ModuleType]:
     """The user's modules that the module `name` imports from, directly or not."""
-    waiting, module_names = [name], {name}
-    while waiting and len(module_names) < _MOST_FILES:
-        module = sys.modules.get(waiting.pop())
+    pending_names, module_names = [name], {name}
+    while pending_names and len(module_names) < _MOST_FILES:
+        module = sys.modules.get(pending_names.pop())
         for value in list(vars(module).values()) if module is not None else ():
             origin = value.__name__ if isinstance(value, ModuleType) else _module_of(value)
             if origin in module_names:
                 continue
             module_names.add(origin)
-            imported = sys.modules.get(origin)
-            if isinstance(imported, ModuleType) and _may_have_kernels(imported):
-                waiting.append(origin)
-                yield imported
+            imported_module = sys.modules.get(origin)
+            if isinstance(imported_module, ModuleType) and _may_have_kernels(imported_module):
+                pending_names.append(origin)
+                yield imported_module
 
 
 def _module_of(value: object) -> str:
+    """The name of the module that defines a function or a class; "" for other values."""
     name = getattr(value, "__module__", None) if callable(value) else None
     return name if isinstance(name, str) else ""
 
 
 def _may_have_kernels(module: ModuleType) -> bool:
-    """True for a module of Python that is not trnsim's and speaks of NKI."""
+    """True for a Python file outside trnsim in which the word "nki" occurs."""
     file = getattr(module, "__file__", None) or ""
     is_ours = module.__name__.partition(".")[0] in {"trnsim", "nki", "neuronxcc"}
     return file.endswith(".py") and not is_ours and "nki" in text_of(file)
@@ -250,10 +257,10 @@ def _may_have_kernels(module: ModuleType) -> bool:
 def code_of(function: Any) -> CodeType | None:
     """The code of a function, also behind partials and wrappers; None for other callables."""
     while not hasattr(function, "__code__"):
-        inner = getattr(function, "func", None) or getattr(function, "__wrapped__", None)
-        if inner is None:
+        wrapped_function = getattr(function, "func", None) or getattr(function, "__wrapped__", None)
+        if wrapped_function is None:
             return None
-        function = inner
+        function = wrapped_function
     code: CodeType = function.__code__
     return code
 

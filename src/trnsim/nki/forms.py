@@ -15,10 +15,10 @@ from trnsim.absence import MODULES
 from trnsim.behaviours import instructions, language, scalars
 from trnsim.foreign_text import syntax_tree
 
-_SHORT: Final = {module: short for short, module in MODULES.items()}
+_SHORT_NAMES: Final = {module: short for short, module in MODULES.items()}
 _TYPING: Final = "nki.typing"
 """A module whose own name is a row of the table of behaviours."""
-_REGISTERS: Final = frozenset(
+_REGISTER_CALLS: Final = frozenset(
     {
         "nisa.register_alloc",
         "ncc.rank_id",
@@ -29,12 +29,15 @@ _REGISTERS: Final = frozenset(
 _READERS: Final = frozenset({"range", "int", "bool", "float"})
 """Builtins of Python that need the values of their arguments while the kernel is traced."""
 _BUILTIN_BUFFERS: Final = frozenset({"sbuf", "psum", "hbm"})
+"""Names with a method `view` that a kernel may use without an import in older versions."""
 _DMA_COMPUTE_OPERANDS: Final = 4
+"""Positional operands of nisa.dma_compute whose order depends on the version."""
 _AFFINE_SELECT_OPERANDS: Final = 6
+"""Positional operands of nisa.affine_select whose order depends on the version."""
 _ALLOCATIONS: Final = frozenset({"nl.ndarray", "nl.zeros"})
 """Functions whose third operand is the buffer."""
-_BUFFER: Final = 2
-"""Position of that operand, from 0."""
+_BUFFER_POSITION: Final = 2
+"""Position of the buffer among those operands, from 0."""
 
 
 class Use(NamedTuple):
@@ -43,6 +46,7 @@ class Use(NamedTuple):
     Attributes:
         form: its name as in the table of behaviours.
         line: line number, from 1.
+        node: the form's node in the syntax tree of the file.
     """
 
     form: str
@@ -56,10 +60,11 @@ def uses_of(text: str, function: tuple[str, int] | None = None) -> list[Use]:
     Args:
         text: the file.
         function: name and first line (decorators included) of a function of the file. Only forms in
-            this function, and in functions and classes that it reaches, count.
+            this function, and in functions and classes that it reaches, count. None for the whole
+            file.
 
     Raises:
-        SyntaxError: if it is no Python.
+        SyntaxError: if the text is not Python.
     """
     reader = Reader(syntax_tree(text))
     roots = reader.reachable(*function) if function is not None else [reader.tree]
@@ -84,14 +89,15 @@ class Reader:
     """The walk of a file's syntax tree.
 
     Attributes:
+        tree: the syntax tree of the file.
         names: imported name in the file -> full dotted name, such as "nki.language.load".
     """
 
     def __init__(self, tree: ast.Module) -> None:
         self.tree = tree
         self.names: dict[str, str] = {}
-        self._registers: set[str] = set()
-        self._bound = {
+        self._register_names: set[str] = set()
+        self._bound_names = {
             node.id if isinstance(node, ast.Name) else node.arg
             for node in ast.walk(tree)
             if isinstance(node, ast.arg)
@@ -106,7 +112,7 @@ class Reader:
                     self.names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
         for node in ast.walk(tree):
             if isinstance(node, ast.Assign) and self._is_register(node.value):
-                self._registers |= {t.id for t in node.targets if isinstance(t, ast.Name)}
+                self._register_names |= {t.id for t in node.targets if isinstance(t, ast.Name)}
 
     def reachable(self, name: str, first_line: int) -> list[ast.AST]:
         """The definition of a function, and the file's definitions that it names, transitively.
@@ -127,15 +133,17 @@ class Reader:
         if start is None:
             return [self.tree]
         nodes: list[ast.AST] = [start]
-        waiting: list[ast.AST] = [start]
-        while waiting:
-            for node in ast.walk(waiting.pop()):
+        pending_nodes: list[ast.AST] = [start]
+        while pending_nodes:
+            for node in ast.walk(pending_nodes.pop()):
                 if isinstance(node, ast.Name | ast.Attribute):
                     label = node.id if isinstance(node, ast.Name) else node.attr
-                    new = definitions.pop(label, []) if self._may_be_own(node) else []
-                    new = [definition for definition in new if definition is not start]
-                    nodes += new
-                    waiting += new
+                    new_definitions = definitions.pop(label, []) if self._may_be_own(node) else []
+                    new_definitions = [
+                        definition for definition in new_definitions if definition is not start
+                    ]
+                    nodes += new_definitions
+                    pending_nodes += new_definitions
         return nodes
 
     def forms(self, root: ast.AST) -> Iterator[tuple[str, ast.AST]]:
@@ -143,21 +151,21 @@ class Reader:
         for node in ast.walk(root):
             if isinstance(node, ast.ImportFrom):
                 for alias in node.names:
-                    yield from self._of_path(f"{node.module}.{alias.name}", node)
+                    yield from self._path_forms(f"{node.module}.{alias.name}", node)
             elif isinstance(node, ast.Attribute | ast.Name):
-                yield from self._of_path(self._path(node), node)
+                yield from self._path_forms(self._path(node), node)
             elif isinstance(node, ast.While) and self._is_register(node.test):
                 yield language.WHILE_REGISTER.form, node
-            elif any(map(self._is_register, _read_by_python(node))):
+            elif any(map(self._is_register, _python_operands(node))):
                 yield scalars.REGISTER_HAS_VALUE.form, node
             if isinstance(node, ast.Call):
-                yield from self._of_call(node)
+                yield from self._call_forms(node)
 
     def short(self, node: ast.AST) -> str:
         """The usual spelling of a name of NKI; "" for other expressions."""
         return short_name(self._path(node))
 
-    def _of_path(self, path: str, node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+    def _path_forms(self, path: str, node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
         """The form of a full dotted name, with its node."""
         name = short_name(path)
         if name:
@@ -167,7 +175,7 @@ class Reader:
         elif path.startswith("neuronxcc.nki.") and not path.startswith("neuronxcc.nki.typing"):
             yield language.OLD_NAMESPACE.form, node
 
-    def _of_call(self, node: ast.Call) -> Iterator[tuple[str, ast.AST]]:
+    def _call_forms(self, node: ast.Call) -> Iterator[tuple[str, ast.AST]]:
         """The keywords and constructs of a call, with their nodes."""
         name = self.short(node.func)
         if isinstance(node.func, ast.Attribute) and node.func.attr == "indirect":
@@ -181,8 +189,10 @@ class Reader:
                 yield f"{name}({keyword.arg}=)", keyword
             if keyword.arg == "buffer" and _is_text(keyword.value) and name.startswith("nl."):
                 yield language.STRING_BUFFERS.form, keyword
-        if name in _ALLOCATIONS and any(map(_is_text, node.args[_BUFFER : _BUFFER + 1])):
-            yield language.STRING_BUFFERS.form, node.args[_BUFFER]
+        if name in _ALLOCATIONS and any(
+            map(_is_text, node.args[_BUFFER_POSITION : _BUFFER_POSITION + 1])
+        ):
+            yield language.STRING_BUFFERS.form, node.args[_BUFFER_POSITION]
         if self._has_scales_third(name, node):
             yield instructions.DMA_COMPUTE_SCALES_FIRST.form, node
         if self._has_offset_third(name, node):
@@ -193,7 +203,7 @@ class Reader:
         if not (isinstance(node, ast.Attribute) and node.attr == "view"):
             return False
         name = node.value.id if isinstance(node.value, ast.Name) else ""
-        return name in _BUILTIN_BUFFERS and name not in self.names and name not in self._bound
+        return name in _BUILTIN_BUFFERS and name not in self.names and name not in self._bound_names
 
     def _may_be_own(self, node: ast.Name | ast.Attribute) -> bool:
         """True if a name may be a definition of the file, or a method of one."""
@@ -235,8 +245,8 @@ class Reader:
     def _is_register(self, node: ast.AST) -> bool:
         """True for a call that gives a register, and for a name that holds one."""
         if isinstance(node, ast.Name):
-            return node.id in self._registers
-        return isinstance(node, ast.Call) and self.short(node.func) in _REGISTERS
+            return node.id in self._register_names
+        return isinstance(node, ast.Call) and self.short(node.func) in _REGISTER_CALLS
 
 
 def _is_text(node: ast.AST) -> bool:
@@ -244,7 +254,7 @@ def _is_text(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
-def _read_by_python(node: ast.AST) -> Sequence[ast.AST]:
+def _python_operands(node: ast.AST) -> Sequence[ast.AST]:
     """The subexpressions whose values Python needs to run a node while the kernel is traced."""
     if isinstance(node, ast.If | ast.IfExp | ast.Assert):
         return [node.test]
@@ -261,9 +271,9 @@ def short_name(path: str) -> str:
     The emulator's own name of the package, trnsim.nki, counts as NKI.
     """
     path = path.removeprefix("trnsim.")
-    if path in _SHORT:
+    if path in _SHORT_NAMES:
         return ""
-    for module, short in _SHORT.items():
+    for module, short in _SHORT_NAMES.items():
         if path.startswith(f"{module}."):
             return f"{short}.{path.removeprefix(module + '.')}"
     return ""

@@ -54,9 +54,9 @@ _STATIC_BOUNDS = frozenset({int, type(None)})
 def cache_key(keys: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """A dictionary key for integers, slices and `nl.ds` of integers; None for other keys.
 
-    Integers are plain: 1.0 and True are equal to 1 but are different indices.
+    Only values of type int count as integers: 1.0 and True equal 1 but are different indices.
     """
-    plain: list[Any] = []
+    key_parts: list[Any] = []
     for key in keys:
         kind = key.__class__
         if kind is slice:
@@ -67,16 +67,16 @@ def cache_key(keys: tuple[Any, ...]) -> tuple[Any, ...] | None:
                 or step.__class__ not in _STATIC_BOUNDS
             ):
                 return None
-            plain.append(span)
+            key_parts.append(span)
         elif kind is int or (kind is DynamicSlice and _STATIC_BOUNDS.issuperset(map(type, key))):
-            plain.append(key)
+            key_parts.append(key)
         else:
             return None
-    return tuple(plain)
+    return tuple(key_parts)
 
 
 class Shaped(Protocol):
-    """A tensor, or what is indexed like one."""
+    """A tensor, or an object that is indexed like a tensor."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -91,18 +91,18 @@ def expand_keys(keys: tuple[Any, ...], tensor: Shaped) -> list[Any]:
         IllegalInstruction: for more keys than dimensions, or two Ellipses.
     """
     indices = [key for key in keys if not isinstance(key, EllipsisType)]
-    missing = len(tensor.shape) - len(indices)
-    if missing < 0 or len(keys) - len(indices) > 1:
+    missing_dims = len(tensor.shape) - len(indices)
+    if missing_dims < 0 or len(keys) - len(indices) > 1:
         raise IllegalInstruction(
             f"{len(indices)} indices for {tensor}, which has {len(tensor.shape)} dimensions",
             fix="index each dimension at most once",
             source=SOURCE,
         )
-    full = [slice(None)] * missing
+    full_slices = [slice(None)] * missing_dims
     for position, index in enumerate(keys):
         if isinstance(index, EllipsisType):
-            return [*keys[:position], *full, *keys[position + 1 :]]
-    return [*keys, *full]
+            return [*keys[:position], *full_slices, *keys[position + 1 :]]
+    return [*keys, *full_slices]
 
 
 def static_part(index: Any) -> tuple[VirtualRegister | None, Any]:
@@ -315,6 +315,7 @@ def _scalar_index(scalar: Scalar, step: int, limit: int, *, is_on_chip: bool) ->
 
 
 _LIMITED: Final = (ScalarIndex, VectorIndex)
+"""Classes of dynamic addresses that have a limit."""
 
 
 def limit_index(
@@ -335,8 +336,8 @@ def limit_index(
     leading_dims = 1 if isinstance(index, VectorIndex) else 0
     lengths, strides = access.shape[leading_dims:], access.strides_bytes[leading_dims:]
     row = itemsize + sum([(n - 1) * step for n, step in zip(lengths, strides, strict=True)])
-    fitting = (nbytes - access.offset_bytes - row) // index.stride_bytes + 1
-    return replace(index, limit=fitting) if 1 <= fitting < index.limit else index
+    limit = (nbytes - access.offset_bytes - row) // index.stride_bytes + 1
+    return replace(index, limit=limit) if 1 <= limit < index.limit else index
 
 
 _OFFSET_DTYPES: Final = frozenset(d for d in BY_NAME.values() if d.is_integer) - {INT64, BOOL}
@@ -364,7 +365,8 @@ def snake_index(tile: Tile, index: Tile, count: int | None) -> SnakeIndex:
 
     Args:
         tile: the tile whose columns are chosen.
-        index: column numbers; groups of 16 partitions share the list in their rows.
+        index: column numbers. Each group of 16 partitions shares the list in its 16 rows, which is
+            read down the rows of a column, then on in the next column.
         count: columns to choose; by default all elements of `index`.
 
     Raises:
@@ -373,10 +375,10 @@ def snake_index(tile: Tile, index: Tile, count: int | None) -> SnakeIndex:
     source = f"{SOURCE}.indirect"
     offsets = check_tensor("indirect", index, source)
     columns = offsets.pattern.elements if count is None else count
-    (number,) = integers("indirect", columns, source=source)
-    if tile.memory is Memory.HBM or len(tile.shape) != _SNAKE_RANK or number < 1:
+    (length,) = integers("indirect", columns, source=source)
+    if tile.memory is Memory.HBM or len(tile.shape) != _SNAKE_RANK or length < 1:
         raise IllegalInstruction(
-            f"indirect of {tile}, num_elem={number}; legal: a tile [P, F] in SBUF or PSUM, and at "
+            f"indirect of {tile}, num_elem={length}; legal: a tile [P, F] in SBUF or PSUM, and at "
             "least one element",
             fix="reshape the tile to two dimensions first",
             source=source,
@@ -387,4 +389,4 @@ def snake_index(tile: Tile, index: Tile, count: int | None) -> SnakeIndex:
             fix="allocate the index with as many partitions as the tile",
             source=source,
         )
-    return SnakeIndex(offsets, tile.shape[1], number, _SNAKE_PARTITIONS)
+    return SnakeIndex(offsets, tile.shape[1], length, _SNAKE_PARTITIONS)

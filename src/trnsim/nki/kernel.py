@@ -40,7 +40,7 @@ from trnsim.nki.configs import (
     SpecializationConfig,
     check_nested,
     configs_of,
-    launched,
+    launch_context,
 )
 from trnsim.nki.dialect import inferred_version, marked_version, require
 from trnsim.nki.mixing import note_kernel, refuse_nested
@@ -68,12 +68,12 @@ class Kernel:
         cores: number of NeuronCores that run the kernel together.
         has_grid: whether the program gave this number as a launch grid, `kernel[2]`.
         options: the options of `@nki.jit`.
-        schedule: the edges of `with_schedule`, or None.
+        schedule: the edges of `with_schedule`; None without a schedule.
         number: a unique number, by which a traced graph names the kernel.
         records: cache of the programs of its calls, which equal later calls reuse.
     """
 
-    numbered: ClassVar[WeakValueDictionary[int, Kernel]] = WeakValueDictionary()
+    by_number: ClassVar[WeakValueDictionary[int, Kernel]] = WeakValueDictionary()
     """Every kernel by its number."""
 
     def __init__(
@@ -96,7 +96,7 @@ class Kernel:
         self._cached_signature = inspect.Signature()
         self.records = Records()
         functools.update_wrapper(self, function)
-        Kernel.numbered[self.number] = self
+        Kernel.by_number[self.number] = self
 
     def __getstate__(self) -> dict[str, Any]:
         """The state for copies: everything but the records of calls."""
@@ -128,8 +128,8 @@ class Kernel:
         """The version of NKI whose rules it follows, and the reason.
 
         Raises:
-            BadInput: for a version that does not exist, or a file whose forms no version has
-                together.
+            BadInput: for a version that does not exist, or a file that uses forms without a
+                version that has all of them.
         """
         choice = choice_of(lambda: self._marked_version, lambda: self._inferred_version)
         return choice._replace(is_simulated=True) if runs_on_simulator() else choice
@@ -148,9 +148,9 @@ class Kernel:
         return inferred_version(self._function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """A plain call inside a kernel; otherwise a run on the default target.
+        """Inside a kernel a plain call; elsewhere a run on the default target, and its outputs.
 
-        It runs as on a chip, unless NKI_SIMULATOR asks for AWS's simulator.
+        The run is as on a chip, unless NKI_SIMULATOR asks for AWS's simulator.
         """
         if _unloaded_launchers and not _needs_no_launcher((args, kwargs)):
             _load_launchers()
@@ -209,7 +209,7 @@ class Kernel:
         result = self.issue(team, boundary, args, kwargs)
         capture = team.contexts[0].capture
         if capture is not None:
-            capture.inputs = boundary.entered
+            capture.inputs = boundary.tensors
             capture.result = result
         return boundary.leave(result)
 
@@ -228,18 +228,18 @@ class Kernel:
             function = functools.partial(self._function, *bound.args, **bound.kwargs)
         else:
             function = functools.partial(self._function, **bound.arguments)
-        inputs = [tensor.storage for tensor in boundary.entered]
-        absent: list[set[str]] = []
+        inputs = [tensor.storage for tensor in boundary.tensors]
+        absent_names: list[set[str]] = []
         try:
             with builtin_buffers(self._function, line, version):
-                result, *_ = team.run(lambda: self._call(function, line, absent), inputs)
+                result, *_ = team.run(lambda: self._call(function, line, absent_names), inputs)
         except AttributeError as error:
             refuse_argument_read_as_tensor(error, self.title, self._function, bound.arguments)
             raise
         finally:  # values written before an error reach the caller's arrays too
             boundary.write_back()
-        if self.schedule is not None and (lacking := set.intersection(*absent)):
-            self.schedule.refuse_absent(team.contexts, lacking)
+        if self.schedule is not None and (missing_names := set.intersection(*absent_names)):
+            self.schedule.refuse_absent(team.contexts, missing_names)
         return result
 
     def with_schedule(self, edges: object, *, kind: object = None) -> Kernel:
@@ -268,9 +268,9 @@ class Kernel:
                 source="how-to-scheduling-apis.rst",
             )
         schedule = schedule_of(edges, user_line(), version)
-        scheduled = Kernel(self._function, self.options, self.cores, schedule)
-        scheduled.has_grid = self.has_grid
-        return scheduled
+        kernel = Kernel(self._function, self.options, self.cores, schedule)
+        kernel.has_grid = self.has_grid
+        return kernel
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
         """The arguments of a call, bound to the function's parameters.
@@ -318,20 +318,22 @@ class Kernel:
         return self._cached_signature
 
     def _call(
-        self, function: Callable[[], Any], line: SourceLine | None, absent: list[set[str]]
+        self, function: Callable[[], Any], line: SourceLine | None, absent_names: list[set[str]]
     ) -> Any:
-        """Call `function`, the kernel's with its arguments, on one of the cores.
+        """The result of the kernel's function on one of the cores.
 
-        `line` is that of its definition; `absent` receives the names of the schedule that no
-        instruction of this core has.
+        Args:
+            function: the kernel's function, bound to its arguments.
+            line: the line of its definition.
+            absent_names: receives the names of the schedule that no instruction of this core has.
         """
         core = current_core()
-        first = core.issued()
-        with launched(self.title, self._configs, line):
+        first_instruction = core.issued()
+        with launch_context(self.title, self._configs, line):
             result = function()
             check_triggered()
         if self.schedule is not None:
-            absent.append(self.schedule.apply(core, first))
+            absent_names.append(self.schedule.apply(core, first_instruction))
         return result
 
     def _refuse_inner_schedule(self) -> None:
@@ -351,12 +353,12 @@ launchers: Final[list[Launcher]] = []
 _unloaded_launchers: Final = {"jax": "trnsim.jax"}
 """Framework -> package with its launcher, for frameworks that load no plugin at import.
 
-Removed once loaded. A traced function may call a kernel before the framework has initialized any
-device, so that a kernel's first call loads the launcher.
+A kernel's first call loads the launcher and removes the entry: a traced function may call a kernel
+before the framework has initialized any device.
 """
 
 
-_WITHOUT_LAUNCHER: Final = frozenset({"builtins", "ml_dtypes", "numpy", "torch", "trnsim"})
+_PACKAGES_WITHOUT_LAUNCHER: Final = frozenset({"builtins", "ml_dtypes", "numpy", "torch", "trnsim"})
 """Packages whose values need no launcher that is still to be loaded."""
 
 
@@ -366,7 +368,7 @@ def _needs_no_launcher(value: Any) -> bool:
         return all(map(_needs_no_launcher, value.values()))
     if isinstance(value, tuple | list):
         return all(map(_needs_no_launcher, value))
-    return type(value).__module__.partition(".")[0] in _WITHOUT_LAUNCHER
+    return type(value).__module__.partition(".")[0] in _PACKAGES_WITHOUT_LAUNCHER
 
 
 def _load_launchers() -> None:
@@ -387,7 +389,7 @@ def emulate(
     """A run of `kernel` on `target` through one of AWS's entry points.
 
     Races and spills are warnings. With `is_simulator` the run is as on AWS's simulator, which has
-    no notion of time: nothing is spilled, and what only the compiler refuses is a warning too.
+    no notion of time: nothing is spilled, and a refusal of the compiler alone is a warning too.
     """
     version = kernel.version().version
     is_wide = not is_precise(is_on_unset=not is_simulator or version.follows(PRECISE))

@@ -27,7 +27,10 @@ from trnsim.program.execution import Deviation
 from trnsim.runs import Run, collected, launch
 
 MOST_RECORDINGS: Final = 64
-"""Maximum recordings in a replay; each is of another sequence of integers read from memory."""
+"""Maximum number of recordings that a replay keeps.
+
+Each is of another sequence of integers that instructions read from memory.
+"""
 
 
 @dataclass(frozen=True)
@@ -65,11 +68,13 @@ class Recording:
         self._guard_steps = [tuple(capture.guards) for capture in captures]
         first = captures[0]
         tensors = list(_result_tensors(first.result))
-        bare = {tensor.storage.serial: tensor.storage.bare() for tensor in tensors}
+        bare_storages = {tensor.storage.serial: tensor.storage.bare() for tensor in tensors}
         self._inputs = [tensor.storage.serial for tensor in first.inputs]
-        self._returned = [bare[serial] for serial in bare.keys() - set(self._inputs)]
-        self._result = _on_storages(first.result, bare)
-        output_serials = [storage.serial for storage in self._returned]
+        self._result_storages = [
+            bare_storages[serial] for serial in bare_storages.keys() - set(self._inputs)
+        ]
+        self._result = _on_storages(first.result, bare_storages)
+        output_serials = [storage.serial for storage in self._result_storages]
         issued_programs = [timeline.program.issued for timeline in run.timelines]
         programs = [program.without_edges or program for program in issued_programs]
         self._executable = Executable.of(programs, captures, self._inputs, output_serials)
@@ -84,10 +89,10 @@ class Recording:
             Deviation: if its instructions read other integers; no input is changed then.
             EmulatorError: if the values make an instruction undefined or illegal.
         """
-        inputs = [tensor.storage for tensor in boundary.entered]
+        inputs = [tensor.storage for tensor in boundary.tensors]
         data = [storage.data for storage in inputs if storage.data is not None]
         executable, run = self._executable, self.run
-        copies = [
+        saved_inputs = [
             array.copy() if is_written and executable.has_guards else None
             for array, is_written in zip(data, executable.writes_inputs, strict=True)
         ]
@@ -95,9 +100,9 @@ class Recording:
         try:
             results = executable.execute(data, [storage.changed for storage in inputs], watcher)
         except Deviation:
-            for storage, array, bytes_before in zip(inputs, data, copies, strict=True):
-                if bytes_before is not None:
-                    array[...] = bytes_before
+            for storage, array, saved_bytes in zip(inputs, data, saved_inputs, strict=True):
+                if saved_bytes is not None:
+                    array[...] = saved_bytes
                 if storage.changed is not None:
                     storage.changed.clear()
             raise
@@ -105,7 +110,7 @@ class Recording:
             run = replace(run, doubtful=tuple(map(str, watcher.doubtful)))
         boundary.write_back()
         storages = dict(zip(self._inputs, inputs, strict=True))
-        for storage, result in zip(self._returned, results, strict=True):
+        for storage, result in zip(self._result_storages, results, strict=True):
             storages[storage.serial] = storage.holding(result.data)
             storages[storage.serial].written = result.written
         return run.with_outputs(boundary.leave(_on_storages(self._result, storages)))
@@ -119,21 +124,21 @@ class Recording:
         data = [array.reshape(-1).view(np.uint8) for array in arrays]
         results = self._executable.execute(data)
         bytes_of = dict(zip(self._inputs, data, strict=True))
-        for storage, result in zip(self._returned, results, strict=True):
+        for storage, result in zip(self._result_storages, results, strict=True):
             bytes_of[storage.serial] = result.data
         return _on_bytes(self._result, bytes_of)
 
-    def begins(self, deviation: Deviation, executed: Recording) -> bool:
-        """True if this recording's integers begin with those read up to a deviation.
+    def begins(self, deviation: Deviation, executed_recording: Recording) -> bool:
+        """True if this recording's integers begin with the integers read up to a deviation.
 
         Args:
-            deviation: where a core read an integer that `executed` does not have.
-            executed: the recording that was executed.
+            deviation: where a core read an integer that `executed_recording` does not have.
+            executed_recording: the recording that was executed.
         """
         core = deviation.core
-        count = executed._guard_steps[core].index(deviation.step)
-        read = (*executed.guards[core][:count], deviation.values)
-        return self.guards[core][: len(read)] == read
+        count = executed_recording._guard_steps[core].index(deviation.step)
+        prefix = (*executed_recording.guards[core][:count], deviation.values)
+        return self.guards[core][: len(prefix)] == prefix
 
 
 class Replay:
@@ -224,9 +229,11 @@ class Replay:
                 self._refuse(path, "missing")
             if path not in self._leaves:
                 self._refuse(path, f"{_as_text(arguments[path])}, and the recorded call had none")
-            earlier = self._leaves[path]
-            if not _is_same(earlier, arguments[path]):
-                self._refuse(path, f"{_as_text(arguments[path])}; recorded: {_as_text(earlier)}")
+            recorded_leaf = self._leaves[path]
+            if not _is_same(recorded_leaf, arguments[path]):
+                self._refuse(
+                    path, f"{_as_text(arguments[path])}; recorded: {_as_text(recorded_leaf)}"
+                )
 
     def _refuse(self, path: str, difference: str) -> NoReturn:
         raise BadInput(
@@ -240,9 +247,9 @@ PlainForm: TypeAlias = tuple[np.dtype[Any], tuple[int, ...]]
 
 
 def _plain_forms(call: Sequence[Any], recording: Recording) -> list[PlainForm] | None:
-    """Dtypes and shapes of a recorded call's arguments, if the fast path applies to them.
+    """Dtypes and shapes of a recorded call's arguments; None if the fast path cannot take them.
 
-    It applies to positional numpy arrays that need no copy, in a fixed recording. Else None.
+    The fast path takes positional numpy arrays that need no copy, in a fixed recording.
     """
     args, kwargs = call
     forms = [(array.dtype, array.shape) for array in args if _is_plain(array)]
@@ -336,13 +343,13 @@ def _dtype_name(dtype: Hashable) -> str:
     return str(dtype)
 
 
-def _is_same(earlier: object, current: object) -> bool:
+def _is_same(recorded_leaf: object, leaf: object) -> bool:
     """True if two leaves are the same: 1 is neither True nor 1.0, -0.0 is not 0.0, NaN is NaN."""
-    if type(earlier) is not type(current):
+    if type(recorded_leaf) is not type(leaf):
         return False
-    if isinstance(earlier, float) and isinstance(current, float):
-        return earlier.hex() == current.hex()
-    return earlier is current or bool(earlier == current)
+    if isinstance(recorded_leaf, float) and isinstance(leaf, float):
+        return recorded_leaf.hex() == leaf.hex()
+    return recorded_leaf is leaf or bool(recorded_leaf == leaf)
 
 
 def _as_text(leaf: Any) -> str:
@@ -367,11 +374,11 @@ def _result_tensors(result: Any) -> Iterator[NkiTensor]:
 def _on_storages(result: Any, storages: Mapping[int, Any]) -> Any:
     """A kernel's result with its tensors moved to other storages, by serial of the old ones."""
 
-    def moved(tensor: NkiTensor) -> NkiTensor:
+    def move(tensor: NkiTensor) -> NkiTensor:
         storage = storages[tensor.storage.serial]
         return NkiTensor.laid_out(storage, tensor.dtype, tensor.layout, tensor.buffer)
 
-    return _converted(result, moved)
+    return _map_tensors(result, move)
 
 
 def _on_bytes(result: Any, data: Mapping[int, Array]) -> Any:
@@ -381,13 +388,13 @@ def _on_bytes(result: Any, data: Mapping[int, Array]) -> Any:
         shape, strides, offset = tensor.pattern
         return np.ndarray(shape, tensor.dtype.dtype, data[tensor.storage.serial], offset, strides)
 
-    return _converted(result, array_of)
+    return _map_tensors(result, array_of)
 
 
-def _converted(result: Any, convert: Callable[[NkiTensor], Any]) -> Any:
-    """A kernel's result with each of its tensors converted, also inside containers."""
+def _map_tensors(result: Any, function: Callable[[NkiTensor], Any]) -> Any:
+    """A kernel's result with `function(tensor)` in the place of each tensor."""
     if isinstance(result, tuple | list):
-        return rebuild(result, [_converted(item, convert) for item in result])
+        return rebuild(result, [_map_tensors(item, function) for item in result])
     if isinstance(result, dict):
-        return {key: _converted(item, convert) for key, item in result.items()}
-    return convert(result) if isinstance(result, NkiTensor) else result
+        return {key: _map_tensors(item, function) for key, item in result.items()}
+    return function(result) if isinstance(result, NkiTensor) else result

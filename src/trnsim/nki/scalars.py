@@ -116,7 +116,7 @@ class NkiScalar(Scalar):
     turns: tuple[Turn, ...] = ()
 
     def __init__(self, *args: object, **kwargs: object) -> None:
-        """Refused: a program loads its scalars.
+        """Refuse a call of the class: `nisa.scalar_load` gives a program its scalars.
 
         Raises:
             IllegalInstruction: always.

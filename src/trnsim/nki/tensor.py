@@ -133,7 +133,7 @@ class NkiTensor(TensorViews):
             cut = self._cut(keys)
             layout.keep_cut(plain, cut.layout)
             return cut
-        # The lines of `laid_out`: most operands are cuts, and a call takes as long again.
+        # The body of `laid_out`: most operands are cuts, and a call would double their time.
         tensor = NkiTensor(self.storage, self.dtype, cut_layout.pattern, self.buffer)
         tensor.layout = cut_layout
         return tensor
@@ -149,7 +149,7 @@ class NkiTensor(TensorViews):
         for dim, index in enumerate(expand_keys(keys, self)):
             register, static = static_part(index)
             if register is not None:
-                address = self._dynamic(dim, register, static, address)
+                address = self._dynamic_address(dim, register, static, address)
             start, end, step, is_span = span = start_end_step(static, pattern.shape[dim])
             check_within(index, span, dim, pattern.shape[dim])
             is_kept = is_span or droppable <= 0 or (on_chip and not dim)
@@ -159,7 +159,7 @@ class NkiTensor(TensorViews):
             spans.append((start, end, step, is_kept))
         return NkiTensor(self.storage, self.dtype, pattern.cut(spans), self.buffer, address)
 
-    def _dynamic(
+    def _dynamic_address(
         self,
         dim: int,
         start: VirtualRegister,
@@ -250,8 +250,8 @@ class NkiTensor(TensorViews):
 
         Source: nki-aps.rst, Semantics of the Access Pattern, property 1.
         """
-        new = self.dtype if dtype is None else reinterpreted_dtype(self.dtype, dtype)
-        storage, itemsize, on_chip = self.storage, new.itemsize, self._on_chip
+        new_dtype = self.dtype if dtype is None else reinterpreted_dtype(self.dtype, dtype)
+        storage, itemsize, on_chip = self.storage, new_dtype.itemsize, self._on_chip
         index = dynamic_index(
             self.pattern, scalar_offset, vector_offset, indirect_dim, is_on_chip=on_chip
         )
@@ -271,8 +271,8 @@ class NkiTensor(TensorViews):
             start_bytes += storage.placed_bytes(start * itemsize)
         strides = storage.placed_bytes(first_bytes), *map(itemsize.__mul__, rest)
         access = AccessPattern(counts, strides, start_bytes)
-        bounded = limit_index(index, access, itemsize, storage.nbytes)
-        return NkiTensor(storage, new, access, self.buffer, bounded)
+        bounded_index = limit_index(index, access, itemsize, storage.nbytes)
+        return NkiTensor(storage, new_dtype, access, self.buffer, bounded_index)
 
     def _partition_step(self, step_bytes: int, itemsize: int, counts: tuple[int, ...]) -> int:
         """Bytes from one partition to the next in an `ap` whose first stride is `step_bytes`.
@@ -281,9 +281,14 @@ class NkiTensor(TensorViews):
             IllegalInstruction: for a step other than a partition, and for more free dimensions
                 than an engine has.
         """
-        row_bytes, view = self.storage.row_bytes, math.prod(self.shape[1:]) * self.dtype.itemsize
-        if counts[0] > 1 and step_bytes not in {row_bytes, view}:
-            steps = " or ".join(str(row // itemsize) for row in dict.fromkeys((row_bytes, view)))
+        row_bytes, view_row_bytes = (
+            self.storage.row_bytes,
+            math.prod(self.shape[1:]) * self.dtype.itemsize,
+        )
+        if counts[0] > 1 and step_bytes not in {row_bytes, view_row_bytes}:
+            steps = " or ".join(
+                str(row // itemsize) for row in dict.fromkeys((row_bytes, view_row_bytes))
+            )
             raise IllegalInstruction(
                 f"ap of {self} with a step of {step_bytes // itemsize} elements on the partition "
                 f"dimension; legal: {steps}, the free size, which is one partition",
@@ -298,7 +303,7 @@ class NkiTensor(TensorViews):
                 fix="merge dimensions that follow each other in memory, or use two instructions",
                 source="nki-aps.rst, Hardware Capability",
             )
-        return row_bytes if step_bytes == view else step_bytes
+        return row_bytes if step_bytes == view_row_bytes else step_bytes
 
     @since_05
     def vector_select(self, dim: int, vector_offset: NkiTensor) -> NkiTensor:

@@ -114,7 +114,7 @@ class TensorViews(Valueless):
         buffer: MemoryRegion,
         index: Index | None = None,
     ) -> None:
-        # The lines of `Tile`: tensors are made for most operands, and a call takes as long again.
+        # The body of `Tile.__init__`: each operand is a tensor, and a call would double its time.
         self.storage = storage
         self.dtype = dtype
         self.pattern = pattern
@@ -201,22 +201,22 @@ class TensorViews(Valueless):
     def reshape(self, shape: Sequence[int]) -> Self:
         """The same elements under another shape; on chip the partition axis stays."""
         shape = lengths("reshape", shape)
-        if prod(shape) != self.pattern.elements and self._may_reshape_to_others(shape):
-            return self._view(self._from_its_start(shape))
+        if prod(shape) != self.pattern.elements and self._may_change_size(shape):
+            return self._view(self._pattern_from_start(shape))
         if not self._on_chip:
             if shape[:1] != self.shape[:1]:
                 self._guard_rows(0, "reshape")
             return self._view(self.pattern.reshape(shape))
         if not shape or shape[0] != self.shape[0]:
             self._refuse_partition(f"reshape({shape})")
-        free = AccessPattern(
+        free_pattern = AccessPattern(
             self.pattern.shape[1:], self.pattern.strides_bytes[1:], self.pattern.offset_bytes
         ).reshape(shape[1:])
         return self._view(
             AccessPattern(
-                (shape[0], *free.shape),
-                (self.pattern.strides_bytes[0], *free.strides_bytes),
-                free.offset_bytes,
+                (shape[0], *free_pattern.shape),
+                (self.pattern.strides_bytes[0], *free_pattern.strides_bytes),
+                free_pattern.offset_bytes,
             )
         )
 
@@ -232,10 +232,10 @@ class TensorViews(Valueless):
         ``t.rearrange(("b", ("h", "w")), ("b", "w", "h"), {"h": 4})`` splits, then swaps.
         """
         view = self
-        split = split_lengths(self.shape, src_pattern, fixed_sizes or {})
+        group_lengths = split_lengths(self.shape, src_pattern, fixed_sizes or {})
         for dim in reversed(range(self.ndim)):
-            if len(split[dim]) > 1:
-                view = view.reshape_dim(dim, split[dim])
+            if len(group_lengths[dim]) > 1:
+                view = view.reshape_dim(dim, group_lengths[dim])
         view = view.permute(order(src_pattern, dst_pattern))
         for dim, group in enumerate(dst_pattern):
             if len(names(group)) > 1:
@@ -251,24 +251,24 @@ class TensorViews(Valueless):
                 fix="view it as another dtype before the dynamic index",
                 source=f"{SOURCE}.view",
             )
-        new = reinterpreted_dtype(self.dtype, dtype)
-        pattern = self.pattern.reinterpret(self.dtype.itemsize, new.itemsize)
-        return type(self)(self.storage, new, pattern, self.buffer)
+        new_dtype = reinterpreted_dtype(self.dtype, dtype)
+        pattern = self.pattern.reinterpret(self.dtype.itemsize, new_dtype.itemsize)
+        return type(self)(self.storage, new_dtype, pattern, self.buffer)
 
     reinterpret_cast = view
 
-    def _may_reshape_to_others(self, shape: tuple[int, ...]) -> bool:
-        """True if this tensor may be reshaped to another number of elements: before NKI 0.5."""
+    def _may_change_size(self, shape: tuple[int, ...]) -> bool:
+        """True if a reshape may change the number of elements, as before NKI 0.5."""
         is_same_partition = not self._on_chip or shape[:1] == self.shape[:1]
         is_dense = self.pattern.is_contiguous(self.dtype.itemsize, 1 if self._on_chip else 0)
-        is_whole = all(length > 0 for length in shape)
-        return is_whole and is_dense and is_same_partition and follows(RESHAPE_UNCHECKED)
+        is_positive = all(length > 0 for length in shape)
+        return is_positive and is_dense and is_same_partition and follows(RESHAPE_UNCHECKED)
 
-    def _from_its_start(self, shape: tuple[int, ...]) -> AccessPattern:
+    def _pattern_from_start(self, shape: tuple[int, ...]) -> AccessPattern:
         """The row-major pattern of `shape` from this tensor's first element; partitions stay."""
         pitch_bytes = self.pattern.strides_bytes[0] if self._on_chip else 0
-        dense = AccessPattern.dense(shape, self.dtype.itemsize, pitch_bytes)
-        return dense._replace(offset_bytes=self.pattern.offset_bytes)
+        pattern = AccessPattern.dense(shape, self.dtype.itemsize, pitch_bytes)
+        return pattern._replace(offset_bytes=self.pattern.offset_bytes)
 
     @property
     def _on_chip(self) -> bool:

@@ -37,8 +37,10 @@ from trnsim.nki.scalars import NkiScalar, in_turn, require_in_turn
 from trnsim.program import current_core, has_current_core
 
 Bound = int | VirtualRegister | NkiScalar
+"""A bound of a device loop."""
 _INT32_END: Final = 2**31
 _is_ordered: ContextVar[bool] = ContextVar("trnsim_nki_is_ordered", default=False)
+"""True inside `no_reorder`."""
 
 
 @documented
@@ -80,21 +82,21 @@ def _python_range(name: str, start: Any, stop: Any, step: Any) -> range:
 class affine_range(Sequence[int]):  # noqa: N801  AWS's name
     """`range` whose iterations are declared independent; `Run.warnings` reports dependences.
 
-    From NKI 0.7 on it gives Python's range.
+    From NKI 0.7 on a call returns Python's range.
 
     Source: nki-dynamic-loops.rst, affine_range; nki/deep-dives/nki-loops.
     """
 
     def __new__(cls, start: int, stop: int | None = None, step: int = 1) -> Any:
         """Python's `range`, if the running kernel's version has no class of its own."""
-        first, last = (0, start) if stop is None else (start, stop)
-        bounds = integers("nl.affine_range", first, last, step, source="nki.language.affine_range")
+        first, end = (0, start) if stop is None else (start, stop)
+        bounds = integers("nl.affine_range", first, end, step, source="nki.language.affine_range")
         turns = _python_range("affine_range", *bounds)
         if has_current_core() and follows(RANGES_ARE_PYTHONS):
             return turns
-        declared = super().__new__(cls)
-        declared._range = turns
-        return declared
+        instance = super().__new__(cls)
+        instance._range = turns
+        return instance
 
     _range: range
 
@@ -103,9 +105,9 @@ class affine_range(Sequence[int]):  # noqa: N801  AWS's name
         if watcher is None:
             yield from self._range
             return
-        with watcher.loop() as running:
+        with watcher.loop() as loop:
             for i in self._range:
-                watcher.iterate(running)
+                watcher.iterate(loop)
                 yield i
 
     @property
@@ -136,8 +138,8 @@ def dynamic_range(
     """
     if has_current_core() and follows(DYNAMIC_LOOPS_WARN):
         warn_of_removal("nl.dynamic_range")
-    first, last = (0, start) if stop is None else (start, stop)
-    turns = _turns("nl.dynamic_range", first, last, step)
+    first, end = (0, start) if stop is None else (start, stop)
+    turns = _turns("nl.dynamic_range", first, end, step)
     is_offset = not has_current_core() or follows(DYNAMIC_VARIABLE_IS_REGISTER)
     return _loop_registers(turns, is_offset=is_offset)
 
@@ -224,14 +226,14 @@ def no_reorder() -> Generator[None]:
         yield
 
 
-def _turns(loop: str, first: object, last: object, step: Any) -> range:
+def _turns(loop: str, first: object, end: object, step: Any) -> range:
     """The values of a device loop's variable, with checked bounds.
 
     Args:
         loop: name of the function, such as "nl.fori_loop".
         first: the first value.
-        last: the end of the values, exclusive.
-        step: distance of the values.
+        end: the end of the values, exclusive.
+        step: difference between a value and the one before it.
     """
     source = f"nki.language.{loop.removeprefix('nl.')}"
     if _constant_step(step) < 1:
@@ -241,7 +243,7 @@ def _turns(loop: str, first: object, last: object, step: Any) -> range:
             source=f"{source}, step",
         )
     _refuse_reordering("a device loop")
-    bounds = [_bound(loop, bound) for bound in (first, last)]
+    bounds = [_bound(loop, bound) for bound in (first, end)]
     turns = range(*integers(loop, *bounds, step, source=source))
     if turns[register.LONGEST_LOOP :]:
         raise NotModelled(
@@ -249,7 +251,7 @@ def _turns(loop: str, first: object, last: object, step: Any) -> range:
             fix="check what was loaded into the registers of its bounds, or run fewer turns",
             source=source,
         )
-    _check_loop(loop, first, last, step)
+    _check_loop(loop, first, end, step)
     return turns
 
 
@@ -289,9 +291,9 @@ def _bound(loop: str, bound: object) -> object:
 
 @contextmanager
 def _body(loop: str) -> Generator[Callable[[], None]]:
-    """Context of a device loop, at whose end the tensors allocated in its body end.
+    """Context of a device loop; tensors that its body allocates are freed where it ends.
 
-    Yields a function to call before each turn.
+    It yields a function to call before each turn.
     """
     if not has_current_core():
         yield _nothing
@@ -302,6 +304,7 @@ def _body(loop: str) -> Generator[Callable[[], None]]:
 
 
 def _check_loop(loop: str, *bounds: object) -> None:
+    """Check the call of a device loop inside the body of another."""
     if has_current_core():
         check_call(loop, *bounds)
 

@@ -104,7 +104,7 @@ def launch(kernel: Kernel, args: Any, kwargs: Any) -> Any:
 
 def call_in_graph(number: int, args: Any, kwargs: Any) -> Any:
     """The call as a node of a graph of PyTorch's compiler."""
-    return _as_operator(Kernel.numbered[number].of_degree(), args, kwargs)
+    return _as_operator(Kernel.by_number[number].of_degree(), args, kwargs)
 
 
 def operator_of(call: KernelCall) -> OpOverload[..., Any]:

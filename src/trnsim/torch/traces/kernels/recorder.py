@@ -95,7 +95,7 @@ class KernelRecorder:
         boundary = Boundary(cores[0])
         returned = kernel.issue(team, boundary, args, kwargs)
         self.arguments = [n for n in boundary.positions(self._tensors) if n is not None]
-        if len(self.arguments) < len(boundary.entered):
+        if len(self.arguments) < len(boundary.tensors):
             _refuse(self.title, "takes an object that holds tensors", kernel.line)
         results = list(_tensors_in(returned))
         self.kernel = StoredKernel(
