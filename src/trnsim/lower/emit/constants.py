@@ -1,4 +1,4 @@
-"""Constant tiles of a program: made or loaded once, and read again and again."""
+"""Constant tiles of a program, which are made or loaded once and read many times."""
 
 from __future__ import annotations
 
@@ -23,14 +23,17 @@ from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
 _MANY_RUNS: Final = 8
-"""Runs of a column beyond which it is laid out in HBM first: each would be a transfer."""
+"""Most runs of a column that is loaded as it lies; one with more is made contiguous in HBM first.
+
+Each run is a transfer.
+"""
 
 
 class Constants:
     """Cache of the constant tiles of a program."""
 
     def __init__(self, inputs: ProgramInputs, most_bytes: int) -> None:
-        """A cache beside results, which may take `most_bytes` of a partition."""
+        """An empty cache; `most_bytes` is the room for results on a partition."""
         self._inputs, self._most_bytes = inputs, most_bytes
         self._tiles: dict[Any, Tensor] = {}
         self._columns: dict[Any, Tensor] = {}
@@ -89,9 +92,9 @@ class Constants:
         return tile
 
     def column(self, number: int, place: TensorPlace, frame: Frame) -> Tensor:
-        """One element for each partition of a frame, [128, blocks, 1], loaded once.
+        """A value with one element for each row of a frame, as a column [128, blocks, 1].
 
-        `number` is that of the value, whose elements are equal along the frame's columns.
+        It is loaded once. `number` is `Value.number`.
         """
         dims = frame.p_dims
         shape = tuple(place.shape[dim] for dim in dims)
@@ -116,12 +119,12 @@ class Constants:
         return self._columns[key]
 
     def _load_column(self, vector: TensorPlace, frame: Frame) -> Tensor:
-        """A vector as a column [128, blocks, 1] in a frame without dimensions along columns."""
+        """Load a vector as a column [128, blocks, 1]; `frame` has no dimensions along columns."""
         dtype = vector.storage.tile.dtype if vector.is_on_chip else vector.storage.dtype
         if vector.is_on_chip and is_aligned(vector, frame.flipped()):
             vector = transposing.copy_in_frame(vector, frame)
         elif count_row_runs(vector, frame) > _MANY_RUNS:
-            vector = _as_line(vector, dtype)
+            vector = _copy_contiguous(vector, dtype)
         tile = new((min(frame.block, frame.rows), frame.blocks, 1), dtype)
         for span in tile_spans(frame, 0, 1, frame.blocks, 1):
             part = load_tile(vector, frame, span, dtype)
@@ -143,8 +146,8 @@ def count_row_runs(place: TensorPlace, frame: Frame) -> int:
     return 1 if is_even else prod(length for length, _ in axes)
 
 
-def _as_line(place: TensorPlace, dtype: Any) -> TensorPlace:
-    """A vector as contiguous elements in HBM, from HBM or from a column of SBUF."""
+def _copy_contiguous(place: TensorPlace, dtype: Any) -> TensorPlace:
+    """A contiguous copy in HBM of a vector in HBM, or in a column of SBUF."""
     if place.is_on_chip:
         place = _column_in_hbm(place, dtype)
     line = nl.ndarray((prod(place.shape),), dtype=dtype, buffer=nl.shared_hbm)
@@ -157,7 +160,7 @@ def _as_line(place: TensorPlace, dtype: Any) -> TensorPlace:
 
 
 def _column_in_hbm(place: TensorPlace, dtype: Any) -> TensorPlace:
-    """A vector in a column of a matrix in SBUF, after all of the column is written to HBM."""
+    """The place in HBM of a vector in a column of a matrix in SBUF, after the column is copied."""
     matrix = place.storage
     full, rest = divmod(matrix.rows, matrix.block)
     column = nl.ndarray((matrix.rows,), dtype=dtype, buffer=nl.shared_hbm)

@@ -34,7 +34,7 @@ from trnsim.lower.kernels.tiles import Tensor
 from trnsim.lower.rules import EMITTERS, require_instructions
 
 _MOST_CONVERTING_READERS: Final = 2
-"""Readers of a float32 value in HBM up to which each converts it; for more it is copied once."""
+"""Most readers that each convert a float32 value in HBM; for more readers it is converted once."""
 
 
 class Emission:
@@ -60,7 +60,7 @@ class Emission:
         resident_bytes: int,
         links: ExchangeIssuer | None = None,
     ) -> None:
-        """Emission of a graph whose results may take `resident_bytes` of a partition of SBUF."""
+        """An emission whose results may take `resident_bytes` of a partition of SBUF."""
         self.facts, self.inputs, self.links = GraphFacts(graph), inputs, links
         self.places: dict[int, list[TensorPlace]] = {}
         self.residents = Residents(self.facts, self.places, self.dense, resident_bytes)
@@ -133,7 +133,7 @@ class Emission:
                 self.add_place(producer.values[0], before)
 
     def convertible_places(self, value: Value) -> list[TensorPlace]:
-        """The places of a value; for a converted weight, those of the weight itself.
+        """The places of a value; if it is a weight's conversion, the places of the weight.
 
         The transfers that load the weight convert it.
         """
@@ -232,7 +232,10 @@ class Emission:
         return transposing.write_dense(place, node.result)
 
     def _repeated_last(self, node: Node) -> TensorPlace | None:
-        """A broadcast whose last dimensions are copies, which are made on the chip; else None."""
+        """The place of a broadcast that repeats short runs along its last dimensions; else None.
+
+        The copies are made on the chip.
+        """
         (operand,), operation = node.values, node.operation
         shape, dims = node.result.shape, getattr(operation, "dims", ())
         kept_dims = [dim for dim, n in zip(dims, operand.shape, strict=True) if n == shape[dim] > 1]

@@ -1,8 +1,8 @@
-"""Eviction: room in SBUF for values that are read soon, by moving others to HBM.
+"""Eviction of values from SBUF to HBM, which makes room for values that are read sooner.
 
 A value may move if its next reader comes after the next reader of the value that needs room. Values
 with the farthest next reader move first (Belady, IBM Systems Journal 5(2), 1966). An output is
-written in row-major order, as it is returned; any other value in the layout that it has in SBUF.
+written in row-major order, as it is returned; any other value keeps the layout that it has in SBUF.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 
 def evict(residents: Residents, value: Value, nbytes: int) -> bool:
-    """Move values from SBUF to HBM for `nbytes` of room; False, and no moves, if it fails.
+    """Move values from SBUF to HBM until there are `nbytes` of room.
+
+    Returns False, and moves nothing, if that is impossible.
 
     Args:
         residents: the results in SBUF.
@@ -47,8 +49,8 @@ def evict(residents: Residents, value: Value, nbytes: int) -> bool:
 def next_reader(residents: Residents, value: Value) -> int:
     """The position in the graph of the next node that reads a value.
 
-    For views, deferred nodes and pending nodes, their readers count instead. A value that only the
-    outputs need comes after all nodes, in the order of its readers.
+    The readers of a view, a deferred or a pending node count in its place. If only outputs need the
+    value, the position is after all nodes, in the order of the value's readers.
     """
     end = len(residents.facts.graph.nodes)
     first, pending, visited = end, [value], {value.number}

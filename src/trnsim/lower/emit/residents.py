@@ -1,4 +1,4 @@
-"""Results that stay in SBUF until their last reader, or lie in HBM if SBUF has no room."""
+"""The places of results: in SBUF until their last reader, or in HBM if SBUF has no room."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from trnsim.lower.kernels.tiles import P, Tensor, dtype_of
 from trnsim.nki import language as nl
 
 _TRANSPOSED_BYTES: Final = 64 * 1024
-"""Bytes of a partition that are transposed at once on their way to HBM."""
+"""Most bytes of a partition that are transposed at once on their way to HBM."""
 
 
 class Residents:

@@ -23,7 +23,7 @@ class SbufDemand:
         self.wanted_bytes = 0
 
     def add(self, value: Value, storage: Any, nbytes: int) -> None:
-        """Add a result of `nbytes` of a partition; its places and views count once."""
+        """Add a result of `nbytes` of a partition; further places or views of it count once."""
         is_read_later: dict[int, bool] = {}
         self._unread = {
             number: entry

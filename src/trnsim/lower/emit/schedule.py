@@ -1,4 +1,4 @@
-"""The share of SBUF for results that stay and for tiles that pass."""
+"""The split of SBUF between results that stay there and tiles that are read once."""
 
 from __future__ import annotations
 
@@ -27,6 +27,6 @@ class SbufSchedule:
 
 FIRST_SCHEDULE: Final = SbufSchedule()
 ROOM: Final = "room"
-"""Reported where a result had no room in SBUF."""
+"""The name of a shortage of SBUF: a result had no room there."""
 RING: Final = "ring"
-"""Reported where weights waited for earlier ones in the ring to be read."""
+"""The name of a shortage of SBUF: weights waited until earlier ones in the ring were read."""

@@ -1,8 +1,8 @@
-"""Sums of padded images, each of which adds a number for each window at one tap of the windows.
+"""Sums of padded images, such as the gradient of a pooling.
 
-The gradient of a pooling is such a sum: for each tap, an image of a number for each window is
-padded to the size of the images, with zeros between its elements where windows are apart. Adding
-each number where it belongs spares the zeros.
+For each tap of the windows, an image with a number for each window is padded to the size of the
+images, with zeros between its elements if windows are apart; the sum has these images as terms.
+Adding each number to the element to which padding would move it needs no zeros.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class WindowSums:
         self.inner: set[int] = set()
         self.roots: dict[int, Value] = {}
         self.operands: set[int] = set()
-        makers = {value.number: node for node in graph.nodes for value in node.results}
-        self._makers, self._readers, self._outputs = makers, readers, outputs
+        producers = {value.number: node for node in graph.nodes for value in node.results}
+        self._producers, self._readers, self._outputs = producers, readers, outputs
         if any(isinstance(node.operation, Pad) for node in graph.nodes):
             for node in reversed(graph.nodes):
-                self._look_at(node)
+                self._record_sum(node)
 
-    def _look_at(self, root: Node) -> None:
+    def _record_sum(self, root: Node) -> None:
         """Record a node if it is the last addition of a sum of padded images."""
         if not isinstance(root.operation, Add) or root.result.number in self.inner:
             return
@@ -60,7 +60,7 @@ class WindowSums:
         waiting: list[Any] = [*reversed(root.operands)]
         while waiting:
             value = waiting.pop()
-            node = self._makers.get(value.number) if isinstance(value, Value) else None
+            node = self._producers.get(value.number) if isinstance(value, Value) else None
             if node is None or value.number in self._outputs:
                 return
             if len(self._readers.get(value.number, ())) != 1 or value.number in inner:
@@ -84,13 +84,13 @@ class WindowSums:
             if value.number in self.operands:
                 continue
             self.operands.add(value.number)
-            node = self._makers.get(value.number)
+            node = self._producers.get(value.number)
             if node is not None and node.kind is Kind.ELEMENTWISE:
                 values += [operand for operand in node.values if operand.shape == value.shape]
 
 
 def is_padded_image(node: Node) -> bool:
-    """True if a node pads images with zeros, of which a partition holds at least one."""
+    """True if a node pads images with zeros, and an image fits on a partition."""
     operation, shape = node.operation, node.result.shape
     if not isinstance(operation, Pad) or len(shape) not in _IMAGE_RANKS or operation.number:
         return False

@@ -41,7 +41,7 @@ from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
 _RESIDENT_BIAS_STRETCHES: Final = 8
-"""Stretches of a bias that stay in SBUF for the next head."""
+"""Most stretches of a bias that stay in SBUF for the next head."""
 _SHORT_KEYS: Final = 256
 """Maximum number of keys for several heads to be computed together."""
 _MASKED_SCORE: Final = -3.0e38
@@ -50,7 +50,7 @@ _MASKED_SCORE: Final = -3.0e38
 
 @emitter(Attention)
 def attention(emission: Emission, node: Node) -> None:
-    """Emit ``softmax(scale * Q @ K.T + bias) @ V``, and the log-sum-exps for training."""
+    """Emit ``softmax(scale * Q @ K.T + bias) @ V``, and the log-sum-exps if a node reads them."""
     AttentionEmitter(emission, node).run()
 
 
@@ -94,9 +94,9 @@ class AttentionEmitter(Operands):
         return self.emission.residents.allocate(frame, self.node.result)
 
     def _heads_at_once(self) -> int:
-        """The count of heads whose scores lie side by side in a bank of PSUM.
+        """The number of heads whose scores lie side by side in a bank of PSUM.
 
-        Their transposed weights and their results each fit in a bank too.
+        Their transposed weights fit in a bank too, and so do their results.
         """
         if self.S > _SHORT_KEYS or self.L > P or len(self.parts) > 1:
             return 1
@@ -105,10 +105,10 @@ class AttentionEmitter(Operands):
     # Where operands lie
 
     def head_frame(self, shape: tuple[int, ...], like: TensorPlace) -> Frame:
-        """A frame with the last dimension along partitions, and some dimensions of heads.
+        """A frame with the last dimension, and some dimensions of heads, along partitions.
 
-        These are the dimensions that `like` has along partitions; if it lies in HBM, all but the
-        first. No head straddles two blocks of partitions.
+        The dimensions of heads are those that `like` has along partitions; if it lies in HBM, all
+        but the first. No head straddles two blocks of partitions.
         """
         rank, width = len(shape), shape[-1]
         heads = [dim for dim in range(rank - 2) if shape[dim] > 1]
@@ -216,7 +216,7 @@ class AttentionEmitter(Operands):
         return tile[:, :count] if is_row else tile[:count, :count]
 
     def _masks_of(self, offsets: tuple[tuple[int, int], ...], columns: int) -> Tensor:
-        """The masks of stretches of rows, (offset, rows) each, one below the other."""
+        """The masks of stretches of queries, one below the other; `offsets` has (offset, rows)."""
         if len(offsets) == 1:
             return self._mask(*offsets[0], columns)
         if (offsets, columns) not in self._joined_masks:
@@ -230,7 +230,10 @@ class AttentionEmitter(Operands):
         return self._joined_masks[offsets, columns]
 
     def _mask(self, offset: int, count: int, columns: int) -> Tensor:
-        """Zeros where row i sees column j, that is ``j <= i + offset``, else the masked score."""
+        """A mask [count, columns]: 0 if row i sees column j, else `_MASKED_SCORE`.
+
+        Row i sees column j if ``j <= i + offset``.
+        """
         key = (offset, count, columns)
         if key not in self._masks:
             zeros, mask = (new((count, columns), nl.bfloat16) for _ in "zm")
@@ -248,7 +251,7 @@ class AttentionEmitter(Operands):
         return self._masks[key]
 
     def _attend_together(self, heads: list[tuple[int, ...]], out: TensorPlace) -> None:
-        """Emit heads of few queries and keys, their scores side by side in one bank."""
+        """Emit several heads of few queries and keys at once, their scores beside each other."""
         number, L, S = len(heads), self.L, self.S
         keys_by_head = [self.keys_of([index])[0] for index in heads]
         scores = new((L, number, S), nl.float32, nl.psum)
@@ -314,7 +317,10 @@ class AttentionEmitter(Operands):
     def store_logs(
         self, shift: Tensor, total: Tensor, stretches: list[tuple[tuple[int, ...], int, int]]
     ) -> None:
-        """Store ``log(total) - shift`` of each stretch of queries, a column for each head."""
+        """Store the log-sum-exps of queries, ``log(total) - shift``, if a node reads them.
+
+        `shift` and `total` have a row for each query, and a column for each head.
+        """
         if self.logs is None:
             return
         log_totals, logs = new(total.shape), new(total.shape)
@@ -332,10 +338,10 @@ class AttentionEmitter(Operands):
     def transpose_and_store(
         self, result: Tensor, heads: list[tuple[int, ...]], start: int, out: TensorPlace
     ) -> None:
-        """Store results [queries, heads of V] in `out`, from query `start` on.
+        """Store results [queries, heads * V] in `out`, from query `start` on.
 
-        If rows of a head do not lie in HBM, they are transposed, several heads of one block at
-        once.
+        They are stored as they are if `out` lies by rows in HBM. Else they are transposed, several
+        heads of one block at once.
         """
         queries, column = result.shape[0], 0
         matrices = [

@@ -2,9 +2,9 @@
 
 Queries run along the partitions, 128 at a time, keys along the columns, a bank of PSUM at a time.
 A tile's weights follow from the stored log-sum-exps of the forward pass, without a maximum. The
-gradients of keys and values add up in PSUM over the queries; those of the queries over the keys,
-in SBUF where these are more than a bank. Short heads lie side by side in a bank. The method is
-algorithm 4 of Dao et al., FlashAttention (arXiv:2205.14135).
+gradients of keys and values are added up in PSUM over the queries; the gradients of queries over
+the keys, in SBUF if there are several stretches of keys. Short heads lie side by side in a bank.
+The method is algorithm 4 of Dao et al., FlashAttention (arXiv:2205.14135).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
 _GRADIENT_BANKS: Final = 4
-"""Banks of PSUM for the gradients of a stretch of keys and values: half of them."""
+"""Banks of PSUM for the gradients of a stretch of keys and values: half of the eight."""
 Index = tuple[int, ...]
 
 
@@ -52,7 +52,7 @@ def attention_backward(emission: Emission, node: Node) -> None:
 
 @dataclass
 class _HeadGroup:
-    """Heads side by side, with operands as columns [width, rows] and as rows.
+    """Heads that are computed together; operands are stored as columns [width, rows] and as rows.
 
     Attributes:
         query: for each head a tile for each 128 elements of E: [elements, L].
@@ -132,7 +132,7 @@ class AttentionGradient(AttentionEmitter):
         ]
 
     def _heads_at_once_with_gradients(self) -> int:
-        """The count of heads whose scores, gradients and rows each fit in one bank."""
+        """The number of heads whose scores fit in one bank, and so do their gradients and rows."""
         if max(self.L, self.S) > P:
             return 1
         return max(BANK // max(self.S, self.L, self.E, self.V), 1)
@@ -198,7 +198,7 @@ class AttentionGradient(AttentionEmitter):
         return self._loaded_rows[key]
 
     def _columns(self, matrix: TensorPlace, partition: int) -> list[Tensor]:
-        """A head's matrix [rows, width] as columns, a tile for each 128 elements of its width."""
+        """The columns of a head's matrix [rows, width], a tile for each 128 elements of width."""
         length, total_width = matrix.shape
         slices = list(tiles.pieces(total_width, P))
         if matrix.is_on_chip or is_transposed_in_hbm(matrix):
@@ -214,10 +214,10 @@ class AttentionGradient(AttentionEmitter):
         return columns
 
     def _load_group(self, heads: list[Index]) -> _HeadGroup:
-        """Heads with their operands in SBUF."""
+        """Load the operands of some heads into SBUF."""
         self._loaded_rows.clear()
-        query, key = self._sides(self.query, self.key, heads, self.E)
-        grad, value = self._sides(self.grad, self.value, heads, self.V)
+        query, key = self._operand_columns(self.query, self.key, heads, self.E)
+        grad, value = self._operand_columns(self.grad, self.value, heads, self.V)
         return _HeadGroup(
             heads,
             query,
@@ -231,10 +231,10 @@ class AttentionGradient(AttentionEmitter):
             {},
         )
 
-    def _sides(
+    def _operand_columns(
         self, queries: TensorPlace, keys: TensorPlace, heads: list[Index], width: int
     ) -> tuple[list[list[Tensor]], list[list[Tensor]]]:
-        """By head, both operands of a product as columns, which begin at the same partition."""
+        """The columns of both operands of a product, by head, from the same partition on."""
         columns: tuple[list[list[Tensor]], list[list[Tensor]]] = ([], [])
         for index in heads:
             first, other = (
@@ -252,7 +252,7 @@ class AttentionGradient(AttentionEmitter):
         return columns
 
     def _first_partition_of(self, place: TensorPlace, index: Index, width: int) -> int:
-        """The first partition of a head's columns, in SBUF or loaded with neighbours; else -1."""
+        """The first partition of a head's columns, in SBUF or loaded with neighbours; or -1."""
         matrix = head_of(place, index)
         if place.is_on_chip and matrix.steps[1] == (1, 0):
             return first_partition(matrix, width)
@@ -290,8 +290,8 @@ class AttentionGradient(AttentionEmitter):
         return rows
 
     def _row_sums(self, heads: list[Index]) -> list[Tensor]:
-        """`_HeadGroup.gradient_times_result`: a tile [queries, heads] for each 128 queries."""
-        grads, results = self._sides(self.grad, self.result, heads, self.V)
+        """The tiles `_HeadGroup.gradient_times_result`."""
+        grads, results = self._operand_columns(self.grad, self.result, heads, self.V)
         terms_by_head: list[tuple[int, Tensor]] = []
         for number, sides in enumerate(zip(grads, results, strict=True)):
             for grad, result in zip(*sides, strict=True):
@@ -337,15 +337,15 @@ class AttentionGradient(AttentionEmitter):
                     self._store_gradient(outs[0], group, at, parts, self.scale)
 
     def _sums(self, width: int, heads: int, rows: int) -> list[Tensor]:
-        """PSUM for gradients: [width, heads, rows] by 128 of the width, or [rows, heads, width]."""
+        """New tiles in PSUM: [128, heads, rows] by 128 of the width; or [rows, heads, width]."""
         if self.is_in_rows:
             return [new((rows, heads, width), nl.float32, nl.psum)]
         return [new((n, heads, rows), nl.float32, nl.psum) for _, n in tiles.pieces(width, P)]
 
     def _add_product(self, sums: list[Tensor], head: int, rows: Tensor, weights: Tensor) -> None:
-        """Add rows [n, width] times weights [n, m], [width, m], to the sums of head number `head`.
+        """Add ``rows.T @ weights`` to the sums of head number `head`.
 
-        If `is_in_rows`, the transpose.
+        `rows` is [n, width], `weights` [n, m]. If `is_in_rows`, the transpose is added.
         """
         if self.is_in_rows:
             for at, width in tiles.pieces(rows.shape[1], BANK):
@@ -470,7 +470,7 @@ class AttentionGradient(AttentionEmitter):
     def _store_gradient(
         self, out: TensorPlace, group: _HeadGroup, start: int, parts: list[Tensor], scale: float
     ) -> None:
-        """Store the sums `parts`, from row `start` on, times `scale`; contiguous heads at once."""
+        """Store the sums `parts` times `scale`, from row `start` on; contiguous heads together."""
         matrices = [head_of(out, index) for index in group.heads]
         if self.is_in_rows:
             (part,) = parts
@@ -479,7 +479,7 @@ class AttentionGradient(AttentionEmitter):
         rows, first = parts[0].shape[2], 0
         while first < len(matrices):
             end = first + 1
-            while end < len(matrices) and _follows(matrices, first, end, rows):
+            while end < len(matrices) and _is_contiguous(matrices, first, end, rows):
                 end += 1
             for number, part in enumerate(parts):
                 width = part.shape[0]
@@ -489,8 +489,8 @@ class AttentionGradient(AttentionEmitter):
             first = end
 
 
-def _follows(matrices: list[TensorPlace], first: int, last: int, rows: int) -> bool:
-    """True if head `last` lies right after the heads from `first` on, each with all `rows`."""
+def _is_contiguous(matrices: list[TensorPlace], first: int, last: int, rows: int) -> bool:
+    """True if head `last` lies right after the heads from `first` on, and `rows` are all rows."""
     start, end = matrices[first], matrices[last]
     if start.steps[0][-1] != 1 or any(start.steps[0][:-1]) or rows != start.shape[0]:
         return False

@@ -44,8 +44,8 @@ def columns_of(
 ) -> Tensor:
     """`count` rows of a head [rows, width] from `start` on, as [width, count].
 
-    A view of SBUF if the head lies so, with its width from `partition` on; else moved there, or
-    transposed.
+    A view of SBUF if the head's width lies along partitions from `partition` on; else a copy, which
+    may be transposed.
     """
     rows_place = place.sliced((count, width), (start, 0), (1, 1))
     if rows_place.is_on_chip:
@@ -70,7 +70,7 @@ def columns_of(
 
 
 def is_transposed_in_hbm(matrix: TensorPlace) -> bool:
-    """True if neighbouring elements in HBM are of neighbouring rows of a matrix [rows, width]."""
+    """True if a matrix [rows, width] lies in HBM column by column."""
     is_repeated = matrix.shape[1] > 1 and not any(matrix.steps[1])
     is_along_rows = matrix.steps[0] == (1,) and matrix.steps[1] != (1,)
     return is_along_rows and not is_repeated and matrix.shape[0] > 1
@@ -88,7 +88,7 @@ def rows_of(
 ) -> Tensor:
     """`count` rows of a head from `start` on, `width` elements of each from `column` on.
 
-    [count, width]: a view of SBUF, moved, or transposed.
+    The tile [count, width] is a view of SBUF, or a copy, which may be transposed.
     """
     rows_place = place.sliced((count, width), (start, column), (1, 1))
     is_on_chip, steps = rows_place.is_on_chip, rows_place.steps

@@ -1,6 +1,6 @@
 """Loads of heads from HBM: several short heads by one transfer, a long head by several.
 
-The reason: a queue takes longer to start a transfer than a short head takes to arrive.
+A queue takes longer to start a transfer than a short head takes to arrive.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
 _TRANSFER_BYTES: Final = 4096
-"""Bytes of a partition in one transfer."""
+"""Most bytes of a partition in one transfer, or one block of rows if that has more."""
 
 _NARROW_WIDTHS: Final = (32, 64)
-"""Widths of which several heads share the partitions, at starts that engines accept."""
+"""Widths of heads of which several share the partitions, at starts that engines accept."""
 
 Index = tuple[int, ...]
 
@@ -64,7 +64,7 @@ class Neighbours:
     def first_partition(self, place: TensorPlace, index: Index) -> int:
         """The first partition of a head's `columns`; -1 if it is not transposed with neighbours.
 
-        Transposed heads lie one below the other on the partitions, as many as fit.
+        As many transposed heads as fit lie one below the other on the partitions.
         """
         matrix = head_of(place, index)
         length, width = matrix.shape
@@ -97,7 +97,7 @@ class Neighbours:
         return self._transposed[key][at * width : (at + 1) * width]
 
     def _group(self, place: TensorPlace, matrix: TensorPlace) -> list[int]:
-        """The offsets of the heads that are loaded with a head: evenly spaced, as many as fit."""
+        """The evenly spaced offsets of the heads that one transfer loads, `matrix` among them."""
         if id(place) not in self._groups:
             most_heads = _blocks_per_transfer(matrix) // max(1, matrix.shape[0] // P)
             starts = sorted({head_of(place, index).offset[0] for index in self._heads})
@@ -107,8 +107,8 @@ class Neighbours:
     def _loaded_head(self, matrix: TensorPlace, group: list[int]) -> TensorPlace:
         """A head in SBUF, loaded with the heads at the offsets of its `group`, each group once.
 
-        Heads of one storage may have different widths, if the first elements of keys are the
-        values: a group that was loaded for wider heads serves narrower ones.
+        Values may be the first elements of the keys; then a group that was loaded for the wider
+        keys serves the narrower values.
         """
         rows, width = matrix.shape
         key = id(matrix.storage), tuple(group), rows, matrix.steps[0]

@@ -28,9 +28,9 @@ from trnsim.nki import language as nl
 _STRETCH_KEYS: Final = 2048
 """Keys whose scores are in PSUM at once: half of its banks."""
 _TRANSPOSED_BLOCKS: Final = 4
-"""Blocks of 128 keys that are transposed in one bank of PSUM, in any format."""
+"""Blocks of 128 keys that are transposed in one bank of PSUM; so many fit in any format."""
 _FEW_KEYS: Final = 512
-"""Keys of a head up to which one transfer loads several heads."""
+"""Most keys of a head that one transfer loads together with other heads."""
 _RUN_KEYS: Final = 16
 """Neighbouring keys on a partition in one transfer."""
 
@@ -143,7 +143,7 @@ class Operands:
         self._joined_masks: dict[Any, Tensor] = {}
 
     def _readable_place(self, value: Value) -> TensorPlace:
-        """A place of a value in which each row, or each column, of a head is on one partition."""
+        """A place in HBM, or in SBUF with each row or each column of a head on one partition."""
         *_, rows, width = range(len(value.shape))
         for place in self.emission.materialize(value):
             if place.is_on_chip and place.storage.tile.dtype != dtype_of(value.dtype):
@@ -155,17 +155,20 @@ class Operands:
         return in_hbm(self.emission.dense(value), value.shape)
 
     def _parts(self, key: Value, value: Value) -> list[tuple[TensorPlace, TensorPlace, int]]:
-        """Keys and values in parts: a cache and the new keys concatenated to it stay apart."""
+        """Places of keys and values, and numbers of keys, of the parts that are concatenated.
+
+        For example, a cache is a part, and the new keys are another.
+        """
         sides = [self._concatenated_parts(tensor) for tensor in (key, value)]
         if [n for _, n in sides[0]] != [n for _, n in sides[1]]:
             sides = [[(self._readable_place(tensor), self.S)] for tensor in (key, value)]
         return [(k, v, n) for (k, n), (v, _) in zip(*sides, strict=True)]
 
     def _concatenated_parts(self, value: Value) -> list[tuple[TensorPlace, int]]:
-        """Places and numbers of keys of the parts that a value was concatenated from along keys.
+        """The place and the number of keys of each part from which a value is concatenated.
 
-        Views between the concatenation and the value are applied to each part. A value that is no
-        such concatenation is one part.
+        Views between the concatenation and the value are applied to each part. A value that is not
+        a concatenation along keys is one part.
         """
         views, producer = self._views_of(value)
         if producer is None or producer.operation.dim != len(producer.result.shape) - 2:
@@ -222,12 +225,12 @@ class Operands:
                 stretches.append(pending.pop(0))
             # Keys that several heads read begin at partition 0, and so do their queries.
             parts = [self.queries_at(*stretch, is_alone=len(heads) == 1) for stretch in stretches]
-            queries = parts[0] if len(parts) == 1 else self._beside_each_other(parts, rows)
+            queries = parts[0] if len(parts) == 1 else self._join_queries(parts, rows)
             row_tiles.append(QueryRows(stretches, queries))
         return row_tiles
 
-    def _beside_each_other(self, parts: list[list[Tensor]], rows: int) -> list[Tensor]:
-        """Queries of several stretches side by side."""
+    def _join_queries(self, parts: list[list[Tensor]], rows: int) -> list[Tensor]:
+        """Tiles with the queries of several stretches beside each other."""
         results: list[Tensor] = []
         for number, (_, width) in enumerate(self.slices):
             tile, column = new((width, rows), self.dtype), 0
@@ -321,8 +324,8 @@ class Operands:
     ) -> list[Tensor]:
         """A stretch of the keys that `heads` read, a tile for each 128 elements of E.
 
-        Stretches with the same `slot` are loaded into the same tiles, one after the other: a
-        transfer waits until the previous stretch has been read. Without a slot, new tiles are made.
+        Stretches with the same `slot` share tiles: the transfer of a stretch waits until the
+        previous one has been read. With None, the stretch has new tiles.
         """
         if len(heads) == 1 and self.share_partitions(heads[0]):
             columns = self.neighbours.columns(self.parts[0][0], heads[0])
@@ -385,7 +388,7 @@ class Operands:
     def _head_with_neighbours(
         self, place: TensorPlace, index: tuple[int, ...], length: int
     ) -> TensorPlace:
-        """A head of few keys, loaded with its neighbours; a longer one in its own place."""
+        """The place of a head: in SBUF with its neighbours for few keys, else where it lies."""
         return (
             self.neighbours.head_and_first_row(place, index)[0]
             if length <= _FEW_KEYS
@@ -393,7 +396,7 @@ class Operands:
         )
 
     def _with_ones(self, values: Tensor) -> Tensor:
-        """Values [keys, V] with a column of ones: its weighted sum is the sum of the weights."""
+        """Values [keys, V] and a column of ones, whose weighted sum is the sum of the weights."""
         widened = new((values.shape[0], self.V + 1), self.dtype)
         copied(values, self.dtype, widened[:, : self.V])
         nisa.memset(dst=widened[:, self.V :], value=1.0, engine=nisa.gpsimd_engine)
@@ -408,11 +411,12 @@ class Operands:
         *,
         is_key_order_free: bool,
     ) -> Iterator[tuple[int, Tensor]]:
-        """Load a stretch of a head's rows from HBM: tiles [rows, blocks, width].
-
-        Each comes with the number, in the stretch, of its first key.
+        """Load a stretch of a head's rows from HBM.
 
         With `is_key_order_free`, a partition gets neighbouring keys, which are one long run in HBM.
+
+        Yields:
+            The number of a tile's first key in the stretch, and the tile [rows, blocks, width].
         """
         step, start, count = place.steps[0][0], stretch.start, stretch.count
         slot_tile = None if slot is None else self._slot_tile((P, -(-count // P), width), slot)

@@ -1,4 +1,4 @@
-"""Matrices and rows that a gather chooses from a table, which its only reader loads by itself.
+"""Matrices and rows that a gather chooses from a table, and that its only reader loads.
 
 A product loads each matrix at an address in a register, or rows by their indices, as a layer of
 experts does; elementwise operations load rows. No copy of them is written to HBM.
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from trnsim.lower.emit.emission import Emission
 
 _REGISTERS: Final = 4
-"""Registers that the indices take in turn: a transfer reads its own when it is issued."""
+"""Registers that hold indices in turn, as a transfer reads its register when it is issued."""
 
 
 def gathered_operand(emission: Emission, value: Value) -> GatheredMatrices | GatheredRows | None:
@@ -47,7 +47,7 @@ def gathered_operand(emission: Emission, value: Value) -> GatheredMatrices | Gat
 
 
 def is_deferred_gather(emission: Emission, node: Node) -> bool:
-    """True if a node is a gather that is left to its reader, and not computed yet."""
+    """True if a node is a gather that its reader will load, and that is not computed yet."""
     number = node.result.number
     return number in emission.facts.deferred_gathers and number not in emission.places
 

@@ -43,9 +43,9 @@ _STRIDED_LOAD_BYTES: Final = 16 * 1024
 _FEW_PARTITIONS: Final = 32
 """Partitions that a quarter of the DMA engines serves (nki-dma-overview.rst)."""
 _MANY_ON_CHIP: Final = 32
-"""Maximum transfers within SBUF; as each waits for its issue, a copy to HBM and back beats more."""
+"""Maximum transfers within SBUF; a copy to HBM and back takes less time than more of them."""
 _MANY_ELEMENTS: Final = 1 << 15
-"""Minimum elements of a tensor for which a copy in row-major order is faster than short runs."""
+"""Fewest elements of a tensor whose row-major copy takes less time than loads of short runs."""
 _CHUNKS_BYTES: Final = 32 * 1024
 """Maximum bytes of a partition for chunks of all blocks."""
 
@@ -86,14 +86,14 @@ class Leaves:
         return any(isinstance(leaf.storage, GatheredRows) for leaf in self.leaves.values())
 
     def fits_any_frame(self) -> bool:
-        """True if every frame can generate the leaves that are not stored."""
+        """True if the leaves without storage can be generated in every frame."""
         leaves = self.leaves.values()
         return all(leaf.storage.fits_any_frame for leaf in leaves if leaf.is_generated)
 
     def _dense_leaf(self, number: int, path: Path) -> TensorPlace:
-        """The place of a leaf that is written to HBM in row-major order, in the computed shape.
+        """A leaf's place in HBM, in the computation's shape, after it is written there densely.
 
-        If strides cannot give that shape, the view of the leaf is written instead.
+        If no strides view the dense leaf in that shape, its view is written instead.
         """
         value = self._values[number]
         place = follow(path, in_hbm(self.emission.dense(value), value.shape))
@@ -103,11 +103,11 @@ class Leaves:
         return place
 
     def _ordered_places(self) -> dict[Any, TensorPlace]:
-        """The place of each leaf, in row-major order where its runs in HBM are short."""
+        """The place of each leaf; of a row-major copy if its runs in HBM are short."""
         return {key: self._ordered_place(key, place) for key, place in self.leaves.items()}
 
     def _ordered_place(self, key: tuple[int, Path], place: TensorPlace) -> TensorPlace:
-        """The place of a leaf, or of its copy in row-major order if its runs in HBM are short."""
+        """The place of a leaf; of a row-major copy if its runs in HBM are short."""
         if prod(place.shape) < _MANY_ELEMENTS or not is_interleaved(place):
             return place
         number, path = key
@@ -151,9 +151,9 @@ class Leaves:
         return self.leaf_tile(key, span)
 
     def _loadable_place(self, key: tuple[int, Path], place: TensorPlace) -> TensorPlace:
-        """The place of a leaf from which transfers can load the frame: dense, or transposed.
+        """The place of a leaf from which transfers can load the frame; a dense or transposed copy.
 
-        A view that is written from its only place has no other place.
+        A leaf that is not in `self._values` has its own place alone.
         """
         if key[0] not in self._values:
             return place
@@ -177,9 +177,9 @@ class Leaves:
         return new_place
 
     def _is_tall(self, place: TensorPlace) -> bool:
-        """True for long columns on few partitions, whose few DMA engines load run after run.
+        """True for long columns on few partitions, which few DMA engines load element by element.
 
-        The rows, which lie along the columns, are then loaded side by side and transposed.
+        Such a leaf is loaded with partitions and columns exchanged, and then transposed.
         """
         frame = self.frame
         inner = frame.f_dims[-1]
@@ -203,7 +203,7 @@ class Leaves:
         self.emission.add_place(value, place)
 
     def _column_tile(self, key: tuple[int, Path], place: TensorPlace, span: TileSpan) -> Tensor:
-        """A leaf with one element for each partition, loaded for all blocks at once."""
+        """The tile of a leaf with one element for each partition, loaded for all blocks at once."""
         if key not in self._columns:
             self._columns[key] = self.emission.constants.column(key[0], place, self.frame)
         return self._columns[key][: span.partitions, span.block : span.block + span.blocks]
@@ -252,7 +252,7 @@ class Leaves:
     def _chunk_slice(
         self, key: tuple[int, Path], place: TensorPlace, span: TileSpan
     ) -> Tensor | None:
-        """Columns of a longer chunk that is loaded at once; None if the span does not suit."""
+        """A span's columns, cut from a longer chunk that is loaded at once; None for long spans."""
         start = span.start // _CHUNK_COLUMNS * _CHUNK_COLUMNS
         count = min(_CHUNK_COLUMNS, self.frame.columns - start)
         nbytes = self.frame.blocks * _CHUNK_COLUMNS * place.storage.dtype.itemsize
@@ -271,7 +271,7 @@ class Leaves:
 
 
 def load_span(place: TensorPlace, frame: Frame, span: TileSpan, dtype: Any) -> Tensor:
-    """A span's elements, each loaded from HBM once, and repeated on the chip if needed.
+    """A span's elements; each is loaded from HBM once, and repeated on the chip if necessary.
 
     Elements with a small stride are loaded with the elements between them, as a transfer takes as
     long for a single element as for a run of hundreds of bytes.
@@ -315,8 +315,8 @@ def has_near_columns(place: TensorPlace, frame: Frame) -> bool:
 def load_near(place: TensorPlace, frame: Frame, span: TileSpan, dtype: Any) -> Tensor | None:
     """A span whose last dimension has a small stride in HBM, loaded with the elements between.
 
-    All of a row is loaded, also of a row of which the span has a part. None for other strides, and
-    for rows that take too much of SBUF.
+    Whole rows are loaded, even if the span has only a part of them. None for other strides, and for
+    rows that take too much of SBUF.
     """
     if not has_near_columns(place, frame):
         return None
@@ -340,7 +340,10 @@ def load_near(place: TensorPlace, frame: Frame, span: TileSpan, dtype: Any) -> T
 def select_dims(
     place: TensorPlace, frame: Frame, dims: tuple[int, ...], reach: int = 0
 ) -> tuple[TensorPlace, Frame]:
-    """A place, and its frame, with the dimensions `dims` alone, and a run of `reach` elements."""
+    """A place and its frame with the dimensions `dims` alone, and a last one of `reach` elements.
+
+    The last dimension is contiguous in HBM; `reach` 0 adds none.
+    """
     lengths = [(place.shape[dim], place.steps[dim]) for dim in dims]
     lengths += [(reach, (1,))] if reach else []
     shape, steps = (tuple(column) for column in zip(*lengths, strict=True))

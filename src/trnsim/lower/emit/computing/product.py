@@ -33,11 +33,11 @@ from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
 _FEWEST_COLUMNS: Final = 64
-"""Columns whose time fewer columns take as well (trainium_inferentia2_arch.rst: ``max(N, 64)``)."""
+"""A product of fewer columns takes as long (trainium_inferentia2_arch.rst: ``max(N, 64)``)."""
 _STATIONARY_PANEL_BYTES: Final = 32 * 1024
 """Bytes of a partition for a panel of the stationary operand."""
 _SHORT_ROW_BYTES: Final = 2048
-"""Bytes of a row below which panels are larger, as transfers of short rows are slow."""
+"""Panels are larger if their rows would have fewer bytes, as transfers of short rows are slow."""
 _WEIGHT_PANEL_BYTES: Final = 16 * 1024
 """Bytes of a partition for a panel of a weight, whose layout in HBM suits transfers."""
 
@@ -64,10 +64,10 @@ def dot_general(emission: Emission, node: Node) -> None:
 def _should_write_rows(emission: Emission, node: Node) -> bool:
     """True if a product that is read in HBM takes less time with its rows along the partitions.
 
-    Its operands must be inputs in HBM, or its result too large for SBUF: an operand that was
-    computed lies as the next product needs it. A weight is always stationary, as its layout is
-    chosen for that. Few rows take less time as the moving operand, though the result is then
-    transposed, 128 columns for each block of rows at a time.
+    False unless its operands are inputs in HBM, or its result is too large for SBUF: an operand
+    that was computed has the layout that the next product needs. A weight is always stationary, as
+    its layout is chosen for that. Few rows take less time as the moving operand, though the result
+    is then transposed, in blocks of 128 columns.
     """
     if not emission.facts.is_read_in_hbm(node.result):
         return False
@@ -93,7 +93,7 @@ def _fits_in_sbuf(emission: Emission, value: Value) -> bool:
 
 
 def _origin(emission: Emission, value: Value) -> int:
-    """The number of the value of which `value` is a view or a conversion; its own if of none."""
+    """The number of the value that `value` is a view or a conversion of; else its own number."""
     node = emission.facts.producers.get(value.number)
     while node is not None and (is_view(node) or isinstance(node.operation, Convert)):
         value = node.values[0]
@@ -140,8 +140,8 @@ class PendingProduct(PendingResult):
     def chunk_columns(self) -> int:
         """The number of columns of the result whose moving operand is in SBUF at once.
 
-        At most those of one matrix of a batch, where a matrix has several blocks of rows and the
-        stationary operand is loaded in panels: blocks that follow each other then share a panel.
+        If matrices of a batch have several blocks of rows, and the stationary operand is loaded in
+        panels, these are at most the columns of one matrix: successive blocks then share a panel.
         """
         chunk, matrix = self._moving.chunk_columns(), int(self.frame.shape[self._f_dim])
         has_panels = self.batch and self.frame.blocks > 1 and not self._stationary.is_ready()
@@ -159,7 +159,8 @@ class PendingProduct(PendingResult):
     def tile(self, span: TileSpan) -> Tensor:
         """The sums of a span of one block, in PSUM.
 
-        The sums of the next banks are computed with it, as a stationary tile is then loaded once.
+        The sums of the next banks are computed together with it, so that each stationary tile is
+        loaded once.
         """
         if self.batch:
             return self._batched_sums(span)
@@ -168,9 +169,9 @@ class PendingProduct(PendingResult):
         return self._ahead.pop(span)
 
     def _neighbours(self, span: TileSpan) -> list[TileSpan]:
-        """A span and the spans of the next banks of its block; in float32 the span alone.
+        """A span and the spans of the next banks of its block; for float32 the span alone.
 
-        The loads of float32 tiles are hidden, so they need not be shared.
+        Loads of float32 stationary tiles take no time of their own, so they need not be shared.
         """
         dtype = self.node.values[0].dtype
         banks = 1 if span.columns < BANK or dtype == "float32" else max(self.banks, 1)
@@ -305,14 +306,14 @@ class _ProductOperand:
         return int(self.frame.columns * self.blocks * dtype_of(self.value.dtype).itemsize)
 
     def is_ready(self) -> bool:
-        """True if it lies in SBUF as a product reads it."""
+        """True if the operand lies in SBUF as a product reads it."""
         return self._ready_place() is not None
 
     def chunk_columns(self) -> int:
-        """The number of columns that are in SBUF at once, by the bytes of a panel.
+        """The number of columns that are in SBUF at once, as the bytes of a panel allow.
 
-        An operand that is no weight, all of whose columns fit, is loaded by this call, and has a
-        place in SBUF from then on.
+        If all columns fit, and the operand is neither a weight nor a deferred gather, this call
+        loads it, and it has a place in SBUF from then on.
         """
         if self._ready_place() is not None:
             return int(self.frame.columns)
@@ -327,7 +328,7 @@ class _ProductOperand:
         return int(min(most_columns, self._columns_together()))
 
     def _columns_together(self) -> int:
-        """The columns that one load may bring: those of one matrix if a gather chooses it."""
+        """Most columns of one load: those of one matrix if a gather chooses matrices, else all."""
         is_chosen = isinstance(self._gathered, GatheredMatrices)
         return int(self.length if is_chosen else self.frame.columns)
 
@@ -356,7 +357,7 @@ class _ProductOperand:
         return latest[1]
 
     def _copy_in_frame(self, start: int, columns: int) -> TensorPlace:
-        """A range of columns in SBUF in the frame: a copy, or what a deferred gather chooses."""
+        """A range of columns in SBUF in the frame: a copy, or the choice of a deferred gather."""
         if self._gathered is None:
             return load_in_frame(self.emission, self.value, self.frame, start, columns)
         tile = self._gathered.load(start, columns, dtype_of(self.value.dtype))
@@ -407,9 +408,9 @@ class _ProductOperand:
         return tile[:rows, k, at : at + span.partitions]
 
     def panel(self, number: int, span: TileSpan) -> tuple[Tensor, int]:
-        """Columns [rows, blocks of the contraction, columns] in SBUF that include a span's.
+        """Columns in SBUF that include a span's, [rows, blocks of the contraction, columns].
 
-        Also the number of the first of them. `number` is that of the matrix in the batch.
+        Also returns the number of the first of them. `number` is that of the matrix in the batch.
         """
         first = span.block * P
         ready_place = self._ready_place()
@@ -447,7 +448,7 @@ class _ProductOperand:
         return self._panel[1]
 
     def _panel_bytes(self) -> int:
-        """Bytes of a partition for a panel: more if rows in HBM would be short."""
+        """Bytes of a partition for a panel; more if its rows in HBM would be short otherwise."""
         if self._weight() is not None:
             return _WEIGHT_PANEL_BYTES
         is_long = _STATIONARY_PANEL_BYTES // self.blocks >= _SHORT_ROW_BYTES
@@ -460,7 +461,7 @@ class _ProductOperand:
         return PANEL_BYTES + self.spare_bytes
 
     def _weight(self) -> tuple[int, Frame] | None:
-        """(number, frame) of the weight of which the operand is a conversion or a view of all.
+        """(number, frame) of the weight that the operand is a conversion or a transpose of.
 
         None if there is no such weight.
         """

@@ -31,11 +31,11 @@ from trnsim.nki import language as nl
 _BAND_BYTES: Final = 32 * 1024
 """Bytes of a partition for a band of the padded image; the next band loads meanwhile."""
 _MOST_BAND_BYTES: Final = 96 * 1024
-"""Bytes of a partition for the bands of several images whose windows share a bank, at most."""
+"""Most bytes of a partition for the bands of several images whose windows share a bank."""
 _PANELS_BYTES: Final = 32 * 1024
 """Bytes of a partition for kernels that stay in SBUF while bands pass."""
 _FP32_PASSES: Final = 4
-"""Passes of the array for a product in float32 (trainium_inferentia2_arch.rst)."""
+"""Passes over the array for a product in float32 (trainium_inferentia2_arch.rst)."""
 _DTYPES: Final = ("float32", "bfloat16", "float16")
 """Dtypes of images and kernels."""
 _IMAGE_RANKS: Final = (3, 4)
@@ -165,7 +165,7 @@ class PendingConvolution(PendingResult):
         return max(fitting // rows_at_once, 1) * rows_at_once * columns
 
     def _row_step(self) -> int:
-        """Rows of the padded images for each that a band holds: gaps are left out."""
+        """Rows of the padded images for each row of a band, which leaves gaps out."""
         return self.grid.gaps[0] + 1 if self.gaps is not None else 1
 
     def _image_bytes(self) -> int:
@@ -203,7 +203,7 @@ class PendingConvolution(PendingResult):
         return sums
 
     def _add_phases(self, span: TileSpan, part: WindowBox, dst: Tensor, gaps: Gaps) -> None:
-        """Add the sums of a box by phases, whose windows have elements under the same taps."""
+        """Add the sums of a box of windows, phase by phase."""
         windows = dst.reshape((dst.shape[0], part.images, part.rows, part.columns))
         for phase in gaps.phases(part):
             target = windows[:, :, phase.rows, phase.columns]
@@ -215,7 +215,7 @@ class PendingConvolution(PendingResult):
     def _add(
         self, span: TileSpan, dst: Tensor, taps: list[tuple[int, tuple[int, int], WindowBox]]
     ) -> None:
-        """Add the products of boxes of taps: the number of each, its first tap, and its windows."""
+        """Add the products of boxes of taps; `taps` has (number, first tap, windows) of each."""
         for number, first, part in taps:
             for block in range(self.kernels.channel_blocks):
                 moving = self._moving(span, part, first, block)
@@ -225,9 +225,9 @@ class PendingConvolution(PendingResult):
     def _moving(
         self, span: TileSpan, part: WindowBox, first: tuple[int, int], block: int
     ) -> Tensor:
-        """The elements under the windows of `part`, for a block of channels.
+        """The elements of a block of channels under tap `first` of the windows of `part`.
 
-        If taps lie together, those under each tap of the box of taps that begins at `first`.
+        If several taps lie together, those under each tap of the box that begins at `first`.
         """
         kernels, channels = self.kernels, self.grid.channels
         number = span.block if kernels.groups_per_block else block
@@ -250,7 +250,7 @@ class PendingConvolution(PendingResult):
     def _stationary(self, span: TileSpan, number: int, block: int, rows: int) -> Tensor:
         """The kernels of a span, for box of taps `number` and a block of channels.
 
-        [rows, kernels]: a row for each channel of each tap.
+        The tile [rows, kernels] has a row for each channel of each tap.
         """
         kernels, first = self.kernels, span.block * self.block
         if self._weight() is None:

@@ -22,8 +22,8 @@ class WindowPhase:
     Attributes:
         rows: the rows of the box that they are in.
         columns: the columns of the box that they are in.
-        taps: (number, box) for each tap with elements: the box of the elements under it in the grid
-            `Gaps.dense`, where an element is a window.
+        taps: (number, box) of each tap with elements; the box has the elements under it, as windows
+            of one element of the grid `Gaps.dense`.
     """
 
     rows: slice
@@ -94,9 +94,9 @@ class Gaps:
         return self.grid.low_padding[axis] // (self.grid.gaps[axis] + 1)
 
     def _elements_met(self, axis: int, start: int, count: int) -> tuple[int, int]:
-        """The first element under `count` windows from `start` on, and how many there are.
+        """The first element under `count` windows from `start` on, and the number of elements.
 
-        At least 1, so that no box is empty.
+        The number is at least 1, so that no box is empty.
         """
         step, low = self.grid.gaps[axis] + 1, self.grid.low_padding[axis]
         end = start + self.grid.reach(axis, count) - 1

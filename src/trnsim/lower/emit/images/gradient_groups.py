@@ -48,12 +48,15 @@ class GradientGroups:
 
     @property
     def together(self) -> int:
-        """Groups that share the array; 0 if it does not hold one, or SBUF not its sums."""
+        """The number of groups that share the array.
+
+        0 if the array is too small for one group, or SBUF for its sums.
+        """
         of_sums: int = _SUMS_BYTES // (self.channels * self.taps * nl.float32.itemsize)
         return min(P // max(self.channels, self.kernels), of_sums, self.count)
 
     def keep_own(self, sums: Tensor, target: Tensor) -> None:
-        """Write each kernel's sums over its own group's channels.
+        """Write each kernel's sums over the channels of its own group to `target`.
 
         Args:
             sums: sums of neighbouring groups, [kernels, 1, groups * channels * taps]; overwritten.
@@ -71,9 +74,9 @@ class GradientGroups:
 
 
 def without_groups(facts: GraphFacts, value: Value, groups: int) -> Value:
-    """Images ``[G * C, N, *D]`` of images ``[C, G * N, *D]``, from which a graph made these.
+    """The images ``[G * C, N, *D]`` from which a graph made the images ``[C, G * N, *D]``.
 
-    They are the operand of the graph's reshapes and transpose, or a new view.
+    They are the operand of the graph's reshapes and transpose, or a new view if it has none.
     """
     channels, rows, *lengths = value.shape
     images = rows // groups

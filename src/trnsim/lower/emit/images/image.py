@@ -29,7 +29,7 @@ _COPY_ELEMENTS: Final = 1024
 _BAND_TRANSFERS: Final = 32
 """Maximum number of transfers for the shifted copies of a band, as each has a fixed cost."""
 _WHOLE_TRANSPOSE_SHARE: Final = 1 / 4
-"""Share of the room for results in SBUF up to which images are transposed whole."""
+"""Most of the room for results in SBUF that images take to be transposed whole."""
 _FEW_CHANNELS: Final = 16
 """Maximum number of channels for which DMA is faster than an engine, whose other lanes are idle."""
 
@@ -43,7 +43,7 @@ class WindowGrid:
         window_counts: the number of rows and of columns of windows.
         kernel: the size of a window, in taps.
         strides: elements from one window to the next.
-        low_padding: zeros before the first element; if negative, the elements left out there.
+        low_padding: zeros before the first element; if negative, the number of elements left out.
         gaps: zeros between neighbouring elements.
         dilations: elements from one tap to the next.
     """
@@ -96,15 +96,15 @@ class WindowGrid:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """Rows of some padded images in SBUF, with a shifted copy for each tap of a box of `TapBoxes`.
+    """Rows of padded images in SBUF, with a shifted copy for each tap of a box of `TapBoxes`.
 
     The copies lie one after another along the partitions.
 
     Attributes:
         tile: [copies * channels, blocks of channels, images * rows * width + the last shift].
-        first_row: the first of the padded image's rows that it has.
+        first_row: the number of its first row in a padded image.
         width: columns of a row.
-        first_window_row: the first row of windows whose elements it has.
+        first_window_row: the first row of windows whose elements it holds.
     """
 
     tile: Tensor
@@ -155,8 +155,12 @@ class WindowBox:
     """A box of windows.
 
     Attributes:
-        image: the number of the first image; `row` and `column` are the first row and column.
-        images: how many images it has; `rows` and `columns` are how many rows and columns.
+        image: the number of the first image.
+        row: the number of the first row of windows.
+        column: the number of the first column of windows.
+        images: the number of images.
+        rows: the number of rows.
+        columns: the number of columns.
     """
 
     image: int
@@ -332,7 +336,7 @@ class Image:
                 self._copy_loaded(place, block, image_target, image_box)
 
     def _copy_loaded(self, place: TensorPlace, block: int, target: Tensor, box: WindowBox) -> None:
-        """Copy rows of one image from HBM by way of SBUF, to which whole rows are transferred."""
+        """Load whole rows of one image from HBM into SBUF, and copy the elements of `box` there."""
         repeats = self.repeats[0]
         high, wide = self._size
         rows_at_once = max(_COPY_ELEMENTS // wide, 1) * repeats
@@ -349,7 +353,7 @@ class Image:
     def _copy_repeated(
         self, images: Tensor, target: Tensor, box: WindowBox, first_source_row: int
     ) -> None:
-        """Copy a box of elements of the enlarged images, each as often as the enlarging repeats it.
+        """Copy a box of elements of the enlarged images, in which each source element is repeated.
 
         `images` are the images before they are enlarged, from the row `first_source_row` on.
         """
@@ -397,12 +401,13 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class _CopiedElements:
-    """The elements in a range of enlarged rows or columns with one number among their copies.
+    """The rows or columns, in a range of an enlarged image, that are copy number n of their source.
 
     Attributes:
-        first: the position of the first element in the range.
-        step: positions from one element to the next.
-        source: the row or column of which the first element is a copy.
+        first: the position of the first one in the range.
+        step: distance from one to the next.
+        source: the row or column of the source that the first one copies.
+        count: how many there are.
     """
 
     first: int
@@ -411,21 +416,27 @@ class _CopiedElements:
     count: int
 
     def piece(self, start: int, count: int) -> tuple[slice, slice]:
-        """The positions of `count` of them from number `start` on, and of their sources."""
+        """The positions of `count` rows or columns from number `start` on, and of their sources."""
         at = self.first + start * self.step
         end = at + (count - 1) * self.step + 1
         return slice(at, end, self.step), slice(self.source + start, self.source + start + count)
 
 
 def _copied_elements(start: int, count: int, repeats: int, copy: int) -> _CopiedElements:
-    """The elements from `start` on that are copy number `copy` of `repeats` of their source."""
+    """Which of `count` rows or columns from `start` on are copy number `copy` of their source.
+
+    Each row or column of the source has `repeats` copies.
+    """
     first = (copy - start) % repeats
     copies = max(ceil((count - first) / repeats), 0)
     return _CopiedElements(first, repeats, (start + first) // repeats, copies)
 
 
 def _enlarging_source(emission: Emission, value: Value) -> tuple[Value, tuple[int, int]]:
-    """The value that an enlarging repeats, and how often each row and column is repeated."""
+    """The images before they were enlarged, and how often each row and column is repeated.
+
+    `value` and (1, 1) if it is not enlarged.
+    """
     node = emission.facts.producers.get(value.number)
     match = None if node is None else match_node(ENLARGING, node, Makers(emission.facts.producers))
     return (value, (1, 1)) if match is None else (match["images"], repeat_counts(match))

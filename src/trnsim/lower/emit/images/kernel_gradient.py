@@ -1,9 +1,9 @@
-"""Convolutions of few windows by many taps, as the gradient of a kernel is.
+"""Convolutions of few windows with many taps, such as the gradient of a kernel.
 
-Such a convolution has images ``[C, N, *D]`` and kernels ``[O, N, *W]``: each of its windows is a
-tap of another convolution, over images ``[N, C, *D]``, and each of its taps a position. The sum
-runs over images and positions. These lie along the partitions of both operands, so that a product
-has 128 terms of a sum, not the few images of a batch.
+The gradient has images ``[C, N, *D]`` and kernels ``[O, N, *W]``. Each of its windows is a tap of
+the convolution whose kernel it belongs to, over images ``[N, C, *D]``, and each of its taps is a
+position of that convolution's windows. It sums over images and positions. These lie along the
+partitions of both operands, so that a product adds 128 terms, not only the images of a batch.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ _SUMS_BANKS: Final = 6
 _SUMS_BYTES: Final = 40 * 1024
 """Bytes of a partition for sums over chunks that do not fit in PSUM."""
 _MOST_WINDOWS: Final = 128
-"""Maximum number of windows, each of which is transposed by itself."""
+"""Most windows of a gradient, as each of them is transposed separately."""
 _LAID_OUT_ANEW: Final = 2
 """Ratio of the time of products over channels to the time of their columns alone; assumed."""
 _FEWEST_COLUMNS: Final = 64
-"""Columns whose time fewer columns take as well (trainium_inferentia2_arch.rst: ``max(N, 64)``)."""
+"""A product of fewer columns takes as long (trainium_inferentia2_arch.rst: ``max(N, 64)``)."""
 
 
 def is_kernel_gradient(node: Node) -> bool:
     """True if products over positions take less time than products over channels.
 
-    The times are counted in columns that pass through the array. Those over channels count twice,
-    as their operands lie with this convolution's images along the partitions, and would have to be
-    laid out anew. With groups, fewer windows than taps tell the gradient of a kernel.
+    The times are counted in columns that pass through the array. Products over channels count
+    twice, as their operands would have to be copied to another layout. A convolution with groups is
+    taken for a kernel's gradient if it has fewer windows than taps.
     """
     operation: Any = node.operation
     image, kernel = (value.shape for value in node.values)
@@ -78,9 +78,10 @@ def emit_kernel_gradient(emission: Emission, node: Node) -> None:
 
 
 def _grids(node: Node) -> tuple[WindowGrid, WindowGrid]:
-    """The windows over the images, whose taps are the convolution's windows; and over its kernels.
+    """The grids of windows over the images and over the kernels of a kernel's gradient.
 
-    A sequence is an image of one row.
+    The taps of the first are the gradient's windows; the second has single taps. A sequence is an
+    image of one row.
     """
     operation: Any = node.operation
     image, kernel = (value.shape for value in node.values)
@@ -114,8 +115,8 @@ def _grids(node: Node) -> tuple[WindowGrid, WindowGrid]:
     return over_images, over_kernels
 
 
-def _swapped(emission: Emission, value: Value) -> Value:
-    """A value with its first two dimensions exchanged; if it is such a transpose, its operand."""
+def _exchange_dims(emission: Emission, value: Value) -> Value:
+    """A value with its first two dimensions exchanged: a view, or the operand of such a view."""
     shape = (value.shape[1], value.shape[0], *value.shape[2:])
     order = (1, 0, *range(2, len(shape)))
     node = emission.facts.producers.get(value.number)
@@ -152,7 +153,7 @@ class KernelGradient:
             image = without_groups(emission.facts, image, groups.count)
         self.channel_block = groups.together * groups.channels if is_grouped else P
         self.kernel_block = groups.together * groups.kernels if is_grouped else P
-        channels, slopes = _swapped(emission, image), _swapped(emission, kernel)
+        channels, slopes = _exchange_dims(emission, image), _exchange_dims(emission, kernel)
         self.images = Image(emission, channels, over_images, self.channel_block)
         self.slopes = Image(emission, slopes, over_kernels, self.kernel_block)
         self.grid = over_images
@@ -182,7 +183,7 @@ class KernelGradient:
     def _result(self) -> tuple[Value, Frame, TensorPlace]:
         """The value that is stored, its frame and its place.
 
-        That is the result after the views and conversions, each of which is its only reader.
+        It is the last of the views and conversions that follow the result as its only readers.
         """
         facts, value = self.emission.facts, self.node.result
         rank = len(value.shape)
@@ -246,7 +247,7 @@ class KernelGradient:
         return is_in_sbuf or blocks * ceil(columns / BANK) <= _SUMS_BANKS
 
     def _chunks(self, channels: int, rows: int) -> list[WindowBox]:
-        """The boxes of positions that are transposed at once, for a part of that size."""
+        """The boxes of positions that are transposed at once, for a part of the result."""
         block_bytes = (channels * prod(self.taps.kernel) + rows) * self.item_bytes
         blocks = max(_CHUNK_BYTES // block_bytes, 1)
         return position_chunks(self.grid, blocks, self.images.row_bytes, _BAND_BYTES)
@@ -281,7 +282,10 @@ def _multiply(
     boxes: Sequence[WindowBox],
     sums: Sequence[tuple[int, Tensor]],
 ) -> None:
-    """Add products to banks of sums, (first column, tile) each, by one load of each tile."""
+    """Add products to banks of sums; `sums` has (first column, tile) of each bank.
+
+    Each stationary tile is loaded once for all banks.
+    """
     for number, box in enumerate(boxes):
         for at, dst in sums:
             nisa.nc_matmul(
@@ -324,7 +328,7 @@ class _Sums:
         self._begun: set[tuple[int, int]] = set()
 
     def groups(self) -> list[list[int]]:
-        """By group of banks that are computed together, the first column of each bank."""
+        """The first columns of the banks that are computed together, group by group."""
         pieces = tiles.pieces(len(self._starts), _SUMS_BANKS - 2)
         return [list(self._starts[first : first + count]) for first, count in pieces]
 
@@ -336,7 +340,7 @@ class _Sums:
         return self._banks[block, start]
 
     def take(self, block: int, starts: Sequence[int]) -> None:
-        """Copy the sums of a chunk from PSUM to their target, or add them to it."""
+        """Copy the sums of a chunk from PSUM to their target, or add them to earlier sums there."""
         for start in starts:
             tile = self._banks.pop((block, start))
             rows = self._totals.get(block)
@@ -363,7 +367,7 @@ class _Sums:
 
     @property
     def _first_column(self) -> int:
-        """The result's column at which the part begins; each group has all columns."""
+        """The result's column at which the part begins; 0 with groups, as each has all columns."""
         if self._groups is not None:
             return 0
         return self._part.channel * (self._columns // self._part.channels)

@@ -56,9 +56,9 @@ class TapBoxes:
 def taps_together(
     kernel: tuple[int, int], channels: int, columns: int, moved_bytes: float
 ) -> TapBoxes:
-    """The boxes of taps with which products and copies, which overlap, take the least time.
+    """The boxes of taps with which products and copies take the least time; both overlap.
 
-    Between boxes with nearly equal times, those with fewer copies.
+    If times are nearly equal, the boxes with fewer copies are chosen.
 
     Args:
         kernel: rows and columns of the window.
@@ -90,7 +90,7 @@ class Kernels(Frame):
     Attributes:
         taps: the boxes of taps that lie together.
         groups_per_block: groups of channels that share a block of the image; 0 without groups.
-        channels: rows of one tap in a block, at most.
+        channels: most rows of one tap in a block.
         outputs: columns that share a block of the result.
         is_reversed: whether the last tap meets a window's first element.
     """
@@ -107,7 +107,7 @@ class Kernels(Frame):
 
     @property
     def channel_blocks(self) -> int:
-        """The count of blocks of channels that add up."""
+        """The number of blocks of channels over which a result sums."""
         return 1 if self.groups_per_block else ceil(self.shape[1] / self.channels)
 
     @property
@@ -149,7 +149,7 @@ class Kernels(Frame):
         return matrix.reshape(self.rows, self.columns)
 
     def _tap_matrix(self, tap: Array) -> Array:
-        """The matrix [channels, O] of one tap's kernels, [O, C / groups]; with groups diagonal."""
+        """The matrix [channels, O] of one tap's kernels [O, C / groups]; diagonal with groups."""
         if not self.groups_per_block:
             return tap.T
         group_channels = self.channels // self.groups_per_block
@@ -163,7 +163,7 @@ class Kernels(Frame):
 
 
 def kernels_of(shape: Shape, groups: int, *, is_reversed: bool = False) -> Kernels:
-    """The matrix of kernels of a shape: a tap in each block, and as many groups as fit in one."""
+    """The matrix of kernels of a shape: a tap in each block, with as many groups as fit."""
     outputs, inputs = shape[0] // groups, shape[1]
     taps = TapBoxes((shape[2] if len(shape) > _SEQUENCE_RANK else 1, shape[-1]))
     if groups == 1:

@@ -1,8 +1,8 @@
-"""Padding of images on the chip, and sums of padded images, as of the gradient of a pooling.
+"""Padding of images on the chip, and sums of padded images such as the gradient of a pooling.
 
-Images in SBUF with channels along the partitions are padded there: engines copy rows, while a
-transfer would move each element by itself if zeros come between. The terms of a sum of padded
-images are not padded: each is added to the elements of the sum to which padding would move it.
+Images in SBUF with channels along the partitions are padded there: engines copy whole rows, but a
+transfer would move elements with zeros between them one by one. The terms of a sum of padded images
+are not padded: each is added to the elements of the sum to which padding would move it.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _IMAGE_RANKS: Final = (3, 4)
 _OUTER_DIMS: Final = 2
 """Dimensions before the spatial ones: batch and channels."""
 _SUM_BYTES: Final = 48 * 1024
-"""Bytes of a partition for images that are added up at once."""
+"""Most bytes of a partition for images that are added up at once."""
 _SPAN_ELEMENTS: Final = 2048
 """Elements of a partition that are added at once, or one row if that is longer."""
 
 
 @emitter(Pad)
 def pad(emission: Emission, node: Node) -> None:
-    """Emit a padding: of images on the chip, if they lie there, else from HBM to HBM."""
+    """Emit a padding: of images in SBUF if they fit there, else from HBM to HBM."""
     sums = emission.facts.window_sums
     if node.result.number in sums.inner:
         root = sums.roots[node.result.number]
@@ -63,10 +63,10 @@ class _DataRange:
     """The elements of an axis that padding keeps.
 
     Attributes:
-        first: index in the operand of the first of them.
-        count: their number.
+        first: index of the first one in the operand.
+        count: number of elements.
         start: index of the first one in the result.
-        step: indices of the result from one to the next.
+        step: distance from one to the next in the result.
     """
 
     first: int
@@ -113,7 +113,7 @@ def _frame(value: Value, p_dims: tuple[int, ...]) -> Frame:
 def _pad_on_chip(emission: Emission, node: Node) -> bool:
     """Pad images in SBUF, if SBUF holds the result and windows read it; else False."""
     (operand,), result = node.values, node.result
-    image = _source(emission, operand) if is_of_windows(emission.facts, node) else None
+    image = _image_place(emission, operand) if is_of_windows(emission.facts, node) else None
     if image is None:
         return False
     place, p_dims = image
@@ -139,11 +139,11 @@ def _pad_on_chip(emission: Emission, node: Node) -> bool:
     return True
 
 
-def _source(emission: Emission, operand: Value) -> tuple[TensorPlace, tuple[int, ...]] | None:
+def _image_place(emission: Emission, operand: Value) -> tuple[TensorPlace, tuple[int, ...]] | None:
     """The place of images that are padded, and the dimensions along the partitions.
 
-    They lie in SBUF by channels, or row-major in HBM, a block of them no larger than is loaded at
-    once; else None.
+    None unless the images lie in SBUF by channels, or row-major in HBM in blocks that are small
+    enough to be loaded at once.
     """
     places, by_channels = emission.materialize(operand), partition_dims(operand.shape)
     for place in places:
@@ -166,7 +166,7 @@ def _columns_of(place: TensorPlace, frame: Frame, span: TileSpan) -> Tensor | No
 
 
 def _pad_block(node: Node, source: Tensor, target: Tensor) -> None:
-    """Copy a block of channels [channels, elements] into `target`, among the padding."""
+    """Copy a block of channels [channels, elements] into `target`, and fill its padding."""
     operation: Any = node.operation
     (operand,), channels = node.values, source.shape[0]
     images = source.shape[1] // prod(_image_size(operand))
@@ -232,7 +232,7 @@ class _ImageBox:
 def _add_block(
     frame: Frame, place: TensorPlace, box: _ImageBox, parts: Sequence[tuple[Node, Evaluation]]
 ) -> None:
-    """Add the parts of some images of a block of partitions."""
+    """Compute the sum for a box of images."""
     size = _image_size(parts[0][0].result)
     span = TileSpan(box.block, 1, box.partitions, box.first * prod(size), box.count * prod(size))
     total: Any = slice_of(place, frame, span) if place.is_on_chip else None
@@ -247,7 +247,7 @@ def _add_block(
 
 
 def _add_part(node: Node, evaluation: Evaluation, images: Tensor, box: _ImageBox) -> None:
-    """Add the elements of one part, some images or some rows of an image at a time."""
+    """Add the elements of one term, several images or several rows of an image at a time."""
     (high, wide), (rows, columns) = _image_size(node.values[0]), _data_ranges(node)
     if not rows.count or not columns.count:
         return

@@ -1,8 +1,8 @@
-"""Kernels that are no weights: panels of them in SBUF, with channels along the partitions.
+"""Panels of kernels in SBUF, with channels along the partitions, for kernels that are not weights.
 
 A panel has all taps of its kernels. They are loaded in the order in which they lie in HBM, as a
-single element of a few bytes takes as long as a run of hundreds. The Tensor Engine then reads each
-tap by its stride; kernels that lie as rows in HBM are transposed tap by tap.
+transfer takes as long for one element as for hundreds of bytes. The Tensor Engine then reads each
+tap by its stride. Kernels that lie as rows in HBM are transposed tap by tap.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from trnsim.nki import language as nl
 _PASSING_BYTES: Final = 32 * 1024
 """Bytes of a partition for panels if SBUF does not hold the panels of all kernels."""
 _LINES_BYTES: Final = 16 * 1024
-"""Bytes of a partition for rows of kernels on their way to be transposed."""
+"""Bytes of a partition for rows of kernels that wait to be transposed."""
 _BANK_BYTES: Final = 2048
 """Bytes of a partition in a bank of PSUM (trainium_inferentia2_arch.rst)."""
 
@@ -57,12 +57,12 @@ class KernelPanels:
 
     def columns(self, tap: int, first: int, count: int) -> Tensor:
         """One tap of `count` kernels from `first` on, [channels of a block, blocks, count]."""
-        panel = self._panels.get(first) or self._add(first, count)
+        panel = self._panels.get(first) or self._load_and_keep(first, count)
         at = tap * panel.tap_step
         end = at + (count - 1) * panel.kernel_step + 1
         return panel.tile[:, :, at : end : panel.kernel_step]
 
-    def _add(self, first: int, count: int) -> _Panel:
+    def _load_and_keep(self, first: int, count: int) -> _Panel:
         """Load a panel; earlier panels are dropped if SBUF does not hold those of all kernels."""
         blocks = -(-self._shape[1] // P)
         kernel_bytes = blocks * self._taps * self._item_bytes
@@ -74,7 +74,7 @@ class KernelPanels:
         return panel
 
     def _load(self, first: int, count: int) -> _Panel:
-        """Load `count` kernels from `first` on, by the layout in which the kernels lie."""
+        """Load `count` kernels from `first` on, in the way that suits their layout in HBM."""
         places = self._emission.materialize(self._value)
         rows = Frame(self._shape, (0,), (1, *self._window))
         beside = Frame(self._shape, (1,), (0, *self._window))
@@ -84,14 +84,14 @@ class KernelPanels:
                 span = (self._emission, self._value, beside, start, columns)
                 return _Panel(load_in_frame(*span).storage.tile, self._taps, 1)
             if _is_contiguous(place, rows):
-                return self._transposed(place, rows, first, count)
+                return self._load_transposed(place, rows, first, count)
         panel = Frame(self._shape, (1,), (*self._window, 0))
         if count == self._shape[0]:
             whole = load_in_frame(self._emission, self._value, panel)
             return _Panel(whole.storage.tile, 1, count)
-        return self._joined(panel, first, count)
+        return self._load_by_taps(panel, first, count)
 
-    def _joined(self, frame: Frame, first: int, count: int) -> _Panel:
+    def _load_by_taps(self, frame: Frame, first: int, count: int) -> _Panel:
         """A panel whose taps are loaded one by one."""
         tile = self._new(count)
         for tap in range(self._taps):
@@ -106,7 +106,7 @@ class KernelPanels:
         shape = (min(channels, P), -(-channels // P), self._taps * count)
         return new(shape, tiles.dtype_of(self._value.dtype))
 
-    def _transposed(self, place: TensorPlace, rows: Frame, first: int, count: int) -> _Panel:
+    def _load_transposed(self, place: TensorPlace, rows: Frame, first: int, count: int) -> _Panel:
         """A panel of kernels that lie in HBM as rows: the rows are loaded, and then transposed."""
         tile, taps, channels = self._new(count), self._taps, self._shape[1]
         max_channels = max(_LINES_BYTES // (P * taps * self._item_bytes), 1) * P

@@ -1,7 +1,7 @@
 """Reductions over windows, such as poolings, in the layout of convolutions.
 
-First the elements of each row of a window are reduced, then the results of its rows, which windows
-that overlap share.
+First the elements of each row of a window are reduced, then the results of its rows. Overlapping
+windows share the results of rows.
 """
 
 from __future__ import annotations
@@ -76,7 +76,10 @@ def reduce_window(emission: Emission, node: Node) -> None:
 
 
 def _unconverted(emission: Emission, value: Value) -> Value:
-    """The operand of a conversion to float32, as engines compute in float32; else the value."""
+    """The operand of `value` if it is a conversion to float32, else the value.
+
+    Engines convert their operands to float32 themselves.
+    """
     producer = emission.facts.producers.get(value.number)
     is_widened = producer is not None and isinstance(producer.operation, Convert)
     if producer is None or not is_widened or not producer.values[0].type.is_floating:
@@ -155,7 +158,7 @@ def _reduce_windows(
 
 
 def _combine(function: Any, views: list[Tensor], dst: Tensor | None) -> Tensor:
-    """The elementwise reduction of several views, in `dst` if given; float32 until the end."""
+    """The elementwise reduction of several views, in float32 or written to `dst` if given."""
     combined: Tensor = views[0]
     for number, view in enumerate(views[1:], start=2):
         is_last = number == len(views)

@@ -121,16 +121,16 @@ class Positions:
         number: int,
         channels: tuple[int, int],
     ) -> None:
-        """Transpose a block of channels, all of whose taps lie together, block by block.
+        """Transpose a block of channels, all of whose taps lie together, for each block of windows.
 
-        `number` is that of the block of channels, `channels` the first column's channel in the tile
-        and how many there are.
+        `number` is that of the block of channels; `channels` is (first channel of the tile, number
+        of channels).
         """
         at, rows = channels
         taps = prod(self.taps.kernel)
         width = rows * taps
         together = max(BANK_BYTES // tiles.psum_bytes(tile.dtype) // width, 1)
-        for first, count in _alike(blocks, together):
+        for first, count in _equal_runs(blocks, together):
             positions = blocks[first].count
             flipped = new((positions, count, width), tile.dtype, nl.psum)
             for place in range(count):
@@ -174,10 +174,10 @@ class Positions:
                 copied(source.reshape((block.count, *size, rows)), tile.dtype, target)
 
 
-def _alike(blocks: Sequence[WindowBox], max_blocks: int) -> Iterator[tuple[int, int]]:
-    """(first, count) of each run of neighbouring blocks with equal counts of windows.
+def _equal_runs(blocks: Sequence[WindowBox], max_blocks: int) -> Iterator[tuple[int, int]]:
+    """(first, count) of each run of neighbouring blocks with equal numbers of windows.
 
-    At most `max_blocks` in a run.
+    A run has at most `max_blocks` blocks.
     """
     first = 0
     while first < len(blocks):

@@ -28,23 +28,23 @@ if TYPE_CHECKING:
     from trnsim.lower.emit.emission import Emission
 
 _FEW_ROWS: Final = 32
-"""Rows below which a repeated operand does not decide the frame."""
+"""Fewest rows of a repeated operand that decides the frame."""
 _MANY_FEATURES: Final = 256
-"""Length of the last dimension from which it goes on the partitions where rows are few."""
+"""Shortest last dimension that lies along the partitions if rows are few."""
 
 
 def choose_frame(
     emission: Emission, value: Value, leaves: Iterable[TensorPlace], numbers: set[int]
 ) -> Frame:
-    """The frame in which to compute a value: that of a pending leaf, else of one on the chip.
+    """The frame in which to compute a value: that of a pending operand, else of one on the chip.
 
-    Else one that suits the value's readers, or the operands in HBM.
+    Without such operands, the frame suits the value's readers or the operands in HBM.
 
     Args:
         emission: the program.
         value: the value that is computed.
         leaves: the places of the operands, in the shape that is computed.
-        numbers: the numbers of the operands' values.
+        numbers: `Value.number` of each operand.
     """
     shape, leaves = value.shape, list(leaves)
     covering = [place for place in leaves if has_no_repeats(place)]
@@ -83,8 +83,8 @@ def _channel_frame(emission: Emission, value: Value, leaves: list[TensorPlace]) 
 def _readers_frame(emission: Emission, value: Value, leaves: list[TensorPlace]) -> Frame | None:
     """The frame with channels along the partitions, if images are combined with channel vectors.
 
-    In another frame such a vector in SBUF would be spread over rows element by element. None if no
-    reader, nor a reader of an elementwise reader, combines them, or leaves lie otherwise.
+    In another frame the elements of such a vector would be copied one by one. None if no reader,
+    nor a reader of an elementwise result, combines them, or if leaves have another layout.
     """
     shape, waiting, visited = value.shape, [value], set[int]()
     producer = emission.facts.producers.get(value.number)
@@ -136,9 +136,10 @@ def _is_row_major(place: TensorPlace) -> bool:
 
 
 def _image_frame(shape: Shape, leaves: list[TensorPlace]) -> Frame | None:
-    """The frame with one channel of one image on each partition, if a leaf has one number for it.
+    """The frame with one channel of one image on each partition.
 
-    All other leaves must be row-major in HBM; else None.
+    None unless a leaf has one number for each channel of each image, and all other leaves are
+    row-major in HBM.
     """
     frame = None
     for place in leaves:
@@ -160,7 +161,7 @@ def _feature_frame(value: Value) -> Frame:
 
 
 def _hbm_frame(value: Value, places: list[TensorPlace]) -> Frame:
-    """The frame for operands in HBM: that of one that was computed transposed, else of the first.
+    """The frame for operands in HBM: that of a transposed operand, else of the first operand.
 
     With few rows, a long last dimension lies along the partitions instead.
     """
@@ -181,7 +182,10 @@ def is_by_channels(node: Node, value: Value) -> bool:
 
 
 def _channels_of(place: TensorPlace) -> int | None:
-    """The only dimension along which a leaf's elements differ, if it is not the last; or None."""
+    """The only dimension along which a leaf's elements differ; None if there are more.
+
+    Also None if it is the last dimension.
+    """
     moves = [dim for dim, step in enumerate(place.steps) if any(step)]
     long = [dim for dim, length in enumerate(place.shape) if length > 1]
     is_single = len(moves) == 1 and len(long) > 1 and moves[0] < long[-1]
@@ -206,7 +210,7 @@ def channel_vectors(graph: Graph) -> frozenset[int]:
 def _is_channel_vector(readers: list[Node], vectors: set[int]) -> bool:
     """True if the first reader that broadcasts a vector repeats it along the last dimension.
 
-    Readers of an elementwise result of the vector count too.
+    An elementwise reader counts too if its result is one of `vectors`.
     """
     for node in readers:
         if isinstance(node.operation, BroadcastInDim):

@@ -1,7 +1,7 @@
-"""Transposes of short dimensions on their way from HBM to HBM, within each partition.
+"""Copies from HBM to HBM that transpose short dimensions within each partition.
 
-Runs of few elements are bound by descriptors. Long runs are loaded instead, the engines put their
-elements in order within each partition, and long runs are stored.
+Transfers of short runs are bound by descriptors. Long runs are loaded instead, the engines put
+their elements in order within each partition, and long runs are stored.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ Axis = tuple[int, Step]
 """A length, and the strides in elements (source, target)."""
 
 _SHORT_RUN_BYTES: Final = 512
-"""Bytes of a run below which descriptors bound a transfer (nki-dma-overview.rst)."""
+"""Shorter runs take as long, as descriptors bound their transfer (nki-dma-overview.rst)."""
 _ROWS_FOR_RUNS: Final = 4
-"""Elements of a run for each row: an element of a row takes a nanosecond, a run some nine."""
+"""Most elements of a run for each row: an element of a row takes 1 ns, a run about 9 ns."""
 _PIPELINED_ELEMENTS: Final = 4096
 """Elements of a partition in each tile: one tile is put in order while the next is loaded."""
 _TILE_BYTES: Final = 32 * 1024
@@ -36,7 +36,7 @@ _TILE_BYTES: Final = 32 * 1024
 
 
 def is_interleaved(place: TensorPlace) -> bool:
-    """True if a copy in row-major order of a tensor in HBM is made by `try_copy_interleaved`."""
+    """True if `try_copy_interleaved` would make the row-major copy of a tensor in HBM."""
     if place.is_on_chip or place.is_generated or place.is_pending:
         return False
     strides = [
@@ -48,7 +48,7 @@ def is_interleaved(place: TensorPlace) -> bool:
 
 
 def try_copy_interleaved(place: TensorPlace, target: TensorPlace, axes: list[Axis]) -> bool:
-    """Copy from HBM to HBM by long runs that engines put in order; False if that is no faster.
+    """Copy from HBM to HBM by long runs that engines put in order; False if that is not faster.
 
     Args:
         place: the source.
@@ -75,15 +75,15 @@ def try_copy_interleaved(place: TensorPlace, target: TensorPlace, axes: list[Axi
 
 
 Cut = tuple[list[Axis], list[Axis], int, int]
-"""Axes of the rows, axes within a row, the number of that which is cut, elements of its pieces."""
+"""Axes of the rows, axes within a row, the number of the axis that is cut, elements of a piece."""
 
 
 def _cut(axes: list[Axis], itemsize: int) -> Cut | None:
-    """A cut of a copy into rows, each of which lies on a partition; None where that is no faster.
+    """A cut of a copy into rows, each of which lies on a partition; None if that is not faster.
 
     None for long runs, which need no new order, and for few rows, which leave most partitions idle.
-    A row has all axes from the source's contiguous one on; or only those of them, and of the axes
-    before, with which both sides have the longest runs.
+    A row has all axes from the source's contiguous one on if there are few of them. Otherwise it
+    has the axes that make the shorter of the source's and the target's runs longest.
     """
     first = next((at for at, (_, (step, _)) in enumerate(axes) if step == 1), len(axes))
     if first == len(axes) or axes[-1][1][1] != 1:
@@ -118,15 +118,15 @@ def _cut(axes: list[Axis], itemsize: int) -> Cut | None:
 
 
 _MANY_ELEMENTS: Final = 1 << 14
-"""Elements from which all choices of axes are tried."""
+"""Fewest elements for which all choices of axes are tried."""
 _MOST_AXES: Final = 10
-"""Axes up to which all choices are tried; importers of models make up to eight."""
+"""Most axes of which all choices are tried; importers of models make up to eight."""
 _CERTAIN_SHARE: Final = 0.75
-"""Share of an estimated time below which another is surely less."""
+"""A time that is less than this share of another is surely less, though both are estimates."""
 
 
 def _transfer_s(elements: int, run: int, itemsize: int) -> float:
-    """The time of transfers of runs of so many elements."""
+    """The estimated time to transfer `elements` elements in runs of `run` elements."""
     core = current_core().core
     run_bytes = run * itemsize
     is_short = run_bytes <= core.dma_short_run_bytes
@@ -136,7 +136,7 @@ def _transfer_s(elements: int, run: int, itemsize: int) -> float:
 
 
 def _cut_within(axes: list[Axis], places: Sequence[int], itemsize: int) -> Cut | None:
-    """The cut whose rows have the axes at `places`; None if a partition has no room for a row."""
+    """The cut whose rows have the axes `places`; None if a row does not fit on a partition."""
     outer = [axis for at, axis in enumerate(axes) if at not in places]
     inner = [axes[at] for at in places]
     at = max(range(len(inner)), key=lambda number: inner[number][0])
@@ -156,7 +156,7 @@ def _is_longer(axes: list[Axis], cut: Cut, run: int) -> bool:
 
 
 def _row_of(cut: Cut) -> list[Axis]:
-    """The axes within a row, with the pieces that its tiles have."""
+    """The axes within a row, the one that is cut with the length of a piece."""
     _, inner, at, piece = cut
     return _with_length(inner, at, piece)
 

@@ -1,4 +1,4 @@
-"""Views applied to places: a reshape, transpose, broadcast or slice is the place by new strides."""
+"""Views applied to places: reshapes, transposes, broadcasts and slices give a place new strides."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def is_passed(node: Node) -> bool:
 
 
 def follow(path: Path, place: TensorPlace) -> TensorPlace | None:
-    """The place of the value that a path of views makes of `place`; None if strides cannot say."""
+    """The place that a path of views makes of `place`; None if no strides describe it."""
     current: TensorPlace | None = place
     for node in path:
         if current is not None and isinstance(node.operation, Transpose):
@@ -29,7 +29,7 @@ def follow(path: Path, place: TensorPlace) -> TensorPlace | None:
 
 
 def invert_view(node: Node, place: TensorPlace) -> TensorPlace | None:
-    """The place of a view's operand for a place of its result; None if strides cannot say."""
+    """The place of a view's operand, from a place of its result; None if no strides describe it."""
     if isinstance(node.operation, Transpose):
         order = node.operation.permutation
         return place.transposed([order.index(dim) for dim in range(len(order))])
@@ -37,7 +37,7 @@ def invert_view(node: Node, place: TensorPlace) -> TensorPlace | None:
 
 
 def apply_view(node: Node, source: TensorPlace) -> TensorPlace | None:
-    """The place of a view's result for a place of its operand; None if strides cannot say."""
+    """The place of a view's result, from a place of its operand; None if no strides describe it."""
     operation = node.operation
     if isinstance(operation, Reshape):
         return source.reshaped(operation.shape)
@@ -51,7 +51,7 @@ def apply_view(node: Node, source: TensorPlace) -> TensorPlace | None:
 
 
 def is_view(node: Node) -> bool:
-    """True if a node's result is its operand's elements by other strides."""
+    """True if a node's result has its operand's elements, with other strides."""
     return isinstance(node.operation, Reshape | Transpose | BroadcastInDim | Slice)
 
 

@@ -1,7 +1,7 @@
-"""Copies from HBM to HBM of every so many elements, as every second one of a row.
+"""Copies from HBM to HBM of elements at a stride, such as every second element of a row.
 
-Elements that lie apart are a descriptor each. Here whole runs are loaded, with the elements
-between, and the engines copy those that are wanted.
+A transfer has a descriptor for each element that lies apart. Here whole runs are loaded, with the
+elements between, and the engines copy the wanted ones.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ Ends = tuple[TensorPlace, TensorPlace]
 """The source and the target of a copy, in HBM."""
 
 _MOST_BYTES: Final = 64
-"""Bytes from one element to the next up to which it takes less time to load those between."""
+"""Largest stride in bytes at which it takes less time to load the elements between too."""
 _LEAST_S: Final = 12e-6
-"""Time of descriptors from which two transfers and a copy between them take less."""
+"""Two transfers and a copy between them take less than descriptors of at least this time."""
 _LOADED_BYTES: Final = 8 * 1024
 """Maximum bytes of a partition in one transfer."""
 _MOST_AXES: Final = 3
-"""Axes of a transfer beside its partitions and the elements between."""
+"""Most axes of a transfer in addition to its partitions and the elements between."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Pick:
-    """Runs of a source, of which elements are picked.
+    """The wanted elements in the runs of a source.
 
     Attributes:
-        step: elements from one that is wanted to the next.
-        before: elements of a run before the first one that is wanted.
+        step: distance from one wanted element to the next, in elements.
+        before: elements of a run before the first wanted one.
     """
 
     step: int
@@ -46,7 +46,10 @@ class _Pick:
 
 
 def is_picked(axes: list[Axis], itemsize: int) -> bool:
-    """True if `copy_picked` copies axes, in the target's order, sooner than element by element."""
+    """True if `copy_picked` takes less time than a transfer of single elements.
+
+    `axes` are in the target's order.
+    """
     if not axes or any(source == 1 for _, (source, _) in axes):
         return False
     step, target_step = axes[-1][1]
@@ -56,9 +59,9 @@ def is_picked(axes: list[Axis], itemsize: int) -> bool:
 
 
 def copy_picked(place: TensorPlace, target: TensorPlace, axes: list[Axis]) -> None:
-    """Copy axes from HBM to HBM, by runs from which engines pick the elements.
+    """Copy elements from HBM to HBM by runs, from which engines pick the wanted ones.
 
-    The last part is copied element by element if its runs reach beyond the source.
+    If the last runs would reach beyond the source, their elements are copied one by one.
     """
     ends, step = (place, target), axes[-1][1][0]
     last = place.offset[0] + sum((length - 1) * steps[0] for length, steps in axes)
@@ -66,13 +69,13 @@ def copy_picked(place: TensorPlace, target: TensorPlace, axes: list[Axis]) -> No
     before = max(step - 1 - after, 0)
     if before > place.offset[0]:
         (length, steps), *others = axes
-        _copy_elements(_moved(ends, steps, length - 1), others)
+        _copy_elements(_advance(ends, steps, length - 1), others)
         axes, before = [(length - 1, steps), *others], 0
     _copy_axes(ends, axes, _Pick(step, before))
 
 
-def _moved(ends: Ends, steps: Step, count: int) -> Ends:
-    """The source and the target `count` steps on."""
+def _advance(ends: Ends, steps: Step, count: int) -> Ends:
+    """The source and the target, each advanced by `count` steps."""
     source, target = (
         replace(end, offset=(end.offset[0] + count * steps[side],)) for side, end in enumerate(ends)
     )
@@ -93,7 +96,7 @@ def _copy_elements(ends: Ends, axes: list[Axis]) -> None:
 
 
 def _copy_axes(ends: Ends, axes: list[Axis], pick: _Pick) -> None:
-    """Copy axes with as many partitions and as long runs as they have."""
+    """Copy elements by transfers with as many partitions and as long runs as the axes have."""
     elements = prod(length for length, _ in axes)
     fitting = _LOADED_BYTES // (pick.step * ends[0].storage.dtype.itemsize)
     max_elements = max(min(elements // P, fitting), 1)
@@ -104,7 +107,7 @@ def _copy_axes(ends: Ends, axes: list[Axis], pick: _Pick) -> None:
         piece = piece_length(length, max(max_elements // prod(n for n, _ in inner), 1))
         pieces, rest = divmod(length, piece)
         if rest:
-            end = _moved(ends, steps, pieces * piece)
+            end = _advance(ends, steps, pieces * piece)
             _copy_axes(end, [*outer, (rest, steps), *inner], pick)
         inner.insert(0, (piece, steps))
         if pieces > 1:
@@ -114,7 +117,10 @@ def _copy_axes(ends: Ends, axes: list[Axis], pick: _Pick) -> None:
 
 
 def piece_length(length: int, max_elements: int) -> int:
-    """Elements of a piece of an axis: at most `max_elements`, a divisor of its length if near."""
+    """Elements of a piece of an axis: at most `max_elements`.
+
+    A divisor of the length if there is one above half of `max_elements`.
+    """
     divisors = (
         n for n in range(min(max_elements, length), max_elements // 2, -1) if length % n == 0
     )
@@ -127,11 +133,11 @@ def _copy_rows(ends: Ends, outer: list[Axis], inner: list[Axis], pick: _Pick) ->
     if others:
         (length, steps), *rest = others
         for number in range(length):
-            _copy_rows(_moved(ends, steps, number), [*rest, rows], inner, pick)
+            _copy_rows(_advance(ends, steps, number), [*rest, rows], inner, pick)
         return
     count, steps = rows
     for first, partitions in tiles.pieces(count, P):
-        source, target = _moved(ends, steps, first)
+        source, target = _advance(ends, steps, first)
         start = source.offset[0] - pick.before
         tile = _load_picked(source.storage, start, (partitions, steps[0]), inner, pick)
         pattern = [(steps[1], partitions), *((step[1], length) for length, step in inner)]
@@ -141,7 +147,7 @@ def _copy_rows(ends: Ends, outer: list[Axis], inner: list[Axis], pick: _Pick) ->
 def _load_picked(
     source: Tensor, start: int, rows: tuple[int, int], inner: list[Axis], pick: _Pick
 ) -> Tensor:
-    """The elements that are wanted of rows of runs, [rows, lengths of the axes]."""
+    """The wanted elements of rows of runs, [rows, lengths of the axes]."""
     partitions, step = rows
     lengths = [length for length, _ in inner]
     loaded = new((partitions, *lengths, pick.step), source.dtype)

@@ -1,4 +1,4 @@
-"""Spans of a frame: the parts that one instruction or one transfer has."""
+"""Spans of a frame: the parts that one instruction or one transfer covers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def tile_spans(
 ) -> Iterator[TileSpan]:
     """The spans of `columns` columns from `start` on, each of at most `max_columns` columns.
 
-    A span with all columns of the frame may have several blocks, of at most `longest` elements per
-    partition in all.
+    A span with all columns of the frame may have several blocks: at most `longest` elements of each
+    partition.
     """
     full_blocks, last_rows = divmod(frame.rows, frame.block)
     groups = [(0, full_blocks, frame.block)] if full_blocks else []
@@ -30,7 +30,7 @@ def tile_spans(
 
 
 _FEWEST_HBM_SPANS: Final = 16
-"""Spans into which operands from HBM are cut, so that one is loaded while another is computed."""
+"""Fewest spans of operands from HBM, so that one is loaded while another is computed."""
 
 
 def span_elements(frame: Frame, longest: int) -> int:
@@ -41,7 +41,7 @@ def span_elements(frame: Frame, longest: int) -> int:
 def group_spans(
     pieces: Iterable[TileSpan], max_columns: int, max_blocks: int = 1
 ) -> Iterator[list[TileSpan]]:
-    """Neighbouring spans in groups: of one block, or as many spans of equal columns.
+    """Neighbouring spans in groups: spans of one block, or spans of equal columns in several.
 
     Args:
         pieces: the spans; those of several blocks have all columns of the frame.
@@ -86,9 +86,9 @@ def merged_span(strip: list[TileSpan]) -> TileSpan:
 
 
 _SHORT_ROW_BYTES: Final = 1024
-"""Bytes of a row up to which a transfer of 128 rows takes as long as its issue."""
+"""A transfer of 128 rows of at most so many bytes takes no longer than its issue."""
 _FEWEST_GROUPS: Final = 16
-"""Transfers to HBM that remain where several blocks leave by one."""
+"""Fewest transfers of a result to HBM if each stores several blocks."""
 
 
 def blocks_together(frame: Frame, itemsize: int) -> int:

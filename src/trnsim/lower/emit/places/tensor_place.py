@@ -61,11 +61,11 @@ class PendingResult:
     frame: Any
 
     def span_columns(self) -> int:
-        """The columns of a span that suit it: at most a bank of PSUM."""
+        """The best number of columns of a span: at most a bank of PSUM."""
         return BANK
 
     def chunk_columns(self) -> int:
-        """The columns of the result whose operands are in SBUF at once."""
+        """The number of the result's columns whose operands are in SBUF at once."""
         raise NotImplementedError
 
     def load_columns(self, start: int, columns: int) -> None:
@@ -73,7 +73,7 @@ class PendingResult:
         raise NotImplementedError
 
     def has_columns(self, start: int, columns: int) -> bool:
-        """True if the operands for a range of columns are in SBUF since an earlier reader."""
+        """True if an earlier reader left the operands for a range of columns in SBUF."""
         del start, columns
         return False
 
@@ -83,7 +83,7 @@ class PendingResult:
 
 
 def chunks_of(pending: list[PendingResult], start: int, end: int) -> list[tuple[int, int]]:
-    """Ranges (first, count) of columns from `start` to `end` whose operands are in SBUF at once.
+    """Ranges (first, count) of columns from `start` to `end`, each with its operands in SBUF.
 
     They are in reverse order if an earlier reader left the operands of the last range in SBUF.
     """
@@ -138,17 +138,17 @@ class TensorPlace:
 
     @property
     def is_on_chip(self) -> bool:
-        """True if it lies in SBUF."""
+        """True if the tensor lies in SBUF."""
         return isinstance(self.storage, SbufMatrix)
 
     @property
     def is_pending(self) -> bool:
-        """True if it is yet to be computed."""
+        """True if the tensor is yet to be computed."""
         return isinstance(self.storage, PendingResult)
 
     @property
     def is_generated(self) -> bool:
-        """True if it has no storage: each reader generates its elements."""
+        """True if the tensor has no storage: each reader generates its elements."""
         return isinstance(self.storage, TileSource)
 
     def transposed(self, permutation: Sequence[int]) -> TensorPlace:

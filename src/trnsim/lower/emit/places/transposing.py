@@ -44,23 +44,23 @@ if TYPE_CHECKING:
 _BANK_BYTES: Final = 2048
 """Bytes of a partition of a PSUM bank (trainium_inferentia2_arch.rst)."""
 _LINE_BYTES: Final = 8 * 1024
-"""Bytes of a partition that are transposed at once on their way to HBM."""
+"""Most bytes of a partition that are transposed at once on their way to HBM."""
 _LOADED_BYTES: Final = 64 * 1024
-"""Bytes of a partition that are loaded at once to be transposed."""
+"""Most bytes of a partition that are loaded at once to be transposed."""
 _WRITTEN_ELEMENTS: Final = 4096
-"""Elements of a partition in one write to HBM."""
+"""Most elements of a partition in one write to HBM."""
 _SHORT_AXIS: Final = 16
-"""Elements of a last axis up to which runs of them are written by way of another tensor."""
+"""Longest last axis whose runs are written by way of another tensor in HBM."""
 _MANY_ELEMENTS: Final = 1 << 14
-"""Elements from which a second way through HBM takes less time than many short runs."""
+"""Fewest elements for which a second copy in HBM takes less time than many short runs."""
 
 
 def load_in_frame(
     emission: Emission, value: Value, frame: Frame, start: int = 0, columns: int = 0
 ) -> TensorPlace:
-    """A copy of a value in SBUF, laid out in a frame: of `columns` from `start` on, 0 for all.
+    """A copy in SBUF of `columns` columns of a value from `start` on, in a frame; 0 for all.
 
-    The source is a place that a transpose alone brings into the frame, or else the first place.
+    It is made from a place that only has to be transposed, or else from the first place.
     """
     places = emission.materialize(value)
     source = next((place for place in places if is_aligned(place, frame.flipped())), places[0])
@@ -131,10 +131,7 @@ def load_repeated(row: TensorPlace, frame: Frame, partitions: int) -> Tensor:
 
 
 def _is_contiguous_column(source: TensorPlace, frame: Frame) -> bool:
-    """True if the rows of a frame, of more than one block, lie contiguously in HBM.
-
-    They then are a single column.
-    """
+    """True if the rows of a frame, more than one block of them, lie contiguously in HBM."""
     axes = axes_along(source, frame.p_dims)
     has_blocks = frame.block == P and frame.rows > P
     return not source.is_on_chip and has_blocks and len(axes) == 1 and axes[0][1] == (1,)
@@ -157,9 +154,10 @@ def _fill_from_contiguous(source: TensorPlace, frame: Frame, tile: Tensor) -> No
 
 
 def is_straight(source: TensorPlace, frame: Frame) -> bool:
-    """True if transfers can load the frame's columns as they lie, without a transpose.
+    """True if transfers load the frame's columns without a transpose in reasonable time.
 
-    Rows of the frame that lie along columns of SBUF would be transferred element by element.
+    False for rows of the frame that lie along columns of SBUF, and for columns that are not
+    contiguous in HBM: they would be transferred element by element.
     """
     if source.is_on_chip:
         is_across = any(source.steps[dim][1] for dim in frame.p_dims if source.shape[dim] > 1)
@@ -208,7 +206,7 @@ def _fill_transposed(source: TensorPlace, frame: Frame, tile: Tensor, part: Tile
 def _load_rows(source: TensorPlace, across: Frame, part: TileSpan, row: int) -> Tensor:
     """Rows of a source from `row` on, in the frame `across`: [rows, 1, columns of the span].
 
-    A view of SBUF if they lie so, else loaded.
+    A view of SBUF if they lie there in that frame, else a copy.
     """
     if row % P == 0 and is_aligned(source, across):
         view = slice_of(source, across, replace(part, block=row // P))
@@ -222,9 +220,9 @@ def _load_rows(source: TensorPlace, across: Frame, part: TileSpan, row: int) -> 
 
 
 def is_fragmented(place: TensorPlace, value: Value) -> bool:
-    """True if `place`, a view on chip of `value`, takes too many transfers to write row-major.
+    """True if writing `place`, a view of `value` on the chip, row-major takes too many transfers.
 
-    The view's operand is then written first, and the view is read from HBM.
+    The caller then writes the view's operand, and reads the view from HBM.
     """
     if not place.is_on_chip:
         return False
@@ -275,7 +273,7 @@ def _copy_in_hbm(place: TensorPlace, target: TensorPlace) -> None:
     axes = merge_axes(place.shape, strides) or [(1, (1, 1))]
     if try_copy_interleaved(place, target, axes):
         return
-    if _is_last_axis_turned(axes, place.storage.dtype.itemsize):
+    if _moves_short_first_axis(axes, place.storage.dtype.itemsize):
         _copy_over_rows(place, target, axes)
         return
     # The axis along which the source is contiguous, if that is not the last one.
@@ -298,8 +296,8 @@ def _copy_in_hbm(place: TensorPlace, target: TensorPlace) -> None:
         _write_transposed(source, frame, part)
 
 
-def _is_last_axis_turned(axes: list[tuple[int, Step]], itemsize: int) -> bool:
-    """True for large matrices that are transposed while a short first axis becomes the last."""
+def _moves_short_first_axis(axes: list[tuple[int, Step]], itemsize: int) -> bool:
+    """True for large matrices whose transpose also makes a short first axis the last one."""
     (length, _), others = axes[-1], axes[:-1]
     first = next((at for at, (_, (step, _)) in enumerate(others) if step == 1), len(others))
     if first >= len(others) - 1 or length > _SHORT_AXIS or itemsize == 1:
@@ -308,9 +306,9 @@ def _is_last_axis_turned(axes: list[tuple[int, Step]], itemsize: int) -> bool:
 
 
 def _copy_over_rows(place: TensorPlace, target: TensorPlace, axes: list[tuple[int, Step]]) -> None:
-    """Copy from HBM to HBM over a tensor in which the last axis is the first.
+    """Copy from HBM to HBM by way of a tensor in which the last axis is the first.
 
-    All runs are then long on both ways, but for those that engines put in order.
+    The runs of both copies are then long, but for those that engines put in order.
     """
     *others, last = axes
     loops = [last, *others]
@@ -341,7 +339,7 @@ def _copy(place: TensorPlace, target: TensorPlace, axes: list[tuple[int, Step]])
 def _try_write_contiguous(place: TensorPlace, frame: Frame, target: TensorPlace) -> bool:
     """Write a single column of several blocks, transposed, to contiguous elements of HBM.
 
-    False if the column or the target does not lie so.
+    False, and nothing written, if the column or the target has another layout.
     """
     blocks, last_rows = divmod(frame.rows, P)
     if frame.block != P or blocks <= 1 or not is_aligned(place, frame):

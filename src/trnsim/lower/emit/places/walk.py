@@ -174,13 +174,13 @@ def runs(
 _LOADED_BYTES: Final = 2048
 """Maximum bytes of a partition in one transfer of several blocks and runs."""
 MANY_TRANSFERS: Final = 1024
-"""Transfers beyond which a row-major copy of the tensor is faster."""
+"""With more transfers, a row-major copy of the tensor is faster."""
 
 
 def count_transfers(place: TensorPlace, frame: Frame) -> int:
-    """The count of evenly spaced pieces in which a place's elements lie, in a frame's order.
+    """The number of evenly spaced pieces into which a place's elements fall, in a frame's order.
 
-    A transfer from SBUF reads neighbouring partitions: rows that lie otherwise are a piece each.
+    A transfer from SBUF reads neighbouring partitions, so each of other rows is a piece of its own.
     """
     pieces = frame.blocks
     for dims in (frame.p_dims, frame.f_dims):
@@ -211,7 +211,7 @@ def is_aligned(place: TensorPlace, frame: Frame) -> bool:
 def has_loadable_columns(place: TensorPlace, frame: Frame) -> bool:
     """True if transfers can load the columns of a frame from a place.
 
-    They can from HBM, and from SBUF where these columns do not lie along partitions.
+    They can from HBM, and from SBUF unless these columns lie along partitions there.
     """
     return not place.is_on_chip or not any(
         place.steps[dim][0] for dim in frame.f_dims if place.shape[dim] > 1
@@ -239,14 +239,14 @@ def slice_of(place: TensorPlace, frame: Frame, span: TileSpan) -> Tensor | None:
 
 
 _SHORT_RUN_BYTES: Final = 512
-"""Bytes of a run below which descriptors bound a transfer (nki-dma-overview.rst)."""
+"""Shorter runs take as long, as descriptors bound their transfer (nki-dma-overview.rst)."""
 
 
 def gather_slice(place: TensorPlace, frame: Frame, span: TileSpan) -> Tensor | None:
     """A new tile with a span of an aligned place whose columns are many short runs in SBUF.
 
-    Engines copy it, as a transfer takes as long for an element as for hundreds of bytes. None where
-    runs are long, or the columns have more dimensions than a copy has.
+    Engines copy it, as a transfer takes as long for an element as for hundreds of bytes. None if
+    runs are long, or if the columns have more dimensions than an instruction's operand.
     """
     matrix, axes = place.storage, axes_along(place, frame.f_dims)
     tile = matrix.tile
@@ -272,10 +272,10 @@ def gather_slice(place: TensorPlace, frame: Frame, span: TileSpan) -> Tensor | N
 def _boxes(
     axes: Sequence[tuple[int, Step]], start: int, count: int
 ) -> Iterator[tuple[int, tuple[int, ...], int]]:
-    """Boxes that make up `count` columns from `start` on: (start, lengths, offset) of each.
+    """Boxes that make up `count` columns from `start` on.
 
-    `start` is the box's position in the range, `lengths` are those of its last dimensions, and
-    `offset` is the column of the tile at which it begins.
+    Yields (position, lengths, offset): the position of a box's first column in the range, the
+    lengths of its dimensions, and the column of the source at which it begins.
     """
     (_, step), inner = axes[0], prod(length for length, _ in axes[1:])
     at = 0
@@ -297,7 +297,7 @@ def load_tile(
 ) -> Tensor:
     """A new tile with a span's elements, by transfers from HBM or across partitions.
 
-    A span of one block may begin at row `at_row` of the frame; -1: at its block.
+    A span of one block may begin at row `at_row` of the frame; with -1 it begins at its block.
     """
     columns = span.columns if varies_along_columns(place, frame) else 1
     tile = new((span.partitions, span.blocks, columns), dtype)
@@ -331,7 +331,7 @@ def fill_tile(
             for at, length, f_begin, f_step in runs(f_axes, span.start, columns, width):
                 begin = tuple(map(sum, zip(place.offset, p_begin, f_begin, strict=True)))
                 part = tile[row : row + rows, number, at : at + length]
-                for source, piece in _sources(place, begin, (p_step, f_step), (rows, length)):
+                for source, piece in _source_views(place, begin, (p_step, f_step), (rows, length)):
                     nisa.dma_copy(dst=part[piece], src=source)
 
 
@@ -340,8 +340,8 @@ def _fill_blocks(
 ) -> None:
     """Transfer evenly spaced rows from HBM, short rows of several blocks by one transfer.
 
-    `rows` are (rows of a block, stride of a row); (0, stride) for a span of one block that begins
-    at row number `span.block`. `group` are evenly spaced runs of columns.
+    `rows` is (rows of a block, stride of a row). It is (0, stride) for a span of one block that
+    begins at row `span.block`. `group` has evenly spaced runs of columns.
     """
     (block, step), (many, space, (column, length, begin, inner)) = rows, group
     first = place.offset[0] + begin[0] + span.block * (block or 1) * step
@@ -374,10 +374,10 @@ def repeat_partitions(tile: Tensor, partitions: int) -> Tensor:
     return result
 
 
-def _sources(
+def _source_views(
     place: TensorPlace, begin: Step, steps: tuple[Step, Step], size: tuple[int, int]
 ) -> Iterator[tuple[Tensor, slice]]:
-    """(view, rows of the tile that it fills) of each source of evenly spaced elements."""
+    """The views from which evenly spaced elements are copied, each with the tile's rows to fill."""
     (p_step, f_step), (rows, length) = steps, size
     if not place.is_on_chip:
         pattern = [(p_step[0], rows), (f_step[0] if length > 1 else 1, length)]
@@ -420,7 +420,7 @@ def write_span(place: TensorPlace, frame: Frame, span: TileSpan, tile: Tensor) -
 
 
 def _write_blocks(place: TensorPlace, frame: Frame, span: TileSpan, tile: Tensor) -> None:
-    """Store a span of several blocks of evenly spaced rows by one transfer for even columns."""
+    """Store a span of several blocks of evenly spaced rows, evenly spaced columns at once."""
     ((_, (row_step,)),) = axes_along(place, frame.p_dims)
     first = place.offset[0] + span.block * frame.block * row_step
     for many, space, (at, length, begin, step) in _group_evenly(
@@ -452,12 +452,14 @@ def _group_evenly(pieces: Iterator[_Run]) -> Iterator[_Group]:
 
 
 def _continues(group: list[_Run], run: _Run) -> bool:
+    """True if a run has the length and the stride of a group's runs, and follows them evenly."""
     last = group[-1]
     space = run[2][0] - last[2][0]
     is_even = space >= 0 if len(group) == 1 else space == _as_group(group)[1]
     return is_even and (run[1], run[3]) == (last[1], last[3])
 
 
-def _as_group(group: list[_Run]) -> tuple[int, int, _Run]:
+def _as_group(group: list[_Run]) -> _Group:
+    """Evenly spaced runs as a `_Group`."""
     space = group[1][2][0] - group[0][2][0] if len(group) > 1 else 0
     return len(group), space, group[0]
