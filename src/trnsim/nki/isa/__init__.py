@@ -38,7 +38,7 @@ from trnsim.nki.arguments import documented_in
 from trnsim.nki.dialect import follows, require
 from trnsim.nki.instruction import NkiInstruction as NkiInstruction
 from trnsim.nki.instruction import dependency as dependency
-from trnsim.nki.isa.older import CURRENT_CALLS, OLDER
+from trnsim.nki.isa.older import CONVERSIONS, CURRENT_CALLS
 from trnsim.nki.language_operators import OPERATORS, Operator, refuse_operator
 from trnsim.nki.loop_bodies import check_turn
 from trnsim.nki.notices import OlderFormWarning, is_simulator, refuse_or_warn
@@ -81,17 +81,17 @@ def get_nc_sub_version() -> int:
     return 0
 
 
-_UNCONVERTED = frozenset({bool, int, float, type(None)})
+_PLAIN_TYPES = frozenset({bool, int, float, type(None)})
 """Types of operands that need no conversion; most operands that are no tensors have them."""
 _MEMBERS_SOURCE = "nki/migration/index.rst, Integer enum constants no longer supported"
 
 
-def _hashable(value: Any) -> Any:
+def _hashable_form(value: Any) -> Any:
     """`value` in an instruction's hashable form: numbers of Python, lists as tuples."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, list):
-        return tuple(_hashable(item) for item in value)
+        return tuple(_hashable_form(item) for item in value)
     return value
 
 
@@ -138,8 +138,8 @@ def _lenient_barrier(barrier: CoreBarrier) -> CoreBarrier:
         "nki.isa.core_barrier",
     )
     storage, layout = current_core().memory.allocate_shared((1, 1), UINT8)
-    stand_in = NkiTensor.laid_out(storage, UINT8, layout, MemoryRegion.shared_hbm)
-    return replace(barrier, data=stand_in)
+    dummy_tensor = NkiTensor.laid_out(storage, UINT8, layout, MemoryRegion.shared_hbm)
+    return replace(barrier, data=dummy_tensor)
 
 
 def _lenient_matmul(matmul: NcMatmul | NcMatmulMx) -> NcMatmul | NcMatmulMx:
@@ -163,7 +163,7 @@ def _lenient_matmul(matmul: NcMatmul | NcMatmulMx) -> NcMatmul | NcMatmulMx:
     return matmul
 
 
-_LENIENT: dict[type[Instruction], Callable[[Any], Instruction]] = {
+_SIMULATOR_ADAPTERS: dict[type[Instruction], Callable[[Any], Instruction]] = {
     CoreBarrier: _lenient_barrier,
     NcMatmul: _lenient_matmul,
     NcMatmulMx: _lenient_matmul,
@@ -202,11 +202,12 @@ def _conversion(instruction: type[Instruction]) -> Callable[[dict[str, Any]], No
         """Convert the operands, by name; tensors and most others stay as they are.
 
         Raises:
-            IllegalInstruction: for no operator, and for no member of the enumeration.
+            IllegalInstruction: for another value where the instruction takes an operator, or a
+                member of an enumeration.
         """
         for key, value in operands.items():
             kind = value.__class__
-            if kind is NkiTensor or (kind in _UNCONVERTED and key not in enumerations):
+            if kind is NkiTensor or (kind in _PLAIN_TYPES and key not in enumerations):
                 continue
             enumeration = enumerations.get(key)
             if enumeration is not None:
@@ -217,7 +218,7 @@ def _conversion(instruction: type[Instruction]) -> Callable[[dict[str, Any]], No
             elif key in operators:
                 refuse_operator(f"{instruction.opcode}: `{key}`", value)
             else:
-                operands[key] = _hashable(value)
+                operands[key] = _hashable_form(value)
 
     return convert_operands
 
@@ -226,7 +227,7 @@ def _issue_function(instruction: type[Instruction]) -> Callable[..., Any]:
     """The function of `nki.isa` that issues `instruction` to the current core."""
     signature = _signature(instruction)
     keys = list(signature.parameters)
-    lenient = _LENIENT.get(instruction)
+    adapt = _SIMULATOR_ADAPTERS.get(instruction)
     convert_operands = _conversion(instruction)
     has_result = instruction.result is not Instruction.result
     handle = NkiInstruction  # the module serves the name in some versions alone
@@ -242,8 +243,8 @@ def _issue_function(instruction: type[Instruction]) -> Callable[..., Any]:
         except TypeError:
             raise _illegal_operands(instruction, signature, len(args), sorted(kwargs)) from None
         core = running_core() or current_core()
-        if lenient is not None:
-            instance = lenient(instance)
+        if adapt is not None:
+            instance = adapt(instance)
         if core.nesting.turns:
             check_turn(instance)
         if core.may_be_in_psum:
@@ -271,9 +272,9 @@ def _under_running_version(opcode: str, issue: Callable[..., Any]) -> Callable[.
         for form, row in BY_FORM.items()
         if form.startswith(prefix)
     }
-    older, versioned_keywords = OLDER.get(opcode), frozenset(rows)
+    convert_call, versioned_keywords = CONVERSIONS.get(opcode), frozenset(rows)
     max_args, old_names = CURRENT_CALLS.get(opcode, (-1, versioned_keywords))
-    if not rows and older is None:
+    if not rows and convert_call is None:
         return issue
 
     def issue_of_version(*args: Any, **kwargs: Any) -> Any:
@@ -281,9 +282,9 @@ def _under_running_version(opcode: str, issue: Callable[..., Any]) -> Callable[.
             for key in kwargs:
                 if key in rows:
                     require(rows[key], f"{prefix}{key}=)")
-        if older is None or (len(args) <= max_args and old_names.isdisjoint(kwargs)):
+        if convert_call is None or (len(args) <= max_args and old_names.isdisjoint(kwargs)):
             return issue(*args, **kwargs)
-        call = older(args, kwargs)
+        call = convert_call(args, kwargs)
         if call.opcode == opcode:
             return issue(*call.args, **call.kwargs)
         return _FUNCTIONS[call.opcode](*call.args, **call.kwargs)
@@ -294,7 +295,7 @@ def _under_running_version(opcode: str, issue: Callable[..., Any]) -> Callable[.
 def _illegal_operands(
     instruction: type[Instruction],
     signature: inspect.Signature,
-    positional: int,
+    count: int,
     keywords: list[str],
 ) -> IllegalInstruction:
     """The error of a call whose operands do not fit the signature.
@@ -302,35 +303,37 @@ def _illegal_operands(
     Args:
         instruction: class of the instruction.
         signature: signature of its function.
-        positional: number of positional operands of the call.
+        count: number of positional operands of the call.
         keywords: names of its keyword operands.
     """
     legal = list(signature.parameters)
-    unknown = [name for name in keywords if name not in legal]
-    near = [match for name in unknown for match in get_close_matches(name, legal, 1)]
-    others = f" and {', '.join(keywords)}" if keywords else " and no named ones"
+    unknown_names = [name for name in keywords if name not in legal]
+    near_names = [match for name in unknown_names for match in get_close_matches(name, legal, 1)]
+    keyword_text = f" and {', '.join(keywords)}" if keywords else " and no named ones"
     plain_signature = signature.replace(
-        parameters=[_shown(parameter) for parameter in signature.parameters.values()]
+        parameters=[_readable_parameter(parameter) for parameter in signature.parameters.values()]
     )
-    hints = [f"perhaps with {', '.join(near)}"] if near else []
-    hints += [_OF_NKI_01[name] for name in unknown if name in _OF_NKI_01]
-    is_without_dst = "dst" in legal[positional:] and "dst" not in keywords
-    if is_without_dst and not near and keywords:
-        hints.append(_OF_NKI_01["dst"])
+    hints = [f"perhaps with {', '.join(near_names)}"] if near_names else []
+    hints += [
+        _REPLACEMENTS_OF_NKI_01[name] for name in unknown_names if name in _REPLACEMENTS_OF_NKI_01
+    ]
+    is_without_dst = "dst" in legal[count:] and "dst" not in keywords
+    if is_without_dst and not near_names and keywords:
+        hints.append(_REPLACEMENTS_OF_NKI_01["dst"])
     try:
-        signature.bind(*(None,) * positional, **dict.fromkeys(keywords))
+        signature.bind(*(None,) * count, **dict.fromkeys(keywords))
         reason = ""
     except TypeError as error:
         reason = f": {error}"
     return IllegalInstruction(
-        f"{instruction.opcode} was given {positional} positional operands{others}{reason}; "
+        f"{instruction.opcode} was given {count} positional operands{keyword_text}{reason}; "
         f"legal: {', '.join(legal)}",
         fix="; ".join((f"call it as nisa.{instruction.opcode}{plain_signature}", *hints)),
         source=instruction.source,
     )
 
 
-_OF_NKI_01: Final = {
+_REPLACEMENTS_OF_NKI_01: Final = {
     "dst": "since NKI 0.2 an instruction writes dst, and returns no tile",
     "mask": "masks ended with NKI 0.1: slice the operands to what is within bounds",
     "dtype": "since NKI 0.2 the dtype is that of dst",
@@ -338,16 +341,16 @@ _OF_NKI_01: Final = {
 """By an operand of NKI 0.1: its replacement (nki/migration/index.rst, NKI 0.1 to 0.2)."""
 
 
-def _shown(parameter: inspect.Parameter) -> inspect.Parameter:
+def _readable_parameter(parameter: inspect.Parameter) -> inspect.Parameter:
     """A parameter whose default is written as a program writes it: nisa.engine.vector."""
     default = parameter.default
     if default in OPERATORS:
         return parameter.replace(default=OPERATORS[default])
     is_member = isinstance(default, Enumeration)
-    return parameter.replace(default=_Spelled(default.spelled)) if is_member else parameter
+    return parameter.replace(default=_UnquotedText(default.spelled)) if is_member else parameter
 
 
-class _Spelled(str):
+class _UnquotedText(str):
     """A text that `repr` shows without quotes."""
 
     __slots__ = ()
@@ -378,13 +381,13 @@ def tensor_copy_dynamic_dst(
     return _FUNCTIONS["tensor_copy"](dst, src, engine, name=name)
 
 
-_ABSENT = VersionedNames(__name__, "nki.isa", lambda _: None, "nisa")
-_ABSENT.withdraw(globals())
+_VERSIONED_NAMES = VersionedNames(__name__, "nki.isa", lambda _: None, "nisa")
+_VERSIONED_NAMES.withdraw(globals())
 
 
 def __getattr__(name: str) -> Any:
-    return _ABSENT.serve(name)
+    return _VERSIONED_NAMES.serve(name)
 
 
 def __dir__() -> list[str]:
-    return _ABSENT.names(globals())
+    return _VERSIONED_NAMES.names(globals())

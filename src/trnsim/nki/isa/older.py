@@ -47,7 +47,7 @@ class Call(NamedTuple):
     kwargs: dict[str, Any]
 
 
-def _by_name(
+def _operands_by_keyword(
     opcode: str,
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
@@ -81,9 +81,9 @@ def _signature(order: str) -> inspect.Signature:
     parameters = []
     for text in order.split():
         name, _, default = text.partition("=")
-        empty = inspect.Parameter.empty if not default else None
+        default_value = inspect.Parameter.empty if not default else None
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        parameters.append(inspect.Parameter(name, kind, default=empty))
+        parameters.append(inspect.Parameter(name, kind, default=default_value))
     return inspect.Signature(parameters)
 
 
@@ -94,13 +94,15 @@ _COPY_ORDERS: Final = (
     ),
     (DMA_WITHOUT_PRIORITY, "dst src oob_mode=None dge_mode=None engine=None name=None"),
 )
+"""Rows of the table of behaviours, each with the signature of dma_copy where it holds."""
 _MODIFIERS: Final = frozenset({"dst_rmw_op", "unique_indices"})
+"""Keywords of the dma_copy that modifies its dst."""
 
 
 def dma_copy(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
     """A read-modify-write, ``dst = dst_rmw_op(dst, src)``, as a dma_compute."""
-    args, kwargs = _by_name("dma_copy", args, kwargs, _COPY_ORDERS)
-    unique = kwargs.pop("unique_indices", True)
+    args, kwargs = _operands_by_keyword("dma_copy", args, kwargs, _COPY_ORDERS)
+    is_unique = kwargs.pop("unique_indices", True)
     operator = kwargs.pop("dst_rmw_op", None)
     if operator is None or args:
         return Call("dma_copy", args, kwargs)
@@ -119,9 +121,9 @@ def dma_copy(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
             fix="leave oob_mode out, and keep the indices within bounds",
             source="nki.isa.dma_copy of v2.28",
         )
-    if unique is not True:
+    if is_unique is not True:
         raise NotModelled(
-            f"dma_copy: dst_rmw_op with unique_indices={unique!r}; emulated: True",
+            f"dma_copy: dst_rmw_op with unique_indices={is_unique!r}; emulated: True",
             fix="make the indices unique, and leave it out",
             source="nki.isa.dma_compute, unique_indices",
         )
@@ -140,7 +142,7 @@ def dma_compute(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
     if len(args) <= _UNCHANGED_OPERANDS and "scales" not in kwargs:
         require(DMA_COMPUTE_SCALES_OPTIONAL, "nisa.dma_compute without scales")
     orders = ((DMA_COMPUTE_SCALES_FIRST, "dst srcs scales reduce_op name=None"),)
-    args, kwargs = _by_name("dma_compute", args, kwargs, orders)
+    args, kwargs = _operands_by_keyword("dma_compute", args, kwargs, orders)
     is_old = follows(DMA_COMPUTE_SCALES_FIRST)
     if is_old and not isinstance(kwargs["scales"], list | tuple | None):
         raise IllegalInstruction(
@@ -163,7 +165,7 @@ def affine_select(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         # The stub demands it; cascaded_max of nki-library 2.28 leaves it out.
         kwargs = {"offset": 0, **kwargs}
     orders = ((AFFINE_SELECT_OFFSET_THIRD, f"{' '.join(order)} cmp_op=None name=None"),)
-    args, kwargs = _by_name("affine_select", args, kwargs, orders)
+    args, kwargs = _operands_by_keyword("affine_select", args, kwargs, orders)
     return Call("affine_select", args, kwargs)
 
 
@@ -183,13 +185,13 @@ def sendrecv(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
 
 
 def nc_matmul(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-    """Without `accumulate` among the positional operands, and with the names of SDK 2.27."""
+    """Operands without a position for `accumulate`, some of them under the names of SDK 2.27."""
     kwargs.pop("psumAccumulateFlag", None)  # never had an effect
     if "is_moving_zero" in kwargs:
         kwargs = {"is_moving_onezero": kwargs.pop("is_moving_zero"), **kwargs}
     if len(args) > _MATMUL_ORDER.index("tile_position"):
         orders = ((MATMUL_WITHOUT_ACCUMULATE, _MATMUL_SIGNATURE),)
-        args, kwargs = _by_name("nc_matmul", args, kwargs, orders)
+        args, kwargs = _operands_by_keyword("nc_matmul", args, kwargs, orders)
     return Call("nc_matmul", args, kwargs)
 
 
@@ -205,14 +207,14 @@ def tensor_reduce(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
     order = ("dst", "op", "data", "axis")
     operands = {**dict(zip(order, args, strict=False)), **kwargs}
     axis, data = operands.get("axis"), operands.get("data")
-    last = len(data.shape) - 1 if isinstance(data, Tile) else 1
-    if _is_axis_1(axis) and last > 1:
-        usage = f"tensor_reduce: axis=1 of data {data}, whose last axis is {last},"
+    last_axis = len(data.shape) - 1 if isinstance(data, Tile) else 1
+    if _is_axis_1(axis) and last_axis > 1:
+        usage = f"tensor_reduce: axis=1 of data {data}, whose last axis is {last_axis},"
         require(REDUCE_AXIS_1_IS_LAST, usage)
         place = order.index("axis")
         if len(args) > place:
-            return Call("tensor_reduce", (*args[:place], last, *args[place + 1 :]), kwargs)
-        kwargs["axis"] = last
+            return Call("tensor_reduce", (*args[:place], last_axis, *args[place + 1 :]), kwargs)
+        kwargs["axis"] = last_axis
     return Call("tensor_reduce", args, kwargs)
 
 
@@ -230,10 +232,10 @@ _RANGE_ORDER: Final = (
 
 
 def range_select(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-    """With on_false_value FP32_MIN and reduce_cmd reset_reduce, as older versions override both."""
+    """Older versions override two operands: on_false_value is FP32_MIN, reduce_cmd reset_reduce."""
     if follows(RANGE_SELECT_OVERRIDES):
         orders = ((RANGE_SELECT_OVERRIDES, _RANGE_ORDER),)
-        args, kwargs = _by_name("range_select", args, kwargs, orders)
+        args, kwargs = _operands_by_keyword("range_select", args, kwargs, orders)
         kwargs.pop("on_false_value", None)
         kwargs["reduce_cmd"] = ReduceCmd.reset_reduce
     return Call("range_select", args, kwargs)
@@ -245,17 +247,17 @@ _TRANSPOSE_ORDERS: Final = (
 
 
 def dma_transpose(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-    """With axes of length 1 in a dst of lower rank, and without a positional `priority`."""
+    """A dst of lower rank gets axes of length 1; operands have no position for `priority`."""
     operands = {**dict(zip(("dst", "src", "axes"), args, strict=False)), **kwargs}
     if len(args) > len(("dst", "src", "axes")):
-        args, kwargs = _by_name("dma_transpose", args, kwargs, _TRANSPOSE_ORDERS)
+        args, kwargs = _operands_by_keyword("dma_transpose", args, kwargs, _TRANSPOSE_ORDERS)
     dst, src = operands.get("dst"), operands.get("src")
     if isinstance(dst, NkiTensor) and isinstance(src, NkiTensor):
-        padded = _with_padded_rank(dst, src)
-        if padded is not dst and follows(TRANSPOSE_PADS_RANK):
+        padded_dst = _with_padded_rank(dst, src)
+        if padded_dst is not dst and follows(TRANSPOSE_PADS_RANK):
             if args:
-                return Call("dma_transpose", (padded, *args[1:]), kwargs)
-            kwargs["dst"] = padded
+                return Call("dma_transpose", (padded_dst, *args[1:]), kwargs)
+            kwargs["dst"] = padded_dst
     return Call("dma_transpose", args, kwargs)
 
 
@@ -272,7 +274,7 @@ def _with_padded_rank(dst: NkiTensor, src: NkiTensor) -> NkiTensor:
     return view if view.shape == tuple(src.shape[axis] for axis in axes) else dst
 
 
-OLDER: Final[dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Call]]] = {
+CONVERSIONS: Final[dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Call]]] = {
     function.__name__: function
     for function in (
         *(dma_copy, dma_compute, dma_transpose, affine_select, register_move, sendrecv),

@@ -46,6 +46,7 @@ _sign, _abs, _reciprocal = (OPERATORS[name] for name in ("sign", "abs", "recipro
 
 
 def _result_dtype(x: NkiTensor, dtype: Any) -> Any:
+    """`dtype`, or the dtype of x where it is None."""
     return x.dtype if dtype is None else dtype
 
 
@@ -57,29 +58,29 @@ def negative(x: NkiTensor, dtype: Any = None) -> NkiTensor:
 def floor(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     """The largest integer that is at most x."""
 
-    def down(nearest: NkiTensor, x: NkiTensor) -> NkiTensor:
+    def round_down(nearest: NkiTensor, x: NkiTensor) -> NkiTensor:
         return _subtract(nearest, _greater(nearest, x))
 
-    return _round_by("nl.floor", x, dtype, down)
+    return _round_by("nl.floor", x, dtype, round_down)
 
 
 def ceil(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     """The smallest integer that is at least x."""
 
-    def up(nearest: NkiTensor, x: NkiTensor) -> NkiTensor:
+    def round_up(nearest: NkiTensor, x: NkiTensor) -> NkiTensor:
         return _add(nearest, _less(nearest, x))
 
-    return _round_by("nl.ceil", x, dtype, up)
+    return _round_by("nl.ceil", x, dtype, round_up)
 
 
 def trunc(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     """The integer part of x."""
 
-    def to_zero(nearest: NkiTensor, x: NkiTensor) -> NkiTensor:
+    def round_to_zero(nearest: NkiTensor, x: NkiTensor) -> NkiTensor:
         size, limit = _abs(nearest), _abs(x)
         return _subtract(size, _greater(size, limit))
 
-    return _round_by("nl.trunc", x, dtype, to_zero)
+    return _round_by("nl.trunc", x, dtype, round_to_zero)
 
 
 def rint(x: NkiTensor, dtype: Any = None) -> NkiTensor:
@@ -102,14 +103,14 @@ def _round_by(
         adjust: function of the nearest integer and x; gives the result up to its sign.
     """
     tile = as_tile(name, x)
-    kind = _result_dtype(tile, dtype)
+    result_dtype = _result_dtype(tile, dtype)
     if not tile.dtype.is_float:
-        return cast(tile, kind)
-    in_float32 = tile if tile.dtype == FLOAT32 else cast(tile, FLOAT32)
-    integer = adjust(_nearest(in_float32), in_float32)
-    _keep_large(integer, in_float32)
-    _copy_sign(integer, in_float32)
-    return integer if stored_dtype(kind) == FLOAT32 else cast(integer, kind)
+        return cast(tile, result_dtype)
+    float32_tile = tile if tile.dtype == FLOAT32 else cast(tile, FLOAT32)
+    integer = adjust(_nearest(float32_tile), float32_tile)
+    _keep_large(integer, float32_tile)
+    _copy_sign(integer, float32_tile)
+    return integer if stored_dtype(result_dtype) == FLOAT32 else cast(integer, result_dtype)
 
 
 def _nearest(tile: NkiTensor) -> NkiTensor:
@@ -221,32 +222,32 @@ def divide(x: Any, y: Any, dtype: Any = None) -> NkiTensor:
 def mod(x: Any, y: Any, dtype: Any = None) -> NkiTensor:
     """The remainder of x / y with the sign of y, in float32: x less a multiple of y.
 
-    Right where that multiple is a float32, as all whole numbers below 2**24 are. Beyond, the
-    remainder is off by the rounding of the multiple, and may lie outside 0 to y: mod(1e10, 3) is
-    -1021. It is NaN for a y of 0 or infinity, also where numpy's is x or y. The sign is that of y
-    unless remainder * y underflows to zero.
+    It is exact if that multiple is a float32, as all whole numbers below 2**24 are. For larger
+    multiples the remainder is off by the rounding of the multiple, and may lie outside 0 to y:
+    mod(1e10, 3) is -1021. It is NaN for a y of 0 or infinity, also where numpy's is x or y. The
+    sign is that of y unless remainder * y underflows to zero.
     """
-    rest, divisor, kind = _remainder(x, y, dtype)
+    rest, divisor, result_dtype = _remainder(x, y, dtype)
     is_opposite = _less(_multiply(rest, divisor), 0.0)
-    return _add(rest, _multiply(is_opposite, divisor), kind)
+    return _add(rest, _multiply(is_opposite, divisor), result_dtype)
 
 
 def fmod(x: Any, y: Any, dtype: Any = None) -> NkiTensor:
-    """The remainder of x / y with the sign of x; right and NaN where `mod` is."""
-    rest, divisor, kind = _remainder(x, y, dtype)
+    """The remainder of x / y with the sign of x; exact, and NaN, for the operands of `mod`."""
+    rest, divisor, result_dtype = _remainder(x, y, dtype)
     dividend = _as_float32(x, like=divisor)
     is_opposite = _less(_multiply(rest, dividend), 0.0)
     step = _multiply(_abs(divisor), _sign(dividend))
-    return _add(rest, _multiply(is_opposite, step), kind)
+    return _add(rest, _multiply(is_opposite, step), result_dtype)
 
 
 def where(condition: NkiTensor, x: Any, y: Any, dtype: Any = None) -> NkiTensor:
     """Elements of x where `condition` is not zero, else of y; either may be a number."""
     check_tensor("nl.where: condition", condition, "nki.language.where")
-    kind = dtype or next(t.dtype for t in (x, y, condition) if isinstance(t, NkiTensor))
-    _check_fractions(condition, x, y, dtype, kind)
+    result_dtype = dtype or next(t.dtype for t in (x, y, condition) if isinstance(t, NkiTensor))
+    _check_fractions(condition, x, y, dtype, result_dtype)
     mask = OPERATORS["not_equal"](condition, 0.0, UINT8)
-    result = new_tile(mask.shape, kind)
+    result = new_tile(mask.shape, result_dtype)
     if isinstance(y, NkiTensor):
         issue("tensor_copy", result, match_shapes("nl.where", mask, y)[1])
     else:
@@ -254,7 +255,7 @@ def where(condition: NkiTensor, x: Any, y: Any, dtype: Any = None) -> NkiTensor:
     source = x
     if isinstance(x, NkiTensor):
         tile = match_shapes("nl.where", mask, x)[1]
-        source = tile if tile.dtype == result.dtype else cast(tile, kind)
+        source = tile if tile.dtype == result.dtype else cast(tile, result_dtype)
     issue("tensor_copy_predicated", result, source, mask)
     return result
 
@@ -317,7 +318,7 @@ class _Sine(UnaryOperator):
         return sin(x, dtype)
 
 
-_NO_REMAINDER = (
+_REMAINDER_FORMULA = (
     "nl.subtract(x, nl.multiply(y, nl.{}(nl.multiply(x, nl.reciprocal(y))))), which is close for "
     "small quotients"
 )
@@ -325,12 +326,12 @@ FUNCTIONS: dict[str, Operator] = {
     function.__name__: function
     for function in (
         *(
-            Composed(plain)
-            for plain in (negative, floor, ceil, trunc, cos, tan, logical_not, where, dropout)
+            Composed(composition)
+            for composition in (negative, floor, ceil, trunc, cos, tan, logical_not, where, dropout)
         ),
         Composed(divide, replacement="nl.multiply(x, nl.reciprocal(y))"),
-        Composed(mod, replacement=_NO_REMAINDER.format("floor")),
-        Composed(fmod, replacement=_NO_REMAINDER.format("trunc")),
+        Composed(mod, replacement=_REMAINDER_FORMULA.format("floor")),
+        Composed(fmod, replacement=_REMAINDER_FORMULA.format("trunc")),
         _Sine("sin"),
     )
 }

@@ -68,15 +68,15 @@ def free_name(file: SourceFile, node: ast.AST, *candidates: str) -> str:
     scope_names = {each.id for each in ast.walk(scope) if isinstance(each, ast.Name)}
     scope_names |= {each.arg for each in ast.walk(scope) if isinstance(each, ast.arg)}
     scope_names |= {each.name for each in ast.walk(scope) if isinstance(each, Function)}
-    numbered = (f"{candidates[-1]}_{number}" for number in range(2, len(scope_names) + 3))
-    return next(name for name in (*candidates, *numbered) if name not in scope_names)
+    numbered_names = (f"{candidates[-1]}_{number}" for number in range(2, len(scope_names) + 3))
+    return next(name for name in (*candidates, *numbered_names) if name not in scope_names)
 
 
 def call_of(file: SourceFile, node: ast.AST) -> ast.Call:
     """The call of which `node` is the function, a keyword or an argument."""
-    for each in (node, *file.ancestors(node)):
-        if isinstance(each, ast.Call):
-            return each
+    for candidate in (node, *file.ancestors(node)):
+        if isinstance(candidate, ast.Call):
+            return candidate
     raise ByHand("it is not called here")
 
 
@@ -124,9 +124,9 @@ def _star(places: Places, trace: Trace) -> list[Edit]:
     arguments = kernel.args
     if arguments.defaults and None in arguments.kw_defaults:
         raise ByHand("a parameter without a default follows one with a default")
-    first = places.start(trace.node)
-    star = places.text.rindex("*", 0, first)
-    return [Edit(star, first, "")]
+    parameter_start = places.start(trace.node)
+    star = places.text.rindex("*", 0, parameter_start)
+    return [Edit(star, parameter_start, "")]
 
 
 @rewrite(language.IS_OF_NONE)
@@ -177,12 +177,12 @@ def _dma_engine(places: Places, trace: Trace) -> list[Edit]:
     """``use_gpsimd_dma=True`` becomes ``dma_engine=nisa.dma_engine.gpsimd_dma``."""
     file, node = places.file, trace.node
     assert isinstance(node, ast.keyword)  # noqa: S101  what the form is
-    fast = spelled(file, "nisa.dma_engine.gpsimd_dma")
-    shared = spelled(file, "nisa.dma_engine.dma")
+    gpsimd_engine = spelled(file, "nisa.dma_engine.gpsimd_dma")
+    shared_engine = spelled(file, "nisa.dma_engine.dma")
     if isinstance(node.value, ast.Constant):
-        value = fast if node.value.value else shared
+        value = gpsimd_engine if node.value.value else shared_engine
     else:
-        value = f"{fast} if {file.code(node.value)} else {shared}"
+        value = f"{gpsimd_engine} if {file.code(node.value)} else {shared_engine}"
     return [places.replaced(node, f"dma_engine={value}")]
 
 
@@ -202,14 +202,14 @@ def _scales(places: Places, trace: Trace) -> list[Edit]:
 def _offset(places: Places, trace: Trace) -> list[Edit]:
     """``offset`` moves from the third place to a keyword."""
     call = call_of(places.file, trace.node)
-    offset, names = call.args[2], call.args[len(_SELECTED) :]
+    offset, names = call.args[2], call.args[len(_AFFINE_SELECT_OPERANDS) :]
     return [
         *places.arguments(call, [offset], [f"offset={places.file.code(offset)}"]),
         *(places.replaced(name, f"name={places.file.code(name)}") for name in names),
     ]
 
 
-_SELECTED = ("dst", "pattern", "offset", "multiplier", "tile", "value", "cmp_op")
+_AFFINE_SELECT_OPERANDS = ("dst", "pattern", "offset", "multiplier", "tile", "value", "cmp_op")
 """The positional operands of affine_select before its name, in NKI 0.2."""
 
 
@@ -235,7 +235,7 @@ def _axis(places: Places, trace: Trace) -> list[Edit]:
 
 @rewrite(instructions.RANGE_SELECT_OVERRIDES)
 def _range_select(places: Places, trace: Trace) -> list[Edit]:
-    """The values that NKI 0.2 used for two operands, in place of those of the call."""
+    """The values that NKI 0.2 used for two operands replace the values of the call."""
     call = call_of(places.file, trace.node)
     if any(keyword.arg is None for keyword in call.keywords):
         raise ByHand("the call passes on keywords")
@@ -302,7 +302,7 @@ def _moving_onezero(places: Places, trace: Trace) -> list[Edit]:
     return [places.replaced(node, f"is_moving_onezero={places.file.code(node.value)}")]
 
 
-_NAMED_LATER: Final = {
+_MOVED_OPERANDS: Final = {
     instructions.MATMUL_WITHOUT_ACCUMULATE.name: (6, ("tile_position", "tile_size", "perf_mode")),
     instructions.DMA_WITHOUT_PRIORITY.name: (2, ("oob_mode", "dge_mode", "engine")),
 }
@@ -310,10 +310,10 @@ _NAMED_LATER: Final = {
 
 
 @rewrite(instructions.MATMUL_WITHOUT_ACCUMULATE, instructions.DMA_WITHOUT_PRIORITY)
-def _by_name(places: Places, trace: Trace) -> list[Edit]:
+def _name_operands(places: Places, trace: Trace) -> list[Edit]:
     """Positional operands whose position changed become keywords."""
     file, call = places.file, call_of(places.file, trace.node)
-    first, names = _NAMED_LATER[trace.row.name]
+    first, names = _MOVED_OPERANDS[trace.row.name]
     if file.short(call.func) == "nisa.dma_transpose" or len(call.args) > first + len(names):
         raise ByHand("operands by position need their names")
     return [

@@ -33,7 +33,7 @@ ENUMERATIONS: Final[dict[str, tuple[str, Iterable[Any]]]] = {
     "dma_engine": ("nisa.dma_engine", DmaEngine),
     "nc_version": ("nisa.nc_version", NcVersion),
 }
-"""Parameter -> its enumeration in programs, and its members."""
+"""Parameter -> the spelling of its enumeration in programs, and the enumeration's members."""
 _INTEGERS: Final = tuple(f"nl.{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32))
 _LOW_PRECISION: Final = ("nl.bfloat16", "nl.float8")
 _FEWEST_MOVED: Final = 7
@@ -46,6 +46,8 @@ class Trace(NamedTuple):
     """A place that relies on a row.
 
     Attributes:
+        row: a row of the table of behaviours.
+        node: the place, as a node of the file's syntax tree.
         is_certain: false if the text leaves open whether the place relies on the row.
     """
 
@@ -250,11 +252,11 @@ def _reductions(file: SourceFile) -> Iterator[Trace]:
 def _range_selects(file: SourceFile) -> Iterator[Trace]:
     for call in file.calls("nisa.range_select"):
         command = argument(call, 6, "reduce_cmd")
-        other = argument(call, 10, "on_false_value")
+        fill_value = argument(call, 10, "on_false_value")
         is_reset = command is not None and file.short(command).endswith(".reset_reduce")
-        if not is_reset or other is not None:
-            is_open = is_reset or (command is not None and not file.short(command))
-            yield Trace(instructions.RANGE_SELECT_OVERRIDES, call, not is_open)
+        if not is_reset or fill_value is not None:
+            is_uncertain = is_reset or (command is not None and not file.short(command))
+            yield Trace(instructions.RANGE_SELECT_OVERRIDES, call, not is_uncertain)
 
 
 @_finder
@@ -298,9 +300,9 @@ def _operands(file: SourceFile) -> Iterator[Trace]:
     for call in file.calls("nisa.nc_matmul"):
         if len(call.args) >= _FEWEST_MOVED:
             yield Trace(instructions.MATMUL_WITHOUT_ACCUMULATE, call)
-    for name, place in (("nisa.dma_copy", 2), ("nisa.dma_transpose", 3)):
+    for name, position in (("nisa.dma_copy", 2), ("nisa.dma_transpose", 3)):
         for call in file.calls(name):
-            operand = call.args[place] if len(call.args) > place else None
+            operand = call.args[position] if len(call.args) > position else None
             if operand is None:
                 continue
             if file.short(operand).startswith("nl.") and name == "nisa.dma_copy":
@@ -358,14 +360,14 @@ def _reshapes(file: SourceFile) -> Iterator[Trace]:
             continue
         if node.func.attr != "reshape" or not isinstance(node.func.value, ast.Name):
             continue
-        new = _counted(argument(node, 0, "shape"))
+        new_count = _element_count(argument(node, 0, "shape"))
         creation = file.allocation_of(node.func.value)
-        old = _counted(argument(creation, 0, "shape") if creation is not None else None)
-        if new is not None and old is not None and new != old:
+        old_count = _element_count(argument(creation, 0, "shape") if creation is not None else None)
+        if new_count is not None and old_count is not None and new_count != old_count:
             yield Trace(tensors.RESHAPE_UNCHECKED, node)
 
 
-def _counted(node: ast.AST | None) -> float | None:
+def _element_count(node: ast.AST | None) -> float | None:
     """The number of elements of a shape of literals; None for any other expression."""
     if not isinstance(node, ast.Tuple | ast.List):
         return None
@@ -397,7 +399,7 @@ def _simulations(file: SourceFile) -> Iterator[Trace]:
     names = {file.short(node) for node in file.nodes if isinstance(node, ast.Attribute | ast.Name)}
     if "nki.simulate" not in names:
         return
-    yield from _rounded(file, names)
+    yield from _precision_traces(file, names)
     for name, row in (
         ("nisa.nc_find_index8", simulator.FIND_ALL_ONES),
         ("nisa.nc_match_replace8", simulator.REPLACE_FROM_END),
@@ -414,7 +416,7 @@ def _simulations(file: SourceFile) -> Iterator[Trace]:
             yield Trace(simulator.CASTS_SATURATE, call, is_certain=False)
 
 
-def _rounded(file: SourceFile, names: set[str]) -> Iterator[Trace]:
+def _precision_traces(file: SourceFile, names: set[str]) -> Iterator[Trace]:
     """Uses of nki.simulate in a file that names a low-precision dtype."""
     if any(name.startswith(_LOW_PRECISION) for name in names):
         for node in file.nodes:

@@ -37,8 +37,8 @@ def _wrap_inductor(inductor: Callable[..., Any]) -> Callable[..., Any]:
 
 def _is_on_device(module: Any, inputs: Sequence[Any]) -> bool:
     """True if a graph has an input on the device, or creates a tensor there."""
-    created = (node.meta.get("example_value") for node in module.graph.nodes)
-    return any(is_neuron(tensor.device) for tensor in _tensors([*inputs, *created]))
+    created_values = (node.meta.get("example_value") for node in module.graph.nodes)
+    return any(is_neuron(tensor.device) for tensor in _tensors([*inputs, *created_values]))
 
 
 def _tensors(values: Iterable[Any]) -> Iterable[Tensor]:

@@ -1,7 +1,7 @@
 """The import of FX graphs, which `torch.compile` and `torch.export` trace, as trnsim graphs.
 
-Every node carries the shape and dtype of its result. Results of an operator without a lowering
-become inputs of the trnsim graph, and its operands outputs, since they must exist in memory.
+Every node carries the shape and dtype of its result. An operator without a lowering is computed
+outside the trnsim graph: its results become inputs of the graph, and its operands outputs.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Imported:
         calls: the same operators with their arguments, and the lines that call them.
         origins: the call that a value of the trnsim graph came from, by the value's number.
         specs: the memory layout of the tensors of the graph's inputs, by the value's number.
-        orders: for each returned output of the graph, the position of the result that it holds, and
-            the permutation of dimensions from the output to that result.
+        orders: for each returned output of the trnsim graph, the position of its result among the
+            results of the FX graph, and the permutation of dimensions from the output to it.
     """
 
     graph: Graph = field(repr=False)
@@ -75,18 +75,20 @@ def import_graph(
     nodes = module.nodes if isinstance(module, fx.Graph) else module.graph.nodes
     for node in nodes:
         importer.add(node)
-    graph = importer.b.graph
+    graph = importer.build.graph
     # A transposed result is returned as a view of the computed tensor.
     origins = [
-        graph.transpose_source(value) for value in [*importer.outputs, *importer.read_outside]
+        graph.transpose_source(value) for value in [*importer.outputs, *importer.unlowered_operands]
     ]
     graph.outputs = [value for value, _ in origins]
     graph.prune()
-    read = {value.number for node in graph.nodes for value in node.values}
-    read |= {value.number for value in graph.outputs}
-    unread = importer.empty_values - read
-    unread |= {value.number for value in graph.inputs if not value.type.elements} - read
-    graph.inputs = [value for value in graph.inputs if value.number not in unread]
+    read_numbers = {value.number for node in graph.nodes for value in node.values}
+    read_numbers |= {value.number for value in graph.outputs}
+    unread_numbers = importer.empty_values - read_numbers
+    unread_numbers |= {
+        value.number for value in graph.inputs if not value.type.elements
+    } - read_numbers
+    graph.inputs = [value for value in graph.inputs if value.number not in unread_numbers]
     return Imported(
         graph,
         tuple(importer.inputs),
@@ -108,10 +110,22 @@ def is_lowered(name: str) -> bool:
 
 
 class _Importer:
-    """The state of an import in progress."""
+    """The state of an import in progress.
+
+    Attributes:
+        build: the builder of the trnsim graph.
+        outputs: values that the FX graph returns.
+        returned_positions: for each of `outputs`, its position among the results of the FX graph.
+        unlowered_operands: values that operators without a lowering read.
+        empty_values: numbers of inputs that stand for tensors which are filled before they are
+            read, or have no elements.
+        absent_nodes: nodes of results that no decomposition computes.
+
+    The other attributes are those of `Imported`.
+    """
 
     def __init__(self, replica_groups: Mapping[str, ReplicaGroups] | None) -> None:
-        self.b = Build(replica_groups)
+        self.build = Build(replica_groups)
         self.names: dict[int, str] = {}
         self.missing: list[str] = []
         self.operators: list[str] = []
@@ -122,8 +136,8 @@ class _Importer:
         self.empty_values: set[int] = set()
         self.outputs: list[Value] = []
         self.returned_positions: list[int] = []
-        self.read_outside: list[Value] = []
-        self.left_out: set[fx.Node] = set()
+        self.unlowered_operands: list[Value] = []
+        self.absent_nodes: set[fx.Node] = set()
         self._values: dict[fx.Node, Any] = {}
 
     def add(self, node: fx.Node) -> None:
@@ -139,16 +153,18 @@ class _Importer:
             is_computed = index < len(parts)
             self._values[node] = parts[index] if is_computed else None
             if not is_computed:  # such as the state of a generator that no dropout reads
-                self.left_out.add(node)
+                self.absent_nodes.add(node)
         elif node.op == "call_function":
             self._values[node] = self._import_call(node)
 
     def _add_outputs(self, results: Any) -> None:
         """Record the returned values, except those without elements or that no node computes."""
-        for place, result in enumerate(results if isinstance(results, list | tuple) else [results]):
+        for position, result in enumerate(
+            results if isinstance(results, list | tuple) else [results]
+        ):
             value = self._value(result)
             if isinstance(value, Value) and value.type.elements:
-                self.returned_positions.append(place)
+                self.returned_positions.append(position)
                 self.outputs.append(value)
 
     def _import_call(self, node: fx.Node) -> Any:
@@ -159,15 +175,15 @@ class _Importer:
         kernel, arguments, is_functional = _called_kernel(node, name)
         if kernel is not None:
             self.operators.append(kernel.name)
-            self.b.graph.current_origin = origin_of(node, kernel.name)
+            self.build.graph.current_origin = origin_of(node, kernel.name)
             return self._custom_call(kernel, arguments, results, is_functional=is_functional)
         if plain_name(name) in _CHECKS:
             return None
         self.operators.append(name)
-        self.b.graph.current_origin = origin_of(node, name)
+        self.build.graph.current_origin = origin_of(node, name)
         call = call_of(node, name)
         self.calls.append(call)
-        before, tensors = len(self.b.graph.nodes), tensors_in(results)
+        node_count, tensors = len(self.build.graph.nodes), tensors_in(results)
         if plain_name(name) in _MAXIMA and not _reads_indices(node):
             tensors = tensors[:1]
         if tensors and not any(tensor.numel() for tensor in tensors):
@@ -177,7 +193,7 @@ class _Importer:
         try:
             return self._decompose(node, call, tensors)
         except (Unlowered, TypeError, ZeroDivisionError) as error:
-            self.b.graph.truncate(before)
+            self.build.graph.truncate(node_count)
             inputs = self._as_inputs(node)
             if plain_name(name) in _ALLOCATIONS:
                 self.empty_values |= {value.number for value in values_in(inputs)}
@@ -185,7 +201,7 @@ class _Importer:
                 reason = (str(error).splitlines() or [type(error).__name__])[0]
                 self.missing.append(f"{name}: {reason}")
                 self.calls[-1] = replace(call, reason=reason)
-                self.read_outside += values_in(self._value(list(node.all_input_nodes)))
+                self.unlowered_operands += values_in(self._value(list(node.all_input_nodes)))
             return inputs
 
     def _decompose(self, node: fx.Node, call: FrameworkCall, results: list[Tensor]) -> Any:
@@ -194,15 +210,17 @@ class _Importer:
             raise Unlowered("there is no lowering of it")
         for operand in node.all_input_nodes:
             tensor = operand.meta.get("val")
-            if operand in self.left_out:
+            if operand in self.absent_nodes:
                 continue
             if isinstance(tensor, Tensor) and self._values.get(operand) is None:
                 raise Unlowered(f"it reads {tensor.dtype}, which a NeuronCore does not have")
-        self.b.result_types = [spec_of(tensor).type for tensor in results]
+        self.build.result_types = [spec_of(tensor).type for tensor in results]
         args = [self._value(value) for value in node.args]
-        before = len(self.b.graph.nodes)
-        outputs = decompose(self.b, *args, **{k: self._value(v) for k, v in node.kwargs.items()})
-        new_nodes = self.b.graph.nodes[before:]
+        node_count = len(self.build.graph.nodes)
+        outputs = decompose(
+            self.build, *args, **{k: self._value(v) for k, v in node.kwargs.items()}
+        )
+        new_nodes = self.build.graph.nodes[node_count:]
         self.origins |= {value.number: call for node in new_nodes for value in node.results}
         is_single = isinstance(node.meta.get("val"), Tensor)
         # An operator with a single result may share the decomposition of one with indices too.
@@ -212,7 +230,7 @@ class _Importer:
         self, call: KernelCall, arguments: list[Any], results: Any, *, is_functional: bool
     ) -> Any:
         """An NKI kernel as one operation with all of its results."""
-        graph, tensors = self.b.graph, tensors_in(results)
+        graph, tensors = self.build.graph, tensors_in(results)
         refuse_in_graph(call.kernel, graph)
         if not tensors:
             return None
@@ -222,8 +240,8 @@ class _Importer:
         outputs = graph.apply_to_all(CustomCall(call, tuple(types)), operands)
         if isinstance(results, Tensor):
             return outputs[0]
-        remaining = iter(outputs)
-        parts = [next(remaining) if isinstance(part, Tensor) else None for part in results]
+        output_values = iter(outputs)
+        parts = [next(output_values) if isinstance(part, Tensor) else None for part in results]
         return parts if is_functional or len(parts) > 1 else parts[0]
 
     def _as_inputs(self, node: fx.Node) -> Any:
@@ -236,13 +254,13 @@ class _Importer:
         return self._add_input(node, value) if isinstance(value, Tensor) else value
 
     def _add_input(self, node: fx.Node, tensor: Tensor) -> Value | None:
-        place, spec = len(self.b.graph.inputs), spec_of(tensor)
+        position, spec = len(self.build.graph.inputs), spec_of(tensor)
         try:
-            value = spec.enter(self.b)
+            value = spec.enter(self.build)
         except Unlowered as error:
             self.missing.append(error.reason)
             return None
-        number = self.b.graph.inputs[place].number
+        number = self.build.graph.inputs[position].number
         self.names[number], self.specs[number] = node.name, spec
         return value
 
@@ -282,5 +300,5 @@ def _called_kernel(node: fx.Node, name: str) -> tuple[KernelCall | None, list[An
         return node.target.call, list(node.args), True
     if name != _FUNCTIONALIZING_OPERATOR:
         return kernel_call(name), list(node.args), False
-    inner: Any = node.args[0]
-    return kernel_call(inner.name()), list(node.kwargs.values()), True
+    kernel_operator: Any = node.args[0]
+    return kernel_call(kernel_operator.name()), list(node.kwargs.values()), True

@@ -33,9 +33,9 @@ def callable_of(module: fx.GraphModule, writable_results: int | None = None) -> 
         writable_results: the program may write to this many of the first results; None: to all.
     """
     simplify(module.graph, writable_results)
-    calls = _DirectCalls()
-    module.graph.set_codegen(calls)
-    module.graph.on_generate_code(lambda _: calls.substitute_calls)
+    code_generator = _DirectCalls()
+    module.graph.set_codegen(code_generator)
+    module.graph.on_generate_code(lambda _: code_generator.substitute_calls)
     module.recompile()
     forward: Callable[..., Any] = module.forward
 
@@ -81,16 +81,18 @@ def simplify(graph: fx.Graph, writable_results: int | None = None) -> None:
     """
     output: Any = next(node for node in graph.nodes if node.op == "output").args[0]
     results = list(output) if isinstance(output, tuple | list) else [output]
-    exposed = {result for result in results[:writable_results] if isinstance(result, fx.Node)}
+    writable_nodes = {
+        result for result in results[:writable_results] if isinstance(result, fx.Node)
+    }
     is_written = any(_is_write(node) for node in graph.nodes)
     for node in list(graph.nodes):
         rule = _ORIGIN_RULES.get(node.target)
         origin = rule(node) if rule is not None else None
         if origin is None and not is_written and node.target is _aten.clone.default:
-            origin = _copy_origin(node, exposed)
+            origin = _copy_origin(node, writable_nodes)
         if origin is not None:
-            if node in exposed:
-                exposed.add(origin)
+            if node in writable_nodes:
+                writable_nodes.add(origin)
             node.replace_all_uses_with(origin)
             graph.erase_node(node)
         elif node.target is _aten.add.Tensor:
@@ -108,9 +110,9 @@ def _detach_origin(node: fx.Node) -> fx.Node:
 
 def _double_transpose_origin(node: fx.Node) -> fx.Node | None:
     """The origin of a transpose that undoes the same transpose."""
-    inner: Any = node.args[0]
-    if inner.target is node.target and set(inner.args[1:]) == set(node.args[1:]):
-        origin: fx.Node = inner.args[0]
+    inner_node: Any = node.args[0]
+    if inner_node.target is node.target and set(inner_node.args[1:]) == set(node.args[1:]):
+        origin: fx.Node = inner_node.args[0]
         return origin
     return None
 
@@ -118,13 +120,13 @@ def _double_transpose_origin(node: fx.Node) -> fx.Node | None:
 def _view_origin(node: fx.Node) -> fx.Node | None:
     """The origin of a view with the same shape; a view of a view becomes a view of the origin."""
     origin: Any = node.args[0]
-    inner: fx.Node = origin.args[0] if origin.target in _VIEW_OPERATORS else origin
-    if inner is not origin:
-        node.args = (inner, *node.args[1:])
-    return inner if _geometry(node) == _geometry(inner) is not None else None
+    inner_node: fx.Node = origin.args[0] if origin.target in _VIEW_OPERATORS else origin
+    if inner_node is not origin:
+        node.args = (inner_node, *node.args[1:])
+    return inner_node if _geometry(node) == _geometry(inner_node) is not None else None
 
 
-def _copy_origin(node: fx.Node, exposed: set[fx.Node]) -> fx.Node | None:
+def _copy_origin(node: fx.Node, writable_nodes: set[fx.Node]) -> fx.Node | None:
     """The origin of a copy with the same strides, if no view of either is a result."""
     origin: Any = node.args[0]
     if node.kwargs or _geometry(node) is None or _geometry(node) != _geometry(origin):
@@ -133,7 +135,11 @@ def _copy_origin(node: fx.Node, exposed: set[fx.Node]) -> fx.Node | None:
     while _is_view(base):
         base = base.args[0]
     is_fresh = base.op == "call_function"
-    return None if not is_fresh or _escapes(node, exposed) or _escapes(base, exposed) else origin
+    return (
+        None
+        if not is_fresh or _escapes(node, writable_nodes) or _escapes(base, writable_nodes)
+        else origin
+    )
 
 
 def _add_in_place(node: fx.Node) -> None:
@@ -142,10 +148,10 @@ def _add_in_place(node: fx.Node) -> None:
     The sum must itself be such a padded gradient, so that nothing else reads the overwritten
     tensor. Adding zeros would turn -0 into 0; here -0 stays.
     """
-    parts: Any = node.args
-    if node.kwargs or not all(isinstance(a, fx.Node) and len(a.users) == 1 for a in parts):
+    operands: Any = node.args
+    if node.kwargs or not all(isinstance(a, fx.Node) and len(a.users) == 1 for a in operands):
         return
-    total, part = parts
+    total, part = operands
     is_like = _geometry(node) is not None and _geometry(node) == _geometry(total) == _geometry(part)
     is_scattered = (
         part.target is _aten.select_backward.default and total.target in _PADDED_GRADIENTS
@@ -163,9 +169,11 @@ def add_selected(total: torch.Tensor, gradient: torch.Tensor, axis: int, index: 
     return total
 
 
-def _escapes(node: fx.Node, exposed: set[fx.Node]) -> bool:
-    """True if a node or a view of it is in `exposed`."""
-    return node in exposed or any(_is_view(user) and _escapes(user, exposed) for user in node.users)
+def _escapes(node: fx.Node, writable_nodes: set[fx.Node]) -> bool:
+    """True if a node or a view of it is in `writable_nodes`."""
+    return node in writable_nodes or any(
+        _is_view(user) and _escapes(user, writable_nodes) for user in node.users
+    )
 
 
 def _is_view(node: fx.Node) -> bool:

@@ -70,17 +70,17 @@ def host_function(
     if not all(pytorch.runs_on(_contract_of(node).name, "CPU") for node in _operators(module)):
         return module.forward
     origins, is_single = result_origins(module)
-    plain = [index for index, origin in enumerate(origins) if origin.is_plain]
+    plain_indices = [index for index, origin in enumerate(origins) if origin.is_plain]
     checked_results = [
         (index, origin) for index, origin in enumerate(origins) if not origin.is_plain
     ]
-    written_places = written_arguments(module)
+    written_indices = written_arguments(module)
     is_seeded = any(_contract_of(node).is_seeded for node in _operators(module))
-    unsupported = _unsupported_dtypes(module)
+    unsupported_dtypes = _unsupported_dtypes(module)
     run = callable_of(host_module(module), writable_results)
 
     def run_on_host(*args: Any) -> Any:
-        for dtype in unsupported:
+        for dtype in unsupported_dtypes:
             count_or_refuse_dtype(dtype)
         core = 0
         aliases: list[Any] = []
@@ -94,13 +94,13 @@ def host_function(
             with pytorch.without_modes(), drawing_from(core) if is_seeded else _NO_CONTEXT:
                 output = run(*aliases)
         except RuntimeError:
-            if written_places:
+            if written_indices:
                 raise
             return module.forward(*args)  # the device accepts more, with better errors
-        for index in written_places:
+        for index in written_indices:
             torch.autograd.graph.increment_version(args[index])
         results = [output] if is_single else list(output)
-        for index in plain:
+        for index in plain_indices:
             hold(results[index], core)
             results[index] = neuron_alias(results[index], core)
         for index, origin in checked_results:
@@ -137,19 +137,19 @@ def to_device(origin: ResultOrigin, host_result: Any, args: tuple[Any, ...], cor
     return place(host_result, core)
 
 
-def view_of(tensor: Tensor, like: Tensor, offset: Any) -> Tensor:
-    """A view of a tensor's memory from `offset` on, with dtype, shape and strides of `like`.
+def view_of(tensor: Tensor, template: Tensor, offset: Any) -> Tensor:
+    """A view of a tensor's memory from `offset` on, with dtype, shape and strides of `template`.
 
     `offset` counts elements of that dtype from the tensor's first. The view is conjugated and
-    negated as `like` is.
+    negated as `template` is.
     """
-    base = _reinterpreted(_with_bits(tensor, conjugated=False, negated=False), like.dtype)
-    view = base.as_strided(like.shape, like.stride(), base.storage_offset() + offset)
-    return _with_bits(view, conjugated=like.is_conj(), negated=like.is_neg())
+    base = _reinterpreted(_with_bits(tensor, conjugated=False, negated=False), template.dtype)
+    view = base.as_strided(template.shape, template.stride(), base.storage_offset() + offset)
+    return _with_bits(view, conjugated=template.is_conj(), negated=template.is_neg())
 
 
 def _with_bits(tensor: Tensor, *, conjugated: bool, negated: bool) -> Tensor:
-    """The memory of `tensor`, lazily conjugated or negated or not."""
+    """The memory of `tensor` as a view with these bits of lazy conjugation and lazy negation."""
     if tensor.is_conj() != conjugated:
         tensor = tensor.conj()
     return negative_view(tensor) if tensor.is_neg() != negated else tensor
@@ -168,8 +168,8 @@ def _reinterpreted(tensor: Tensor, dtype: torch.dtype) -> Tensor:
 
 def host_module(module: fx.GraphModule) -> fx.GraphModule:
     """A copy of the graph for the CPU: its devices, operators and weights are the host's."""
-    host_module = fx.GraphModule(module, copy.deepcopy(module.graph))
-    for node in host_module.graph.nodes:
+    host_copy = fx.GraphModule(module, copy.deepcopy(module.graph))
+    for node in host_copy.graph.nodes:
         if isinstance(node.target, OpOverload):
             node.target = _HOST_FUNCTIONS.get(_contract_of(node).name, node.target)
         if "device" in node.kwargs:
@@ -179,8 +179,8 @@ def host_module(module: fx.GraphModule) -> fx.GraphModule:
         for name, tensor in [*module.named_buffers(), *module.named_parameters()]:
             if is_neuron(tensor.device):
                 owner, _, attribute = name.rpartition(".")
-                setattr(host_module.get_submodule(owner), attribute, host_alias(tensor.detach()))
-    return host_module
+                setattr(host_copy.get_submodule(owner), attribute, host_alias(tensor.detach()))
+    return host_copy
 
 
 def result_origins(module: fx.GraphModule) -> tuple[list[ResultOrigin], bool]:

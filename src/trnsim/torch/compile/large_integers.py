@@ -28,8 +28,8 @@ _SUMS: Final = frozenset(
     }
 )
 """Operators whose partial sums may be larger than their operands and results."""
-_IN_FLOAT32: Final = range(-LARGEST_EXACT, LARGEST_EXACT + 1)
-_IN_32_BITS: Final = range(-(2**31), 2**31)
+_FLOAT32_INTEGERS: Final = range(-LARGEST_EXACT, LARGEST_EXACT + 1)
+_INT32_INTEGERS: Final = range(-(2**31), 2**31)
 _EXACT_IN_32_BITS: Final = frozenset(
     {
         *("add", "sub", "rsub", "mul", "neg", "abs", "sign", "clamp", "clamp_min", "clamp_max"),
@@ -46,25 +46,27 @@ _EXACT_IN_32_BITS: Final = frozenset(
 class LargeIntegers:
     """Finds integers that are too large for a graph's program, by values that the host computes."""
 
-    def __init__(self, module: fx.GraphModule, unread: AbstractSet[str] = frozenset()) -> None:
+    def __init__(
+        self, module: fx.GraphModule, unread_names: AbstractSet[str] = frozenset()
+    ) -> None:
         """The integers of a traced graph.
 
         Args:
             module: the graph.
-            unread: names of the arguments and constants that its program does not read.
+            unread_names: names of the arguments and constants that its program does not read.
         """
-        self._host = _integer_part(module)
-        self._unread = unread
+        self._integer_graph = _integer_part(module)
+        self._unread_names = unread_names
 
     def reason(self, args: tuple[Any, ...]) -> str:
         """The reason, with the operator, why the program cannot compute these arguments, or ""."""
-        if self._host is None:
+        if self._integer_graph is None:
             return ""
         aliases = [
             host_alias(value) if isinstance(value, Tensor) and not value.is_cpu else value
             for value in args
         ]
-        search = _Search(self._host, self._unread)
+        search = _Search(self._integer_graph, self._unread_names)
         try:
             with pytorch.without_modes(), torch.no_grad():
                 search.run(*aliases)
@@ -89,9 +91,9 @@ class _Search(fx.Interpreter):
     Arguments and constants that the program does not read are zeros here.
     """
 
-    def __init__(self, module: fx.GraphModule, unread: AbstractSet[str]) -> None:
+    def __init__(self, module: fx.GraphModule, unread_names: AbstractSet[str]) -> None:
         super().__init__(module)
-        self._unread = unread
+        self._unread_names = unread_names
 
     def run_node(self, n: fx.Node) -> Any:
         """The node's result.
@@ -100,10 +102,10 @@ class _Search(fx.Interpreter):
             _TooLarge: if it, or a part of its sum, is beyond what a program computes exactly.
         """
         result = super().run_node(n)
-        if n.name in self._unread:
+        if n.name in self._unread_names:
             return torch.zeros_like(result)
         tensors = tensors_in(result)
-        if any(_is_integer(tensor) and _exceeds(_IN_32_BITS, tensor) for tensor in tensors):
+        if any(_is_integer(tensor) and _exceeds(_INT32_INTEGERS, tensor) for tensor in tensors):
             raise _TooLarge(f"{n.target} has integers beyond 32 bits")
         if isinstance(n.target, OpOverload):
             self._check(n, n.target, result)
@@ -119,7 +121,7 @@ class _Search(fx.Interpreter):
             return  # integers beside floating point are indices
         integers = list(filter(_is_integer, operands))
         float_tensors = () if name in _EXACT_IN_32_BITS else (*integers, *tensors_in(result))
-        if any(_exceeds(_IN_FLOAT32, tensor) for tensor in float_tensors):
+        if any(_exceeds(_FLOAT32_INTEGERS, tensor) for tensor in float_tensors):
             raise _TooLarge(f"{target} has integers beyond 2**24")
         if (
             name in _SUMS
@@ -132,10 +134,10 @@ class _Search(fx.Interpreter):
 def _sum_of_magnitudes(target: Any, args: Any, kwargs: Any) -> Tensor:
     """The operator's result for the magnitudes of its integers, which bounds all partial sums."""
     # One of several tensors may be of indices, which are integers.
-    wide = torch.int64 if len(tensors_in(args)) > 1 else torch.float64
-    magnitudes = [value.to(wide).abs() if _is_integer(value) else value for value in args]
+    wide_dtype = torch.int64 if len(tensors_in(args)) > 1 else torch.float64
+    magnitudes = [value.to(wide_dtype).abs() if _is_integer(value) else value for value in args]
     factors = {name: abs(kwargs[name]) for name in ("alpha", "beta") if name in kwargs}
-    dtype = {"dtype": wide} if "dtype" in kwargs else {}
+    dtype = {"dtype": wide_dtype} if "dtype" in kwargs else {}
     total: Tensor = target(*magnitudes, **{**kwargs, **factors, **dtype})
     return total
 
@@ -143,9 +145,11 @@ def _sum_of_magnitudes(target: Any, args: Any, kwargs: Any) -> Tensor:
 def _exact_range(result: Tensor) -> range:
     """The integers that both float32 and the type of a result represent exactly."""
     if not _is_integer(result):
-        return _IN_FLOAT32
+        return _FLOAT32_INTEGERS
     limits = torch.iinfo(result.dtype)
-    return range(max(limits.min, _IN_FLOAT32.start), min(limits.max + 1, _IN_FLOAT32.stop))
+    return range(
+        max(limits.min, _FLOAT32_INTEGERS.start), min(limits.max + 1, _FLOAT32_INTEGERS.stop)
+    )
 
 
 def _integer_part(module: fx.GraphModule) -> fx.GraphModule | None:
@@ -181,9 +185,9 @@ def _reads_integers(node: fx.Node) -> bool:
     return node.op == "call_function" and not is_real and any(map(_is_integer, operands))
 
 
-def _exceeds(exact: range, tensor: Tensor) -> bool:
-    """True if a tensor has a number beyond the range `exact`."""
+def _exceeds(exact_range: range, tensor: Tensor) -> bool:
+    """True if a tensor has a number beyond the range `exact_range`."""
     if not tensor.numel() or not (_is_integer(tensor) or tensor.dtype is torch.float64):
         return False
     lowest, highest = (tensor.long() if _is_integer(tensor) else tensor).aminmax()
-    return bool(lowest.item() < exact.start or highest.item() >= exact.stop)
+    return bool(lowest.item() < exact_range.start or highest.item() >= exact_range.stop)

@@ -2,6 +2,7 @@
 
 Results have the strides that PyTorch traced. A result that was traced as an argument, or as a view
 of one, is that argument or view.
+
 A graph that is not a single program runs operator by operator, each by its kernel: a graph with
 branches, loops, collectives or the user's kernels, with random numbers, which the host draws, or a
 graph that does not fit on the chip. So does a call with integers that the program would round.
@@ -54,6 +55,8 @@ class ProgramRun:
     """A compiled graph that computes its values by its program.
 
     Attributes:
+        compiled_graph: the graph as it is compiled for the chip.
+        module: the same graph as FX traced it.
         imported: the import, which describes inputs and results.
     """
 
@@ -87,11 +90,11 @@ class ProgramRun:
     def fallback_reason(self) -> str:
         """The reason that the graph runs operator by operator; empty if it does not."""
         graph = self.compiled_graph.graph
-        separate = [node.name for node in graph.nodes if node.kind in _SEPARATE_KINDS]
+        separate_names = [node.name for node in graph.nodes if node.kind in _SEPARATE_KINDS]
         if self.imported.missing:
             return f"the host computes {self.imported.missing[0]}"
-        if separate:
-            return f"{separate[0]} is a program of its own"
+        if separate_names:
+            return f"{separate_names[0]} is a program of its own"
         if any(isinstance(node.operation, Rng) for node in graph.nodes):
             return "random numbers are the host's"
         if _has_empty_tensor(graph):
@@ -104,8 +107,8 @@ class ProgramRun:
     def _values_read(self) -> frozenset[int]:
         """Numbers of the values that an operation or the caller reads."""
         graph = self.compiled_graph.graph
-        read = [value for node in graph.nodes for value in node.values]
-        return frozenset(value.number for value in (*read, *graph.outputs))
+        values = [value for node in graph.nodes for value in node.values]
+        return frozenset(value.number for value in (*values, *graph.outputs))
 
     @cached_property
     def _result_metadata(self) -> list[Any]:
@@ -125,18 +128,18 @@ class ProgramRun:
         origins, _ = result_origins(self.module)
         return [
             place
-            for place, (origin, traced) in enumerate(
+            for place, (origin, metadata) in enumerate(
                 zip(origins, self._result_metadata, strict=True)
             )
-            if isinstance(traced, Tensor) and traced.is_floating_point()
-            if traced.numel() and origin.argument < 0 and place not in computed_places
+            if isinstance(metadata, Tensor) and metadata.is_floating_point()
+            if metadata.numel() and origin.argument < 0 and place not in computed_places
         ]
 
     @cached_property
     def _large_integers(self) -> LargeIntegers:
         names = self.imported.names.items()
-        unread = {name for number, name in names if number not in self._values_read}
-        return LargeIntegers(self.module, unread)
+        unread_names = {name for number, name in names if number not in self._values_read}
+        return LargeIntegers(self.module, unread_names)
 
     def _rounds_integers(self, args: tuple[Any, ...]) -> bool:
         """True, with a warning, if the program would round integers of these arguments."""
@@ -178,14 +181,16 @@ class ProgramRun:
         core: int,
     ) -> Any:
         """A result of the graph with its strides: an argument, a view of one, or a new tensor."""
-        traced = self._result_metadata[place]
-        if not isinstance(traced, Tensor):
-            return traced
-        if origin.argument >= 0 and not origin.is_argument and traced.numel():
+        metadata = self._result_metadata[place]
+        if not isinstance(metadata, Tensor):
+            return metadata
+        if origin.argument >= 0 and not origin.is_argument and metadata.numel():
             argument = self._nodes[origin.argument].meta["val"]
-            start = argument.storage_offset() * argument.itemsize // traced.itemsize
-            return view_of(args[origin.argument], traced, traced.storage_offset() - start)
-        host = torch.empty_strided(traced.shape, traced.stride(), dtype=traced.dtype, device="cpu")
+            start = argument.storage_offset() * argument.itemsize // metadata.itemsize
+            return view_of(args[origin.argument], metadata, metadata.storage_offset() - start)
+        host = torch.empty_strided(
+            metadata.shape, metadata.stride(), dtype=metadata.dtype, device="cpu"
+        )
         if array is not None:
             _overwrite(host, array)
         return to_device(origin, host, args, core)

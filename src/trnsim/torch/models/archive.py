@@ -29,7 +29,7 @@ _MODEL_MEMBER: Final = "models/model.json"
 _WEIGHTS_MEMBER: Final = "data/weights/model_weights_config.json"
 _CONSTANTS_MEMBER: Final = "data/constants/model_constants_config.json"
 _JSON_BYTES_MAX: Final = 1 << 30
-"""The JSON of a program of 100,000 operators takes about 100 MB."""
+"""Maximum length of a member; the JSON of a program of 100,000 operators takes about 100 MB."""
 
 _VALUE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 _TARGET: Final = re.compile(
@@ -74,8 +74,11 @@ _DEFAULT_FACTORIES: Final = frozenset({"dict", "float", "int", "list", "set", "s
 def read_program(path: Path, fix: str) -> torch.export.ExportedProgram:
     """The exported program in a file, whose weights are tensors without values.
 
+    `fix` is the remedy in the errors.
+
     Raises:
-        BadInput: for a file that is no archive, lacks a member, or has content of no program.
+        BadInput: for a file that is no archive, lacks a member, or has content that PyTorch's
+            exporter does not write.
         Exception: any, where PyTorch cannot build the program.
     """
     try:
@@ -87,7 +90,7 @@ def read_program(path: Path, fix: str) -> torch.export.ExportedProgram:
         raise BadInput(f"{path} is no exported program: {error}", fix=fix) from error
     try:
         _check_program(program)
-    except _Unexpected as unexpected:
+    except _UnexpectedContent as unexpected:
         raise BadInput(
             f"{path} holds {unexpected}, which is not read: it could run code",
             fix="do not trust the file; or " + fix,
@@ -114,12 +117,12 @@ def _member_json(path: Path, archive: zipfile.ZipFile, member: str, fix: str) ->
     raise BadInput(f"{path} is no exported program: it has no {member}", fix=fix)
 
 
-class _Unexpected(Exception):
+class _UnexpectedContent(Exception):
     """Content that PyTorch's exporter does not write."""
 
 
 def _objects(value: Any) -> Iterator[dict[str, Any]]:
-    """Each object within JSON, with no recursion, as JSON may be deep."""
+    """Each object within JSON, without recursion, as JSON may be nested deeply."""
     pending = [value]
     while pending:
         value = pending.pop()
@@ -131,9 +134,13 @@ def _objects(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def _check_program(program: Any) -> None:
-    """Raise `_Unexpected` for content that could run code; remove metadata that is not read."""
+    """Refuse content that could run code; remove metadata that is not read.
+
+    Raises:
+        _UnexpectedContent: for the first such content.
+    """
     if not isinstance(program, dict):
-        raise _Unexpected(f"a program that is a {type(program).__name__}")
+        raise _UnexpectedContent(f"a program that is a {type(program).__name__}")
     for item in _objects(program):
         for key, value in item.items():
             _check_field(key, value)
@@ -150,16 +157,16 @@ def _check_field(key: str, value: Any) -> None:
     """Check one entry of an object by its key; values of other types are PyTorch's to refuse."""
     if key in ("name", "as_name") and isinstance(value, str) and value:
         if not _VALUE_NAME.fullmatch(value) or any(map(keyword.iskeyword, value.split("."))):
-            raise _Unexpected(f"a value called {value!r}")
+            raise _UnexpectedContent(f"a value called {value!r}")
     elif key == "as_operator":
         _check_target(value)
     elif key == "expr_str" and isinstance(value, str):
         if not _EXPRESSION.fullmatch(value) or "**" in value:
-            raise _Unexpected(f"a size {value!r}")
+            raise _UnexpectedContent(f"a size {value!r}")
     elif key in ("in_spec", "out_spec") and isinstance(value, str):
         _check_structure(value)
     elif key in ("as_custom_obj", "as_graph_module"):
-        raise _Unexpected("an object of Python")
+        raise _UnexpectedContent("an object of Python")
 
 
 def _check_target(target: Any) -> None:
@@ -168,7 +175,7 @@ def _check_target(target: Any) -> None:
     if match is None or (
         match["name"] is not None and not only_computes(match["library"], match["name"])
     ):
-        raise _Unexpected(f"a call of {target!r}")
+        raise _UnexpectedContent(f"a call of {target!r}")
 
 
 def only_computes(library: str, name: str) -> bool:
@@ -201,29 +208,29 @@ def _check_structure(text: str) -> None:
     try:
         structure = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _Unexpected(f"a structure {text[:80]!r}") from error
+        raise _UnexpectedContent(f"a structure {text[:80]!r}") from error
     for item in _objects(structure):
         _check_context(item)
         context = item.get("context")
         if isinstance(context, str):  # JSON within JSON
             try:
-                within = json.loads(context)
+                context_content = json.loads(context)
             except (ValueError, RecursionError):
                 continue
-            for inner in _objects(within):
-                _check_context(inner)
+            for inner_item in _objects(context_content):
+                _check_context(inner_item)
 
 
 def _check_context(item: dict[str, Any]) -> None:
     """Check that a container's keys are no enumeration, and its default one of Python's types."""
     if "__enum__" in item:
-        raise _Unexpected(f"a member of the enumeration {item.get('fqn')!r}")
+        raise _UnexpectedContent(f"a member of the enumeration {item.get('fqn')!r}")
     if "default_factory_module" in item and (
         item["default_factory_module"] != "builtins"
         or item.get("default_factory_name") not in _DEFAULT_FACTORIES
     ):
         name = f"{item['default_factory_module']}.{item.get('default_factory_name')}"
-        raise _Unexpected(f"a default made by {name!r}")
+        raise _UnexpectedContent(f"a default made by {name!r}")
 
 
 def _tensors(configuration: Any) -> dict[str, torch.Tensor]:

@@ -16,7 +16,7 @@ def transformers() -> Any:
     """The package transformers, imported late: it takes seconds.
 
     Raises:
-        BadInput: it is not installed.
+        BadInput: if it is not installed.
     """
     try:
         return import_module("transformers")

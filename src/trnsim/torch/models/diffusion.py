@@ -33,8 +33,8 @@ def diffusion_graph(
     An `image` of 0 stands for the model's default size, and 0 `tokens` for 77.
 
     Raises:
-        BadInput: diffusers is not installed, the configuration is none of diffusers, or the model
-            does not take images of this size.
+        BadInput: if diffusers is not installed, the configuration is none of diffusers, or the
+            model does not take images of this size.
         NotModelled: for a class whose inputs are not known.
     """
     module = build_diffusion_model(values, dtype)
@@ -65,12 +65,12 @@ def _module_and_inputs(
 
     if hasattr(module, "decoder"):
         return _Decoder(module), (empty(batch, config.latent_channels, *sides),)
-    accepted = inspect.signature(module.forward).parameters
-    legal = {"timestep", "encoder_hidden_states"} <= set(accepted)
-    unknown = sorted(set(accepted) & {"pooled_projections", "img_ids", "image_rotary_emb"})
-    if not legal or unknown or not hasattr(config, "in_channels"):
+    parameters = inspect.signature(module.forward).parameters
+    is_denoiser = {"timestep", "encoder_hidden_states"} <= set(parameters)
+    unknown_inputs = sorted(set(parameters) & {"pooled_projections", "img_ids", "image_rotary_emb"})
+    if not is_denoiser or unknown_inputs or not hasattr(config, "in_channels"):
         raise NotModelled(
-            f"{values[CLASS_KEY]} takes {', '.join(accepted)}; known are denoisers of latents, "
+            f"{values[CLASS_KEY]} takes {', '.join(parameters)}; known are denoisers of latents, "
             "a time and the states of a text, and autoencoders",
             fix="export the model with inputs of your own: trnsim compile model.pt2",
         )
@@ -83,7 +83,7 @@ def build_diffusion_model(values: Mapping[str, Any], dtype: str = "bfloat16") ->
     """A model of diffusers without weights.
 
     Raises:
-        BadInput: diffusers is not installed, or the configuration is not one of its own.
+        BadInput: if diffusers is not installed, or does not have the configuration.
     """
     try:
         package = import_module("diffusers")
@@ -110,15 +110,18 @@ def build_diffusion_model(values: Mapping[str, Any], dtype: str = "bfloat16") ->
 
 
 def _latent_sides(config: Any, image: int) -> tuple[int, int]:
-    """Height and width of the latents; a configuration may have a size for each."""
+    """Height and width of the latents for an image of `image` pixels a side.
+
+    For an `image` of 0 they follow from the configuration, which may have one size or two.
+    """
     if image:
         return image // _PIXELS_PER_LATENT, image // _PIXELS_PER_LATENT
     sample_size = getattr(config, "sample_size", None) or 64
     height, width = (
         sample_size if isinstance(sample_size, list | tuple) else (sample_size, sample_size)
     )
-    is_of_pixels = hasattr(config, "latent_channels")
-    scale = _PIXELS_PER_LATENT if is_of_pixels else 1
+    is_in_pixels = hasattr(config, "latent_channels")
+    scale = _PIXELS_PER_LATENT if is_in_pixels else 1
     return int(height) // scale, int(width) // scale
 
 
@@ -141,22 +144,22 @@ class _Denoiser(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, latents: Tensor, step: Tensor, words: Tensor) -> Any:
+    def forward(self, latents: Tensor, step: Tensor, text_states: Tensor) -> Any:
         """The prediction for latents [B, C, H, W], times [B] and states of texts [B, tokens, E]."""
         config: Any = self.model.config
         options: dict[str, Any] = {}
         if getattr(config, "addition_embed_type", None) == "text_time":
             embedding_inputs = config.projection_class_embeddings_input_dim
-            ids = _TIME_IDS - (
+            id_count = _TIME_IDS - (
                 embedding_inputs % _ID_WIDTH != 0 or embedding_inputs < _TIME_IDS * _ID_WIDTH
             )
-            pooled = embedding_inputs - config.addition_time_embed_dim * ids
+            pooled_width = embedding_inputs - config.addition_time_embed_dim * id_count
             options["added_cond_kwargs"] = {
-                "text_embeds": words.new_zeros(words.shape[0], pooled),
-                "time_ids": words.new_zeros(words.shape[0], ids),
+                "text_embeds": text_states.new_zeros(text_states.shape[0], pooled_width),
+                "time_ids": text_states.new_zeros(text_states.shape[0], id_count),
             }
         if "caption_channels" in config:
             options["added_cond_kwargs"] = {"resolution": None, "aspect_ratio": None}
         return self.model(
-            latents, timestep=step, encoder_hidden_states=words, return_dict=False, **options
+            latents, timestep=step, encoder_hidden_states=text_states, return_dict=False, **options
         )[0]

@@ -21,7 +21,7 @@ from trnsim.torch.models.onednn import without_onednn
 
 _UNKNOWN_CLASS: Final = re.compile(r"(?P<module>[\w.]+)\.\w+(?= in pytree is not registered)")
 _UNKNOWN_OPERATOR: Final = re.compile(r"(?<=failed to resolve )torch\.ops\.[\w.]+")
-_EXPORT: Final = "write one: torch.export.save(torch.export.export(model, args), 'model.pt2')"
+_EXPORT_FIX: Final = "write one: torch.export.save(torch.export.export(model, args), 'model.pt2')"
 
 
 def exported_graph(path: Path) -> ModelGraph:
@@ -31,14 +31,14 @@ def exported_graph(path: Path) -> ModelGraph:
         BadInput: for a file that is not an exported program.
         CompilerRefusal: for a program with dynamic dimensions.
     """
-    check_readable(path, fix=_EXPORT)
+    check_readable(path, fix=_EXPORT_FIX)
     with warnings.catch_warnings():
         # PyTorch's own export uses a class that it has deprecated.
         warnings.filterwarnings("ignore", message=".*LeafSpec", category=FutureWarning)
         program = _lowered_program(path)
     module = program.graph_module
-    for dynamic in dynamic_refusals(module):
-        raise dynamic.error()
+    for refusal in dynamic_refusals(module):
+        raise refusal.error()
     return ModelGraph.of(import_graph(module), weight_names(program))
 
 
@@ -58,10 +58,10 @@ def _lowered_program(path: Path) -> torch.export.ExportedProgram:
     Raises:
         BadInput: for a file that is no program, or needs a module that is not imported.
     """
-    log, captured = logging.getLogger("torch.export"), _ErrorFilter()
-    log.addFilter(captured)
+    log, error_filter = logging.getLogger("torch.export"), _ErrorFilter()
+    log.addFilter(error_filter)
     try:
-        program = read_program(path, _EXPORT)
+        program = read_program(path, _EXPORT_FIX)
         with without_onednn():
             lowered_program: torch.export.ExportedProgram = program.run_decompositions(
                 pytorch.decompositions(is_lowered)
@@ -69,25 +69,28 @@ def _lowered_program(path: Path) -> torch.export.ExportedProgram:
     except EmulatorError:
         raise
     except Exception as error:  # PyTorch does not check the types of a file's fields
-        text = "\n".join([str(error), *captured.errors])
-        unknown, operator = _UNKNOWN_CLASS.search(text), _UNKNOWN_OPERATOR.search(text)
-        if operator is not None:
+        text = "\n".join([str(error), *error_filter.errors])
+        class_match, operator_match = (
+            _UNKNOWN_CLASS.search(text),
+            _UNKNOWN_OPERATOR.search(text),
+        )
+        if operator_match is not None:
             raise BadInput(
-                f"{path} calls {operator[0]}, which nothing here registers",
+                f"{path} calls {operator_match[0]}, which nothing here registers",
                 fix="name the module that does: trnsim compile --import MODULE ...",
             ) from error
-        if unknown is not None:
+        if class_match is not None:
             raise BadInput(
-                f"{path} takes or returns an object of {unknown[0]}, which is not imported here",
+                f"{path} takes or returns an object of {class_match[0]}, which is not imported here",
                 fix="if you trust that module: trnsim compile --import "
-                f"{unknown['module'].partition('.')[0]} ...; or export a model of tensors",
+                f"{class_match['module'].partition('.')[0]} ...; or export a model of tensors",
             ) from error
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise BadInput(f"{path} is no exported program: {reason}", fix=_EXPORT) from error
+        raise BadInput(f"{path} is no exported program: {reason}", fix=_EXPORT_FIX) from error
     else:
         return lowered_program
     finally:
-        log.removeFilter(captured)
+        log.removeFilter(error_filter)
 
 
 class _ErrorFilter(logging.Filter):

@@ -34,7 +34,7 @@ def use_int8_weights(model: nn.Module) -> None:
     """Replace the linear layers of a model's blocks; the output layer stays as it is."""
     for name, module in list(model.named_modules()):
         if isinstance(module, nn.Linear) and ".layers." in f".{name}.":
-            parent, _, last = name.rpartition(".")
+            parent, _, attribute = name.rpartition(".")
             replacement = Int8Linear(module)
             replacement._forward_hooks = module._forward_hooks  # noqa: SLF001  the exchanges between ranks
-            setattr(model.get_submodule(parent), last, replacement)
+            setattr(model.get_submodule(parent), attribute, replacement)

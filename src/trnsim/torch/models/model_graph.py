@@ -35,6 +35,7 @@ class ModelGraph:
     """A graph with the names and roles of its inputs.
 
     Attributes:
+        graph: the graph.
         weights: numbers of its inputs that are weights or tables, the same at every step.
         names: names of its inputs, by number.
         operators: operators of the framework's program, in order.
@@ -116,13 +117,13 @@ def _rank_model(config: Any, shape: ModelShape, dtype: str) -> Any:
         rank.rank_config(config, shape.ranks, is_padded=shape.is_padded), shape, dtype
     )
     if shape.ranks > 1:
-        whole = build_model(rank.rank_config(config, 1, is_padded=False), shape, dtype)
-        rank.register_exchanges(model, whole, shape.ranks, is_trained=shape.phase == "train")
+        whole_model = build_model(rank.rank_config(config, 1, is_padded=False), shape, dtype)
+        rank.register_exchanges(model, whole_model, shape.ranks, is_trained=shape.phase == "train")
     return model
 
 
 def build_model(config: Any, shape: ModelShape, dtype: str) -> Any:
-    """A model on the meta device; its cache is off and its attention fused, also in `config`."""
+    """A model on the meta device without a cache, with fused attention; `config` is set so."""
     attending.register()
     model_class = _model_class(config, shape)
     config.use_cache = False
@@ -135,9 +136,9 @@ def _attention_name(config: Any, model_class: Any) -> str:
     """The name of a model's attention function: the fused operator, if its class permits one."""
     if not model_class._supports_sdpa:  # noqa: SLF001  transformers' name
         return "eager"
-    is_whole = not getattr(config, "sliding_window", None)
+    is_full = not getattr(config, "sliding_window", None)
     is_causal = model_class.__name__.endswith("ForCausalLM")
-    return attending.UNMASKED if is_causal and is_whole else attending.MASKED
+    return attending.UNMASKED if is_causal and is_full else attending.MASKED
 
 
 def _model_class(config: Any, shape: ModelShape) -> Any:
@@ -161,12 +162,12 @@ def _phase_graph(model: Any, shape: ModelShape, dtype: torch.dtype) -> ModelGrap
     if shape.phase == "train":  # the loss, and its gradient by every parameter
         inputs = phases.named_inputs(model, shape, dtype)
         inputs |= phases.label_inputs(model, inputs, shape)
-        return module_graph(phases.Train(model), (inputs,), shape.ranks, is_trained=True)
+        return module_graph(phases.TrainingStep(model), (inputs,), shape.ranks, is_trained=True)
     if shape.phase == "encode":
         arguments = (phases.named_inputs(model, shape, dtype),)
-        return module_graph(phases.Encode(model), arguments, shape.ranks)
-    cached = phases.generate_inputs(model.config, shape, dtype)
-    return module_graph(phases.Generate(model), cached, shape.ranks)
+        return module_graph(phases.EncodePass(model), arguments, shape.ranks)
+    generate_arguments = phases.generate_inputs(model.config, shape, dtype)
+    return module_graph(phases.GeneratePass(model), generate_arguments, shape.ranks)
 
 
 def module_graph(
@@ -181,6 +182,8 @@ def module_graph(
         is_trained: whether it returns a loss, whose gradient by every parameter is an output too.
     """
     with attending.FusedAttention():
-        traced = trace(module, args, is_trained=is_trained)
+        traced_module = trace(module, args, is_trained=is_trained)
     groups = {rank.GROUP: (tuple(range(ranks)),)}
-    return ModelGraph.of(import_graph(traced.module, groups), traced.weights, traced.names)
+    return ModelGraph.of(
+        import_graph(traced_module.module, groups), traced_module.weights, traced_module.names
+    )

@@ -16,8 +16,8 @@ from trnsim.workload.shape import ModelShape
 _INDEX_DTYPE: Final = torch.int64
 
 
-class Encode(nn.Module):
-    """A module from inputs by name to all outputs that are tensors."""
+class EncodePass(nn.Module):
+    """A module that takes inputs by name, and returns all outputs that are tensors."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -29,8 +29,8 @@ class Encode(nn.Module):
         return [output for output in outputs.values() if isinstance(output, Tensor)]
 
 
-class Train(nn.Module):
-    """A module from inputs and labels to the model's own loss."""
+class TrainingStep(nn.Module):
+    """A module that takes inputs and labels by name, and returns the model's own loss."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -45,11 +45,11 @@ class Train(nn.Module):
         return loss
 
 
-class Generate(nn.Module):
-    """A module from new tokens and a cache of earlier keys and values to scores, keys and values.
+class GeneratePass(nn.Module):
+    """A module that takes new tokens and a cache, and returns scores and new keys and values.
 
-    Scores are those of each sequence's last token. The new tokens' keys and values are outputs of
-    their own: the cache is not copied.
+    The cache has the keys and values of earlier tokens. Scores are those of each sequence's last
+    token. The new tokens' keys and values are separate outputs: the cache is not copied.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -97,7 +97,10 @@ def _cache_layers(config: Any) -> list[Any]:
 
 
 def generate_inputs(config: Any, shape: ModelShape, dtype: torch.dtype) -> tuple[Any, ...]:
-    """The arguments of `Generate`; a layer with a sliding window caches no more than its length."""
+    """The arguments of `GeneratePass`.
+
+    A layer with a sliding window caches no more keys than the window has.
+    """
     batch, tokens = shape.batch, shape.tokens
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
@@ -107,7 +110,7 @@ def generate_inputs(config: Any, shape: ModelShape, dtype: torch.dtype) -> tuple
             torch.empty(
                 batch,
                 heads,
-                _cached_keys(config, layer, shape.past),
+                _cache_length(config, layer, shape.past),
                 width,
                 dtype=dtype,
                 device="meta",
@@ -119,7 +122,7 @@ def generate_inputs(config: Any, shape: ModelShape, dtype: torch.dtype) -> tuple
     return (token_ids, torch.empty_like(token_ids), *cache)
 
 
-def _cached_keys(config: Any, layer: int, past: int) -> int:
+def _cache_length(config: Any, layer: int, past: int) -> int:
     """The number of keys in a layer's cache."""
     window = getattr(config, "sliding_window", None)
     kinds = getattr(config, "layer_types", None)
@@ -131,7 +134,7 @@ def named_inputs(model: Any, shape: ModelShape, dtype: torch.dtype) -> dict[str,
     """The inputs that an encoder takes, by name.
 
     Raises:
-        BadInput: it takes neither tokens nor images of a known name.
+        BadInput: for an encoder that takes neither tokens nor images under a known name.
     """
     accepted = inspect.signature(model.forward).parameters
     inputs = {
@@ -149,24 +152,24 @@ def named_inputs(model: Any, shape: ModelShape, dtype: torch.dtype) -> dict[str,
 
 def label_inputs(model: Any, inputs: dict[str, Tensor], shape: ModelShape) -> dict[str, Tensor]:
     """The labels that a model's own loss takes."""
-    accepted = inspect.signature(model.forward).parameters
+    parameters = inspect.signature(model.forward).parameters
     has_token_labels = "input_ids" in inputs and "Classification" not in type(model).__name__
     label_shape = (shape.batch, shape.sequence) if has_token_labels else (shape.batch,)
     shapes = {"labels": label_shape, "next_sentence_label": (shape.batch,)}
     return {
         name: torch.empty(lengths, dtype=_INDEX_DTYPE, device="meta")
         for name, lengths in shapes.items()
-        if name in accepted
+        if name in parameters
     }
 
 
-def _gets_input(model: Any, name: str, accepted: Collection[str]) -> bool:
+def _gets_input(model: Any, name: str, parameters: Collection[str]) -> bool:
     """True if an input that a model accepts is passed to it; decoders need no padding mask."""
     if name == "pixel_values":
         return bool(_image_config(model.config))
     if name == "attention_mask" and type(model).__name__.endswith("ForCausalLM"):
         return False
-    return "input_ids" in accepted
+    return "input_ids" in parameters
 
 
 def _image_config(config: Any) -> Any:
@@ -194,3 +197,4 @@ _INPUTS: Final[dict[str, Callable[[Any, ModelShape, torch.dtype], Tensor]]] = {
     "token_type_ids": _token_input,
     "pixel_values": _pixel_input,
 }
+"""Name of an input -> the function that makes it, a tensor without values."""

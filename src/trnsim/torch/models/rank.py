@@ -1,6 +1,7 @@
 """One rank's share of a model whose layers are split over ranks (tensor parallelism).
 
-A rank has its share of heads, of the MLP's width and of the vocabulary, and the hidden state whole.
+A rank has its share of heads, of the MLP's width and of the vocabulary, and all of the hidden
+state.
 The exchanges between ranks follow transformers' own plan for the architecture, by module.
 
 Source: Shoeybi et al., Megatron-LM (arXiv:1909.08053), section 3.
@@ -26,8 +27,11 @@ _WIDTH_SETTINGS: Final = (
     "moe_intermediate_size",
     "shared_expert_intermediate_size",
 )
+"""Settings of a configuration that are widths of layers, split over ranks."""
 _SUMMED_STYLES: Final = frozenset({"rowwise", "moe_tp_experts", "embedding_rowwise"})
+"""Styles of a plan for modules whose outputs are summed over ranks."""
 _GATHERED_STYLE: Final = "colwise_gather_output"
+"""The style of a plan for a module whose outputs are gathered from all ranks."""
 _KNOWN_STYLES: Final = _SUMMED_STYLES | {
     *(_GATHERED_STYLE, "colwise", "packed_colwise", "grouped_gemm"),
     *("keep_full_weight", "replicated_with_grad_allreduce"),
@@ -71,27 +75,33 @@ def _rank_share(number: int, ranks: int) -> int:
 
 
 def register_exchanges(
-    model: Any, whole: nn.Module, ranks: int, *, is_trained: bool = False
+    model: Any, whole_model: nn.Module, ranks: int, *, is_trained: bool = False
 ) -> None:
     """Register the exchanges of a rank's model by its architecture's plan.
 
     Scores are gathered; a loss is computed on a rank's share of them.
+
+    Args:
+        model: the rank's model.
+        whole_model: the same model on one rank.
+        ranks: number of ranks.
+        is_trained: whether the model computes a loss and its gradient.
 
     Raises:
         BadInput: for an architecture without a plan, or whose sizes do not follow from it.
     """
     plan: dict[str, str] = dict(getattr(model, "tp_plan", None) or {})
     model_type = getattr(model.config, "model_type", type(model).__name__)
-    unknown = sorted({style for style in plan.values() if style not in _KNOWN_STYLES})
-    if not plan or unknown:
-        why = f"splits by {', '.join(unknown)}" if unknown else "has no plan"
+    unknown_styles = sorted({style for style in plan.values() if style not in _KNOWN_STYLES})
+    if not plan or unknown_styles:
+        why = f"splits by {', '.join(unknown_styles)}" if unknown_styles else "has no plan"
         raise BadInput(
             f"tp of {ranks} for {model_type}, which {why} in transformers; legal: architectures "
             "that split by rows and columns, such as llama, mistral, qwen3, mixtral",
             fix="ask for tp 1, or export the rank's own model: trnsim compile model.pt2",
         )
     for name, style, module in _planned_modules(model, plan):
-        _check_share(name, style, module, whole.get_submodule(name), ranks, model_type)
+        _check_share(name, style, module, whole_model.get_submodule(name), ranks, model_type)
         if style == "embedding_rowwise":
             module.register_forward_pre_hook(_clamp_tokens)
         if style in _SUMMED_STYLES:
@@ -107,7 +117,7 @@ def register_exchanges(
 def _planned_modules(
     model: nn.Module, plan: dict[str, str]
 ) -> Iterator[tuple[str, str, nn.Module]]:
-    """The modules that a plan names, where `*` stands for numbers of layers."""
+    """(name, style, module) of each module that a plan names, with `*` for a layer's number."""
     for name, module in model.named_modules():
         style = plan.get(re.sub(r"\.\d+(?=\.|$)", ".*", name))
         if style is not None:
@@ -115,14 +125,14 @@ def _planned_modules(
 
 
 def _check_share(
-    name: str, style: str, module: nn.Module, whole: nn.Module, ranks: int, model_type: str
+    name: str, style: str, module: nn.Module, whole_module: nn.Module, ranks: int, model_type: str
 ) -> None:
-    """Check that a linear layer is a share of the whole one on the side that its style splits."""
-    if not isinstance(module, nn.Linear) or not isinstance(whole, nn.Linear):
+    """Check that a linear layer has a share of the features that its style splits."""
+    if not isinstance(module, nn.Linear) or not isinstance(whole_module, nn.Linear):
         return
     side = "in_features" if style == "rowwise" else "out_features"
     if style in ("rowwise", "colwise", _GATHERED_STYLE):
-        rank_length, whole_length = getattr(module, side), getattr(whole, side)
+        rank_length, whole_length = getattr(module, side), getattr(whole_module, side)
         if rank_length * ranks < whole_length or rank_length == whole_length:
             raise BadInput(
                 f"tp of {ranks} for {model_type}: {name} keeps {side} {rank_length} of "
@@ -209,13 +219,13 @@ def vocab_parallel_cross_entropy(logits: Tensor, labels: Tensor, **options: Any)
     """
     del options
     scores, next_tokens = logits[:, :-1].float(), labels[:, 1:]
-    largest = all_reduce(scores.detach().amax(-1), "max")
-    scores = scores - largest[..., None]
+    maxima = all_reduce(scores.detach().amax(-1), "max")
+    scores = scores - maxima[..., None]
     add_up: Any = _Sum.apply
     total = add_up(scores.exp().sum(-1))
-    last = scores.shape[-1] - 1
-    label_scores = scores.gather(-1, next_tokens.clamp(max=last)[..., None])[..., 0]
-    label_scores = add_up(label_scores * (next_tokens <= last))
+    last_token = scores.shape[-1] - 1
+    label_scores = scores.gather(-1, next_tokens.clamp(max=last_token)[..., None])[..., 0]
+    label_scores = add_up(label_scores * (next_tokens <= last_token))
     loss: Tensor = (total.log() - label_scores).mean()
     return loss
 
@@ -230,12 +240,12 @@ class _Gather:
         del module, args
         functional: Any = torch.ops._c10d_functional  # noqa: SLF001  PyTorch's name
         parts = functional.all_gather_into_tensor(output, self.ranks, GROUP)
-        gathered: Tensor = functional.wait_tensor(parts)
-        return gathered
+        scores: Tensor = functional.wait_tensor(parts)
+        return scores
 
 
 def all_reduce(tensor: Tensor, op: str = "sum") -> Tensor:
     """The sum or the maximum over the group of ranks."""
     functional: Any = torch.ops._c10d_functional  # noqa: SLF001  PyTorch's name
-    total: Tensor = functional.wait_tensor(functional.all_reduce(tensor, op, GROUP))
-    return total
+    result: Tensor = functional.wait_tensor(functional.all_reduce(tensor, op, GROUP))
+    return result

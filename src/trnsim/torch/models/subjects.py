@@ -65,7 +65,7 @@ def report_model(
     `tell` is called with lines on the progress.
 
     Raises:
-        BadInput: for cores that the chip does not have, or numbers of cores that contradict.
+        BadInput: for cores that the chip does not have, or contradictory numbers of cores.
         CompilerRefusal: for a graph that neuronx-cc refuses, if TRNSIM_POLICY is chip.
         OutOfDeviceMemory: for a graph over the HBM of a NeuronCore.
     """

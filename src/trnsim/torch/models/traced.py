@@ -30,8 +30,9 @@ class TracedModule:
     """A module as a graph of PyTorch's.
 
     Attributes:
-        names: names of its inputs by those in the graph: weights by their names in the module,
-            tensors of the arguments by their positions.
+        module: the graph.
+        names: input of the graph -> its name: a weight's name in the module, or the position of
+            an argument's tensor.
         weights: names of parameters, buffers, and other tensors that the module keeps.
     """
 
@@ -50,21 +51,23 @@ class _FlatModule:
         self.args, self.structure = pytree.tree_flatten(tuple(args))
         self._names = _names_of_tensors(module, [*self.parameters.items(), *self.buffers.items()])
 
-    def results(self, trained: Tensors, buffers: Tensors, arguments: Tensors) -> Tensors:
+    def results(self, parameters: Tensors, buffers: Tensors, arguments: Tensors) -> Tensors:
         """The tensors that the module returns."""
-        values = dict(zip((*self.parameters, *self.buffers), (*trained, *buffers), strict=True))
-        nested: Any = pytree.tree_unflatten(arguments, self.structure)
+        values = dict(zip((*self.parameters, *self.buffers), (*parameters, *buffers), strict=True))
+        args: Any = pytree.tree_unflatten(arguments, self.structure)
         with self.places.record_forward(self.module):
             tensors = {place: values[name] for place, name in self._names.items()}
-            outputs = torch.func.functional_call(self.module, tensors, nested, tie_weights=False)
+            outputs = torch.func.functional_call(self.module, tensors, args, tie_weights=False)
         leaves: Tensors = pytree.tree_leaves(outputs)
         return leaves
 
-    def step(self, trained: Tensors, buffers: Tensors, arguments: Tensors) -> Tensors:
+    def step(self, parameters: Tensors, buffers: Tensors, arguments: Tensors) -> Tensors:
         """The loss that the module returns, and its gradient by each parameter it depends on."""
-        (loss,) = self.results(trained, buffers, arguments)
+        (loss,) = self.results(parameters, buffers, arguments)
         with self.places.annotate_backward():
-            grads: Any = torch.autograd.grad(loss, trained, allow_unused=True)  # None where unused
+            grads: Any = torch.autograd.grad(
+                loss, parameters, allow_unused=True
+            )  # None where unused
         return [loss, *(grad for grad in grads if grad is not None)]
 
 
@@ -75,11 +78,11 @@ def _without_custom_gradients() -> Generator[None]:
     PyTorch's functionalization refuses functions without `setup_context`.
     """
     function: Any = torch.autograd.Function
-    before = function.__dict__["apply"]
+    original_apply = function.__dict__["apply"]
 
     def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
         if torch.is_grad_enabled():
-            return before.__get__(None, cls)(*args, **kwargs)
+            return original_apply.__get__(None, cls)(*args, **kwargs)
         if cls.setup_context is not function.setup_context:
             return cls.forward(*args, **kwargs)
         return cls.forward(torch.autograd.function.FunctionCtx(), *args, **kwargs)
@@ -88,7 +91,7 @@ def _without_custom_gradients() -> Generator[None]:
     try:
         yield
     finally:
-        function.apply = before
+        function.apply = original_apply
 
 
 def _names_of_tensors(
@@ -115,7 +118,7 @@ def trace_module(
     args: Sequence[Any],
     *,
     is_trained: bool = False,
-    values_read: AbstractContextManager[Any] | None = None,
+    read_mode: AbstractContextManager[Any] | None = None,
     is_decomposed: bool = True,
     is_compiling: bool = True,
 ) -> TracedModule:
@@ -125,36 +128,42 @@ def trace_module(
         module: the module.
         args: tensors in lists and dictionaries, of any device.
         is_trained: whether it returns a loss, whose gradient by its parameters is an output too.
-        values_read: a mode that answers reads of values; operators are then computed while they
+        read_mode: a mode that answers reads of values; operators are then computed while they
             are traced.
-        is_decomposed: whether operators are decomposed into lowered ones; else the graph has those
-            that the module calls.
+        is_decomposed: whether operators are decomposed into lowered ones; otherwise the graph has
+            the operators that the module calls.
         is_compiling: whether `torch.compiler.is_compiling()` is true while the module is traced.
     """
-    flat = _FlatModule(module, args)
+    flat_module = _FlatModule(module, args)
 
-    def call(trained: Tensors, buffers: Tensors, arguments: Tensors) -> Tensors:
-        with values_read or nullcontext(), RefusedHostReads():
-            return (flat.step if is_trained else flat.results)(trained, buffers, arguments)
+    def call(parameters: Tensors, buffers: Tensors, arguments: Tensors) -> Tensors:
+        with read_mode or nullcontext(), RefusedHostReads():
+            return (flat_module.step if is_trained else flat_module.results)(
+                parameters, buffers, arguments
+            )
 
-    # Under functionalization PyTorch has no gradients; what autograd runs writes to no argument.
+    # Functionalization excludes gradients; a function with gradients writes to no argument.
     is_pure = is_trained or not is_decomposed
     function = call if is_pure else torch.func.functionalize(call, remove="mutations")
     table = pytorch.decompositions(is_lowered) if is_decomposed else None
     tracer: Any = make_fx(
         function,
         decomposition_table=table,
-        tracing_mode="fake" if values_read is None else "real",
+        tracing_mode="fake" if read_mode is None else "real",
         pre_dispatch=not is_decomposed,
         _allow_non_fake_inputs=True,  # tensors that a module keeps beside its buffers
     )
-    functions = nullcontext() if is_trained else _without_custom_gradients()
-    compiling = pytorch.while_traced() if is_compiling else nullcontext()
-    gradients = torch.set_grad_enabled(is_trained)
-    with compiling, gradients, functions, without_onednn():
-        graph = tracer(list(flat.parameters.values()), list(flat.buffers.values()), flat.args)
+    function_context = nullcontext() if is_trained else _without_custom_gradients()
+    compile_context = pytorch.while_traced() if is_compiling else nullcontext()
+    gradient_context = torch.set_grad_enabled(is_trained)
+    with compile_context, gradient_context, function_context, without_onednn():
+        graph = tracer(
+            list(flat_module.parameters.values()),
+            list(flat_module.buffers.values()),
+            flat_module.args,
+        )
     inputs = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
     constants = [node.name for node in graph.graph.nodes if node.op == "get_attr"]
-    weights = (*flat.parameters, *flat.buffers)
-    names = dict(zip(inputs, (*weights, *map(str, range(len(flat.args)))), strict=True))
+    weights = (*flat_module.parameters, *flat_module.buffers)
+    names = dict(zip(inputs, (*weights, *map(str, range(len(flat_module.args)))), strict=True))
     return TracedModule(graph, names, frozenset({*weights, *constants}))

@@ -361,7 +361,7 @@ def _trace(
     if traced is None:
         branches = FrozenBranches(title)
         with host_traces.on():  # the fused operator of attention computes nothing on the host
-            traced = trace_module(module, args, values_read=branches)
+            traced = trace_module(module, args, read_mode=branches)
         for branch in branches.texts:
             warn(branch, FrozenBranch)
     return traced, _drop_writes(traced, are_kept=are_writes_kept)

@@ -11,7 +11,7 @@ SPREAD = GridAxis.tiles(10, 4, 8, 100)
 
 
 def cells(axis, *bounds):
-    return axis.selected(range(*bounds), is_indexed=False)
+    return axis.with_cells(range(*bounds), is_indexed=False)
 
 
 def test_the_last_tile_ends_where_the_axis_ends():
@@ -43,24 +43,24 @@ def test_elements_at_one_stride_are_a_span(axis, span):
 
 
 def test_blocks_are_groups_of_tiles():
-    blocks = PLAIN.regrouped(2)
+    blocks = PLAIN.with_block(2)
     assert (len(blocks.cells), blocks.cell, blocks.step) == (2, 8, 8)
     assert cells(blocks, 1, 2).elements == 2
     assert cells(blocks, 1, 2).span == Span(2, 8, 64)
-    inside = cells(blocks, 1, 2).regrouped()
+    inside = cells(blocks, 1, 2).with_block()
     assert (inside.extent, len(inside.cells), inside.start_bytes) == (2, 1, 64)
 
 
 def test_tiles_with_a_step_are_tiles_again_and_blocks_with_a_step_are_not():
-    spaced = cells(PLAIN, 0, 3, 2).regrouped()
+    spaced = cells(PLAIN, 0, 3, 2).with_block()
     assert (spaced.extent, spaced.tile_stride_bytes, len(spaced.cells)) == (6, 64, 2)
-    blocks = GridAxis.tiles(24, 4, 8, 32).regrouped(2)
-    assert cells(blocks, 0, 3, 2).regrouped() is None
-    assert cells(blocks, 0, 1, 2).regrouped() is not None
+    blocks = GridAxis.tiles(24, 4, 8, 32).with_block(2)
+    assert cells(blocks, 0, 3, 2).with_block() is None
+    assert cells(blocks, 0, 1, 2).with_block() is not None
 
 
 def test_an_untiled_axis_stays_as_it_is():
     slabs = GridAxis.slabs(6, 40)
-    assert slabs.regrouped(3) is slabs
-    assert slabs.selected(range(2, 3), is_indexed=True).is_gone
-    assert not PLAIN.selected(range(2, 3), is_indexed=True).is_gone
+    assert slabs.with_block(3) is slabs
+    assert slabs.with_cells(range(2, 3), is_indexed=True).is_gone
+    assert not PLAIN.with_cells(range(2, 3), is_indexed=True).is_gone

@@ -45,8 +45,8 @@ def alloc_tiles(
     Args:
         tile_shape: elements of a tile, for the last dimensions of `element_shape`, at least two;
             on chip the first is the number of partitions.
-        element_shape: elements of the whole; each index of a leading dimension that tiles do not
-            cover is a slab of tiles of its own.
+        element_shape: lengths of the whole tensor; each index of a leading dimension that tiles do
+            not cover selects a slab of tiles.
         buffer: nl.sbuf, nl.psum, nl.shared_hbm or nl.private_hbm.
         dtype: format of the elements.
         address: (first partition, byte offset in the partition), on chip, as of `nl.ndarray`.
@@ -57,29 +57,33 @@ def alloc_tiles(
         GridValueError: for a length below 1, and for tiles of one dimension or of more than
             `element_shape` has.
         GridNotAllocated: for a tensor that `nl.ndarray` refuses; an AssertionError as well.
-        GridOutOfMemory: for one larger than its memory; an AssertionError as well.
+        GridOutOfMemory: for a tensor larger than its memory; an AssertionError as well.
     """
     _check("alloc_tiles", tile_shape, element_shape, buffer)
     if not buffer.memory.is_on_chip:
-        tensor = _allocated("alloc_tiles", element_shape, dtype, buffer, name, address)
+        tensor = _allocate("alloc_tiles", element_shape, dtype, buffer, name, address)
         return tiles(tensor, tile_shape=tile_shape)
-    untiled = len(element_shape) - len(tile_shape)
-    steps = (1,) * untiled + tile_shape
+    untiled_dims = len(element_shape) - len(tile_shape)
+    steps = (1,) * untiled_dims + tile_shape
     counts = [-(-extent // step) for extent, step in zip(element_shape, steps, strict=True)]
     columns = prod(tile_shape[1:])
     capacity = (tile_shape[0], prod(counts) * columns)
-    tensor = _allocated("alloc_tiles", capacity, dtype, buffer, name, address)
+    tensor = _allocate("alloc_tiles", capacity, dtype, buffer, name, address)
     partition_bytes, element_bytes = tensor.pattern.strides_bytes
     tile_strides = [prod(counts[dim + 1 :]) * columns * element_bytes for dim in range(len(counts))]
-    slabs = map(GridAxis.slabs, element_shape[:untiled], tile_strides)
+    slab_axes = map(GridAxis.slabs, element_shape[:untiled_dims], tile_strides)
     strides = (
         partition_bytes,
         *(prod(tile_shape[dim + 1 :]) * element_bytes for dim in range(1, len(tile_shape))),
     )
-    tiled = map(
-        GridAxis.tiles, element_shape[untiled:], tile_shape, strides, tile_strides[untiled:]
+    tile_axes = map(
+        GridAxis.tiles,
+        element_shape[untiled_dims:],
+        tile_shape,
+        strides,
+        tile_strides[untiled_dims:],
     )
-    return NkiTileGrid.over(tensor, (*slabs, *tiled))
+    return NkiTileGrid.over(tensor, (*slab_axes, *tile_axes))
 
 
 @documented
@@ -93,7 +97,7 @@ def alloc_blocks(
     address: tuple[int, int] | None = None,
     name: str = "",
 ) -> NkiBlockGrid:
-    """A new uninitialised allocation in blocks: an allocation of `alloc_tiles`, tiles grouped.
+    """A new uninitialised allocation in blocks: the tiles of `alloc_tiles`, grouped.
 
     Args:
         tile_shape: as in `alloc_tiles`.
@@ -120,7 +124,7 @@ def alloc_blocks(
         address=address,
         name=name,
     )
-    return grid.grouped("alloc_blocks", block_shape)
+    return grid.block_grid("alloc_blocks", block_shape)
 
 
 def _check(function: str, tile_shape: Any, element_shape: Any, buffer: Any) -> None:
@@ -136,7 +140,7 @@ def _check(function: str, tile_shape: Any, element_shape: Any, buffer: Any) -> N
         )
 
 
-def _allocated(
+def _allocate(
     function: str,
     shape: tuple[int, ...],
     dtype: Any,
@@ -144,7 +148,7 @@ def _allocated(
     name: str,
     address: Any,
 ) -> NkiTensor:
-    """The tensor of a grid, its refusals as AssertionErrors."""
+    """The new tensor of a grid; a refusal of `ndarray` becomes an AssertionError too."""
     try:
         return ndarray(shape, dtype, buffer, name, address)
     except OutOfMemory as error:

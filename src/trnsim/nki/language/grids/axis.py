@@ -106,13 +106,13 @@ class GridAxis(NamedTuple):
             stride = self.tile_stride_bytes * self.cells.step
         return None if stride is None else Span(elements, stride, start)
 
-    def selected(self, cells: range, *, is_indexed: bool) -> GridAxis:
+    def with_cells(self, cells: range, *, is_indexed: bool) -> GridAxis:
         """The axis with some of its cells."""
         if len(cells) == 1:
             cells = range(cells[0], cells[0] + 1)  # one cell has no step
         return GridAxis(*self[:6], cells, self.is_tiled, is_indexed)
 
-    def regrouped(self, block: int = 1) -> GridAxis | None:
+    def with_block(self, block: int = 1) -> GridAxis | None:
         """A new axis over the selected elements alone, in cells of `block` tiles.
 
         None if the tiles are not evenly spaced, as in blocks selected with a step.
@@ -136,5 +136,5 @@ class GridAxis(NamedTuple):
         return self.tile_stride_bytes == self.tile * self.element_stride_bytes
 
     def _byte_offset(self, element: int) -> int:
-        tile, within = divmod(element, self.tile)
-        return self.start_bytes + tile * self.tile_stride_bytes + within * self.element_stride_bytes
+        tile, offset = divmod(element, self.tile)
+        return self.start_bytes + tile * self.tile_stride_bytes + offset * self.element_stride_bytes

@@ -149,17 +149,17 @@ class NkiGrid:
             return type(self).over(
                 self._tensor,
                 tuple(
-                    axis if axis.is_indexed else self._selected(dim, axis, next(indices))
+                    axis if axis.is_indexed else self._axis_of_index(dim, axis, next(indices))
                     for dim, axis in enumerate(self._axes)
                 ),
             )
         except IllegalInstruction as error:
             raise GridIndexError(error.reason, fix=error.fix, source=error.source) from None
 
-    def _selected(self, dim: int, axis: GridAxis, index: Any) -> GridAxis:
+    def _axis_of_index(self, dim: int, axis: GridAxis, index: Any) -> GridAxis:
         """The axis with the cells of an index."""
         if index.__class__ is int and 0 <= index < len(axis.cells):  # the usual case
-            return axis.selected(axis.cells[index : index + 1], is_indexed=True)
+            return axis.with_cells(axis.cells[index : index + 1], is_indexed=True)
         if static_part(index)[0] is not None:
             raise NotModelled(
                 f"{self} with the index {index!r}, which is known when the kernel runs; AWS's "
@@ -177,9 +177,9 @@ class NkiGrid:
                 fix="loop over range(grid.shape[i])",
                 source=_GRID,
             )
-        return axis.selected(cells[start:end:step], is_indexed=not is_span)
+        return axis.with_cells(cells[start:end:step], is_indexed=not is_span)
 
-    def retiled(
+    def axes_in_tiles(
         self, function: str, tile_shape: tuple[int, ...] | None
     ) -> tuple[NkiTensor, tuple[GridAxis, ...]]:
         """Tensor and axes of the selected elements in tiles of `tile_shape`.
@@ -192,14 +192,14 @@ class NkiGrid:
         if tile_shape is not None:
             check_tile_shape(function, tile_shape, self.element_shape, str(self))
         if tile_shape in {None, self.tile_shape}:
-            return self._tensor, self._regrouped(function)
+            return self._tensor, self._new_axes(function)
         return self.data, _axes_of(function, self.data, tile_shape)
 
-    def grouped(self, function: str, block: tuple[int, ...]) -> NkiBlockGrid:
-        """The selected tiles in blocks."""
-        return NkiBlockGrid.over(self._tensor, self._regrouped(function, block))
+    def block_grid(self, function: str, block: tuple[int, ...]) -> NkiBlockGrid:
+        """The selected tiles in blocks of `block` tiles; `function` is the caller, for errors."""
+        return NkiBlockGrid.over(self._tensor, self._new_axes(function, block))
 
-    def _regrouped(self, function: str, block: tuple[int, ...] = ()) -> tuple[GridAxis, ...]:
+    def _new_axes(self, function: str, block: tuple[int, ...] = ()) -> tuple[GridAxis, ...]:
         """New axes over the selected elements alone, in cells of `block` tiles.
 
         Args:
@@ -210,7 +210,7 @@ class NkiGrid:
             GridValueError: if the tiles are not evenly spaced.
         """
         sizes = iter(block or (1,) * len(self._axes))
-        axes = [axis.regrouped(next(sizes)) if axis.is_tiled else axis for axis in self._axes]
+        axes = [axis.with_block(next(sizes)) if axis.is_tiled else axis for axis in self._axes]
         if None in axes:
             raise GridValueError(
                 f"nl.{function} of {self}, whose blocks do not follow each other; legal: tiles "
@@ -325,7 +325,7 @@ def tiles(source: Any, *, tile_shape: tuple[int, ...] | None = None) -> NkiTileG
         GridTypeError: for another source, and for a shape that is no tuple of integers.
         GridValueError: for a shape that does not tile the source.
     """
-    return NkiTileGrid.over(*_tiled("tiles", source, tile_shape))
+    return NkiTileGrid.over(*_tensor_and_axes("tiles", source, tile_shape))
 
 
 @documented
@@ -343,17 +343,17 @@ def blocks(
         GridTypeError: for another source, and for a shape that is no tuple of integers.
         GridValueError: for a shape that does not tile the source, and a block of another rank.
     """
-    grid = NkiTileGrid.over(*_tiled("blocks", source, tile_shape))
+    grid = NkiTileGrid.over(*_tensor_and_axes("blocks", source, tile_shape))
     check_shape("blocks", "block_shape", block_shape, rank=len(grid.tile_shape))
-    return grid.grouped("blocks", block_shape)
+    return grid.block_grid("blocks", block_shape)
 
 
-def _tiled(
+def _tensor_and_axes(
     function: str, source: Any, tile_shape: tuple[int, ...] | None
 ) -> tuple[NkiTensor, tuple[GridAxis, ...]]:
-    """The tensor of `source` and its axes in tiles."""
+    """The tensor of `source`, and its axes in tiles; `function` is the caller, for errors."""
     if isinstance(source, NkiGrid):
-        return source.retiled(function, tile_shape)
+        return source.axes_in_tiles(function, tile_shape)
     if not isinstance(source, NkiTensor):
         raise GridTypeError(
             f"nl.{function} of {type(source).__name__}; legal: a tensor or a grid",
@@ -366,12 +366,12 @@ def _tiled(
 def _axes_of(function: str, tensor: NkiTensor, tile_shape: Any) -> tuple[GridAxis, ...]:
     """The axes of `tensor` in tiles of `tile_shape`."""
     check_tile_shape(function, tile_shape, tensor.shape, str(tensor))
-    untiled = tensor.ndim - len(tile_shape)
-    if untiled and tensor.memory.is_on_chip:
+    untiled_dims = tensor.ndim - len(tile_shape)
+    if untiled_dims and tensor.memory.is_on_chip:
         raise NotModelled(
             f"nl.{function}: tile_shape={tile_shape} leaves the partitions of {tensor} untiled; "
             "AWS's public pages speak of untiled dimensions in HBM alone",
-            fix=f"tile them too: tile_shape={tensor.shape[:untiled] + tile_shape}",
+            fix=f"tile them too: tile_shape={tensor.shape[:untiled_dims] + tile_shape}",
             source="nki.language.NkiTileGrid",
         )
     if tensor.index is not None and not isinstance(tensor.index, ScalarIndex):
@@ -382,11 +382,11 @@ def _axes_of(function: str, tensor: NkiTensor, tile_shape: Any) -> tuple[GridAxi
             source=f"nki.language.{function}",
         )
     strides = tensor.pattern.strides_bytes
-    slabs = map(GridAxis.slabs, tensor.shape[:untiled], strides)
-    tiled = [
+    slab_axes = map(GridAxis.slabs, tensor.shape[:untiled_dims], strides)
+    tile_axes = [
         GridAxis.tiles(extent, tile, stride, tile * stride)
         for extent, tile, stride in zip(
-            tensor.shape[untiled:], tile_shape, strides[untiled:], strict=True
+            tensor.shape[untiled_dims:], tile_shape, strides[untiled_dims:], strict=True
         )
     ]
-    return (*slabs, *tiled)
+    return (*slab_axes, *tile_axes)
