@@ -111,7 +111,7 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_versions_run(
     options, file, monkeypatch
 ):
     monkeypatch.setattr(os, "access", lambda _, mode: mode != os.W_OK)
-    monkeypatch.setattr("trnsim.cli.migrate.rewritten", lambda _: pytest.fail("work"))
+    monkeypatch.setattr("trnsim.cli.migrate.rewritten_file", lambda _: pytest.fail("work"))
     with pytest.raises(BadInput, match=r"kernels\.py"):
         run(file, *(option.format(file) for option in options))
     assert file.read_text() == OLD

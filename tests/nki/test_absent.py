@@ -10,7 +10,7 @@ import trnsim
 from trnsim.behaviours.chosen import pinned
 from trnsim.errors import NotModelled
 from trnsim.nki.language import legacy
-from trnsim.nki.language_operators import Composed
+from trnsim.nki.language_operators import ComposedFunction
 
 REMOVED = [
     *(
@@ -146,7 +146,7 @@ def test_the_module_says_its_version_and_has_its_compiler():
 
 def test_functions_of_tiles_have_their_signatures():
     for name, function in vars(trnsim.nki.language).items():
-        if isinstance(function, Composed):
+        if isinstance(function, ComposedFunction):
             kinds = {p.kind for p in inspect.signature(function).parameters.values()}
             assert kinds == {inspect.Parameter.POSITIONAL_OR_KEYWORD}, name
     assert list(inspect.signature(trnsim.nki.language.where).parameters) == [

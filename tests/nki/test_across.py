@@ -8,7 +8,7 @@ import torch
 from trnsim import errors
 from trnsim.behaviours import LATEST, VERSIONS, Behaviour, Effect
 from trnsim.behaviours.chosen import asked_version
-from trnsim.nki.across import End, across, equal_outputs, watched
+from trnsim.nki.across import End, equal_outputs, outcomes_by_version, watched_version
 
 
 def row(name, since="0.2", until=None, effect=Effect.values):
@@ -32,7 +32,7 @@ def test_other_values_are_traced_to_the_row_that_changes_them():
         follows(UNUSED)
         return [np.array([1.0 if follows(FIRST) else 2.0, follows(SECOND) * 0.0])]
 
-    ends = across(program, LATEST)
+    ends = outcomes_by_version(program, LATEST)
     assert [end.end for end in ends] == [End.other, End.other, *[End.same] * 4]
     assert ends[0].causes == ends[1].causes == (FIRST,)
 
@@ -41,10 +41,12 @@ def test_rows_that_change_values_only_together_are_all_named():
     def program():
         return [np.array([float(follows(FIRST) or not follows(SECOND))])]
 
-    ends = across(program, VERSIONS["0.5"])
+    ends = outcomes_by_version(program, VERSIONS["0.5"])
     assert ends[0].end is End.other  # 0.2 lacks the first and has the second
     assert ends[0].causes == (FIRST,)
-    joint = across(lambda: [np.array([follows(FIRST) == follows(SECOND)])], VERSIONS["0.3"])
+    joint = outcomes_by_version(
+        lambda: [np.array([follows(FIRST) == follows(SECOND)])], VERSIONS["0.3"]
+    )
     assert joint[4].end is End.same  # both are exchanged: their causes cancel
 
 
@@ -55,7 +57,7 @@ def test_a_refusal_names_the_row_that_was_asked_last():
             raise SECOND.refusal(asked_version().version, "old()")
         return []
 
-    ends = across(program, VERSIONS["0.2"])
+    ends = outcomes_by_version(program, VERSIONS["0.2"])
     assert [end.end for end in ends] == [*[End.same] * 4, End.refused, End.refused]
     assert ends[-1].causes == (SECOND,)
     assert "old() under NKI 0.7, where b" in ends[-1].error.reason
@@ -66,7 +68,7 @@ def test_an_error_of_the_programs_own_is_no_refusal():
         assert follows(FIRST), "reference differs"
         return []
 
-    ends = across(program, LATEST)
+    ends = outcomes_by_version(program, LATEST)
     assert [end.end for end in ends][:3] == [End.failed, End.failed, End.same]
     assert str(ends[0].error).startswith("reference differs")
     assert ends[0].causes == (FIRST,)
@@ -77,11 +79,11 @@ def test_an_error_under_the_reference_is_the_callers():
         raise errors.BadInput("no", fix="yes")
 
     with pytest.raises(errors.BadInput):
-        across(program, LATEST)
+        outcomes_by_version(program, LATEST)
 
 
 def test_a_watched_version_keeps_its_answers_and_is_equal_to_no_other():
-    one, other = watched(LATEST, FIRST), watched(LATEST, FIRST)
+    one, other = watched_version(LATEST, FIRST), watched_version(LATEST, FIRST)
     assert one.follows(FIRST) is not LATEST.follows(FIRST)
     assert one.answers == {FIRST: False}
     assert one != other

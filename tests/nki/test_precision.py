@@ -24,7 +24,7 @@ def _imprecise(monkeypatch):
 
 @pytest.mark.parametrize("name", NARROW)
 def test_a_widened_dtype_is_the_narrow_one_to_a_kernel(name):
-    with precision.widening(True):
+    with precision.widening_context(True):
         wide = precision.stored_dtype(name)
     assert wide == BY_NAME[name]
     assert {BY_NAME[name]: 1}[wide] == 1
@@ -34,7 +34,7 @@ def test_a_widened_dtype_is_the_narrow_one_to_a_kernel(name):
 
 @pytest.mark.parametrize("name", sorted(set(BY_NAME) - set(NARROW)))
 def test_other_dtypes_stay_as_they_are(name):
-    with precision.widening(True):
+    with precision.widening_context(True):
         assert precision.stored_dtype(name) is BY_NAME[name]
 
 
@@ -110,7 +110,7 @@ def test_a_view_as_the_same_dtype_is_no_look_at_bytes():
 
 @pytest.mark.parametrize("name", NARROW)
 def test_a_copy_of_a_widened_dtype_is_the_dtype(name):
-    with precision.widening(True):
+    with precision.widening_context(True):
         wide = precision.stored_dtype(name)
     assert copy.copy(wide) is copy.deepcopy(wide) is wide
     assert pickle.loads(pickle.dumps(wide)) is wide  # noqa: S301  our own

@@ -146,9 +146,9 @@ def following(version):
         return
     from trnsim.behaviours import LATEST, version_named  # noqa: PLC0415  most runs need none
     from trnsim.behaviours.chosen import pinned  # noqa: PLC0415
-    from trnsim.nki.across import watched  # noqa: PLC0415
+    from trnsim.nki.across import watched_version  # noqa: PLC0415
 
-    current = watched(version_named(version, "--nki"))
+    current = watched_version(version_named(version, "--nki"))
     with pinned(current, "--nki"):
         yield rows
     rows += [row.name for row, holds in current.answers.items() if LATEST.follows(row) != holds]

@@ -10,7 +10,7 @@ import pytest
 
 from trnsim.errors import BadInput, NotModelled
 from trnsim.nki.migrate.report import report_of
-from trnsim.nki.migrate.writing import rewritten
+from trnsim.nki.migrate.writing import rewritten_file
 
 SUITES = (
     "nki-library/src",
@@ -55,6 +55,6 @@ def test_every_statement_is_true(suite, upstream):
         for statement in report.statements:
             if of_today.issuperset(statement.kernels):
                 assert statement.row.name in LOOPS, path
-        ast.parse(rewritten(report).text)
+        ast.parse(rewritten_file(report).text)
     assert files
     assert not [words for words in refused if "has no kernel" not in words and "0.1" not in words]

@@ -27,7 +27,7 @@ from trnsim.errors import BadInput
 from trnsim.nki.migrate.inputs import shapes_of
 from trnsim.nki.migrate.report import Report, report_of
 from trnsim.nki.migrate.trial import trials_of
-from trnsim.nki.migrate.writing import rewritten
+from trnsim.nki.migrate.writing import rewritten_file
 
 _PYTHON: Final = ".py"
 _ARRAY: Final = ".npy"
@@ -130,7 +130,7 @@ def migrate(
     bom, text = _bom_and_text(path)
     report = report_of(text, str(path), version_named(to, "--to"), source_version)
     _check_kernel(report, kernel, inputs)
-    migration = rewritten(report)
+    migration = rewritten_file(report)
     arrays = [array_files.load(file) for file in inputs or []]
     shape_by_argument = shapes_of(shapes or [])
     _check_arguments(report, list(shape_by_argument))

@@ -21,7 +21,7 @@ from trnsim.document.answer import (
 from trnsim.document.values import picked
 from trnsim.nki.migrate.report import Report, Statement
 from trnsim.nki.migrate.trial import Trial
-from trnsim.nki.migrate.writing import Rewritten, manual_reason
+from trnsim.nki.migrate.writing import RewrittenFile, manual_reason
 
 _COLUMNS: Final = (
     Column("line", is_number=True, is_right=True),
@@ -49,7 +49,7 @@ _ROWS: Final[tuple[str, ...]] = (
 def migrate_document(
     report: Report,
     trials: Sequence[Trial] = (),
-    written: Rewritten | None = None,
+    written: RewrittenFile | None = None,
     path: Path | None = None,
 ) -> Document:
     """The answer for a file: its statements, its kernels' trials, and the rewritten file."""
@@ -82,8 +82,8 @@ def migrate_document(
         if written is None
         else {
             "file": str(path),
-            "rewritten": written.rewritten,
-            "comments": len(written.commented),
+            "rewritten": written.rewrite_count,
+            "comments": len(written.commented_statements),
         },
     }
     rows: list[dict[str, Any]] = [
@@ -130,13 +130,13 @@ def _trials(report: Report, trials: Sequence[Trial]) -> Section:
     )
 
 
-def _rewriting(written: Rewritten) -> str:
+def _rewriting(written: RewrittenFile) -> str:
     """A sentence on the places that were rewritten, and those left to the user."""
-    lines = dict.fromkeys(statement.line for statement in written.commented)
+    lines = dict.fromkeys(statement.line for statement in written.commented_statements)
     if not lines:
-        return f"{_places(written.rewritten)} rewritten; no comment was needed."
+        return f"{_places(written.rewrite_count)} rewritten; no comment was needed."
     return (
-        f"{_places(written.rewritten)} rewritten; {_places(len(written.commented))} "
+        f"{_places(written.rewrite_count)} rewritten; {_places(len(written.commented_statements))} "
         f"for you, below a comment: line {', '.join(map(str, lines))}."
     )
 

@@ -11,7 +11,7 @@ from trnsim.cli.script import Ending
 from trnsim.document.answer import Block, Document, Note, Section, Table, columns, records
 from trnsim.document.values import picked
 from trnsim.errors import BadInput, EmulatorError
-from trnsim.nki.across import End, VersionEnd, across
+from trnsim.nki.across import End, VersionEnd, outcomes_by_version
 
 ALL: Final = "all"
 """The word for every version."""
@@ -51,7 +51,7 @@ def versions_document(
             fix="name one of them with --nki, or compare each kernel: --kernel NAME --input ...",
         )
     ((reference, own_choice),) = choices.items()
-    ends = across(
+    ends = outcomes_by_version(
         lambda: [kernel.outputs for kernel in _checked_ending(run()).runs], reference, tell
     )
     return _document(script, chip, own_choice, ends)

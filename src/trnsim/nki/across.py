@@ -46,6 +46,8 @@ class VersionEnd:
     """The outcome of a program under a version.
 
     Attributes:
+        version: the version.
+        end: the outcome.
         error: the exception that ended the program; None if it ran to its end.
         causes: the rows of the table of behaviours that explain other values or an error.
     """
@@ -82,12 +84,12 @@ class WatchedVersion(Version):
         return holds
 
 
-def watched(version: Version, *inverted: Behaviour) -> WatchedVersion:
+def watched_version(version: Version, *inverted: Behaviour) -> WatchedVersion:
     """`version`, watched, with the answers for some behaviours inverted."""
     return WatchedVersion(version.name, version.sdk, version.released, frozenset(inverted))
 
 
-def across(
+def outcomes_by_version(
     program: Program, reference: Version, tell: Callable[[str], None] = lambda _text: None
 ) -> list[VersionEnd]:
     """The outcome of `program` under each version, the oldest first.
@@ -118,7 +120,7 @@ def _run_and_compare(
 ) -> VersionEnd:
     """The outcome of a program under a version, compared with its outputs under the reference."""
     tell(f"{version}")
-    current = watched(version)
+    current = watched_version(version)
     try:
         outputs = _outputs(program, current)
     except EmulatorError as error:
@@ -138,10 +140,10 @@ def differing_rows(current: WatchedVersion, reference: Version) -> list[Behaviou
 
 def _last_refusal(current: WatchedVersion, reference: Version) -> tuple[Behaviour, ...]:
     """The row that a refused run looked up last, if the reference answers it differently."""
-    last = next(reversed(current.answers.items()), None)
-    if last is None or reference.follows(last[0]) == last[1]:
+    last_lookup = next(reversed(current.answers.items()), None)
+    if last_lookup is None or reference.follows(last_lookup[0]) == last_lookup[1]:
         return ()
-    return (last[0],)
+    return (last_lookup[0],)
 
 
 def _causes(
@@ -161,7 +163,7 @@ def _causes(
     for row in rows:
         tell(f"{reference} with {row.name} inverted")
         try:
-            outputs = _outputs(program, watched(reference, row))
+            outputs = _outputs(program, watched_version(reference, row))
         except Exception:  # noqa: BLE001  a run that fails has other values too
             causes.append(row)
             continue
@@ -183,12 +185,12 @@ def equal_outputs(left: Any, right: Any) -> bool:
         )
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):
         return len(left) == len(right) and all(map(equal_outputs, left, right))
-    ours, theirs = _array(left), _array(right)
-    if ours.dtype != theirs.dtype or ours.shape != theirs.shape:
+    left_array, right_array = _array(left), _array(right)
+    if left_array.dtype != right_array.dtype or left_array.shape != right_array.shape:
         return False
-    if ours.dtype == object:
+    if left_array.dtype == object:
         return bool(left == right)
-    return ours.tobytes() == theirs.tobytes()
+    return left_array.tobytes() == right_array.tobytes()
 
 
 def _array(value: Any) -> np.ndarray[Any, Any]:

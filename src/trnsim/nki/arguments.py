@@ -54,25 +54,27 @@ def documented_class(label: str) -> Callable[[type[_T]], type[_T]]:
     `label` is the class in programs, such as "ncc.ReplicaGroup".
     """
 
-    def decorated(cls: type[_T]) -> type[_T]:
+    def decorate(cls: type[_T]) -> type[_T]:
         name = "__init__" if "__init__" in vars(cls) else "__new__"
-        make, signature = getattr(cls, name), inspect.signature(cls)
+        constructor, signature = getattr(cls, name), inspect.signature(cls)
 
-        @wraps(make)
+        @wraps(constructor)
         def call(instance: Any, *args: Any, **kwargs: Any) -> Any:
             try:
-                return make(instance, *args, **kwargs)
+                return constructor(instance, *args, **kwargs)
             except TypeError:
                 check_call(label, signature, args, kwargs)
                 raise
 
         setattr(cls, name, call)
-        for other, member in list(vars(cls).items()):
-            if isinstance(member, classmethod) and not other.startswith("_"):
-                setattr(cls, other, staticmethod(documented(getattr(cls, other), label)))
+        for member_name, member in list(vars(cls).items()):
+            if isinstance(member, classmethod) and not member_name.startswith("_"):
+                setattr(
+                    cls, member_name, staticmethod(documented(getattr(cls, member_name), label))
+                )
         return cls
 
-    return decorated
+    return decorate
 
 
 def check_call(
@@ -100,13 +102,17 @@ def check_call(
         signature.bind(*args, **kwargs)
     except TypeError as error:
         legal = list(signature.parameters)
-        plain = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
-        plain_signature = signature.replace(parameters=plain, return_annotation=signature.empty)
-        near = [n for key in kwargs if key not in legal for n in get_close_matches(key, legal, 1)]
+        parameters = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
+        plain_signature = signature.replace(
+            parameters=parameters, return_annotation=signature.empty
+        )
+        near_names = [
+            n for key in kwargs if key not in legal for n in get_close_matches(key, legal, 1)
+        ]
         raise IllegalInstruction(
             f"{label}: {error}; legal: {', '.join(legal)}",
             fix=f"call it as {name or label}{plain_signature}"
-            + (f"; perhaps with {', '.join(near)}" if near else ""),
+            + (f"; perhaps with {', '.join(near_names)}" if near_names else ""),
             source=source or page_of(label),
         ) from None
 

@@ -233,9 +233,9 @@ def refuse_out_of_loop(
     if consumer_turns[: len(producer_turns)] == producer_turns:
         return
     is_same = loops_of(consumer_turns)[: len(producer_turns)] == loops_of(producer_turns)
-    where = "an earlier turn of its loop" if is_same else "a device loop that it is not in"
+    origin = "an earlier turn of its loop" if is_same else "a device loop that it is not in"
     raise IllegalInstruction(
-        f"{consumer} depends on {producer} of {where}; legal: a producer at the same "
+        f"{consumer} depends on {producer} of {origin}; legal: a producer at the same "
         "nesting of device loops, or outside of it",
         fix="make the edge within the loop's body; or wait for the whole loop by the tensors that "
         "it writes",

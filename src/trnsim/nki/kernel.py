@@ -46,7 +46,7 @@ from trnsim.nki.dialect import inferred_version, marked_version, require
 from trnsim.nki.mixing import note_kernel, refuse_nested
 from trnsim.nki.notices import as_simulator, refuse_lists_of_defaults, warn_of_races
 from trnsim.nki.notices import is_simulator as runs_on_simulator
-from trnsim.nki.precision import truncating, widening
+from trnsim.nki.precision import truncation_context, widening_context
 from trnsim.nki.restrictions import check_language
 from trnsim.nki.schedule import Schedule, refuse_kind, schedule_of
 from trnsim.program import Records, Team, current_core, has_current_core
@@ -394,7 +394,7 @@ def emulate(
     version = kernel.version().version
     is_wide = not is_precise(is_on_unset=not is_simulator or version.follows(PRECISE))
     is_truncated = is_simulator and not version.follows(CASTS_SATURATE)
-    with as_simulator(is_simulator), widening(is_wide), truncating(is_truncated):
+    with as_simulator(is_simulator), widening_context(is_wide), truncation_context(is_truncated):
         result = run_of_call(
             kernel,
             args,

@@ -47,6 +47,7 @@ _OTHER_NAMES = {
 }
 """Name of an operator in numpy or Python -> its name in nki.language, where they differ."""
 _PSUM_READERS = {"copy": COPY_READS_PSUM, "rsqrt": RSQRT_READS_PSUM}
+"""Operator -> the row of the table of behaviours by which it reads PSUM."""
 
 
 class Operator:
@@ -158,7 +159,7 @@ class BinaryOperator(Operator):
             )
 
 
-class Composed(Operator):
+class ComposedFunction(Operator):
     """A function of tiles that takes several instructions, so that it cannot be an `op`."""
 
     def __init__(self, function: Callable[..., NkiTensor], *, replacement: str = "") -> None:
@@ -195,7 +196,7 @@ def operator_name(usage: str, value: object) -> str:
 
 
 def refuse_operator(usage: str, value: object) -> NoReturn:
-    """Refuse what is no operator of `nki.language`.
+    """Refuse a value that is no operator of `nki.language`.
 
     No version of NKI documents operators of numpy and Python, or names in quotes.
 
@@ -207,15 +208,17 @@ def refuse_operator(usage: str, value: object) -> NoReturn:
         IllegalInstruction: always.
     """
     name = str(value if isinstance(value, str) else getattr(value, "__name__", ""))
-    near = get_close_matches(_OTHER_NAMES.get(name, name).removeprefix("nl."), OPERATORS, 1, 0.75)
+    near_names = get_close_matches(
+        _OTHER_NAMES.get(name, name).removeprefix("nl."), OPERATORS, 1, 0.75
+    )
     raise IllegalInstruction(
-        f"{usage} is {_shown(value)}; legal: operators of nki.language",
-        fix=f"pass nl.{near[0]}" if near else "pass an operator of nl, such as nl.add",
+        f"{usage} is {_value_text(value)}; legal: operators of nki.language",
+        fix=f"pass nl.{near_names[0]}" if near_names else "pass an operator of nl, such as nl.add",
         source="nki.api.shared.rst, Supported Math Operators by NKI ISA",
     )
 
 
-def _shown(value: object) -> str:
+def _value_text(value: object) -> str:
     """A value that is no operator, in words for an error."""
     if isinstance(value, str):
         return repr(value)

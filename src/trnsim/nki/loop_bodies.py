@@ -25,7 +25,9 @@ from trnsim.program import current_core
 from trnsim.program.edges import Nesting
 
 _ISSUED: Final = "instruction"
+"""Key under which the nesting of loops records the instructions of the first turn."""
 _SUM: Final = "sum"
+"""Key under which the nesting of loops records the states of sums in PSUM."""
 _SOURCE: Final = "nki-dynamic-loops.rst, Hardware Lowering; nki/migration/index.rst, fori_loop"
 _FIX: Final = (
     "keep what changes from turn to turn in SBUF or HBM, or use the loop's variable; make "

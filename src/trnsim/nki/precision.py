@@ -83,12 +83,12 @@ _TRUNCATED_DTYPES = {
 _is_truncating: ContextVar[bool] = ContextVar("trnsim_nki_is_truncating", default=False)
 
 
-def truncating(is_on: bool) -> AbstractContextManager[None]:
+def truncation_context(is_on: bool) -> AbstractContextManager[None]:
     """Context in which casts to integers truncate, as on AWS's older simulator, if `is_on`."""
     return context_value(_is_truncating, is_on)
 
 
-def widening(is_on: bool) -> AbstractContextManager[None]:
+def widening_context(is_on: bool) -> AbstractContextManager[None]:
     """Context in which `stored_dtype` is float32 for low-precision floats, if `is_on`."""
     return context_value(_is_widening, is_on)
 

@@ -74,23 +74,24 @@ def order(source: Sequence[Group], target: Sequence[Group]) -> list[int]:
         IllegalInstruction: if they are not the same names, each once.
     """
     _check_pattern(target)
-    old = [name for group in source for name in names(group)]
-    new = [name for group in target for name in names(group)]
-    if sorted(old) != sorted(new) or len(set(old)) != len(old):
-        _refuse(f"the names {old} to {new}")
-    return [old.index(name) for name in new]
+    source_names = [name for group in source for name in names(group)]
+    target_names = [name for group in target for name in names(group)]
+    if sorted(source_names) != sorted(target_names) or len(set(source_names)) != len(source_names):
+        _refuse(f"the names {source_names} to {target_names}")
+    return [source_names.index(name) for name in target_names]
 
 
 def _split(length: int, group: tuple[str, ...], sizes: Mapping[str, int]) -> tuple[int, ...]:
     """The lengths of the names of a group.
 
-    One may be absent from `sizes`; several if the others fill the dimension: each is 1 then.
+    One length may be absent from `sizes`. Several may be absent, and are 1, if the others fill the
+    dimension.
     """
-    unknown = [name for name in group if name not in sizes]
+    open_names = [name for name in group if name not in sizes]
     known_length = prod(sizes[name] for name in group if name in sizes)
-    if len(unknown) > 1 and length == known_length:
+    if len(open_names) > 1 and length == known_length:
         return tuple(sizes.get(name, 1) for name in group)
-    if len(unknown) > 1 or length % known_length or (not unknown and known_length != length):
+    if len(open_names) > 1 or length % known_length or (not open_names and known_length != length):
         _refuse(f"a dimension of length {length} as {group} with sizes {dict(sizes)}")
     return tuple(sizes.get(name, length // known_length) for name in group)
 

@@ -42,41 +42,43 @@ class Schedule:
     pairs: tuple[tuple[str, str], ...]
     line: SourceLine | None
 
-    def apply(self, core: CoreContext, first: int) -> set[str]:
-        """Add the edges to the instructions of `core` from number `first` on.
+    def apply(self, core: CoreContext, first_index: int) -> set[str]:
+        """Add the edges to the instructions of `core` from number `first_index` on.
 
         Returns the names of the schedule that no such instruction has.
 
         Raises:
             IllegalInstruction: for an ambiguous name, an edge out of a device loop, and a cycle.
         """
-        absent: set[str] = set()
+        absent_names: set[str] = set()
         for consumer, producer in self.pairs:
-            consumers, producers = (self._turns(core, first, n) for n in (consumer, producer))
+            consumers, producers = (self._turns(core, first_index, n) for n in (consumer, producer))
             endpoints = ((consumer, consumers), (producer, producers))
-            absent |= {name for name, indices in endpoints if not indices}
+            absent_names |= {name for name, indices in endpoints if not indices}
             for index, turns in consumers.items() if producers else ():
                 self._add(core, (consumer, index, turns), producer, producers)
-        return absent
+        return absent_names
 
-    def refuse_absent(self, cores: Sequence[CoreContext], absent: Iterable[str]) -> NoReturn:
+    def refuse_absent(self, cores: Sequence[CoreContext], absent_names: Iterable[str]) -> NoReturn:
         """Raise the error of names that no core has."""
-        missing = sorted(absent)
+        sorted_names = sorted(absent_names)
         labels = list(dict.fromkeys(name for core in cores for name in core.labels))
-        near = [match for name in missing for match in get_close_matches(name, labels, 1)]
-        rest = f" and {len(labels) - _MOST_LISTED} more" if len(labels) > _MOST_LISTED else ""
-        names = ", ".join(map(repr, labels[:_MOST_LISTED])) + rest if labels else "none"
+        near_names = [
+            match for name in sorted_names for match in get_close_matches(name, labels, 1)
+        ]
+        ending = f" and {len(labels) - _MOST_LISTED} more" if len(labels) > _MOST_LISTED else ""
+        names = ", ".join(map(repr, labels[:_MOST_LISTED])) + ending if labels else "none"
         raise IllegalInstruction(
-            f"with_schedule names {', '.join(map(repr, missing))}, which no instruction of the run "
-            f"has; names of this run: {names}",
-            fix=f"write {', '.join(map(repr, near))}"
-            if near
+            f"with_schedule names {', '.join(map(repr, sorted_names))}, which no instruction of "
+            f"the run has; names of this run: {names}",
+            fix=f"write {', '.join(map(repr, near_names))}"
+            if near_names
             else 'name the instruction where it is issued: nisa.activation(..., name="act0")',
             source=_SOURCE,
             line=self.line,
         )
 
-    def _turns(self, core: CoreContext, first: int, name: str) -> dict[int, Turns]:
+    def _turns(self, core: CoreContext, first_index: int, name: str) -> dict[int, Turns]:
         """Index -> enclosing turns of device loops, for the instructions labelled `name`.
 
         An instruction in the body of a device loop is there once for each turn.
@@ -84,9 +86,12 @@ class Schedule:
         Raises:
             IllegalInstruction: if instructions of several places have this name.
         """
-        labels = [label for label in core.labels.get(name, ()) if label[0] >= first]
-        distinct = {turns for _, turns in labels}
-        if len(distinct) < len(labels) or len({loops_of(turns) for turns in distinct}) > 1:
+        labels = [label for label in core.labels.get(name, ()) if label[0] >= first_index]
+        distinct_turns = {turns for _, turns in labels}
+        if (
+            len(distinct_turns) < len(labels)
+            or len({loops_of(turns) for turns in distinct_turns}) > 1
+        ):
             lines = list(dict.fromkeys(str(core.program.line(index)) for index, _ in labels))
             raise IllegalInstruction(
                 f"with_schedule names {name!r}, which {len(labels)} instructions have, at "
@@ -113,14 +118,14 @@ class Schedule:
             producers: index -> enclosing turns, for the instructions of that name.
         """
         name, index, turns = consumer
-        for other, other_turns in producers.items():
-            if turns[: len(other_turns)] == other_turns:
+        for producer_index, producer_turns in producers.items():
+            if turns[: len(producer_turns)] == producer_turns:
                 text = f"{name!r} after {producer!r}"
-                edge = Edge(index, other, False, "with_schedule", self.line, text)
+                edge = Edge(index, producer_index, False, "with_schedule", self.line, text)
                 add_edge(core, edge, _SOURCE)
                 return
-        other, other_turns = next(iter(producers.items()))
-        refuse_out_of_loop(repr(name), turns, repr(producer), other_turns)
+        producer_index, producer_turns = next(iter(producers.items()))
+        refuse_out_of_loop(repr(name), turns, repr(producer), producer_turns)
 
 
 def schedule_of(edges: object, line: SourceLine | None, version: Version) -> Schedule:

@@ -51,19 +51,19 @@ def issue(opcode: str, *operands: Any, **options: Any) -> None:
     Raises:
         NotModelled: if it is not emulated yet.
     """
-    instruction = Instruction.registry.get(opcode)
-    if instruction is None:
+    instruction_class = Instruction.registry.get(opcode)
+    if instruction_class is None:
         raise NotModelled(
             f"nki.isa.{opcode}, on which a function of nki.language rests, is not emulated yet",
             fix="express the kernel with the emulated instructions of nki.isa",
             source=f"nki.isa.{opcode}",
         )
-    core, issued = current_core(), instruction(*map(plain_number, operands), **options)
+    core, instruction = current_core(), instruction_class(*map(plain_number, operands), **options)
     if core.nesting.turns and not _is_broadcast.get():
-        check_turn(issued)
-    issued = settle(issued)
-    if not core.issue_next(issued):
-        core.issue(issued)
+        check_turn(instruction)
+    instruction = settle(instruction)
+    if not core.issue_next(instruction):
+        core.issue(instruction)
 
 
 def plain_number(value: Any) -> Any:
@@ -115,9 +115,9 @@ def as_tile(label: str, value: Any) -> NkiTensor:
 
 def cast(tile: NkiTensor, dtype: Any) -> NkiTensor:
     """A copy in SBUF, in the format `dtype` if given."""
-    copied = new_tile(tile.shape, tile.dtype if dtype is None else dtype)
-    issue("tensor_copy", copied, tile)
-    return copied
+    copy_tile = new_tile(tile.shape, tile.dtype if dtype is None else dtype)
+    issue("tensor_copy", copy_tile, tile)
+    return copy_tile
 
 
 def match_shapes(label: str, x: NkiTensor, y: NkiTensor) -> tuple[NkiTensor, NkiTensor]:
@@ -158,22 +158,22 @@ def _broadcast_partitions(tile: NkiTensor, partitions: int) -> NkiTensor:
     Source: trainium_inferentia2_arch.rst, Tensor Engine, Alternative Use Case.
     """
     if tile.start_partition % _QUADRANT_PARTITIONS:
-        aligned = new_tile(tile.shape, tile.dtype)
-        issue("dma_copy", aligned, tile)
-        tile = aligned
+        aligned_tile = new_tile(tile.shape, tile.dtype)
+        issue("dma_copy", aligned_tile, tile)
+        tile = aligned_tile
     check_call("a broadcast over partitions", tile, partitions)
     with context_value(_is_broadcast, True):
-        return _copied_to_partitions(tile, partitions)
+        return _copies_on_partitions(tile, partitions)
 
 
-def _copied_to_partitions(tile: NkiTensor, partitions: int) -> NkiTensor:
+def _copies_on_partitions(tile: NkiTensor, partitions: int) -> NkiTensor:
     """A tile of one partition, in a legal first partition, copied to `partitions`."""
     copies = new_tile((partitions, *tile.shape[1:]), tile.dtype)
     if _can_be_multiplied(tile):
         _multiply_by_ones(copies, tile)
     else:
-        for first in range(0, partitions, _QUADRANT_PARTITIONS):
-            quadrant = copies.slice(0, first, min(first + _QUADRANT_PARTITIONS, partitions))
+        for start in range(0, partitions, _QUADRANT_PARTITIONS):
+            quadrant = copies.slice(0, start, min(start + _QUADRANT_PARTITIONS, partitions))
             issue("nc_stream_shuffle", quadrant, tile, (0,) * _QUADRANT_PARTITIONS)
     return copies
 
@@ -219,12 +219,15 @@ def _ones(length: int, dtype: Dtype) -> NkiTensor:
 def _pieces(
     row: NkiTensor, copies: NkiTensor, most_elements: int, dim: int = 1
 ) -> Iterator[tuple[NkiTensor, NkiTensor]]:
-    """Both tiles cut along the free dimensions from `dim` on, at most `most_elements` a piece."""
+    """Pairs of the same piece of both tiles, each of at most `most_elements` free elements.
+
+    The tiles are cut along the free dimensions from `dim` on.
+    """
     if prod(row.shape[1:]) <= most_elements:
         yield row, copies
         return
     length = max(1, most_elements // prod(row.shape[dim + 1 :]))
-    for first in range(0, row.shape[dim], length):
-        end = min(first + length, row.shape[dim])
-        parts = row.slice(dim, first, end), copies.slice(dim, first, end)
+    for start in range(0, row.shape[dim], length):
+        end = min(start + length, row.shape[dim])
+        parts = row.slice(dim, start, end), copies.slice(dim, start, end)
         yield from _pieces(*parts, most_elements, dim + 1)

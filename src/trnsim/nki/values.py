@@ -23,40 +23,40 @@ _VALUED_TYPES = (Tile, VirtualRegister, int, float, complex, np.generic, np.ndar
 """Types that a tensor could equal element by element; None, text and dtypes are not among them."""
 
 # Each use of a tensor that is refused: how it is used, the legal operands, the remedy.
-_AS_CONDITION = (
+_CONDITION_USE = (
     "as a condition (if, while, assert, and, or, not)",
     "numbers, shapes, dtypes, and `tensor is None`",
     "choose with nl.where(condition, a, b); on the device loop: nisa.register_load, nl.while_loop",
 )
-_AS_SEQUENCE = (
+_SEQUENCE_USE = (
     "as a sequence (for, unpacking, list(), sum())",
     "loops over numbers, lists and tuples",
     "loop over a length, and slice: for i in range(tensor.shape[1]): tensor[:, i : i + 1]",
 )
-_AS_CONTAINER = (
+_CONTAINER_USE = (
     "behind `in`",
     "lists, tuples and dictionaries",
     "compare with nl.equal(tensor, value), and reduce the result with nl.max",
 )
-_BY_LEN = ("by len()", "tensor.shape, tensor.size, tensor.ndim", "write tensor.shape[0]")
-_BY_NUMPY = (
+_LEN_USE = ("by len()", "tensor.shape, tensor.size, tensor.ndim", "write tensor.shape[0]")
+_NUMPY_USE = (
     "by numpy",
     "arrays that enter the kernel as arguments, and those that it returns",
     "use a function of nki.language, such as nl.add or nl.max; print with nl.device_print",
 )
-_AS_NUMBER = (
+_NUMBER_USE = (
     "as a number (int(), float(), range(), an index)",
     "integers",
     "load one element into a register: nisa.register_load(register, tensor[0:1, 0:1])",
 )
 _VALUE_METHODS = {
-    "bool": _AS_CONDITION,
-    "iter": _AS_SEQUENCE,
-    "contains": _AS_CONTAINER,
-    "len": _BY_LEN,
-    "array": _BY_NUMPY,
-    "array_function": _BY_NUMPY,
-    **dict.fromkeys(("int", "float", "complex", "index", "trunc"), _AS_NUMBER),
+    "bool": _CONDITION_USE,
+    "iter": _SEQUENCE_USE,
+    "contains": _CONTAINER_USE,
+    "len": _LEN_USE,
+    "array": _NUMPY_USE,
+    "array_function": _NUMPY_USE,
+    **dict.fromkeys(("int", "float", "complex", "index", "trunc"), _NUMBER_USE),
 }
 """Python's method, without underscores -> use of the tensor, legal operands, replacement."""
 _EQUALITY_OPERATORS = {
@@ -97,7 +97,7 @@ _UNARY_OPERATORS = {
 }
 
 
-_PUBLISHED = (
+_PUBLISHED_ATTRIBUTES = (
     "shape, dtype, buffer, ndim, size, strides, offset, name, ap, view, reshape, slice, select, "
     "permute, broadcast, expand_dim, squeeze_dim, reshape_dim, flatten_dims, rearrange"
 )
@@ -125,7 +125,7 @@ _REPLACEMENTS = _NKI_FUNCTIONS | {
 """Attribute of numpy's arrays or PyTorch's tensors -> its replacement in NKI."""
 
 
-_REFLECTED = {
+_REFLECTED_METHODS = {
     "add": "radd",
     "subtract": "rsub",
     "multiply": "rmul",
@@ -147,7 +147,7 @@ _REFLECTED = {
     "greater_equal": "le",
 }
 """Name of a numpy ufunc -> the method of the right operand for the same operator of Python."""
-_COMPOSED = frozenset(
+_COMPOSED_FUNCTIONS = frozenset(
     ("negative", "floor", "ceil", "trunc", "cos", "tan", "mod", "fmod", "logical_not")
 )
 """Functions of nki.language that several instructions compute."""
@@ -170,12 +170,12 @@ class Valueless(Tile):
 
         An operator with one of numpy's values on the left is refused as Python's operator.
         """
-        if ufunc.__name__ in _REFLECTED and not isinstance(inputs[0], Tile):
-            return getattr(self, f"__{_REFLECTED[ufunc.__name__]}__")(inputs[0])
+        if ufunc.__name__ in _REFLECTED_METHODS and not isinstance(inputs[0], Tile):
+            return getattr(self, f"__{_REFLECTED_METHODS[ufunc.__name__]}__")(inputs[0])
         name = _OTHER_NAMES.get(ufunc.__name__, ufunc.__name__)
-        is_in_nki = name in ALU or name in ACTIVATIONS or name in _COMPOSED
-        fix = f"write nl.{name} in place of numpy's" if is_in_nki else _BY_NUMPY[2]
-        return _refuse(self, f"by numpy.{ufunc.__name__}", _BY_NUMPY[1], fix)
+        is_in_nki = name in ALU or name in ACTIVATIONS or name in _COMPOSED_FUNCTIONS
+        fix = f"write nl.{name} in place of numpy's" if is_in_nki else _NUMPY_USE[2]
+        return _refuse(self, f"by numpy.{ufunc.__name__}", _NUMPY_USE[1], fix)
 
     def __delitem__(self, key: object) -> NoReturn:
         """Refuse `del tensor[...]`.
@@ -198,7 +198,7 @@ class Valueless(Tile):
         try:
             return format(str(self), spec)
         except ValueError:
-            _refuse(self, f"as a number, of the format {spec!r}", _BY_NUMPY[1], _BY_NUMPY[2])
+            _refuse(self, f"as a number, of the format {spec!r}", _NUMPY_USE[1], _NUMPY_USE[2])
 
     def absent(self, name: str) -> Any:
         """Refuse an attribute that tensors lack; the error names NKI's replacement.
@@ -209,11 +209,12 @@ class Valueless(Tile):
         if name.startswith("_") or hasattr(type(self), name):
             return super().absent(name)
         legal = [public for public in dir(type(self)) if not public.startswith("_")]
-        near = get_close_matches(name, legal, 1, 0.75)
-        instead = _REPLACEMENTS.get(name) or "".join(f"tensor.{other}" for other in near)
+        near_names = get_close_matches(name, legal, 1, 0.75)
+        replacement = _REPLACEMENTS.get(name) or "".join(f"tensor.{other}" for other in near_names)
         raise NoAttribute(
-            f"{self} has no attribute {name!r}; legal: those of nl.NkiTensor: {_PUBLISHED}",
-            fix=f"write {instead}" if instead else "use one of these",
+            f"{self} has no attribute {name!r}; legal: those of nl.NkiTensor: "
+            f"{_PUBLISHED_ATTRIBUTES}",
+            fix=f"write {replacement}" if replacement else "use one of these",
             source="nki.language.NkiTensor",
         )
 
@@ -257,7 +258,7 @@ for _name, (_sign, _function) in _ORDER_OPERATORS.items():
     setattr(Valueless, f"__{_name}__", _refusal(f"with `{_sign}`", "numbers", _fix))
 for _name, (_sign, _function) in {**BINARY_OPERATORS, **_UNARY_OPERATORS}.items():
     for _side in ("",) if _name in _UNARY_OPERATORS else ("", "r", "i"):
-        _refused = _refusal(
+        _method = _refusal(
             f"with `{_sign}`", "the functions of nki.language and nki.isa", f"write {_function}"
         )
-        setattr(Valueless, f"__{_side}{_name}__", _refused)
+        setattr(Valueless, f"__{_side}{_name}__", _method)

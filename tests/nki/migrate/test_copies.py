@@ -3,7 +3,7 @@
 import pytest
 
 from trnsim.nki.migrate.report import report_of
-from trnsim.nki.migrate.writing import manual_reason, rewritten
+from trnsim.nki.migrate.writing import manual_reason, rewritten_file
 
 HEAD = (
     "import nki\nimport nki.isa as nisa\nimport nki.language as nl\n\n@nki.jit\ndef k(d, s, o):\n"
@@ -38,11 +38,11 @@ def report(*body):
     ],
 )
 def test_a_copy_that_computes(line, expected):
-    assert rewritten(report(line)).text == f"{HEAD}    {expected}\n"
+    assert rewritten_file(report(line)).text == f"{HEAD}    {expected}\n"
 
 
 def test_a_choice_in_the_call_becomes_branches():
-    made = rewritten(report("nisa.dma_copy(d, s, dst_rmw_op=nl.add if o else None)")).text
+    made = rewritten_file(report("nisa.dma_copy(d, s, dst_rmw_op=nl.add if o else None)")).text
     assert made.removeprefix(HEAD) == (
         "    if o:\n        nisa.dma_compute(dst=d, srcs=[s, d], reduce_op=nl.add)\n"
         "    else:\n        nisa.dma_copy(dst=d, src=s)\n"
@@ -75,4 +75,4 @@ def test_a_choice_in_the_call_becomes_branches():
 def test_a_copy_that_is_for_a_person(lines, words):
     told = report(*lines)
     assert any(words in manual_reason(told, statement) for statement in told.statements)
-    assert "# nki 0.7: nisa." in rewritten(told).text
+    assert "# nki 0.7: nisa." in rewritten_file(told).text

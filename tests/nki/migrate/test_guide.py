@@ -11,7 +11,7 @@ import pytest
 from trnsim.behaviours import VERSIONS
 from trnsim.nki.forms import Reader
 from trnsim.nki.migrate.report import report_of
-from trnsim.nki.migrate.writing import rewritten
+from trnsim.nki.migrate.writing import rewritten_file
 
 HEAD = """import nki
 import nki.collectives as ncc
@@ -239,7 +239,7 @@ def test_a_pair_of_the_guide_comes_out_as_aws_writes_it(name):
     version, before, after = PAIRS[name]
     target = VERSIONS[version]
     origin = list(VERSIONS.values())[list(VERSIONS).index(version) - 1]
-    new = rewritten(report_of(in_kernel(before), "k.py", target, origin))
+    new = rewritten_file(report_of(in_kernel(before), "k.py", target, origin))
     assert tree(new.text) == tree(in_kernel(after))
     assert "# nki" not in new.text
 
@@ -247,5 +247,5 @@ def test_a_pair_of_the_guide_comes_out_as_aws_writes_it(name):
 def test_a_simple_read_modify_write_keeps_dst_among_the_sources():
     """Unlike the guide's first pair, `[src]`: that would not read dst, as its second one does."""
     text = in_kernel("nisa.dma_copy(dst, src, dst_rmw_op=nl.add)")
-    new = rewritten(report_of(text, "k.py", origin="0.2")).text
+    new = rewritten_file(report_of(text, "k.py", origin="0.2")).text
     assert "nisa.dma_compute(dst, [src, dst], reduce_op=nl.add)" in new

@@ -4,7 +4,7 @@ import pytest
 
 from trnsim.behaviours import VERSIONS
 from trnsim.nki.migrate.report import report_of
-from trnsim.nki.migrate.writing import manual_reason, rewritten
+from trnsim.nki.migrate.writing import manual_reason, rewritten_file
 
 HEAD = "import nki\nimport nki.isa as nisa\nimport nki.language as nl\n\n@nki.jit\ndef k(x, n):\n"
 
@@ -15,7 +15,7 @@ def report(body):
 
 
 def new(*body):
-    text = rewritten(report(body)).text
+    text = rewritten_file(report(body)).text
     return text.removeprefix(HEAD + "    r = nisa.register_alloc(n)\n")
 
 
@@ -77,8 +77,8 @@ def test_a_loop_that_is_no_function_is_for_a_person(body, words):
     ways = {manual_reason(told, statement) for statement in told.statements}
     assert len(ways) == 1
     assert words in ways.pop()
-    made = rewritten(told)
-    assert made.rewritten == 0
+    made = rewritten_file(told)
+    assert made.rewrite_count == 0
     assert "    # nki 0.7: " in made.text
 
 
@@ -90,9 +90,11 @@ def test_a_loop_that_computes_with_its_variable_stays_in_0_6():
     loops["g[0] += i"] = f"{HEAD}    for i in nl.dynamic_range(n):\n        g[0] += i\n"
     to = VERSIONS["0.6"], "0.5"
     found = {by: report_of(text, "k.py", *to) for by, text in loops.items()}
-    assert rewritten(found["i"]).rewritten == 1
-    assert [rewritten(found[by]).rewritten for by in ("i * 4", "-i", "g[0] += i")] == [0] * 3
+    assert rewritten_file(found["i"]).rewrite_count == 1
+    assert [rewritten_file(found[by]).rewrite_count for by in ("i * 4", "-i", "g[0] += i")] == [
+        0
+    ] * 3
     (statement,) = found["i * 4"].statements
     assert "computes with the variable" in manual_reason(found["i * 4"], statement)
-    later = rewritten(report_of(loops["i * 4"], "k.py"))
-    assert (later.rewritten, "nl.fori_loop(0, n, body)" in later.text) == (1, True)
+    later = rewritten_file(report_of(loops["i * 4"], "k.py"))
+    assert (later.rewrite_count, "nl.fori_loop(0, n, body)" in later.text) == (1, True)

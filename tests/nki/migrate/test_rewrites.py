@@ -6,7 +6,7 @@ from trnsim.behaviours import VERSIONS
 from trnsim.behaviours.table import TABLE
 from trnsim.nki.migrate.report import report_of
 from trnsim.nki.migrate.rewrites import REWRITES
-from trnsim.nki.migrate.writing import rewritten
+from trnsim.nki.migrate.writing import rewritten_file
 
 HEAD = "import nki\nimport nki.isa as nisa\nimport nki.language as nl\n\n"
 KERNEL = HEAD + "@nki.jit\ndef k(x, y):\n    cube = nl.ndarray((2, 4, 8), nl.float32)\n    {}\n"
@@ -14,7 +14,7 @@ KERNEL = HEAD + "@nki.jit\ndef k(x, y):\n    cube = nl.ndarray((2, 4, 8), nl.flo
 
 def new(line, target="0.7"):
     text = KERNEL.format(line)
-    return rewritten(report_of(text, "k.py", VERSIONS[target], "0.2")).text.splitlines()[7:]
+    return rewritten_file(report_of(text, "k.py", VERSIONS[target], "0.2")).text.splitlines()[7:]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_rewrite(line, expected):
     if "for" not in line:  # its rewritten loop has no form
         text = KERNEL.format(expected)
         assert report_of(text, "k.py").kernels[0].version.name != "0.2"
-        assert rewritten(report_of(text, "k.py")).text == text
+        assert rewritten_file(report_of(text, "k.py")).text == text
 
 
 @pytest.mark.parametrize(
@@ -109,13 +109,13 @@ def test_a_rule_of_some_versions_is_rewritten_for_those_alone():
 
 def test_keyword_only_parameters_without_defaults_are_for_a_person():
     text = HEAD + "@nki.jit\ndef k(x, y=1, *, z):\n    pass\n"
-    made = rewritten(report_of(text, "k.py", VERSIONS["0.3"], "0.2")).text
+    made = rewritten_file(report_of(text, "k.py", VERSIONS["0.3"], "0.2")).text
     assert "# nki 0.3: a `*` in the signature of a kernel is refused" in made
 
 
 def test_lists_of_one_and_of_none_become_tuples():
     text = HEAD + "@nki.jit\ndef k(x, a=[], b=[1], c=[1,]):\n    pass\n"
-    made = rewritten(report_of(text, "k.py", VERSIONS["0.3"], "0.2")).text
+    made = rewritten_file(report_of(text, "k.py", VERSIONS["0.3"], "0.2")).text
     assert "def k(x, a=(), b=(1,), c=(1,)):" in made
 
 
@@ -123,10 +123,10 @@ def test_names_are_spelled_as_the_file_spells_them():
     text = "import nki\nfrom nki import language\n@nki.jit\ndef k(x):\n    {}\n"
     line = "return language.ndarray((1, 1), x.dtype, buffer={})"
     told = report_of(text.format(line.format("'hbm'")), "k.py")
-    assert line.format("language.shared_hbm") in rewritten(told).text
+    assert line.format("language.shared_hbm") in rewritten_file(told).text
     text = "from nki.language import ndarray\ndef k(x):\n    ndarray(x, x, buffer='sbuf')\n"
-    made = rewritten(report_of(text, "k.py"))
-    assert made.rewritten == 0
+    made = rewritten_file(report_of(text, "k.py"))
+    assert made.rewrite_count == 0
     assert "# nki 0.7: a buffer is an object" in made.text
 
 
@@ -145,6 +145,6 @@ def test_values_in_the_places_of_range_select_are_for_a_person():
 def test_a_fill_that_is_no_whole_number_is_for_a_person(value):
     line = f"nisa.memset(t, {value})"
     text = HEAD + f"@nki.jit\ndef k(x):\n    t = nl.ndarray((2, 4), nl.int32)\n    {line}\n"
-    made = rewritten(report_of(text, "k.py", VERSIONS["0.7"], "0.2"))
-    assert (made.rewritten, line in made.text) == (0, True)
+    made = rewritten_file(report_of(text, "k.py", VERSIONS["0.7"], "0.2"))
+    assert (made.rewrite_count, line in made.text) == (0, True)
     assert "# nki 0.7: the value of nisa.memset must be" in made.text

@@ -5,7 +5,7 @@ import pytest
 from trnsim.nki.migrate.inputs import shapes_of
 from trnsim.nki.migrate.report import report_of
 from trnsim.nki.migrate.trial import trials_of
-from trnsim.nki.migrate.writing import rewritten
+from trnsim.nki.migrate.writing import rewritten_file
 
 HEAD = """import nki
 import nki.isa as nisa
@@ -71,7 +71,7 @@ def test_values_are_equal(name):
     body = "".join(f"    {line}\n" for line in BODIES[name].splitlines())
     report = report_of(HEAD + body + END, "kernels.py", origin="0.2")
     assert report.statements
-    made = rewritten(report)
-    assert made.commented == []
+    made = rewritten_file(report)
+    assert made.commented_statements == []
     (trial,) = trials_of(report, made.text, shapes_of(["x=128x64", "counts=1x1:int32"]))
     assert (trial.end, trial.says) == ("equal values", "")

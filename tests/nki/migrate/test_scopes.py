@@ -5,7 +5,7 @@ import ast
 import pytest
 
 from trnsim.nki.migrate.file import SourceFile
-from trnsim.nki.migrate.scopes import leaves, outer_names, reads_after
+from trnsim.nki.migrate.scopes import leaving_statement, outer_names, reads_after
 
 FUNCTION = "def f(x):\n    a = 1\n    for i in x:\n{}\n    g(a)\n"
 
@@ -69,4 +69,4 @@ def test_a_register_is_read_after_a_loop():
     ],
 )
 def test_a_body_may_leave(body, expected):
-    assert leaves(ast.parse(body).body) == expected
+    assert leaving_statement(ast.parse(body).body) == expected

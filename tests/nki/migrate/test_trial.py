@@ -5,7 +5,7 @@ import numpy as np
 from trnsim.nki.migrate.inputs import shapes_of
 from trnsim.nki.migrate.report import report_of
 from trnsim.nki.migrate.trial import trials_of
-from trnsim.nki.migrate.writing import rewritten
+from trnsim.nki.migrate.writing import rewritten_file
 
 TEXT = """import nki
 import nki.isa as nisa
@@ -33,7 +33,7 @@ SHAPES = shapes_of(["x=128x64"])
 
 def trials(change=("", ""), **options):
     report = report_of(TEXT, "kernels.py")
-    text = rewritten(report).text.replace(*change)
+    text = rewritten_file(report).text.replace(*change)
     options = {"shapes": SHAPES, "kernel": "scaled"} | options
     return trials_of(report, text, **options)
 
@@ -78,7 +78,7 @@ def test_a_file_of_a_package_imports_its_neighbours(tmp_path):
         "print", "from .sizes import TURNS\nprint"
     )
     report = report_of(text, str(package / "kernels.py"))
-    (trial,) = trials_of(report, rewritten(report).text, SHAPES, kernel="scaled")
+    (trial,) = trials_of(report, rewritten_file(report).text, SHAPES, kernel="scaled")
     assert (trial.end, trial.says) == ("equal values", "")
 
 
@@ -92,7 +92,7 @@ def test_a_kernel_that_a_function_makes_is_for_a_program():
 def test_a_function_that_its_callers_decorate_is_tried_by_its_name():
     text = TEXT.replace("@nki.jit\n", "")
     report = report_of(text, "kernels.py")
-    made = rewritten(report).text
+    made = rewritten_file(report).text
     assert trials_of(report, made, SHAPES) == []
     (trial,) = trials_of(report, made, SHAPES, kernel="scaled")
     assert (trial.end, trial.says) == ("equal values", "")

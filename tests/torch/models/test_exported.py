@@ -168,7 +168,7 @@ def test_a_file_that_is_no_program_is_refused(tmp_path, content):
         path.write_bytes(content)
     with pytest.raises(BadInput, match=r"cannot read|no exported program") as caught:
         compile_program(path, "trn2")
-    assert caught.value.fix == exported._EXPORT
+    assert caught.value.fix == exported._EXPORT_FIX
 
 
 DEFINITION = """

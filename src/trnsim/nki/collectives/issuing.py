@@ -131,14 +131,14 @@ def _is_joint(kind: Any, cores: int, tiles: Sequence[Tile]) -> bool:
     """
     if cores == 1:
         return True
-    shared = {tile.storage.is_shared for tile in tiles if not tile.memory.is_on_chip}
-    if len(shared) > 1:
+    sharing = {tile.storage.is_shared for tile in tiles if not tile.memory.is_on_chip}
+    if len(sharing) > 1:
         raise IllegalInstruction(
             f"{kind.opcode}: some tensors are in shared and some in private HBM; legal: all in one",
             fix="allocate them all with buffer=nl.shared_hbm",
             source="nki.collectives",
         )
-    return shared == {True}
+    return sharing == {True}
 
 
 def as_tensors(tensors: Any) -> Any:

@@ -112,15 +112,15 @@ def _with_num_channels(function: Callable[..., VirtualRegister]) -> Callable[...
     Source: the stub of nki.collectives of v2.28.
     """
     form = f"ncc.{function.__name__}(num_channels=)"
-    row, place = BY_FORM[form], len(("iteration_id", "replica_group", "channel_id"))
+    row, position = BY_FORM[form], len(("iteration_id", "replica_group", "channel_id"))
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> VirtualRegister:
         if "num_channels" in kwargs:
             require(row, form)
             del kwargs["num_channels"]
-        elif len(args) > place and follows(row):
-            args = args[:place]
+        elif len(args) > position and follows(row):
+            args = args[:position]
         return function(*args, **kwargs)
 
     return call

@@ -29,23 +29,25 @@ from trnsim.program.context import CoreContext
 
 
 @dataclass
-class _Prepared:
+class _PreparedExchange:
     """A prepared exchange.
 
     Attributes:
+        handle: the handle that the preparation returned to the user.
+        instruction: the preparation.
         line: the user's line of the call that prepared it.
-        triggered_at: the user's line of the trigger; None before the trigger.
+        trigger_line: the user's line of the trigger; None before the trigger.
         is_triggered: whether the trigger was called.
     """
 
     handle: NkiInstruction
     instruction: Preparation
     line: SourceLine | None
-    triggered_at: SourceLine | None = None
+    trigger_line: SourceLine | None = None
     is_triggered: bool = False
 
 
-_slots: WeakKeyDictionary[CoreContext, _Prepared] = WeakKeyDictionary()
+_slots: WeakKeyDictionary[CoreContext, _PreparedExchange] = WeakKeyDictionary()
 """The last prepared exchange of each core."""
 
 
@@ -124,15 +126,15 @@ def check_triggered() -> None:
     Raises:
         IllegalInstruction: at the line of the preparation.
     """
-    prepared = _slots.get(current_core())
-    if prepared is None or prepared.is_triggered:
+    exchange = _slots.get(current_core())
+    if exchange is None or exchange.is_triggered:
         return
-    opcode = prepared.instruction.opcode
+    opcode = exchange.instruction.opcode
     raise IllegalInstruction(
         f"{opcode} has no trigger before the end of the kernel; legal: one for each preparation",
         fix=f"keep the result, and call ncc.{_trigger_of(opcode)}(result) when srcs are filled",
-        source=prepared.instruction.source,
-        line=prepared.line,
+        source=exchange.instruction.source,
+        line=exchange.line,
     )
 
 
@@ -163,7 +165,7 @@ def _prepare(
         slot=ndarray((SLOT_ROWS, group_size), UINT32, MemoryRegion.private_hbm, name=kind.opcode),
     )
     handle = issue_instruction(instruction, name)
-    _slots[context] = _Prepared(handle, instruction, user_line())
+    _slots[context] = _PreparedExchange(handle, instruction, user_line())
     return handle
 
 
@@ -171,47 +173,53 @@ def _trigger(kind: type[Trigger], prepare_instr: Any, name: str | None) -> NkiIn
     """Issue the trigger `kind` with the operands of its preparation."""
     context = current_core()
     context.world(kind.opcode)
-    prepared = _checked_preparation(kind, prepare_instr, _slots.get(context))
-    preparation = prepared.instruction
+    exchange = _checked_preparation(kind, prepare_instr, _slots.get(context))
+    preparation = exchange.instruction
     operands = {field.name: getattr(preparation, field.name) for field in fields(preparation)}
     handle = issue_instruction(kind(**operands, prepare_instr=PreparedBy(preparation.opcode)), name)
-    prepared.is_triggered, prepared.triggered_at = True, user_line()
+    exchange.is_triggered, exchange.trigger_line = True, user_line()
     return handle
 
 
-def _check_free(kind: type[Instruction], prepared: _Prepared | None) -> None:
+def _check_free(kind: type[Instruction], exchange: _PreparedExchange | None) -> None:
     """Refuse to prepare an exchange while another waits for its trigger."""
-    if prepared is None or prepared.is_triggered:
+    if exchange is None or exchange.is_triggered:
         return
-    opcode = prepared.instruction.opcode
+    opcode = exchange.instruction.opcode
     raise IllegalInstruction(
-        f"{kind.opcode} while the exchange of {opcode} at {prepared.line} waits for its trigger; "
+        f"{kind.opcode} while the exchange of {opcode} at {exchange.line} waits for its trigger; "
         "legal: one prepared exchange of any kind at a time",
         fix=f"call ncc.{_trigger_of(opcode)} for it before",
         source=kind.source,
     )
 
 
-def _checked_preparation(kind: type[Instruction], handle: Any, last: _Prepared | None) -> _Prepared:
-    """`last`, checked to be the exchange of `handle` and not triggered yet.
+def _checked_preparation(
+    kind: type[Instruction], handle: Any, last_exchange: _PreparedExchange | None
+) -> _PreparedExchange:
+    """`last_exchange`, checked to be the exchange of `handle` and not triggered yet.
 
     Args:
         kind: class of the trigger.
         handle: the user's `prepare_instr`.
-        last: the core's last prepared exchange.
+        last_exchange: the core's last prepared exchange.
 
     Raises:
         IllegalInstruction: for any other `handle`.
     """
-    prepare = kind.opcode.replace("_trigger", "_prepare")
-    if last is not None and handle is last.handle and not last.is_triggered:
-        _check_same(kind, last.instruction.opcode)
-        return last
-    fix = f"call it with the result of ncc.{prepare}, once for each"
+    prepare_opcode = kind.opcode.replace("_trigger", "_prepare")
+    if (
+        last_exchange is not None
+        and handle is last_exchange.handle
+        and not last_exchange.is_triggered
+    ):
+        _check_same(kind, last_exchange.instruction.opcode)
+        return last_exchange
+    fix = f"call it with the result of ncc.{prepare_opcode}, once for each"
     if not isinstance(handle, NkiInstruction):
         state = f"is {type(handle).__name__}"
-    elif last is not None and handle is last.handle:
-        state = f"was triggered at {last.triggered_at}"
+    elif last_exchange is not None and handle is last_exchange.handle:
+        state = f"was triggered at {last_exchange.trigger_line}"
     else:
         state = f"is {handle!r}"
     raise IllegalInstruction(
@@ -222,17 +230,18 @@ def _checked_preparation(kind: type[Instruction], handle: Any, last: _Prepared |
     )
 
 
-def _check_same(kind: type[Instruction], prepared: str) -> None:
+def _check_same(kind: type[Instruction], opcode: str) -> None:
     """Refuse to trigger an all_to_all_v with a preparation of an all_gather_v, or the reverse."""
-    prepare = kind.opcode.replace("_trigger", "_prepare")
-    if prepared != prepare:
+    prepare_opcode = kind.opcode.replace("_trigger", "_prepare")
+    if opcode != prepare_opcode:
         raise IllegalInstruction(
-            f"{kind.opcode}: `prepare_instr` is the result of {prepared}; legal: that of {prepare}",
-            fix=f"call ncc.{_trigger_of(prepared)} for it",
+            f"{kind.opcode}: `prepare_instr` is the result of {opcode}; legal: that of "
+            f"{prepare_opcode}",
+            fix=f"call ncc.{_trigger_of(opcode)} for it",
             source=kind.source,
         )
 
 
-def _trigger_of(prepare: str) -> str:
+def _trigger_of(opcode: str) -> str:
     """The opcode of the trigger of a preparation."""
-    return prepare.replace("_prepare", "_trigger")
+    return opcode.replace("_prepare", "_trigger")

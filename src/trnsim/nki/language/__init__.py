@@ -131,13 +131,13 @@ globals().update(reductions.FUNCTIONS)
 globals()["range"] = range  # public kernels write nl.range
 
 
-_ABSENT = VersionedNames(__name__, "nki.language", legacy.explain, "nl")
-_ABSENT.withdraw(globals())
+_VERSIONED_NAMES = VersionedNames(__name__, "nki.language", legacy.explain, "nl")
+_VERSIONED_NAMES.withdraw(globals())
 
 
 def __getattr__(name: str) -> Any:
-    return _ABSENT.serve(name)
+    return _VERSIONED_NAMES.serve(name)
 
 
 def __dir__() -> list[str]:
-    return _ABSENT.names(globals())
+    return _VERSIONED_NAMES.names(globals())

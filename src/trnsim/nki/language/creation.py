@@ -31,7 +31,7 @@ psum = MemoryRegion.psum
 private_hbm = MemoryRegion.private_hbm
 hbm = MemoryRegion.private_hbm
 shared_hbm = MemoryRegion.shared_hbm
-_BY_NAME = {"hbm": hbm, **{region.value: region for region in MemoryRegion}}
+_REGIONS_BY_NAME = {"hbm": hbm, **{region.value: region for region in MemoryRegion}}
 
 _DROPPED_BITS = 8  # the 24 remaining of 32 random bits are exact in float32
 
@@ -45,9 +45,9 @@ def region(buffer: object) -> MemoryRegion:
     """
     if isinstance(buffer, MemoryRegion):
         return buffer
-    if isinstance(buffer, str) and buffer in _BY_NAME:
+    if isinstance(buffer, str) and buffer in _REGIONS_BY_NAME:
         require(STRING_BUFFERS, f"buffer={buffer!r}")
-        return _BY_NAME[buffer]
+        return _REGIONS_BY_NAME[buffer]
     legal = ", ".join(f"nl.{legal.value}" for legal in MemoryRegion)
     raise BadInput(
         f"buffer={buffer!r}; legal: {legal}",
@@ -280,8 +280,8 @@ def _array_of_file(path: str | Path) -> Array:
 def _constant(array: Array) -> NkiTensor:
     """A constant of the program, present in HBM when the program starts."""
     kind = stored_dtype(array.dtype)
-    dense = np.ascontiguousarray(array, kind.dtype)
-    if dense is array:
-        dense = array.copy()
-    storage, pattern = current_core().memory.adopt(dense, "", kind, is_constant=True)
+    dense_array = np.ascontiguousarray(array, kind.dtype)
+    if dense_array is array:
+        dense_array = array.copy()
+    storage, pattern = current_core().memory.adopt(dense_array, "", kind, is_constant=True)
     return NkiTensor(storage, kind, pattern, shared_hbm)

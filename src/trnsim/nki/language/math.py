@@ -14,7 +14,7 @@ from typing import Any
 from trnsim.dtypes import FLOAT32, INT32, UINT8
 from trnsim.errors import IllegalInstruction
 from trnsim.nki.arguments import check_tensor
-from trnsim.nki.language_operators import OPERATORS, Composed, Operator, UnaryOperator
+from trnsim.nki.language_operators import OPERATORS, ComposedFunction, Operator, UnaryOperator
 from trnsim.nki.precision import stored_dtype
 from trnsim.nki.tensor import NkiTensor
 from trnsim.nki.tiles import (
@@ -326,12 +326,12 @@ FUNCTIONS: dict[str, Operator] = {
     function.__name__: function
     for function in (
         *(
-            Composed(composition)
+            ComposedFunction(composition)
             for composition in (negative, floor, ceil, trunc, cos, tan, logical_not, where, dropout)
         ),
-        Composed(divide, replacement="nl.multiply(x, nl.reciprocal(y))"),
-        Composed(mod, replacement=_REMAINDER_FORMULA.format("floor")),
-        Composed(fmod, replacement=_REMAINDER_FORMULA.format("trunc")),
+        ComposedFunction(divide, replacement="nl.multiply(x, nl.reciprocal(y))"),
+        ComposedFunction(mod, replacement=_REMAINDER_FORMULA.format("floor")),
+        ComposedFunction(fmod, replacement=_REMAINDER_FORMULA.format("trunc")),
         _Sine("sin"),
     )
 }

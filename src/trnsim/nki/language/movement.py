@@ -61,12 +61,12 @@ def transpose(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     if dtype is not None:
         tile = cast(tile, dtype)
     partitions, columns = tile.shape[::-1]
-    is_wide = current_core().core.features.bit_transpose
-    step = 2 if is_wide and tile.dtype.is_float and tile.dtype.itemsize == 1 else 1
-    room = new_tile((partitions, columns * step), tile.dtype, MemoryRegion.psum)
-    swapped = room[:, ::step]
-    issue("nc_transpose", swapped, tile)
-    return swapped
+    has_bit_transpose = current_core().core.features.bit_transpose
+    step = 2 if has_bit_transpose and tile.dtype.is_float and tile.dtype.itemsize == 1 else 1
+    psum_tile = new_tile((partitions, columns * step), tile.dtype, MemoryRegion.psum)
+    transposed_tile = psum_tile[:, ::step]
+    issue("nc_transpose", transposed_tile, tile)
+    return transposed_tile
 
 
 @documented
@@ -107,10 +107,10 @@ def broadcast_to(x: NkiTensor, shape: Iterable[int], dtype: Any = None) -> NkiTe
         )
     if tile.shape == new_shape and (dtype is None or tile.dtype == dtype):
         return tile
-    repeated = spread(tile, new_shape)
-    is_view = repeated.storage is tile.storage
-    is_cast = dtype is not None and repeated.dtype != dtype
-    return cast(repeated, dtype) if is_view or is_cast else repeated
+    broadcast_tile = spread(tile, new_shape)
+    is_view = broadcast_tile.storage is tile.storage
+    is_cast = dtype is not None and broadcast_tile.dtype != dtype
+    return cast(broadcast_tile, dtype) if is_view or is_cast else broadcast_tile
 
 
 @documented
@@ -137,9 +137,9 @@ def gather_flattened(
         )
     for operand in (data, indices):
         check_tensor("nl.gather_flattened", operand, "nki.language.gather_flattened")
-    gathered = new_tile(indices.shape, data.dtype)
-    issue("nc_n_gather", gathered, data, indices)
-    return gathered if dtype is None else cast(gathered, dtype)
+    result = new_tile(indices.shape, data.dtype)
+    issue("nc_n_gather", result, data, indices)
+    return result if dtype is None else cast(result, dtype)
 
 
 def _as_matrix(label: str, tile: NkiTensor) -> NkiTensor:

@@ -34,7 +34,10 @@ class ObjectType(type):
     """The metaclass of `NKIObject`: fields and all keywords of a call become attributes."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        """An instance: by __init__ if someone wrote one or a generated one accepts the arguments.
+        """An instance, which `__init__` makes, or whose attributes are set here.
+
+        `__init__` makes it if the user wrote that method, or if a generated one accepts the
+        arguments.
 
         Raises:
             FieldsMisused: for more positional arguments than fields, or a field given twice.
@@ -109,13 +112,13 @@ def _attributes(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dic
 
 def _defaults(cls: type) -> dict[str, Any]:
     """Field -> its default or None, in the order of @dataclass: those of base classes first."""
-    declared = {}
+    dataclass_fields = {}
     if dataclasses.is_dataclass(cls):
-        declared = {field.name: field for field in dataclasses.fields(cls)}
-    names = dict.fromkeys(name for base in reversed(cls.__mro__) for name in _annotated(base))
+        dataclass_fields = {field.name: field for field in dataclasses.fields(cls)}
+    names = dict.fromkeys(name for base in reversed(cls.__mro__) for name in _annotated_names(base))
     defaults = {}
     for name in names:
-        field = declared.get(name)
+        field = dataclass_fields.get(name)
         if field is None:
             defaults[name] = getattr(cls, name, None)
         elif field.init:
@@ -125,7 +128,7 @@ def _defaults(cls: type) -> dict[str, Any]:
     return defaults
 
 
-def _annotated(base: type) -> list[str]:
+def _annotated_names(base: type) -> list[str]:
     """The names that a class annotates itself, but for those of the class alone (ClassVar)."""
     return [
         name

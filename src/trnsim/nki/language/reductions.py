@@ -13,7 +13,7 @@ import numpy as np
 from trnsim.dtypes import FLOAT32
 from trnsim.errors import IllegalInstruction
 from trnsim.nki.arguments import boolean, lengths
-from trnsim.nki.language_operators import OPERATORS, Composed, Operator
+from trnsim.nki.language_operators import OPERATORS, ComposedFunction, Operator
 from trnsim.nki.tensor import NkiTensor
 from trnsim.nki.tiles import as_tile, issue, match_shapes, new_tile, plain_number, spread
 
@@ -31,31 +31,35 @@ class ReductionOperator(Operator):
 def mean(x: NkiTensor, axis: Axes, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
     """The average along the last free axes, summed in float32."""
     tile = as_tile("nl.mean", x)
-    first = _first_axis("nl.mean", tile, axis)
+    first_axis = _first_axis("nl.mean", tile, axis)
     total = _reduce("add", "nl.mean", tile, axis, FLOAT32, keepdims=keepdims)
-    return _scaled(total, 1.0 / product(tile.shape[first:]), tile.dtype if dtype is None else dtype)
+    return _scaled_tile(
+        total, 1.0 / product(tile.shape[first_axis:]), tile.dtype if dtype is None else dtype
+    )
 
 
 def var(x: NkiTensor, axis: Axes, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
     """The population variance along the last free axes, which are kept with length 1 as in NKI."""
     del keepdims
     tile = as_tile("nl.var", x)
-    first = _first_axis("nl.var", tile, axis)
-    centre = mean(tile, axis, FLOAT32, keepdims=True)
-    centred = _elementwise("subtract", tile, centre)
-    squares = _elementwise("multiply", centred, centred)
+    first_axis = _first_axis("nl.var", tile, axis)
+    average = mean(tile, axis, FLOAT32, keepdims=True)
+    deviations = _elementwise("subtract", tile, average)
+    squares = _elementwise("multiply", deviations, deviations)
     total = _reduce("add", "nl.var", squares, axis, FLOAT32, keepdims=True)
-    return _scaled(total, 1.0 / product(tile.shape[first:]), tile.dtype if dtype is None else dtype)
+    return _scaled_tile(
+        total, 1.0 / product(tile.shape[first_axis:]), tile.dtype if dtype is None else dtype
+    )
 
 
 def softmax(x: NkiTensor, axis: Axes = -1, dtype: Any = None) -> NkiTensor:
     """exp(x - max) divided by its sum along the last free axes."""
     tile = as_tile("nl.softmax", x)
-    largest = _reduce("maximum", "nl.softmax", tile, axis, FLOAT32, keepdims=True)
-    powers = OPERATORS["exp"](_elementwise("subtract", tile, largest))
+    maxima = _reduce("maximum", "nl.softmax", tile, axis, FLOAT32, keepdims=True)
+    powers = OPERATORS["exp"](_elementwise("subtract", tile, maxima))
     total = _reduce("add", "nl.softmax", powers, axis, FLOAT32, keepdims=True)
-    share = OPERATORS["reciprocal"](total)
-    return _elementwise("multiply", powers, share, tile.dtype if dtype is None else dtype)
+    reciprocals = OPERATORS["reciprocal"](total)
+    return _elementwise("multiply", powers, reciprocals, tile.dtype if dtype is None else dtype)
 
 
 def rms_norm(
@@ -78,13 +82,13 @@ def rms_norm(
             fix="pass the length of the axis: n=x.shape[1]",
             source="nki.language.rms_norm",
         )
-    kind = FLOAT32 if compute_dtype is None else compute_dtype
+    intermediate_dtype = FLOAT32 if compute_dtype is None else compute_dtype
     tile = as_tile("nl.rms_norm", x)
-    squares = _elementwise("multiply", tile, tile, kind)
+    squares = _elementwise("multiply", tile, tile, intermediate_dtype)
     total = _reduce("add", "nl.rms_norm", squares, axis, FLOAT32, keepdims=True)
     root = new_tile(total.shape, FLOAT32)
     issue("tensor_scalar", root, total, "multiply", 1.0 / count, False, "add", epsilon)
-    normalized = _elementwise("multiply", tile, OPERATORS["rsqrt"](root), kind)
+    normalized = _elementwise("multiply", tile, OPERATORS["rsqrt"](root), intermediate_dtype)
     normalized, weight = match_shapes("nl.rms_norm", normalized, as_tile("nl.rms_norm", w))
     return _elementwise("multiply", normalized, weight, tile.dtype if dtype is None else dtype)
 
@@ -97,13 +101,13 @@ def all(x: NkiTensor, axis: Axes, dtype: Any = None) -> NkiTensor:
 def _reduce(op: str, label: str, x: Any, axis: Axes, dtype: Any, *, keepdims: bool) -> NkiTensor:
     """The reduction of `x` by the ALU operator `op` along its last axes; `label` is for errors."""
     tile = as_tile(label, x)
-    first = _first_axis(label, tile, axis)
+    first_axis = _first_axis(label, tile, axis)
     is_kept = boolean(f"{label}, keepdims", keepdims, "nki.language, Reduction operations")
-    rest = (1,) * (tile.ndim - first) if is_kept else ()
-    shape = (*tile.shape[:first], *rest)
+    reduced_lengths = (1,) * (tile.ndim - first_axis) if is_kept else ()
+    shape = (*tile.shape[:first_axis], *reduced_lengths)
     shape = shape if len(shape) > 1 else (*shape, 1)  # on chip a free axis stays
     result = new_tile(shape, tile.dtype if dtype is None else dtype)
-    issue("tensor_reduce", result, op, tile, tuple(range(first, tile.ndim)))
+    issue("tensor_reduce", result, op, tile, tuple(range(first_axis, tile.ndim)))
     return result
 
 
@@ -132,7 +136,7 @@ def _elementwise(op: str, x: NkiTensor, y: NkiTensor, dtype: Any = FLOAT32) -> N
     return result
 
 
-def _scaled(tile: NkiTensor, factor: float, dtype: Any) -> NkiTensor:
+def _scaled_tile(tile: NkiTensor, factor: float, dtype: Any) -> NkiTensor:
     result = new_tile(tile.shape, dtype)
     issue("tensor_scalar", result, tile, "multiply", factor)
     return result
@@ -143,6 +147,6 @@ FUNCTIONS: dict[str, Operator] = {
     "max": ReductionOperator("maximum", "max"),
     "min": ReductionOperator("minimum", "min"),
     "prod": ReductionOperator("multiply", "prod"),
-    **{plain.__name__: Composed(plain) for plain in (mean, var, all, softmax, rms_norm)},
+    **{f.__name__: ComposedFunction(f) for f in (mean, var, all, softmax, rms_norm)},
 }
 """The functions by their names in `nki.language`."""

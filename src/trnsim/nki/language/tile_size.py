@@ -58,8 +58,10 @@ class TileSize:
     def psum_num_banks(self) -> int:
         """PSUM banks, less those that the compiler reserves to transpose on the Tensor Engine."""
         core = self._core
-        reserved = core.features.pe_transpose_psum_banks if transposes_on_tensor_engine() else 0
-        return int(core.psum_banks) - reserved
+        reserved_banks = (
+            core.features.pe_transpose_psum_banks if transposes_on_tensor_engine() else 0
+        )
+        return int(core.psum_banks) - reserved_banks
 
     @_limit
     def psum_bank_fmax_bytes(self) -> int:

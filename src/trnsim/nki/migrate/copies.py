@@ -11,12 +11,12 @@ from trnsim.nki.migrate.file import SourceFile, argument
 from trnsim.nki.migrate.rewrites import ByHand, call_of, free_name, rewrite, spelled
 from trnsim.nki.migrate.traces import Trace
 
-_OF_BOTH: Final = {"dst", "src", "unique_indices", "name", "dst_rmw_op"}
+_SHARED_KEYWORDS: Final = {"dst", "src", "unique_indices", "name", "dst_rmw_op"}
 """Keywords of dma_copy that have an equivalent in dma_compute."""
 
 
 @rewrite(instructions.DMA_READS_PSUM)
-def _from_psum(places: Places, trace: Trace) -> list[Edit]:
+def _copy_from_psum(places: Places, trace: Trace) -> list[Edit]:
     """A DMA from PSUM becomes a tensor_copy to a new SBUF tile and a DMA from that tile."""
     file, call = places.file, call_of(places.file, trace.node)
     source, statement = argument(call, 1, "src"), file.statement(call)
@@ -35,7 +35,7 @@ def _from_psum(places: Places, trace: Trace) -> list[Edit]:
         f"{name} = {spelled(file, 'nl.ndarray')}({arguments})",
         f"{spelled(file, 'nisa.tensor_copy')}(dst={name}{index}, src={file.code(source)})",
     ]
-    return [places.insert_above(statement, lines), places.replaced(base, name)]
+    return [places.insert_above(statement, lines), places.replacement(base, name)]
 
 
 @rewrite("nisa.dma_copy(dst_rmw_op=)")
@@ -48,31 +48,31 @@ def _read_modify_write(places: Places, trace: Trace) -> list[Edit]:
         raise ByHand("its arguments are passed on")
     if isinstance(operation, ast.Constant) and operation.value is None:
         return places.arguments(call, [trace.node])
-    others = {keyword.arg for keyword in call.keywords} - _OF_BOTH
-    if others:
-        raise ByHand(f"nisa.dma_compute has no {', '.join(map(str, others))}=")
+    other_keywords = {keyword.arg for keyword in call.keywords} - _SHARED_KEYWORDS
+    if other_keywords:
+        raise ByHand(f"nisa.dma_compute has no {', '.join(map(str, other_keywords))}=")
     if file.short(operation).startswith("nl."):
-        return _as_compute(places, call, file.code(operation))
-    return _as_branches(places, call, operation)
+        return _compute_edits(places, call, file.code(operation))
+    return _branch_edits(places, call, operation)
 
 
-def _as_compute(places: Places, call: ast.Call, operation: str) -> list[Edit]:
+def _compute_edits(places: Places, call: ast.Call, operation: str) -> list[Edit]:
     """The edits that turn a dma_copy with dst_rmw_op into a dma_compute with `operation`."""
     file = places.file
     source, target = argument(call, 1, "src"), argument(call, 0, "dst")
-    old = next(each for each in call.keywords if each.arg == "dst_rmw_op")
+    operator_keyword = next(each for each in call.keywords if each.arg == "dst_rmw_op")
     assert source is not None  # noqa: S101  checked before
     assert target is not None  # noqa: S101  likewise
     srcs = f"[{file.code(source)}, {file.code(target)}]"
-    is_named = next((each for each in call.keywords if each.arg == "src"), None)
+    src_keyword = next((each for each in call.keywords if each.arg == "src"), None)
     return [
-        places.replaced(call.func, spelled(file, "nisa.dma_compute")),
-        places.replaced(is_named or source, f"srcs={srcs}" if is_named else srcs),
-        places.replaced(old, f"reduce_op={operation}"),
+        places.replacement(call.func, spelled(file, "nisa.dma_compute")),
+        places.replacement(src_keyword or source, f"srcs={srcs}" if src_keyword else srcs),
+        places.replacement(operator_keyword, f"reduce_op={operation}"),
     ]
 
 
-def _as_branches(places: Places, call: ast.Call, operation: ast.expr) -> list[Edit]:
+def _branch_edits(places: Places, call: ast.Call, operation: ast.expr) -> list[Edit]:
     """``dst_rmw_op=None if test else op`` becomes an ``if`` with a dma_copy and a dma_compute.
 
     AWS's migration guide does so for loops whose first turn copies and whose later turns add.
@@ -91,7 +91,7 @@ def _as_branches(places: Places, call: ast.Call, operation: ast.expr) -> list[Ed
     if not isinstance(source_node, ast.Name):
         name = free_name(file, call, "src_access")
         lines, source = [f"{name} = {source}"], name
-    rest = "".join(
+    keyword_text = "".join(
         f", {each.arg}={file.code(each.value)}"
         for each in call.keywords
         if each.arg in {"unique_indices", "name"}
@@ -99,12 +99,14 @@ def _as_branches(places: Places, call: ast.Call, operation: ast.expr) -> list[Ed
     copy_text = f"    {spelled(file, 'nisa.dma_copy')}(dst={target}, src={source})"
     compute_text = (
         f"    {spelled(file, 'nisa.dma_compute')}(dst={target}, srcs=[{source}, {target}], "
-        f"reduce_op={file.code(operation)}{rest})"
+        f"reduce_op={file.code(operation)}{keyword_text})"
     )
-    first, second = (copy_text, compute_text) if is_copy_first else (compute_text, copy_text)
-    lines += [f"if {test}:", first, "else:", second]
+    first_branch, second_branch = (
+        (copy_text, compute_text) if is_copy_first else (compute_text, copy_text)
+    )
+    lines += [f"if {test}:", first_branch, "else:", second_branch]
     indent = places.indent(statement)
-    edits = [places.replaced(statement, f"\n{indent}".join(lines))]
+    edits = [places.replacement(statement, f"\n{indent}".join(lines))]
     if assignment is not None:
         start = places.line_start(places.start(assignment))
         edits.append(Edit(start, places.line_end(places.end(assignment)) + 1, ""))
@@ -115,7 +117,7 @@ def _statement(file: SourceFile, call: ast.Call) -> ast.Expr:
     """The statement that is this call alone.
 
     Raises:
-        ByHand: there is none.
+        ByHand: if there is none.
     """
     statement = file.parent(call)
     if not isinstance(statement, ast.Expr):
@@ -147,8 +149,8 @@ def _choice(
         assignment, operation = owner, owner.value
     if not isinstance(operation, ast.IfExp):
         raise ByHand("dst_rmw_op is not an operation for all calls")
-    ends = (operation.body, operation.orelse)
-    if sum(isinstance(each, ast.Constant) and each.value is None for each in ends) != 1:
+    branches = (operation.body, operation.orelse)
+    if sum(isinstance(each, ast.Constant) and each.value is None for each in branches) != 1:
         raise ByHand("dst_rmw_op is one of several operations")
     return operation, assignment
 
@@ -163,4 +165,4 @@ def _dynamic_copy(places: Places, trace: Trace) -> list[Edit]:
     is_pattern = isinstance(method, ast.Attribute) and method.attr == "ap"
     if call.func is not trace.node or not is_pattern:
         raise ByHand(f"{name} is no tensor.ap(pattern, scalar_offset=...)")
-    return [places.replaced(trace.node, spelled(file, "nisa.tensor_copy"))]
+    return [places.replacement(trace.node, spelled(file, "nisa.tensor_copy"))]

@@ -48,19 +48,19 @@ class Places:
         self._starts = [0, *accumulate(map(len, self._lines))]
 
     def start(self, node: ast.AST) -> int:
-        """The first character of a node."""
+        """The offset of the first character of a node."""
         return self._offset(getattr(node, "lineno", 1), getattr(node, "col_offset", 0))
 
     def end(self, node: ast.AST) -> int:
-        """The character behind a node."""
+        """The offset of the first character after a node."""
         return self._offset(getattr(node, "end_lineno", 1), getattr(node, "end_col_offset", 0))
 
     def line_start(self, offset: int) -> int:
-        """The first character of the line of an offset."""
+        """The offset of the first character of the line that has `offset`."""
         return self._starts[bisect_right(self._starts, offset) - 1]
 
     def line_end(self, offset: int) -> int:
-        """The end of the line of an offset, before its line feed."""
+        """The offset of the end of the line that has `offset`, before its line feed."""
         end = self.text.find("\n", offset)
         return len(self.text) if end < 0 else end
 
@@ -70,12 +70,12 @@ class Places:
         return line[: len(line) - len(line.lstrip())]
 
     def _offset(self, line: int, column: int) -> int:
-        before = self._lines[line - 1].encode()[:column].decode() if column else ""
-        return self._starts[line - 1] + len(before)
+        text_before = self._lines[line - 1].encode()[:column].decode() if column else ""
+        return self._starts[line - 1] + len(text_before)
 
     # Edits
 
-    def replaced(self, node: ast.AST, text: str) -> Edit:
+    def replacement(self, node: ast.AST, text: str) -> Edit:
         """The edit that replaces a node by `text`."""
         return Edit(self.start(node), self.end(node), text)
 
@@ -83,15 +83,15 @@ class Places:
         """The edit that adds lines above a statement, indented as it is."""
         decorators = getattr(statement, "decorator_list", [])
         first = min([statement, *decorators], key=self.start)
-        at = self.line_start(self.start(first))
+        offset = self.line_start(self.start(first))
         indent = self.indent(first)
-        return Edit(at, at, "".join(f"{indent}{line}\n" for line in lines))
+        return Edit(offset, offset, "".join(f"{indent}{line}\n" for line in lines))
 
     def insert_below(self, statement: ast.stmt, lines: Sequence[str]) -> Edit:
         """The edit that adds lines below a statement, indented as it is."""
-        at = self.line_end(self.end(statement))
+        offset = self.line_end(self.end(statement))
         indent = self.indent(statement)
-        return Edit(at, at, "".join(f"\n{indent}{line}".rstrip(" ") for line in lines))
+        return Edit(offset, offset, "".join(f"\n{indent}{line}".rstrip(" ") for line in lines))
 
     def arguments(
         self, call: ast.Call, removals: Sequence[ast.AST], additions: Sequence[str] = ()
@@ -103,23 +103,27 @@ class Places:
             removals: nodes among its arguments.
             additions: texts of new arguments.
         """
-        every = sorted([*call.args, *call.keywords], key=self.start)
-        other_arguments = [each for each in every if each not in removals]
+        all_arguments = sorted([*call.args, *call.keywords], key=self.start)
+        other_arguments = [each for each in all_arguments if each not in removals]
         if not other_arguments:
             opening = self.text.index("(", self.end(call.func))
             return [Edit(opening + 1, self.end(call) - 1, ", ".join(additions))]
         edits = []
         last = self.end(other_arguments[-1])
-        for number, each in enumerate(every):
+        for number, each in enumerate(all_arguments):
             if each not in removals or self.start(each) > last:
                 continue
-            edits.append(self._without_comment(self.start(each), self.start(every[number + 1])))
-        tail = [each for each in removals if self.start(each) > last]
-        if tail:
-            edits.append(self._without_comment(last, max(map(self.end, tail))))
+            edits.append(
+                self._without_comment(self.start(each), self.start(all_arguments[number + 1]))
+            )
+        last_removals = [each for each in removals if self.start(each) > last]
+        if last_removals:
+            edits.append(self._without_comment(last, max(map(self.end, last_removals))))
         if additions:
-            own_line = self.text[self.line_start(last) : self.start(other_arguments[-1])].isspace()
-            gap = f",\n{self.indent(other_arguments[-1])}" if own_line else ", "
+            is_on_own_line = self.text[
+                self.line_start(last) : self.start(other_arguments[-1])
+            ].isspace()
+            gap = f",\n{self.indent(other_arguments[-1])}" if is_on_own_line else ", "
             edits.append(Edit(last, last, "".join(gap + each for each in additions)))
         return sorted(edits)
 
@@ -132,5 +136,5 @@ class Places:
 
 def _has_comment(line: str) -> bool:
     """True if a line of a call ends with a comment, which no string of it contains."""
-    before, mark, _ = line.partition("#")
-    return bool(mark) and before.count('"') % 2 == 0 and before.count("'") % 2 == 0
+    text_before, mark, _ = line.partition("#")
+    return bool(mark) and text_before.count('"') % 2 == 0 and text_before.count("'") % 2 == 0

@@ -57,6 +57,9 @@ class SourceFile:
     """The text of a file with its syntax tree.
 
     Attributes:
+        text: the text.
+        tree: its syntax tree.
+        nodes: all nodes of the tree.
         reader: the names of NKI in it.
     """
 
@@ -64,7 +67,7 @@ class SourceFile:
         """A file of this text.
 
         Raises:
-            SyntaxError: it is no Python.
+            SyntaxError: for a text that is not Python.
         """
         self.text = text
         self.tree = syntax_tree(text)
@@ -158,7 +161,7 @@ class SourceFile:
         if isinstance(node, ast.Subscript):
             return self._part(node)
         if isinstance(node, ast.Call) and self.short(node.func) in _ALLOCATORS:
-            return self._allocated(node)
+            return self._allocation(node)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             base = self.tensor(node.func.value)
             if node.func.attr == "view":
@@ -171,7 +174,7 @@ class SourceFile:
     def allocation_of(self, node: ast.Name) -> ast.Call | None:
         """The call that allocates the only tensor assigned to a name; None for other names."""
         owner = self.function_of(node)
-        values = self._assigned.get((owner, node.id), []) if owner is not None else []
+        values = self._assignments.get((owner, node.id), []) if owner is not None else []
         value = values[0] if len(values) == 1 else None
         if isinstance(value, ast.Call) and self.short(value.func) in _ALLOCATORS:
             return value
@@ -182,9 +185,10 @@ class SourceFile:
         function: Function | None = self.function_of(node)
         while function is not None:
             key = function, node.id
-            values = self._assigned.get(key)
+            values = self._assignments.get(key)
             if values is not None and key not in self._named_tensors:
-                self._named_tensors[key] = _UNKNOWN  # where names are bound to each other
+                # Names may be bound to each other: this entry ends the recursion.
+                self._named_tensors[key] = _UNKNOWN
                 self._named_tensors[key] = self._common(values)
             if values is not None:
                 return self._named_tensors[key]
@@ -195,16 +199,16 @@ class SourceFile:
         """Facts that all values of a name share."""
         first, *others = [self.tensor(value) for value in values]
         for other in others:
-            differing: dict[str, Any] = {
+            unshared_fields: dict[str, Any] = {
                 field.name: field.default
                 for field in fields(first)
                 if getattr(first, field.name) != getattr(other, field.name)
             }
-            first = replace(first, **differing)
+            first = replace(first, **unshared_fields)
         return first
 
     @cached_property
-    def _assigned(self) -> dict[tuple[Function, str], list[ast.expr | None]]:
+    def _assignments(self) -> dict[tuple[Function, str], list[ast.expr | None]]:
         """(function, name) -> the expressions assigned to it; None for any other binding."""
         values: dict[tuple[Function, str], list[ast.expr | None]] = {}
         for function in self.functions:
@@ -218,14 +222,14 @@ class SourceFile:
                     parent = self.parent(node)
                     is_plain = isinstance(parent, ast.Assign) and node in parent.targets
                     value = parent.value if isinstance(parent, ast.Assign) and is_plain else None
-                    refers = value is not None and any(
+                    is_recursive = value is not None and any(
                         isinstance(each, ast.Name) and each.id == node.id
                         for each in ast.walk(value)
                     )
-                    values.setdefault((owner, node.id), []).append(None if refers else value)
+                    values.setdefault((owner, node.id), []).append(None if is_recursive else value)
         return values
 
-    def _allocated(self, node: ast.Call) -> TensorText:
+    def _allocation(self, node: ast.Call) -> TensorText:
         """Facts that the source states on the tensor that a call such as nl.ndarray allocates."""
         position = _ALLOCATORS[self.short(node.func)]
         buffer = argument(node, position + 1, "buffer")
@@ -257,11 +261,11 @@ class SourceFile:
         base = self.tensor(node.value)
         indices = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         spans = [each for each in indices if isinstance(each, ast.Slice) or _is_ellipsis(each)]
-        others = [each for each in indices if each not in spans]
+        integer_indices = [each for each in indices if each not in spans]
         rank = base.rank
-        if rank is not None and others:
-            is_counted = all(isinstance(each, ast.Constant) for each in others)
-            rank = rank - len(others) if is_counted else None
+        if rank is not None and integer_indices:
+            is_counted = all(isinstance(each, ast.Constant) for each in integer_indices)
+            rank = rank - len(integer_indices) if is_counted else None
         is_whole = all(map(_is_full, indices))
         return replace(base, rank=rank, is_view=base.is_view if is_whole else True)
 
@@ -281,5 +285,5 @@ def argument(call: ast.Call, position: int, name: str) -> ast.expr | None:
     for keyword in call.keywords:
         if keyword.arg == name:
             return keyword.value
-    starred = any(isinstance(each, ast.Starred) for each in call.args[: position + 1])
-    return call.args[position] if position < len(call.args) and not starred else None
+    has_star = any(isinstance(each, ast.Starred) for each in call.args[: position + 1])
+    return call.args[position] if position < len(call.args) and not has_star else None

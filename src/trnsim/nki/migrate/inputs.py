@@ -29,7 +29,7 @@ def shapes_of(texts: Sequence[str]) -> dict[str, Shape]:
     """Parameters with their shapes, from texts such as "x=128x512:bfloat16".
 
     Raises:
-        BadInput: one is no such text, or names no dtype.
+        BadInput: for a text of another form, or one that names no dtype.
     """
     shapes = {}
     for text in texts:
@@ -72,25 +72,25 @@ def inputs_of(
         seed: seed of the random values.
     """
     random = np.random.default_rng(seed)
-    positional = [*kernel.args.posonlyargs, *kernel.args.args]
-    required_count = len(positional) - len(kernel.args.defaults)
-    required_names = [parameter.arg for parameter in positional[:required_count]]
+    positional_parameters = [*kernel.args.posonlyargs, *kernel.args.args]
+    required_count = len(positional_parameters) - len(kernel.args.defaults)
+    required_names = [parameter.arg for parameter in positional_parameters[:required_count]]
     required_names += [
         parameter.arg
         for parameter, default in zip(kernel.args.kwonlyargs, kernel.args.kw_defaults, strict=True)
         if default is None
     ]
-    inputs = dict(zip((parameter.arg for parameter in positional), arrays, strict=False))
-    for parameter in (*positional, *kernel.args.kwonlyargs):
+    inputs = dict(zip((parameter.arg for parameter in positional_parameters), arrays, strict=False))
+    for parameter in (*positional_parameters, *kernel.args.kwonlyargs):
         if parameter.arg in inputs:
             continue
-        shape = shapes.get(parameter.arg) or _annotated(file, parameter.annotation)
+        shape = shapes.get(parameter.arg) or _annotated_shape(file, parameter.annotation)
         if shape is not None:
-            inputs[parameter.arg] = _random(shape, random)
+            inputs[parameter.arg] = _random_array(shape, random)
     return inputs, [name for name in required_names if name not in inputs]
 
 
-def _annotated(file: SourceFile, annotation: ast.expr | None) -> Shape | None:
+def _annotated_shape(file: SourceFile, annotation: ast.expr | None) -> Shape | None:
     """The shape of an annotation such as ``nt.tensor[128, 512]``."""
     if not isinstance(annotation, ast.Subscript):
         return None
@@ -105,7 +105,7 @@ def _annotated(file: SourceFile, annotation: ast.expr | None) -> Shape | None:
     return Shape(lengths) if len(lengths) == len(extents) else None
 
 
-def _random(shape: Shape, random: np.random.Generator) -> Any:
+def _random_array(shape: Shape, random: np.random.Generator) -> Any:
     dtype = np.dtype(shape.dtype)
     if dtype.kind in "iub":
         return random.integers(0, _INTEGERS_END, shape.extents).astype(dtype)

@@ -8,7 +8,7 @@ from trnsim.behaviours import language
 from trnsim.nki.migrate.edits import Edit, Places
 from trnsim.nki.migrate.file import Function, SourceFile
 from trnsim.nki.migrate.rewrites import ByHand, call_of, free_name, rewrite, spelled
-from trnsim.nki.migrate.scopes import leaves, outer_names, reads_after
+from trnsim.nki.migrate.scopes import leaving_statement, outer_names, reads_after
 from trnsim.nki.migrate.traces import Trace
 
 _LOWER_UPPER_STEP = 3
@@ -19,7 +19,7 @@ def _dynamic_loop(places: Places, trace: Trace) -> list[Edit]:
     """A loop becomes a function with its body, and a call of nl.fori_loop or nl.while_loop."""
     node = trace.node
     if isinstance(node, ast.While):
-        return _while(places, node)
+        return _while_loop_edits(places, node)
     file = places.file
     call = call_of(file, node)
     loop = file.parent(call)
@@ -27,10 +27,10 @@ def _dynamic_loop(places: Places, trace: Trace) -> list[Edit]:
         raise ByHand("nl.dynamic_range is not the range of a `for` here")
     if trace.row is language.DYNAMIC_LOOPS_WARN and _computes(loop):
         raise ByHand("its body computes with the variable, which NKI 0.6 refuses in nl.fori_loop")
-    return _counted(places, loop, call)
+    return _fori_loop_edits(places, loop, call)
 
 
-def _counted(places: Places, loop: ast.For, call: ast.Call) -> list[Edit]:
+def _fori_loop_edits(places: Places, loop: ast.For, call: ast.Call) -> list[Edit]:
     """``for i in nl.dynamic_range(n):`` becomes ``def body(i):`` and nl.fori_loop(0, n, body)."""
     file = places.file
     _check(file, loop)
@@ -77,7 +77,7 @@ def _operands(node: ast.AST) -> tuple[ast.expr, ...]:
     return ()
 
 
-def _while(places: Places, loop: ast.While) -> list[Edit]:
+def _while_loop_edits(places: Places, loop: ast.While) -> list[Edit]:
     """``while reg:`` becomes ``def body(r):``, which returns r, and nl.while_loop(reg, body)."""
     file = places.file
     _check(file, loop)
@@ -95,22 +95,24 @@ def _while(places: Places, loop: ast.While) -> list[Edit]:
         if isinstance(each, ast.Name) and each.id == register
     ]
     end = places.line_end(places.end(loop))
-    indent, inner = places.indent(loop), places.indent(loop.body[0])
+    indent, body_indent = places.indent(loop), places.indent(loop.body[0])
     call_text = f"{spelled(file, 'nl.while_loop')}({register}, {name})"
-    tail = f"\n{inner}return {argument}\n\n{indent}{call_text}"
+    tail = f"\n{body_indent}return {argument}\n\n{indent}{call_text}"
     return [
         _header(places, loop, loop.test, f"def {name}({argument})"),
-        *(places.replaced(each, argument) for each in register_uses),
+        *(places.replacement(each, argument) for each in register_uses),
         Edit(end, end, tail),
     ]
 
 
-def _header(places: Places, loop: ast.For | ast.While, last: ast.expr, text: str) -> Edit:
+def _header(
+    places: Places, loop: ast.For | ast.While, last_expression: ast.expr, text: str
+) -> Edit:
     """The edit that replaces a loop's header, up to its colon, with `text`.
 
-    `last` is the last expression of the header.
+    `last_expression` is the last expression of the header.
     """
-    colon = places.text.index(":", places.end(last))
+    colon = places.text.index(":", places.end(last_expression))
     return Edit(places.start(loop), colon, text)
 
 
@@ -123,9 +125,9 @@ def _check(file: SourceFile, loop: ast.For | ast.While) -> None:
     """
     if loop.orelse:
         raise ByHand("the loop has an `else`")
-    leaving = leaves(loop.body)
-    if leaving:
-        raise ByHand(f"its body has `{leaving}`")
+    statement = leaving_statement(loop.body)
+    if statement:
+        raise ByHand(f"its body has `{statement}`")
     names = outer_names(file, loop)
     if names:
         raise ByHand(f"its body binds {', '.join(names)} for the code around it")

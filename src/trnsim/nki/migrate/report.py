@@ -23,7 +23,9 @@ class KernelVersion:
     """The version for which a kernel is written.
 
     Attributes:
-        version: the newest version that has all that it uses, or the chosen one.
+        name: the kernel's name, or `WHOLE_FILE`.
+        line: the line of its definition, from 1.
+        version: the newest version that has every form which it uses, or the chosen version.
         oldest: the oldest such version.
         reason: the form, option or line of the file that determines it.
         is_chosen: true if an option or a line of the file names it.
@@ -86,7 +88,11 @@ class Report:
     """The migration of a file.
 
     Attributes:
-        kernels: its kernels, in the order of their lines.
+        path: the path of the file.
+        file: the file.
+        target: the version to which it migrates.
+        kernels: the versions of its kernels, in the order of their lines.
+        statements: its places that a version up to the target refuses or changes.
     """
 
     path: str
@@ -109,12 +115,12 @@ def report_of(
             ``# nki: 0.4``, or without such a line the newest that has all forms of each kernel.
 
     Raises:
-        BadInput: the file is no Python, has nothing of NKI, or is newer than the target.
-        NotModelled: it is written for NKI 0.1.
+        BadInput: for a file that is not Python, has nothing of NKI, or is newer than the target.
+        NotModelled: for a file of NKI 0.1.
     """
-    file = _parsed(text, path)
+    file = _source_file(text, path)
     _check_generation(file, path)
-    request = _chosen(text, path, origin)
+    request = _requested_version(text, path, origin)
     traces = traces_of(file)
     owners = {trace: _owners(file, trace) for trace in traces}
     kernels = [
@@ -135,14 +141,16 @@ def statements_of(
         owners = _owners(file, trace)
         users = [k for k, node in zip(kernels, file.kernels, strict=False) if node in owners]
         names = tuple(kernel.name for kernel in users) or (WHOLE_FILE,)
-        oldest = min((kernel.version for kernel in users or kernels), key=lambda each: each.number)
-        statement = _statement(trace, names, oldest, target)
+        oldest_version = min(
+            (kernel.version for kernel in users or kernels), key=lambda each: each.number
+        )
+        statement = _statement(trace, names, oldest_version, target)
         if statement is not None:
             statements.append(statement)
-    return [*statements, *_mixed(file, kernels, target)]
+    return [*statements, *_mixture_statements(file, kernels, target)]
 
 
-def _parsed(text: str, path: str) -> SourceFile:
+def _source_file(text: str, path: str) -> SourceFile:
     """The syntax tree of a file; BadInput if it is not Python."""
     try:
         return SourceFile(text)
@@ -180,7 +188,9 @@ def _check_generation(file: SourceFile, path: str) -> None:
     )
 
 
-def _chosen(text: str, path: str, origin: str | Version | None) -> tuple[Version, str] | None:
+def _requested_version(
+    text: str, path: str, origin: str | Version | None
+) -> tuple[Version, str] | None:
     """The version that an option or a line of the file names, and its reason."""
     if isinstance(origin, Version):
         return origin, "chosen"
@@ -241,9 +251,9 @@ def _version_of(
     for trace in traces:
         row = trace.row
         is_sure = trace.is_certain and row.effect is Effect.refused
-        fewer = [each for each in candidates if each.follows(row) == trace.needs_row]
-        if is_sure and fewer and fewer[-1] is not candidates[-1]:
-            candidates, reason = fewer, f"line {trace.line}: {row.rule} {row.span}"
+        fewer_candidates = [each for each in candidates if each.follows(row) == trace.needs_row]
+        if is_sure and fewer_candidates and fewer_candidates[-1] is not candidates[-1]:
+            candidates, reason = fewer_candidates, f"line {trace.line}: {row.rule} {row.span}"
     reason = reason.replace(f" at {path}:", " in line ")
     return KernelVersion(name, line, candidates[-1], candidates[0], reason, is_chosen=False)
 
@@ -278,26 +288,28 @@ def _statement(
     """The statement of a place, for a migration from `origin` to `target`; None if unaffected."""
     row = trace.row
     versions = list(VERSIONS.values())
-    ends = (
+    is_removed = (
         trace.needs_row
         and row.until is not None
         and row.first <= origin.number < row.end <= target.number
     )
-    begins = not trace.needs_row and origin.number < row.first <= target.number
-    if ends:
+    is_introduced = not trace.needs_row and origin.number < row.first <= target.number
+    if is_removed:
         return Statement(trace, VERSIONS[row.until or ""], kernels, LATEST)
-    if begins:
+    if is_introduced:
         last = [version for version in versions if version.follows(row)][-1]
         return Statement(trace, VERSIONS[row.since], kernels, last)
     return None
 
 
-def _mixed(file: SourceFile, kernels: Sequence[KernelVersion], target: Version) -> list[Statement]:
+def _mixture_statements(
+    file: SourceFile, kernels: Sequence[KernelVersion], target: Version
+) -> list[Statement]:
     """A statement for kernels of NKI 0.2 beside kernels of later versions."""
     row = language.UNMIXED
-    old = [kernel for kernel in kernels if not kernel.version.follows(row)]
-    if not old or len(old) == len(kernels) or not target.follows(row):
+    old_kernels = [kernel for kernel in kernels if not kernel.version.follows(row)]
+    if not old_kernels or len(old_kernels) == len(kernels) or not target.follows(row):
         return []
-    node = file.kernels[kernels.index(old[0])]
+    node = file.kernels[kernels.index(old_kernels[0])]
     trace = Trace(row, node, is_certain=False)  # a file is not yet a model
-    return [Statement(trace, VERSIONS[row.since], (old[0].name,), LATEST)]
+    return [Statement(trace, VERSIONS[row.since], (old_kernels[0].name,), LATEST)]

@@ -95,14 +95,14 @@ def _jit_options(places: Places, trace: Trace) -> list[Edit]:
 @rewrite(language.OUTPUT_IN_ANY_HBM)
 def _output(places: Places, trace: Trace) -> list[Edit]:
     """``buffer=nl.hbm`` of a result becomes ``buffer=nl.shared_hbm``."""
-    return [places.replaced(trace.node, spelled(places.file, "nl.shared_hbm"))]
+    return [places.replacement(trace.node, spelled(places.file, "nl.shared_hbm"))]
 
 
 @rewrite(language.STRING_BUFFERS)
 def _string_buffer(places: Places, trace: Trace) -> list[Edit]:
     """``buffer="sbuf"``, also as third operand, becomes ``nl.sbuf``."""
     value = trace.node.value if isinstance(trace.node, ast.keyword) else trace.node
-    return [places.replaced(value, spelled(places.file, places.file.buffer(value)))]
+    return [places.replacement(value, spelled(places.file, places.file.buffer(value)))]
 
 
 @rewrite(language.LIST_ARGUMENTS)
@@ -151,7 +151,7 @@ def _integer_enum(places: Places, trace: Trace) -> list[Edit]:
     member_names = [member.name for member in members if member.value == value.value]
     if not member_names:
         raise ByHand(f"{prefix} has no member {places.file.code(value)}")
-    return [places.replaced(value, spelled(places.file, f"{prefix}.{member_names[0]}"))]
+    return [places.replacement(value, spelled(places.file, f"{prefix}.{member_names[0]}"))]
 
 
 @rewrite("nisa.register_move(imm=)")
@@ -165,11 +165,11 @@ def _immediate(places: Places, trace: Trace) -> list[Edit]:
     call, statement = call_of(file, node), file.statement(node)
     is_number = isinstance(node.value, ast.Constant)
     if not is_number or not isinstance(statement, ast.Expr) or len(call.args) != 1:
-        return [places.replaced(node, f"src={file.code(node.value)}")]
+        return [places.replacement(node, f"src={file.code(node.value)}")]
     name = free_name(file, node, "src", "source")
     allocation = spelled(file, "nisa.register_alloc")
     line = f"{name} = {allocation}({file.code(node.value)})"
-    return [places.insert_above(statement, [line]), places.replaced(node, name)]
+    return [places.insert_above(statement, [line]), places.replacement(node, name)]
 
 
 @rewrite("nisa.sendrecv(use_gpsimd_dma=)")
@@ -183,7 +183,7 @@ def _dma_engine(places: Places, trace: Trace) -> list[Edit]:
         value = gpsimd_engine if node.value.value else shared_engine
     else:
         value = f"{gpsimd_engine} if {file.code(node.value)} else {shared_engine}"
-    return [places.replaced(node, f"dma_engine={value}")]
+    return [places.replacement(node, f"dma_engine={value}")]
 
 
 @rewrite(instructions.DMA_COMPUTE_SCALES_FIRST)
@@ -192,9 +192,9 @@ def _scales(places: Places, trace: Trace) -> list[Edit]:
     file, call = places.file, call_of(places.file, trace.node)
     scales, operation, *names = call.args[2:]
     return [
-        places.replaced(scales, file.code(operation)),
-        places.replaced(operation, f"scales={file.code(scales)}"),
-        *(places.replaced(name, f"name={file.code(name)}") for name in names),
+        places.replacement(scales, file.code(operation)),
+        places.replacement(operation, f"scales={file.code(scales)}"),
+        *(places.replacement(name, f"name={file.code(name)}") for name in names),
     ]
 
 
@@ -205,7 +205,7 @@ def _offset(places: Places, trace: Trace) -> list[Edit]:
     offset, names = call.args[2], call.args[len(_AFFINE_SELECT_OPERANDS) :]
     return [
         *places.arguments(call, [offset], [f"offset={places.file.code(offset)}"]),
-        *(places.replaced(name, f"name={places.file.code(name)}") for name in names),
+        *(places.replacement(name, f"name={places.file.code(name)}") for name in names),
     ]
 
 
@@ -220,7 +220,7 @@ def _memset(places: Places, trace: Trace) -> list[Edit]:
     number = ast.literal_eval(value) if value is not None else 0.5
     if value is None or not float(number).is_integer():
         raise ByHand("the value is no whole number")
-    return [places.replaced(value, str(int(number)))]
+    return [places.replacement(value, str(int(number)))]
 
 
 @rewrite(instructions.REDUCE_AXIS_1_IS_LAST)
@@ -230,7 +230,7 @@ def _axis(places: Places, trace: Trace) -> list[Edit]:
     axis, rank = argument(call, 3, "axis"), file.tensor(argument(call, 2, "data")).rank
     if axis is None or rank is None:
         raise ByHand("the rank of data is not written out")
-    return [places.replaced(axis, str(rank - 1))]
+    return [places.replacement(axis, str(rank - 1))]
 
 
 @rewrite(instructions.RANGE_SELECT_OVERRIDES)
@@ -246,7 +246,7 @@ def _range_select(places: Places, trace: Trace) -> list[Edit]:
     if len(call.args) > _REDUCE_CMD:
         place = call.args[_REDUCE_CMD]
         return [
-            places.replaced(place, command),
+            places.replacement(place, command),
             *(places.arguments(call, options) if options else ()),
         ]
     return places.arguments(call, options, [f"reduce_cmd={command}"])
@@ -282,7 +282,7 @@ def _range(places: Places, trace: Trace) -> list[Edit]:
     call = call_of(places.file, trace.node)
     if call.keywords:
         raise ByHand("range takes no keywords")
-    return [places.replaced(call.func, "range")]
+    return [places.replacement(call.func, "range")]
 
 
 @rewrite(
@@ -299,7 +299,7 @@ def _moving_onezero(places: Places, trace: Trace) -> list[Edit]:
     """``is_moving_zero=`` becomes ``is_moving_onezero=``."""
     node = trace.node
     assert isinstance(node, ast.keyword)  # noqa: S101  what the form is
-    return [places.replaced(node, f"is_moving_onezero={places.file.code(node.value)}")]
+    return [places.replacement(node, f"is_moving_onezero={places.file.code(node.value)}")]
 
 
 _MOVED_OPERANDS: Final = {
@@ -317,6 +317,6 @@ def _name_operands(places: Places, trace: Trace) -> list[Edit]:
     if file.short(call.func) == "nisa.dma_transpose" or len(call.args) > first + len(names):
         raise ByHand("operands by position need their names")
     return [
-        places.replaced(value, f"{name}={file.code(value)}")
+        places.replacement(value, f"{name}={file.code(value)}")
         for name, value in zip(names, call.args[first:], strict=False)
     ]

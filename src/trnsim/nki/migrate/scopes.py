@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from trnsim.nki.migrate.file import Function, SourceFile
 
-_LEAVING: Final = (
+_LEAVING_STATEMENTS: Final = (
     ast.Break,
     ast.Continue,
     ast.Return,
@@ -19,7 +19,7 @@ _LEAVING: Final = (
     ast.Await,
 )
 """Statements that cannot move to a function: they leave it, or bind names outside of it."""
-_UNSURE: Final = (ast.If, ast.While, ast.Try, ast.Match)
+_CONDITIONAL_STATEMENTS: Final = (ast.If, ast.While, ast.Try, ast.Match)
 """Statements that may skip their block."""
 
 
@@ -36,17 +36,17 @@ class NameUse(NamedTuple):
     is_sure: bool = True
 
 
-def leaves(body: Sequence[ast.stmt]) -> str:
+def leaving_statement(body: Sequence[ast.stmt]) -> str:
     """The kind of the first statement that cannot move to a function, "break"; "" for none."""
-    waiting: list[tuple[ast.AST, bool]] = [(statement, False) for statement in body]
-    while waiting:
-        node, is_inner_loop = waiting.pop()
+    pending_nodes: list[tuple[ast.AST, bool]] = [(statement, False) for statement in body]
+    while pending_nodes:
+        node, is_inner_loop = pending_nodes.pop()
         is_of_loop = isinstance(node, ast.Break | ast.Continue)
-        if isinstance(node, _LEAVING) and not (is_of_loop and is_inner_loop):
+        if isinstance(node, _LEAVING_STATEMENTS) and not (is_of_loop and is_inner_loop):
             return type(node).__name__.lower()
         if not isinstance(node, Function | ast.Lambda | ast.ClassDef):
             is_loop = is_inner_loop or isinstance(node, ast.For | ast.While)
-            waiting += [(child, is_loop) for child in ast.iter_child_nodes(node)]
+            pending_nodes += [(child, is_loop) for child in ast.iter_child_nodes(node)]
     return ""
 
 
@@ -56,31 +56,31 @@ def outer_names(file: SourceFile, loop: ast.For | ast.While) -> list[str]:
     A name is local if each turn of the loop binds it before reading it, and the code after the loop
     (and in the next turn of an outer loop) binds it before reading it.
     """
-    inside = list(_uses(loop.body))
+    body_uses = list(_uses(loop.body))
     if isinstance(loop, ast.For):
-        inside = [*_uses([loop.target]), *inside]
-    after = list(_after(file, loop))
-    before = {use.name for use in _before(file, loop)}
+        body_uses = [*_uses([loop.target]), *body_uses]
+    later_uses = list(_uses_after(file, loop))
+    outside_names = {use.name for use in _uses_outside(file, loop)}
     names = []
-    for name in dict.fromkeys(use.name for use in inside if use.is_bound):
-        first = next(use for use in inside if use.name == name)
-        later = next((use for use in after if use.name == name), None)
-        is_own = first.is_bound and (first.is_sure or name not in before)
-        if not is_own or (later is not None and not later.is_bound):
+    for name in dict.fromkeys(use.name for use in body_uses if use.is_bound):
+        first_use = next(use for use in body_uses if use.name == name)
+        next_use = next((use for use in later_uses if use.name == name), None)
+        is_own = first_use.is_bound and (first_use.is_sure or name not in outside_names)
+        if not is_own or (next_use is not None and not next_use.is_bound):
             names.append(name)
     return names
 
 
 def reads_after(file: SourceFile, loop: ast.For | ast.While, name: str) -> bool:
     """True if a name is read after a loop before it is bound again."""
-    later = next((use for use in _after(file, loop) if use.name == name), None)
-    return later is not None and not later.is_bound
+    next_use = next((use for use in _uses_after(file, loop) if use.name == name), None)
+    return next_use is not None and not next_use.is_bound
 
 
-def _after(file: SourceFile, loop: ast.stmt) -> Iterator[NameUse]:
+def _uses_after(file: SourceFile, loop: ast.stmt) -> Iterator[NameUse]:
     """Uses of names after a statement of a function, then in the next turns of outer loops."""
     node: ast.AST = loop
-    around: list[ast.For | ast.While] = []
+    outer_loops: list[ast.For | ast.While] = []
     while not isinstance(node, Function | ast.Module):
         parent = file.parent(node)
         if parent is None:
@@ -89,18 +89,18 @@ def _after(file: SourceFile, loop: ast.stmt) -> Iterator[NameUse]:
             if node in block:
                 yield from _uses(block[block.index(node) + 1 :])
         if isinstance(parent, ast.For | ast.While):
-            around.append(parent)
+            outer_loops.append(parent)
         node = parent
-    for outer in around:
+    for outer in outer_loops:
         yield from _uses([outer])
 
 
-def _before(file: SourceFile, loop: ast.stmt) -> Iterator[NameUse]:
+def _uses_outside(file: SourceFile, loop: ast.stmt) -> Iterator[NameUse]:
     """Uses of names in the function outside of a statement."""
     scope = file.function_of(loop) or file.tree
-    inside = set(ast.walk(loop))
+    loop_nodes = set(ast.walk(loop))
     for node in ast.walk(scope):
-        if isinstance(node, ast.Name) and node not in inside:
+        if isinstance(node, ast.Name) and node not in loop_nodes:
             yield NameUse(node.id, isinstance(node.ctx, ast.Store))
         elif isinstance(node, ast.arg):
             yield NameUse(node.arg, is_bound=True)
@@ -141,8 +141,8 @@ def _uses_of(node: ast.AST, is_sure: bool) -> Iterator[NameUse]:
         yield from _free_names(node)
         yield NameUse(node.name, is_bound=True, is_sure=is_sure)
     else:
-        sure = is_sure and not isinstance(node, _UNSURE)
-        yield from _uses(list(ast.iter_child_nodes(node)), is_sure=sure)
+        is_child_sure = is_sure and not isinstance(node, _CONDITIONAL_STATEMENTS)
+        yield from _uses(list(ast.iter_child_nodes(node)), is_sure=is_child_sure)
 
 
 def _free_names(node: ast.AST) -> Iterator[NameUse]:

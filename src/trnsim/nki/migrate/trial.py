@@ -17,7 +17,7 @@ from trnsim.behaviours import Behaviour, Version
 from trnsim.behaviours.chosen import pinned
 from trnsim.dtypes import Array
 from trnsim.errors import EmulatorError
-from trnsim.nki.across import differing_rows, equal_outputs, watched
+from trnsim.nki.across import differing_rows, equal_outputs, watched_version
 from trnsim.nki.kernel import jit
 from trnsim.nki.migrate.file import Function
 from trnsim.nki.migrate.inputs import Shape, inputs_of
@@ -36,6 +36,7 @@ class Trial:
     """The outcome of running a kernel from the old file and from the new one.
 
     Attributes:
+        kernel: the name of the kernel.
         end: the outcome, one of `EQUAL`, `OTHER`, `REFUSED` and `NOT_RUN`.
         says: the details in words, such as an error; "" if there are none.
         inputs: its arrays by parameter, as "128x512:float32".
@@ -77,9 +78,9 @@ def trials_of(
             says = "it is made in a function; run the program: trnsim run --nki all"
             trials.append(Trial(function.name, NOT_RUN, says))
             continue
-        inputs, unknown = inputs_of(report.file, function, shapes, arrays, seed)
-        if unknown:
-            says = "say " + " ".join(f"--shape {name}=128x512:float32" for name in unknown)
+        inputs, unknown_names = inputs_of(report.file, function, shapes, arrays, seed)
+        if unknown_names:
+            says = "say " + " ".join(f"--shape {name}=128x512:float32" for name in unknown_names)
             trials.append(Trial(function.name, NOT_RUN, says))
         else:
             with redirect_stdout(sys.stderr), warnings.catch_warnings(action="ignore"):
@@ -93,45 +94,45 @@ def _functions(report: Report, kernel: str | None) -> list[tuple[KernelVersion, 
     if kernel is None:
         return pairs
     matches = [(version, function) for version, function in pairs if function.name == kernel]
-    plain = [each for each in report.file.functions if each.name == kernel]
-    return matches or [(report.kernels[0], each) for each in plain[:1]]
+    functions = [each for each in report.file.functions if each.name == kernel]
+    return matches or [(report.kernels[0], each) for each in functions[:1]]
 
 
 def _trial(
     report: Report, text: str, kernel: str, inputs: Mapping[str, Array], origin: Version
 ) -> Trial:
     """The trial of one kernel: the old file under `origin`, and `text` under the target version."""
-    words = {name: f"{'x'.join(map(str, a.shape))}:{a.dtype}" for name, a in inputs.items()}
+    input_texts = {name: f"{'x'.join(map(str, a.shape))}:{a.dtype}" for name, a in inputs.items()}
 
-    def old() -> Sequence[Any]:
+    def run_old_file() -> Sequence[Any]:
         return _outputs(report.file.text, report.path, kernel, inputs)
 
     try:
         with pinned(origin, "trnsim migrate"):
-            expected = old()
+            expected = run_old_file()
     except Exception as error:  # noqa: BLE001  the program's own, which is reported
-        return Trial(kernel, NOT_RUN, f"under {origin}: {_error_line(error)}", words)
-    current = watched(report.target)
+        return Trial(kernel, NOT_RUN, f"under {origin}: {_error_line(error)}", input_texts)
+    current = watched_version(report.target)
     try:
         with pinned(current, "trnsim migrate"):
             outputs = _outputs(text, report.path, kernel, inputs)
     except Exception as error:  # noqa: BLE001  likewise
-        return Trial(kernel, REFUSED, f"under {report.target}: {_error_line(error)}", words)
+        return Trial(kernel, REFUSED, f"under {report.target}: {_error_line(error)}", input_texts)
     if equal_outputs(outputs, expected):
-        return Trial(kernel, EQUAL, "", words)
+        return Trial(kernel, EQUAL, "", input_texts)
     rows = differing_rows(current, origin)
 
     def is_explained(*inverted: Behaviour) -> bool:
         """True if the new file gives the old values with these rows as in the old version."""
         try:
-            with pinned(watched(report.target, *inverted), "trnsim migrate"):
+            with pinned(watched_version(report.target, *inverted), "trnsim migrate"):
                 return equal_outputs(_outputs(text, report.path, kernel, inputs), expected)
         except Exception:  # noqa: BLE001  a row as before may not fit the new file
             return False
 
     causes = [row for row in rows if is_explained(row)] or (rows if is_explained(*rows) else [])
     says = ", ".join(row.name for row in causes) or "no row of the table explains them"
-    return Trial(kernel, OTHER, says, words, causes)
+    return Trial(kernel, OTHER, says, input_texts, causes)
 
 
 def _outputs(text: str, path: str, kernel: str, inputs: Mapping[str, Array]) -> Sequence[Any]:
@@ -158,20 +159,20 @@ def _module(text: str, path: str) -> Generator[ModuleType]:
     module.__file__ = path
     module.__package__ = ".".join(package)
     sys.path.insert(0, str(folder))
-    before = sys.modules.get(name)
+    previous_module = sys.modules.get(name)
     try:
         if package:
             import_module(module.__package__)  # which may import the file itself
-        before = sys.modules.get(name)
+        previous_module = sys.modules.get(name)
         sys.modules[name] = module
         exec(compile(text, path, "exec", dont_inherit=True), vars(module))  # noqa: S102  the file
         yield module
     finally:
         sys.path.remove(str(folder))
-        if before is None:
+        if previous_module is None:
             sys.modules.pop(name, None)
         else:
-            sys.modules[name] = before
+            sys.modules[name] = previous_module
 
 
 def _error_line(error: BaseException) -> str:

@@ -17,7 +17,7 @@ from trnsim.nki.migrate.file import SourceFile
 from trnsim.nki.migrate.report import Report, Statement, statements_of
 from trnsim.nki.migrate.rewrites import REWRITES, ByHand
 
-__all__ = ["Rewritten", "manual_reason", "rewritten"]
+__all__ = ["RewrittenFile", "manual_reason", "rewritten_file"]
 
 _LOOPS: Final = {language.WHILE_REGISTER.name, language.DYNAMIC_LOOPS_WARN.name, "nl.dynamic_range"}
 _REWRITE_MODULES: Final = (copies, loops)
@@ -25,20 +25,23 @@ _REWRITE_MODULES: Final = (copies, loops)
 _MOST_PASSES: Final = 1000
 _WIDTH: Final = 96
 _LINE_FEED: Final = re.compile(r"(?<!\r)\n")
-"""A line's end that is no CRLF."""
+"""A line feed without a carriage return before it."""
 
 
 @dataclass(frozen=True)
-class Rewritten:
+class RewrittenFile:
     """A file for a later version.
 
     Attributes:
-        commented: statements that became comments; their lines are those before the comments.
+        text: the text of the file.
+        rewrite_count: number of places that were rewritten.
+        commented_statements: statements that became comments, with their lines before comments
+            were inserted.
     """
 
     text: str
-    rewritten: int
-    commented: Sequence[Statement]
+    rewrite_count: int
+    commented_statements: Sequence[Statement]
 
 
 def manual_reason(report: Report, statement: Statement) -> str:
@@ -52,7 +55,7 @@ def manual_reason(report: Report, statement: Statement) -> str:
     return ""
 
 
-def rewritten(report: Report) -> Rewritten:
+def rewritten_file(report: Report) -> RewrittenFile:
     """The file of a report, rewritten for its target.
 
     Edits that overlap are made in several passes; each pass parses the text of the previous one.
@@ -60,15 +63,17 @@ def rewritten(report: Report) -> Rewritten:
     text, count = report.file.text, 0
     for _ in range(_MOST_PASSES):
         file = SourceFile(text)
-        edits = _pass(file, report)
+        edits = _pass_edits(file, report)
         if not edits:
             break
         text = apply_edits(text, [edit for each in edits for edit in each])
         count += len(edits)
     file = SourceFile(text)
-    commented = _commented(file, _open(file, report))
+    commented = _statements_to_comment(file, _open_statements(file, report))
     text = apply_edits(text, _comments(Places(file), commented, report.target))
-    return Rewritten(_with_line_ends(_marked(text, report.target), report), count, commented)
+    return RewrittenFile(
+        _with_line_ends(_with_target_marker(text, report.target), report), count, commented
+    )
 
 
 def _with_line_ends(text: str, report: Report) -> str:
@@ -79,7 +84,7 @@ def _with_line_ends(text: str, report: Report) -> str:
     return _LINE_FEED.sub("\r\n", text)
 
 
-def _open(file: SourceFile, report: Report) -> list[Statement]:
+def _open_statements(file: SourceFile, report: Report) -> list[Statement]:
     """The statements that remain in a partly rewritten file and hold in the target.
 
     Statements about mixed versions are left out, since all kernels become the target's version.
@@ -92,11 +97,11 @@ def _open(file: SourceFile, report: Report) -> list[Statement]:
     ]
 
 
-def _pass(file: SourceFile, report: Report) -> list[list[Edit]]:
-    """The edits of one pass, a list for each statement; statements with overlaps wait."""
+def _pass_edits(file: SourceFile, report: Report) -> list[list[Edit]]:
+    """The edits of one pass, a list for each statement, without edits that would overlap."""
     places, accepted = Places(file), list[list[Edit]]()
     has_loop = False
-    for statement in _open(file, report):
+    for statement in _open_statements(file, report):
         is_loop = statement.row.name in _LOOPS
         if is_loop and has_loop:
             continue  # its function needs a name that no earlier function has: in the next pass
@@ -119,7 +124,7 @@ def _edits(places: Places, statement: Statement) -> list[Edit]:
     return rewrite(places, statement.trace)
 
 
-def _commented(file: SourceFile, statements: Sequence[Statement]) -> list[Statement]:
+def _statements_to_comment(file: SourceFile, statements: Sequence[Statement]) -> list[Statement]:
     """Statements that get a comment; uncertain ones only once for each row and function."""
     first_statements: dict[object, Statement] = {}
     for statement in statements:
@@ -159,9 +164,11 @@ def _has_comment(lines: Sequence[str], comment: Sequence[str]) -> bool:
     return "\n".join(comment) in "\n".join(block)
 
 
-def _marked(text: str, target: Version) -> str:
+def _with_target_marker(text: str, target: Version) -> str:
     """The text with its line ``# nki: 0.2`` for the target."""
     for match in MARKER.finditer(text):
         if match[1] != target.name:
-            return _marked(text[: match.start(1)] + target.name + text[match.end(1) :], target)
+            return _with_target_marker(
+                text[: match.start(1)] + target.name + text[match.end(1) :], target
+            )
     return text

@@ -70,7 +70,7 @@ def _lowered_program(path: Path) -> torch.export.ExportedProgram:
         raise
     except Exception as error:  # PyTorch does not check the types of a file's fields
         text = "\n".join([str(error), *error_filter.errors])
-        class_match, operator_match = (
+        match, operator_match = (
             _UNKNOWN_CLASS.search(text),
             _UNKNOWN_OPERATOR.search(text),
         )
@@ -79,11 +79,11 @@ def _lowered_program(path: Path) -> torch.export.ExportedProgram:
                 f"{path} calls {operator_match[0]}, which nothing here registers",
                 fix="name the module that does: trnsim compile --import MODULE ...",
             ) from error
-        if class_match is not None:
+        if match is not None:
             raise BadInput(
-                f"{path} takes or returns an object of {class_match[0]}, which is not imported here",
+                f"{path} takes or returns an object of {match[0]}, which is not imported here",
                 fix="if you trust that module: trnsim compile --import "
-                f"{class_match['module'].partition('.')[0]} ...; or export a model of tensors",
+                f"{match['module'].partition('.')[0]} ...; or export a model of tensors",
             ) from error
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise BadInput(f"{path} is no exported program: {reason}", fix=_EXPORT_FIX) from error

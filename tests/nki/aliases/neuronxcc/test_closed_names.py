@@ -18,9 +18,12 @@ def nothing_is_loaded():
 
     def forget():
         for name in list(sys.modules):
-            if name.startswith("neuronxcc.nki.") and name.split(".")[2] in closed_names.OLDER:
+            if (
+                name.startswith("neuronxcc.nki.")
+                and name.split(".")[2] in closed_names.OLDER_MODULES
+            ):
                 del sys.modules[name]
-        for name in closed_names.OLDER:
+        for name in closed_names.OLDER_MODULES:
             vars(package).pop(name, None)
 
     forget()

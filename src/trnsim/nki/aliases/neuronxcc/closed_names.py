@@ -20,9 +20,9 @@ from typing import Any, Final
 from trnsim.errors import NotModelled
 
 ROOT: Final = "neuronxcc.nki"
-CLOSED: Final = ("kernels", "_private_kernels", "_pre_prod_kernels")
+CLOSED_PACKAGES: Final = ("kernels", "_private_kernels", "_pre_prod_kernels")
 """Packages of compiled kernels, which every importer gets."""
-OLDER: Final = ("language", "isa", "compiler")
+OLDER_MODULES: Final = ("language", "isa", "compiler")
 """Modules of NKI 0.1, which exist as closed modules for `LIBRARIES` alone."""
 DECORATORS: Final = ("jit", "baremetal", "benchmark", "profile", "trace")
 """Decorators of `neuronxcc.nki`, which exist for `LIBRARIES` alone."""
@@ -70,9 +70,11 @@ class ClosedName:
         del args, kwargs
         part = self.public.removeprefix(f"{ROOT}.").partition(".")[0]
         raise NotModelled(
-            f"{self.public} was called: {_REASON if part in CLOSED else _OLDER_REASON}",
-            fix=_FIX if part in CLOSED else _OLDER_FIX,
-            source="neuronx-distributed fbac349" if part in CLOSED else "nki/migration/index.rst",
+            f"{self.public} was called: {_REASON if part in CLOSED_PACKAGES else _OLDER_REASON}",
+            fix=_FIX if part in CLOSED_PACKAGES else _OLDER_FIX,
+            source="neuronx-distributed fbac349"
+            if part in CLOSED_PACKAGES
+            else "nki/migration/index.rst",
         )
 
 
@@ -161,7 +163,7 @@ def is_closed(part: str) -> bool:
     Args:
         part: first component of its name after "neuronxcc.nki.".
     """
-    return part in CLOSED or (part in OLDER and is_for_library())
+    return part in CLOSED_PACKAGES or (part in OLDER_MODULES and is_for_library())
 
 
 def is_for_library() -> bool:

@@ -25,7 +25,7 @@ from trnsim.memory import AccessPattern, Memory, Storage, Tile
 from trnsim.nki.boundary import Boundary
 from trnsim.nki.instruction import add_edge
 from trnsim.nki.kernel import Kernel
-from trnsim.nki.precision import widening
+from trnsim.nki.precision import widening_context
 from trnsim.nki.tensor import NkiTensor
 from trnsim.program import CoreContext, Team, current_core
 from trnsim.program.edges import Edge
@@ -72,7 +72,7 @@ class SavedKernel(Kernel):
         self, team: Team, boundary: Boundary, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> object:
         """Issue its instructions; NKI_PRECISE_FP=0 does not change the dtypes of the file."""
-        with widening(is_on=False):
+        with widening_context(is_on=False):
             return super().issue(team, boundary, args, kwargs)
 
 

@@ -23,19 +23,20 @@ from trnsim.nki.aliases.neuronxcc import closed_names
 __all__ = ["typing"]
 
 _COMPILER = "compiler"  # the module of direct allocation in NKI 0.1
-_SERVED = {"language": "trnsim.nki.aliases.older_language", "isa": "trnsim.nki.isa"}
+"""A submodule that is refused beside served ones."""
+_SERVED_MODULES = {"language": "trnsim.nki.aliases.older_language", "isa": "trnsim.nki.isa"}
 
 
 def _is_served(name: str) -> bool:
     choice = asked_version()
-    return name in _SERVED and choice is not None and choice.version.follows(OLD_NAMESPACE)
+    return name in _SERVED_MODULES and choice is not None and choice.version.follows(OLD_NAMESPACE)
 
 
 def _explain(name: str) -> Absence | None:
     if name.startswith("__") or _is_served(name) or closed_names.is_closed(name):
         return None
     choice = asked_version()
-    if name in _SERVED and choice is not None:
+    if name in _SERVED_MODULES and choice is not None:
         return Absence(
             f"neuronxcc.nki.{name} stands for nki.{name} {OLD_NAMESPACE.span}, and "
             f"{choice.reason} asks for {choice.version}",
@@ -49,17 +50,17 @@ def _explain(name: str) -> Absence | None:
     )
 
 
-_ABSENT = AbsentNames(__name__, "neuronxcc.nki", _explain)
+_ABSENT_NAMES = AbsentNames(__name__, "neuronxcc.nki", _explain)
 
 
 def __getattr__(name: str) -> Any:
     if _is_served(name):
-        return import_module(_SERVED[name])
-    if name in closed_names.CLOSED:
+        return import_module(_SERVED_MODULES[name])
+    if name in closed_names.CLOSED_PACKAGES:
         return import_module(f"{__name__}.{name}")
     if name in closed_names.DECORATORS and closed_names.is_for_library():
         return closed_names.ClosedDecorator(f"neuronxcc.nki.{name}")
-    return _ABSENT.serve(name)
+    return _ABSENT_NAMES.serve(name)
 
 
 def _is_probe() -> bool:
@@ -70,7 +71,7 @@ def _is_probe() -> bool:
     return frame is not None and frame.f_code is util.find_spec.__code__
 
 
-class _Served(Loader):
+class _OlderNameLoader(Loader):
     """The finder and loader of `neuronxcc.nki.language` and `.isa`, as modules of `nki`.
 
     It refuses `.compiler`, which programs of NKI 0.1 import beside these.
@@ -86,7 +87,7 @@ class _Served(Loader):
         """
         del path, target
         package, _, name = fullname.rpartition(".")
-        if package != "neuronxcc.nki" or name not in {*_SERVED, _COMPILER}:
+        if package != "neuronxcc.nki" or name not in {*_SERVED_MODULES, _COMPILER}:
             return None
         if closed_names.is_closed(name):
             return None
@@ -99,7 +100,7 @@ class _Served(Loader):
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """The module of `nki`, which keeps its own spec."""
-        module = import_module(_SERVED[spec.name.rpartition(".")[2]])
+        module = import_module(_SERVED_MODULES[spec.name.rpartition(".")[2]])
         self._own_spec = module.__spec__
         return module
 
@@ -108,4 +109,4 @@ class _Served(Loader):
         module.__spec__ = self._own_spec
 
 
-sys.meta_path += [_Served(), closed_names.ClosedFinder()]
+sys.meta_path += [_OlderNameLoader(), closed_names.ClosedFinder()]
