@@ -1,8 +1,8 @@
-"""Addresses for tensors by lifetime: one arena, in which space is used again.
+"""Addresses of tensors in one arena, whose space tensors of other lifetimes use again.
 
 The largest tensor is placed first. Each takes the smallest hole between the placed tensors that
-live at the same time, or the space behind them. Finding the smallest arena would be
-a packing problem; `least_bytes` bounds how far from it this one is.
+live at the same time, or the space behind them. The arena may not be the smallest one, which would
+be the solution of a packing problem; no arena is smaller than `least_bytes`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ALIGNMENT_BYTES: Final = count(
     "no document gives one for HBM; what PyTorch's allocators of other devices round to",
     Evidence.ASSUMED,
 )
-"""The unit of offsets and sizes: offsets are its multiples, sizes are rounded up to them."""
+"""The unit of offsets and sizes: both are multiples of it, sizes rounded up."""
 
 _Numbers = np.ndarray[Any, np.dtype[np.int64]]
 

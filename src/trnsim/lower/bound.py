@@ -1,9 +1,10 @@
 """A lower bound of the time of any program of a graph, whatever its schedule.
 
-Products at the Tensor Engine's peak, which follows from its clock; weights, inputs and outputs over
-HBM once, as fast as a core can reach it; exchanged bytes over the links. The three can overlap, so
-the largest of them is the bound. An output that copies an input takes one transfer within HBM: its
-bytes pass the DMA engines once, and the HBM stack twice, as a read and a write.
+Three times are compared: that of products at the Tensor Engine's peak, which follows from its
+clock; that of weights, inputs and outputs, which cross HBM once, as fast as a core can reach it;
+and that of exchanged bytes over the links. The three can overlap, so the longest is the bound. An
+output that copies an input takes one transfer within HBM: its bytes pass the DMA engines once, and
+the HBM stack twice, as a read and a write.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def bound(
 ) -> Bound:
     """The bound of a graph on a logical core of `lnc` physical ones.
 
-    `is_cast`: products are cast to bfloat16, and the matrices among the weights ahead of time.
+    With `is_cast`, products are computed in bfloat16, and weight matrices are cast ahead of time.
     """
     core = arch.target(target).core
     peak = peak_flop_per_s(core)
@@ -104,7 +105,7 @@ def bound(
 
 
 def _passes(node: Node, core: arch.NeuronCore, *, is_cast: bool) -> float:
-    """Passes of the array for products of these element types, relative to bfloat16."""
+    """Passes over the array for a product of these element types, relative to bfloat16."""
     dtypes = {value.dtype for value in node.values}
     if dtypes == {"float32"} and not is_cast:
         return core.fp32_passes
@@ -116,9 +117,9 @@ def _passes(node: Node, core: arch.NeuronCore, *, is_cast: bool) -> float:
 def hbm_rate(target: str, lnc: int = 1) -> float:
     """Bytes a second that a logical core cannot exceed between HBM and itself.
 
-    That is its share of the stack while all cores are active, or what its own DMA engines sustain
-    where that is more: a core whose neighbour is idle takes a little of its share (368 of 362.5
-    GB/s on Trn2). No core takes more than the stack gives.
+    That is its share of the stack while all cores are active, or the rate of its own DMA engines if
+    that is higher: a core with an idle neighbour takes some of the neighbour's share (368 GB/s
+    instead of 362.5 on Trn2). No core takes more than the stack gives.
 
     Source: the catalogue's bandwidth of a chip; nki/deep-dives/nki-dma-bandwidth-guide.rst.
     """
@@ -148,8 +149,9 @@ def must_cross_bytes(
 def copied_bytes(graph: Graph) -> int:
     """Upper bound of the bytes of outputs that single transfers can copy from inputs.
 
-    The result of a layout operation, lookup or conversion, which DMA engines do on the way, counts
-    as a copy if any element of its operands is one; of a concatenation, only those elements count.
+    DMA engines compute layout operations, lookups and conversions during a transfer, so their
+    result counts as a copy if any element of an operand does. Of a concatenation, only the operands
+    that are copies count.
     """
     copied_elements = {value.number: value.type.elements for value in graph.inputs}
     for node in graph.nodes:
@@ -176,7 +178,7 @@ def _sources(node: Node) -> tuple[Value, ...]:
 
 
 def _written_outputs(graph: Graph) -> list[Value]:
-    """The outputs that are no inputs, each once."""
+    """The outputs that are not also inputs, each once."""
     inputs = {value.number for value in graph.inputs}
     outputs = {value.number: value for value in graph.outputs}
     return [value for number, value in outputs.items() if number not in inputs]

@@ -1,4 +1,4 @@
-"""Control flow: graphs that run as values decide, one kernel after the other.
+"""Control flow: values decide which graphs run, one kernel after the other.
 
 The host, or a register of the core, reads the value and chooses: the choice needs no kernel.
 """
@@ -51,9 +51,9 @@ def nodes_within(graph: Graph) -> Iterator[Node]:
 def graph_counts(
     operation: Operation, seconds: Callable[[Graph], float]
 ) -> tuple[str, list[tuple[Graph, int]]]:
-    """A phrase on the runs of an operation's graphs, and each graph with its number of runs.
+    """Words about the runs of an operation's graphs, and each graph with its number of runs.
 
-    Of several branches the slowest counts, so the time is an upper bound.
+    Only the slowest of several branches is counted, so the time is an upper bound.
 
     Raises:
         NotModelled: for a `while` whose number of trips is not known.

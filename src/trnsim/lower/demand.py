@@ -2,8 +2,8 @@
 
 A demand is a box: a mask of the needed indices along each dimension. An element of a product needs
 a row of one operand and a column of the other; an element of attention needs a query and the keys
-that it sees. If the needed elements are no box, the demand is a box within them, so it is never too
-large. Where the needed indices depend on values, the same number of leading indices stands for
+that it sees. If the needed elements are not a box, the demand is a box within them, so it is never
+too large. If the needed indices depend on values, the same number of leading indices stands for
 them; indices that follow from tokens are those of representative tokens (`lookup_indices`).
 """
 
@@ -82,7 +82,7 @@ def whole_box(shape: Sequence[int]) -> Box:
 
 
 def count_elements(box: Box) -> int:
-    """The count of elements in a box."""
+    """The number of elements in a box."""
     return prod(int(np.count_nonzero(mask)) for mask in box)
 
 
@@ -92,10 +92,7 @@ def fraction_of(box: Box | None, shape: Sequence[int]) -> Fraction:
 
 
 def _union(first: Box, second: Box) -> Box:
-    """A box within the union of two boxes.
-
-    It is the union if they differ in one dimension at most, else the larger box.
-    """
+    """The union of two boxes if they differ in at most one dimension, else the larger box."""
     if sum(bool((a != b).any()) for a, b in zip(first, second, strict=True)) <= 1:
         return tuple(a | b for a, b in zip(first, second, strict=True))
     return max(first, second, key=count_elements)
@@ -124,7 +121,7 @@ def _operand_boxes(
 
 
 def _needed_operands(node: Node, boxes: list[Box | None]) -> set[int]:
-    """The indices of the operands that needed results read: of a loop or branches, else all."""
+    """The indices of the operands that needed results depend on; loops and branches need some."""
     operation = node.operation
     if len(node.values) < len(node.operands):  # numbers among them
         return {*range(len(node.values))}
@@ -142,7 +139,7 @@ def _needed_operands(node: Node, boxes: list[Box | None]) -> set[int]:
 
 
 def _read_inputs(graph: Graph, outputs: set[int]) -> set[int]:
-    """The indices of the inputs of a graph on which outputs depend, by their indices."""
+    """The indices of the inputs of a graph on which the outputs number `outputs` depend."""
     boxes = [
         whole_box(value.shape) if index in outputs else None
         for index, value in enumerate(graph.outputs)
@@ -152,7 +149,7 @@ def _read_inputs(graph: Graph, outputs: set[int]) -> set[int]:
 
 
 def _share_of(node: Node, boxes: list[Box | None]) -> Fraction:
-    """The largest fraction of a result's elements that is needed, of all results."""
+    """The needed fraction of a result's elements; of several results the largest."""
     pairs = zip(boxes, node.results, strict=True)
     return max(fraction_of(box, value.shape) for box, value in pairs)
 
@@ -236,7 +233,7 @@ def _of_reduce(node: Node, box: Box) -> list[Box | None]:
 
 
 def _of_product(node: Node, box: Box) -> list[Box | None]:
-    """The needed rows or columns of each side, and all of the contraction."""
+    """The needed rows or columns of each operand, over the whole contraction."""
     operation: Any = node.operation
     sides: list[Box | None] = []
     for value, contracted, free in zip(node.values, operation.contracting, box[-2:], strict=True):
@@ -268,13 +265,13 @@ def _of_attention(node: Node, boxes: list[Box | None]) -> list[Box | None]:
 
 
 def interval_counts(starts: Array, ends: Array, length: int) -> Array:
-    """For each index below `length` the number of intervals ``[start, end)`` that have it."""
+    """For each index below `length` the number of intervals ``[start, end)`` that contain it."""
     change = np.bincount(starts, minlength=length + 1) - np.bincount(ends, minlength=length + 1)
     return change[:length].cumsum()
 
 
 def _of_convolution(node: Node, box: Box) -> list[Box | None]:
-    """The image under windows of needed elements, and the kernels of needed channels."""
+    """The elements of images under needed windows, and the kernels of needed channels."""
     operation: Any = node.operation
     image, kernel = (value.shape for value in node.values)
     groups = box[1].reshape(operation.groups, -1).any(1)
@@ -375,7 +372,7 @@ def _of_gather(node: Node, box: Box, starts: list[Array]) -> Box | None:
 
 
 def _of_dynamic_slice(node: Node, box: Box, starts: list[Array]) -> Box:
-    """The elements of a dynamic slice that is needed at `box` and begins at known indices."""
+    """The operand's elements that a dynamic slice reads for `box`, if its starts are known."""
     read = whole_box(node.values[0].shape)
     for mask, result_mask, start in zip(read, box, starts, strict=True):
         first = min(max(int(start), 0), len(mask) - len(result_mask))
@@ -416,7 +413,7 @@ def _of_all_reduce(node: Node, box: Box) -> list[Box | None]:
 
 
 def _of_all_gather(node: Node, box: Box) -> list[Box | None]:
-    """The indices of a member's part that are needed of every member."""
+    """The indices within a member's part that are needed of every member."""
     operation: Any = node.operation
     parts = box[operation.dim].reshape(operation.size, -1)
     return [(*box[: operation.dim], parts.all(0), *box[operation.dim + 1 :])]
@@ -430,7 +427,10 @@ def _of_reduce_scatter(node: Node, box: Box) -> list[Box | None]:
 
 
 def _of_reshape(node: Node, box: Box) -> list[Box | None]:
-    """The operand's box, for each group of dimensions that is reshaped into another group."""
+    """The operand's box, one group of dimensions after another.
+
+    The dimensions of a group become a group of the result with as many elements.
+    """
     shape, target = node.values[0].shape, node.result.shape
     if 0 in shape:
         return [None]
@@ -441,12 +441,12 @@ def _of_reshape(node: Node, box: Box) -> list[Box | None]:
         end, target_end = min(end + 1, len(shape)), min(target_end + 1, len(target))
         while (lacking := prod(shape[first:end]) - prod(target[target_first:target_end])) != 0:
             end, target_end = (end + 1, target_end) if lacking < 0 else (end, target_end + 1)
-        masks += _regrouped(box[target_first:target_end], shape[first:end])
+        masks += _reshape_box(box[target_first:target_end], shape[first:end])
     return [tuple(masks)]
 
 
-def _regrouped(masks: Box, shape: Sequence[int]) -> Box:
-    """A box of at most as many elements in another shape, within the reshaped box."""
+def _reshape_box(masks: Box, shape: Sequence[int]) -> Box:
+    """A box of another shape within the reshaped elements of the box `masks`."""
     if all(mask.all() for mask in masks):
         return whole_box(shape)
     long = [length for length in shape if length > 1]
@@ -460,7 +460,7 @@ def _regrouped(masks: Box, shape: Sequence[int]) -> Box:
 
 
 def _inner_box(mask: Any) -> Box:
-    """A box in a mask: the mask itself if it is a box, else its full rows, else part of a row."""
+    """A box within a mask: all of it if it is a box, else its full rows, else part of a row."""
     others = range(mask.ndim)
     masks = tuple(
         mask.any(axis=tuple(dim for dim in others if dim != kept_dim)) for kept_dim in others

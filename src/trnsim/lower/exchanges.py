@@ -31,7 +31,7 @@ class GraphExchange:
 
     @property
     def ranks(self) -> int:
-        """The count of ranks of a group."""
+        """The number of ranks of a group."""
         return len(self.groups[0])
 
 
@@ -45,7 +45,7 @@ class ExchangeIssuer(Protocol):
 def without_exchanges(graph: Graph) -> tuple[Graph, tuple[GraphExchange, ...]]:
     """The graph that one rank computes, and its exchanges in order.
 
-    The operand of each is an output of the graph, its result an input.
+    The operand of an exchange is an output of the graph, and its result is an input.
     """
     nodes = [node for node in graph.nodes if node.kind is not Kind.COLLECTIVE]
     exchange_nodes = [node for node in graph.nodes if node.kind is Kind.COLLECTIVE]
@@ -99,7 +99,7 @@ def _part(nodes: list[Node], part_index: int, readers: Mapping[int, set[int]]) -
 
 
 def exchange(node: Node) -> GraphExchange:
-    """The exchange of a node; for a node that is no exchange, one with a single rank."""
+    """The exchange of a node; for a node of another kind, one with a single rank."""
     operation = node.operation
     groups: tuple[tuple[int, ...], ...] = ()
     if isinstance(operation, Collective):

@@ -26,7 +26,7 @@ class FusionGroup:
     Attributes:
         nodes: the nodes, each after its operands.
         shape: lengths of the iteration space of a fused kernel; empty if it is not fused.
-        column_dims: count of the space's last dimensions, over which reductions run; 0 for none.
+        column_dims: number of the last dimensions over which reductions run; 0 without reductions.
         outputs: the values that other groups or the caller read.
         is_fused: True if further nodes can join; False for an operation with a kernel of its own.
     """
@@ -98,14 +98,14 @@ def fusion_groups(graph: Graph) -> list[FusionGroup]:
 
 
 def _is_recomputed(node: Node, leaves: dict[int, Node]) -> bool:
-    """True if each group that reads a node's result computes it again: leaves and slices of HBM."""
+    """True for leaves and slices of HBM, which each group that reads them computes again."""
     return node.kind is Kind.LEAF or (
         isinstance(node.operation, Slice) and node.values[0].number not in leaves
     )
 
 
 def _values_needed_in_hbm(node: Node, leaves: dict[int, Node]) -> list[Value]:
-    """The operands of `node` that must be in HBM and are not yet."""
+    """The operands of `node` that must be written to HBM for it."""
     read = [value for value in dict.fromkeys(node.values) if value.number in leaves]
     if not single_node_group(node).is_fused:
         return read
@@ -132,7 +132,7 @@ def _group_index(node: Node, groups: list[FusionGroup], earliest: int) -> int:
 
 
 def _add_leaves(leaves: dict[int, Node], node: Node, group: FusionGroup) -> None:
-    """Add the leaves and slices that `node` reads, and each group computes, to its group."""
+    """Add the leaves and slices that `node` reads to its group, which computes them again."""
     results = group.results
     for value in node.values:
         if value.number in leaves and value.number not in results:

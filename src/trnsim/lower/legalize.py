@@ -45,7 +45,7 @@ def legal_patterns() -> tuple[Pattern, ...]:
 def legalize(graph: Graph, is_kept: Callable[[Node], bool] = lambda _: False) -> Graph:
     """An equivalent graph of operations that have kernels.
 
-    The graph itself where there is nothing to replace; inputs are the same. Graphs that are
+    It is the graph itself if there is nothing to replace; inputs are the same. Graphs that are
     attributes, such as branches, stay as they are: they are lowered when they run. Nodes for which
     `is_kept` holds stay too, unless they have no elements: the caller has instructions for them.
     """

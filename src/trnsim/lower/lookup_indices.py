@@ -1,4 +1,4 @@
-"""Indices of lookups, as far as they follow from shapes and from representative tokens.
+"""Indices of lookups that follow from shapes and from representative tokens.
 
 The time of a program does not depend on its tokens, so representative tokens stand for them:
 integers that count up. If the program compares its tokens with a number, as a text encoder does to
@@ -42,7 +42,7 @@ def known_indices(graph: Graph) -> dict[int, Array]:
         if isinstance(node.operation, DynamicSlice | Gather)
         for value in node.values[1:]
     }
-    ancestors = _nodes_above(graph, index_numbers)
+    ancestors = _ancestors(graph, index_numbers)
     compared = _compared_numbers(ancestors)
     arrays = {
         value.number: _tokens(value.type, compared.get(value.number))
@@ -57,8 +57,8 @@ def known_indices(graph: Graph) -> dict[int, Array]:
     return {number: arrays[number] for number in index_numbers if number in arrays}
 
 
-def _nodes_above(graph: Graph, numbers: set[int]) -> list[Node]:
-    """The nodes from which the wanted values are computed, in order."""
+def _ancestors(graph: Graph, numbers: set[int]) -> list[Node]:
+    """The nodes from which the values with some numbers are computed, in order."""
     ancestors, nodes = set(numbers), list[Node]()
     for node in reversed(graph.nodes):
         if any(value.number in ancestors for value in node.results):

@@ -1,7 +1,7 @@
 """Graphs as kernels: one program for each group of operations, its values and its time.
 
 The time of a group is that of its program's timeline, cached by the group's structure and the chip.
-No operation has a time without instructions: one that has none raises an error with its name.
+An operation without instructions raises an error with its name, as it has no time.
 """
 
 from __future__ import annotations
@@ -131,10 +131,9 @@ def costs(
 ) -> tuple[Cost, ...]:
     """The cost of each kernel of a graph, cached by the graph's structure.
 
-    With `is_mirrored`, the other core of a logical one runs the same kernels beside it.
-
-    Of several branches the slowest is the cost, and the name says so. A loop costs the trips that
-    its operation states.
+    With `is_mirrored`, the other core of a logical core runs the same kernels at the same time.
+    The cost of several branches is that of the slowest, as the name of the cost says. A loop costs
+    the trips that its operation states.
 
     Raises:
         NotModelled: for an operation without a kernel, by name, or a loop of unknown length.
@@ -185,7 +184,7 @@ def _costs_within(
 
 
 def _least_s(group: FusionGroup, target: str) -> float:
-    """A lower bound of a group's time; 0 for graphs that it runs, and for a user's kernel."""
+    """A lower bound of a group's time; 0 for control flow and for a user's kernel."""
     if group.nodes[0].kind in (Kind.CONTROL, Kind.CALL):
         return 0.0
     return bound(Graph(group.inputs, group.nodes, group.outputs), target).seconds
@@ -230,9 +229,9 @@ def _measure_within(
 
 
 def _control_cost(group: FusionGroup, target: str) -> Cost:
-    """The kernels of the graphs that a group runs, as one cost.
+    """The cost of control flow: the sum over the kernels of the graphs that it runs.
 
-    Reading the value that decides takes no time here: no document gives one.
+    The host's reading of the value that decides takes no time here: no document gives one.
     """
     (node,) = group.nodes
     words, runs = control.graph_counts(node.operation, lambda graph: _total_s(costs(graph, target)))
@@ -262,7 +261,7 @@ def _total_s(kernels: Sequence[Cost]) -> float:
 
 
 def _measure(group: FusionGroup, target: str, *, is_mirrored: bool, limit_s: float = inf) -> Cost:
-    """The timeline of the group's kernel, run without values."""
+    """The cost of a group, from the timeline of its kernel, which runs without values."""
     inputs = [np.empty(value.shape, value.type.numpy_dtype()) for value in group.inputs]
     touched = [*group.inputs, *group.outputs]
     with seldom_collected():  # the timeline is made when it is asked for its time
@@ -310,7 +309,7 @@ def launch(
     is_mirrored: bool = False,
     limit_s: float = inf,
 ) -> Run:
-    """Run a group's program on its inputs; `is_mirrored`: as on both cores of a logical core.
+    """Run a group's program on its inputs; with `is_mirrored`, on both cores of a logical core.
 
     Raises:
         NotModelled: an operation of the group has no kernel.
@@ -335,7 +334,7 @@ def launch(
 
 
 def _widen_inner_values(group: FusionGroup) -> list[Node]:
-    """The nodes of a group, with values that stay inside in float32, rounded at its outputs."""
+    """The nodes of a group; its inner values become float32, so that only outputs are rounded."""
     if len(group.nodes) == 1:
         return group.nodes
     output_numbers, widened_values = {value.number for value in group.outputs}, dict[int, Value]()

@@ -46,7 +46,7 @@ class TensorLifetime:
 
     @property
     def is_inside(self) -> bool:
-        """True if it is neither input nor output, so that it has a place in the arena."""
+        """True if the tensor is neither input nor output, so that it has a place in the arena."""
         return self.first >= 0 and not self.is_returned
 
 
@@ -94,7 +94,7 @@ class MemoryPlan:
 
     @property
     def fresh_bytes(self) -> int:
-        """The most bytes at once beside the inputs."""
+        """The most bytes at once, inputs left out."""
         return self.peak_bytes - self.input_bytes
 
     @cached_property
@@ -139,7 +139,7 @@ class MemoryPlan:
 
 
 def memory_plan(graph: Graph, names: Mapping[int, str] | None = None) -> MemoryPlan:
-    """The memory plan of `graph`; `names` are its inputs' names by the value's number."""
+    """The memory plan of `graph`; `names` has its inputs' names by `Value.number`."""
     graph = legalize(graph)
     kernels = fusion_groups(graph)
     source = {n.result.number: n.values[0].number for n in graph.nodes if n.kind is Kind.ALIAS}
@@ -177,10 +177,10 @@ def memory_plan(graph: Graph, names: Mapping[int, str] | None = None) -> MemoryP
 
 
 def _inner_graph_bytes(node: Node) -> int:
-    """Bytes of HBM for the graphs that a node runs, beside its operands and results.
+    """Bytes of HBM for the graphs that a node runs, its operands and results left out.
 
-    Of several graphs one runs at a time. The values that a `while` carries lie once more,
-    beside the results, while the next ones are computed.
+    Only one of several graphs runs at a time. A `while` has a second copy of the values that it
+    carries, as the next ones are computed from them.
     """
     operation = node.operation
     plans = [memory_plan(graph) for graph in control.inner_graphs(operation)]

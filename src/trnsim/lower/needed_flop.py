@@ -32,7 +32,7 @@ def needed_flop(node: Node, demand: Mapping[int, Box]) -> float:
 
 
 def _of_attention(node: Node, boxes: list[Box | None]) -> float:
-    """FLOP of the scores of needed rows, and of the values of needed rows and columns."""
+    """FLOP of the needed rows of scores, and of the weighted sums for needed rows and columns."""
     operation: Any = node.operation
     result, sums = boxes
     query, key = node.values[0].shape, node.values[1].shape
@@ -47,7 +47,7 @@ def _of_attention(node: Node, boxes: list[Box | None]) -> float:
 
 
 def _of_attention_backward(node: Node, boxes: list[Box | None]) -> float:
-    """FLOP of the scores, of the gradient of the weights if Q or K needs it, and of each result."""
+    """FLOP of the scores, of each result, and of the weights' gradient if Q or K needs it."""
     operation: Any = node.operation
     query, key, value = (operand.shape for operand in node.values[:3])
     keys_seen, queries_seeing = _pairs(operation, query[-2], key[-2])
@@ -61,13 +61,13 @@ def _of_attention_backward(node: Node, boxes: list[Box | None]) -> float:
 
 
 def _pairs(operation: AttentionBase, queries: int, keys: int) -> tuple[Array, Array]:
-    """The count of keys that each query attends to, and of queries that attend to each key."""
+    """The number of keys that each query attends to, and of queries that attend to each key."""
     starts, ends = operation.visible_keys(queries, keys)
     return ends - starts, interval_counts(starts, ends, keys)
 
 
 def _of_convolution(node: Node, boxes: list[Box | None]) -> float:
-    """FLOP of the needed windows: of each the taps that meet no gap."""
+    """FLOP of the needed windows, over the taps that fall into no gap."""
     operation: Any = node.operation
     box = boxes[0] or ()
     taps = node.values[1].shape[2:]
@@ -82,27 +82,27 @@ def _of_convolution(node: Node, boxes: list[Box | None]) -> float:
 
 
 def _taps_of_data(mask: Mask, stride: int, low: int, taps: Any, period: int) -> int:
-    """The count of pairs of a needed window and a tap that meet no gap."""
+    """The number of pairs of a needed window and a tap that falls into no gap."""
     places = np.flatnonzero(mask)[:, None] * stride - low + taps
     return int((places % period == 0).sum())
 
 
 def _of_graph(graph: Graph, output_boxes: list[Box | None]) -> tuple[float, list[Box | None]]:
-    """The flop of a graph for needed boxes of its outputs, and the needed boxes of its inputs."""
+    """The FLOP of a graph for needed boxes of its outputs, and the needed boxes of its inputs."""
     demand = demands(graph, output_boxes)
     flop = sum((needed_flop(node, demand) for node in graph.nodes), 0.0)
     return flop, [demand.get(value.number) for value in graph.inputs]
 
 
 def _of_branches(node: Node, boxes: list[Box | None]) -> float:
-    """The flop of the branch that needs least."""
+    """The FLOP of the branch that needs least."""
     operation: Any = node.operation
     needs: list[float] = [_of_graph(branch, boxes)[0] for branch in operation.branches]
     return min(needs)
 
 
 def _of_loop(node: Node, boxes: list[Box | None]) -> float:
-    """The flop of a loop, from the last trip to the first, until two trips need the same."""
+    """The FLOP of a loop, added up from the last trip backwards until two trips need the same."""
     operation: Any = node.operation
     trips: int = operation.trips or 0
     flop, output_boxes = 0.0, boxes

@@ -37,7 +37,7 @@ from trnsim.timing.time_limit import within
 
 Array = np.ndarray[Any, Any]
 MIRRORED: Final = 2
-"""Physical cores of a logical one, which do the same (logical-neuroncore-config.rst)."""
+"""Physical cores of a logical core, which run the same program (logical-neuroncore-config.rst)."""
 _RULES: Final = (
     *(attention, attention_gradient, convolution, padding, pooling, product, reduction, rotation),
     *(indexing, movement, rows),
@@ -103,12 +103,14 @@ class TracedProgram:
     """A program that was traced.
 
     Attributes:
+        run: the run of the program, with its timeline.
+        names: the named stretches of its instructions.
         inputs: numbers of the graph's inputs by the serial of their storage; a weight has a storage
             for each of its layouts.
         outputs: serials of its outputs' storage.
         spilled: serials of results that are in HBM because SBUF had no room.
         shortages: the shortages of SBUF that another schedule may remove: `ROOM`, `RING`.
-        wanted_bytes: the most bytes of a partition that all results still to be read would take.
+        wanted_bytes: the most bytes of a partition that unread results would take at once.
     """
 
     run: Run
@@ -120,11 +122,11 @@ class TracedProgram:
     wanted_bytes: int
 
     def stretches(self) -> Integers:
-        """The index in `names` of each instruction.
+        """The index in `names` of the stretch of each instruction.
 
-        Where SBUF overflowed, spills were added among the instructions that were issued: each
-        counts for the instruction after it. Loads that they delay may count for a neighbouring
-        stretch.
+        If SBUF overflowed, spills were added among the issued instructions: each belongs to the
+        stretch of the instruction after it. Loads that spills delay may be counted in a
+        neighbouring stretch.
         """
         program = self.run.timeline.program
         spills = np.array([instruction.is_spill for instruction in program.checked], np.bool_)
@@ -137,7 +139,7 @@ class TracedProgram:
 def trace_without_values(
     graph: Graph, target: str, weights: frozenset[int], **options: Any
 ) -> TracedProgram:
-    """The trace of a graph's program without values; `options` are others of `trace`."""
+    """The trace of a graph's program without values; `options` are further arguments of `trace`."""
     inputs = [np.empty(value.shape, value.type.numpy_dtype()) for value in graph.inputs]
     return trace(graph, inputs, target, weights, numerics=False, **options)
 
@@ -169,7 +171,8 @@ def trace(
 ) -> TracedProgram:
     """The run of a graph's program, and the operation to which each instruction belongs.
 
-    With `lnc` 2: the program of one of two equal cores. It or one with `links` has no values.
+    With `lnc` 2, it is the program of one of two physical cores that run the same. Such a program,
+    or one with `links`, has no values.
 
     Raises:
         TimeLimitExceededError: the work of one engine alone takes longer than `limit_s`.
@@ -203,7 +206,7 @@ def trace(
 
     if numerics:
         if weights:
-            collect()  # it asks for the layouts of the weights
+            collect()  # its trace lists the layouts that the program needs of the weights
         by_number = dict(zip((value.number for value in graph.inputs), arrays, strict=True))
         panels = tracers[0].panels if tracers else ()
         parts = tuple(panel.of(by_number[panel.number]) for panel in panels)
@@ -221,7 +224,7 @@ def _serials(tensors: Iterable[Tensor]) -> frozenset[int]:
 
 
 def _resident_bytes(chip: arch.Target, schedule: SbufSchedule) -> int:
-    """Bytes of a partition for resident results, beside tiles that pass."""
+    """Bytes of a partition for results: those that the schedule leaves."""
     return chip.core.sbuf_partition_bytes - schedule.passing_bytes
 
 

@@ -35,13 +35,13 @@ Rule = TypeVar("Rule", bound=Callable[..., Any])
 Emitter = Callable[["Emission", Node], None]
 
 EMITTERS: Final[dict[type[Operation], Emitter]] = {}
-"""Emitters of operations; elementwise ones, leaves and views are computed by their readers."""
+"""Emitters by type of operation; elementwise operations, leaves and views have none."""
 ON_TILES: Final[dict[type[Operation], Callable[..., Any]]] = {}
-"""Rules of elementwise operations that take more than one instruction."""
+"""Rules on tiles, by type of elementwise operation; one with a single instruction has none."""
 
 
 LEGAL: Final[dict[type[Operation], Pattern]] = {}
-"""Legal forms of operations that have no kernel."""
+"""Legal forms by type of operation, as patterns."""
 
 
 def emitter(*operations: type[Operation]) -> Callable[[Emitter], Emitter]:
@@ -63,14 +63,14 @@ def kernel(*operations: type[Operation]) -> Callable[[Rule], Rule]:
 
 
 _DEFERRED_KINDS: Final = (Kind.ELEMENTWISE, Kind.LEAF, Kind.VIEW, Kind.ALIAS)
-"""Kinds of operations that their readers compute."""
+"""Kinds of operations that are computed by their readers."""
 
 
 def require_instructions(node: Node) -> None:
-    """Refuse an operation without instructions.
+    """Check that an operation has instructions.
 
     Raises:
-        NotModelled: by name.
+        NotModelled: it has none.
     """
     if node.kind is Kind.COLLECTIVE:
         raise NotModelled(
@@ -88,7 +88,7 @@ def require_instructions(node: Node) -> None:
 
 
 def on_tiles(*operations: type[Operation]) -> Callable[[Rule], Rule]:
-    """Declare the instructions of elementwise operations."""
+    """Declare the rule on tiles of elementwise operations."""
     return _register(ON_TILES, operations)
 
 

@@ -1,9 +1,9 @@
 """Balance of engines: each elementwise instruction goes to the least loaded engine that has it.
 
 An alternative is one of several lists of instructions for the same work. In the context `balanced`
-the alternative is taken after which the busiest engine has least to do; an instruction counts with
-its documented time. Where the Vector Engine and GpSimd share a port to SBUF, GpSimd gains nothing
-and is left out.
+the alternative is chosen that leaves the busiest engine least to do, by the documented times of
+instructions. On chips on which the Vector Engine and GpSimd share a port to SBUF, GpSimd would gain
+nothing and is left out.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Alternative = tuple[tuple[Engine, float], ...]
 
 _LOADS: ContextVar[dict[Engine, float] | None] = ContextVar("loads", default=None)
 _FAST_BYTES: Final = 2
-"""Bytes of the formats that have faster modes on the Vector Engine."""
+"""Bytes of an element of the formats with faster modes on the Vector Engine."""
 
 
 def balanced() -> AbstractContextManager[None]:
@@ -34,7 +34,7 @@ def balanced() -> AbstractContextManager[None]:
 
 
 def lightest_alternative(*alternatives: Alternative) -> int:
-    """Index of the alternative that leaves the busiest engine least; 0 outside `balanced`."""
+    """Index of the alternative that leaves the busiest engine least to do; 0 outside `balanced`."""
     loads = _LOADS.get()
     if loads is None:
         return 0
@@ -96,7 +96,7 @@ def tensor_operand_times_s(tile: Tensor, *others: Tensor) -> dict[Engine, float]
 
 
 def scalar_blocks(tile: Tensor) -> int:
-    """The count of blocks of a tile in PSUM that the Scalar Engine copies, not the Vector Engine.
+    """The number of blocks of a tile in PSUM that the Scalar Engine copies, not the Vector Engine.
 
     Outside `balanced` it is half of them. On chips where GpSimd shares a port with the Vector
     Engine, the Scalar and the Vector Engine share the port to PSUM: the faster one copies all
@@ -128,7 +128,7 @@ def _copies(tile: Tensor, scalar_count: int) -> Alternative:
 
 
 def choose_engine(costs: dict[Engine, float]) -> Engine:
-    """The engine for an instruction; outside `balanced` unknown, so that the default applies."""
+    """The engine for an instruction; outside `balanced` `Engine.unknown`, the default."""
     if _LOADS.get() is None:
         return Engine.unknown
     alternatives: list[Alternative] = [((engine, seconds),) for engine, seconds in costs.items()]

@@ -16,21 +16,20 @@ from trnsim.nki import language as nl
 from trnsim.program import current_core
 
 _PIECE_CYCLES: Final = 512
-"""Cost of one piece of columns, as elements that a partition reduces in that time. A piece takes
-about twice as many cycles, as it is loaded and stored by itself; but so is the only tile of few
-matrices."""
+"""Elements that a partition reduces in the time of one piece of columns. A piece takes about twice
+as many cycles, as it is loaded and stored separately; but so is the only tile of few matrices."""
 _TILE_ELEMENTS: Final = 8192
 """Maximum number of elements of a partition that are reduced at once."""
 _MIN_RUN_ELEMENTS: Final = 16
-"""Minimum number of neighbouring elements that are loaded of a row, if it has more."""
+"""Fewest neighbouring elements of a row that are loaded, unless the row has fewer."""
 _RUN_ELEMENTS: Final = 128
-"""Neighbouring elements of a row from which transfers are fast: 512 bytes of float32."""
+"""Fewest neighbouring elements of a row of a fast transfer: 512 bytes of float32."""
 _FEW_ROWS: Final = 24
 """Most rows for which spreading each row over all partitions is faster on every chip."""
 _ROW_CYCLES: Final = 12
-"""Cycles in which one row of 128 columns is loaded and reduced, a column a partition (assumed)."""
+"""Cycles to load and reduce one row of 128 columns, one on each partition (assumed)."""
 _FEW_PIECES: Final = 4
-"""Pieces into which columns are cut, so that one is loaded while another is reduced."""
+"""Fewest pieces into which columns are cut, so that one is loaded while another is reduced."""
 
 
 def column_reduce(op: Reduce, node: Node, source: Tensor) -> Tensor:
@@ -64,10 +63,10 @@ def column_reduce(op: Reduce, node: Node, source: Tensor) -> Tensor:
 
 
 def are_columns_spread(op: Reduce, shape: tuple[int, ...]) -> bool:
-    """True if columns are spread over the partitions: few matrices, of few and long rows.
+    """True if columns should be spread over the partitions: for few matrices of few long rows.
 
     The Vector Engine then reads all rows, which for few rows takes less time than a load and a
-    store of each piece of columns, or than a product of it.
+    store, or a product, of each piece of columns.
     """
     before, columns = prod(shape[: op.dims[0]]), prod(shape[op.dims[-1] + 1 :])
     rows, core = prod(shape[op.dims[0] : op.dims[-1] + 1]), current_core().core
@@ -82,8 +81,8 @@ def _reduce_spread_columns(
 ) -> int:
     """Reduce many columns of few rows, with runs of columns along the partitions.
 
-    `matrix` has the number of a matrix, its rows and its columns. Returns the count of columns that
-    were reduced: the others fill no partitions.
+    `matrix` has the number of a matrix, its rows and its columns. Returns the number of columns
+    that were reduced: the others do not fill the partitions.
     """
     number, rows, columns = matrix
     width = min(_TILE_ELEMENTS // rows, max(columns // P // _FEW_PIECES, _RUN_ELEMENTS))
@@ -92,13 +91,13 @@ def _reduce_spread_columns(
             return start
         view = [(length, partitions), (columns, rows), (1, length)]
         place = number * columns + start
-        result = _reduced_middle(op, source, view, number * rows * columns + start)
+        result = _reduce_middle(op, source, view, number * rows * columns + start)
         result = integers.wrap(result, out.dtype.name)
         tiles.store(tiles.strided(out, [(length, partitions), (1, length)], place), result)
     return columns
 
 
-def _reduced_middle(
+def _reduce_middle(
     op: Reduce, source: Tensor, view: list[tuple[int, int]], first_element: int
 ) -> Tensor:
     """The elements of a view of HBM, [partitions, rows, columns], reduced over rows."""
@@ -112,9 +111,9 @@ def _reduced_middle(
 
 
 def is_reduced_on_partitions(op: Reduce, shape: tuple[int, ...]) -> bool:
-    """True if it is faster that each partition reduces the rows of a matrix of its own.
+    """True if it is faster to let each partition reduce the rows of a matrix of its own.
 
-    Else one matrix after the other is reduced along the partitions, a piece of its columns at once.
+    Otherwise one matrix after the other is reduced along the partitions, by pieces of its columns.
     """
     before, columns = prod(shape[: op.dims[0]]), prod(shape[op.dims[-1] + 1 :])
     rows = prod(shape[op.dims[0] : op.dims[-1] + 1])
@@ -127,13 +126,13 @@ def is_reduced_on_partitions(op: Reduce, shape: tuple[int, ...]) -> bool:
 def _reduce_on_partitions(
     op: Reduce, sizes: tuple[int, int, int], source: Tensor, out: Tensor
 ) -> None:
-    """[before, rows, columns] reduced over rows, with `before` along the partitions."""
+    """Reduce [before, rows, columns] over rows, with `before` along the partitions."""
     before, rows, columns = sizes
     width = max(_TILE_ELEMENTS // rows, 1)
     for start, count in tiles.pieces(before, P):
         for column, length in tiles.pieces(columns, width):
             view = [(rows * columns, count), (columns, rows), (1, length)]
-            result = _reduced_middle(op, source, view, start * rows * columns + column)
+            result = _reduce_middle(op, source, view, start * rows * columns + column)
             result = integers.wrap(result, out.dtype.name)
             place = start * columns + column
             tiles.store(tiles.strided(out, [(columns, count), (1, length)], place), result)
@@ -142,7 +141,7 @@ def _reduce_on_partitions(
 def _sum_columns(
     x: Tensor, rows: int, columns: int, first_element: int, length: int, op: str
 ) -> Tensor:
-    """[1, length]: ones.T @ x of the columns from `first_element` on, accumulated in PSUM."""
+    """Sums [1, length] of the columns from `first_element` on, as ``ones.T @ x`` in PSUM."""
     del op
     sums = new((1, length), nl.float32, nl.psum)
     for row, count in tiles.pieces(rows, P):
@@ -157,7 +156,7 @@ def _sum_columns(
 def _reduce_columns(
     x: Tensor, rows: int, columns: int, first_element: int, length: int, op: str
 ) -> Tensor:
-    """[1, length]: columns from `first_element` on become rows, and each row is reduced."""
+    """Reductions [1, length] of the columns from `first_element` on, after a transpose."""
     alu = getattr(nl, op)
     best: Any = None
     for row, count in tiles.pieces(rows, P):

@@ -46,12 +46,12 @@ _ROUNDED_ONCE: Final = (
     *(arithmetic.Divide, arithmetic.Reciprocal, arithmetic.Square, arithmetic.Power),
     *(comparison.Select, rounding.Convert, rounding.BitcastConvert),
 )
-"""Operations with a rule whose result is rounded once, as that of a single instruction."""
+"""Operations with a rule on tiles whose result is rounded only once."""
 _TRUTHS: Final = (
     *(comparison.Compare, comparison.IsFinite, rounding.Convert),
     *(bits.And, bits.Or, bits.Xor, bits.Not),
 )
-"""Operations whose rules give 0 or 1 where the result is a truth value."""
+"""Operations whose rules give 0 or 1 if the result is a truth value."""
 
 
 def apply(node: Node, operands: list[Operand], dst: Tensor | None = None) -> Tensor:
@@ -101,7 +101,7 @@ def _compute(node: Node, operands: list[Operand], into: Into) -> Tensor:
 
 
 def alu(op: Any, left: Operand, right: Operand, into: Into = new) -> Tensor:
-    """``left <op> right`` in a tile of its own."""
+    """``left <op> right`` in the tile that `into` gives."""
     result = into(shape_of([left, right]))
     binary(result, op, left, right)
     return result
@@ -132,7 +132,7 @@ def _reciprocal(node: Node, into: Into, tile: Tensor) -> Tensor:
 
 @on_tiles(rounding.Convert)
 def _copy(node: Node, into: Into, tile: Tensor) -> Tensor:
-    """`convert`: truncated towards zero on the way from floating point to integers."""
+    """`convert`; floating-point values are truncated towards zero to integers."""
     source = node.values[0].dtype
     if "float" in source and "float" in node.result.dtype:
         return tile  # rounded when it is written
@@ -183,7 +183,7 @@ def _divide(node: Node, into: Into, left: Operand, right: Operand) -> Tensor:
 
 
 def _quotient(left: Operand, right: Operand, into: Into = new) -> Tensor:
-    """The product with the reciprocal, as no engine divides; the reciprocal of 0 is infinite."""
+    """The quotient, by a reciprocal and a product, as no engine divides; 1 / 0 is infinite."""
     if is_number(right):
         with np.errstate(divide="ignore", over="ignore"):
             inverse_number = float(np.float32(1) / np.float32(right))
@@ -299,7 +299,7 @@ def _round_away(node: Node, into: Into, tile: Tensor) -> Tensor:
 
 @on_tiles(rounding.ReducePrecision)
 def _reduce_precision(node: Node, into: Into, tile: Tensor) -> Tensor:
-    """The number rounded to the narrow format, and 0 below its range."""
+    """The number rounded to the narrow format; 0 below its range."""
     operation: Any = node.operation
     narrow = copied(tile, dtype_of(operation.format))
     smallest = operation.smallest(node.values[0].dtype)
@@ -340,7 +340,7 @@ def _signed_remainder(left: Operand, right: Operand) -> Tensor:
     for places in (24, 12, 0):
         divisor = _scale(right, 2.0**places)
         quotient = rint(_quotient(left, divisor))
-        if places:  # an infinite divisor has gone into nothing
+        if places:  # the scaled divisor may be infinite
             quotient = _clip(quotient, -(2.0**12), 2.0**12)
         for half in _halves(divisor):
             left = alu(nl.subtract, left, alu(nl.multiply, quotient, half))
@@ -355,7 +355,7 @@ def _scale(value: Operand, number: float) -> Operand:
 
 
 def _halves(value: Operand) -> tuple[Operand, Operand]:
-    """A float32 as the sum of its upper 12 bits of mantissa and the rest.
+    """A float32 as the sum of two: the upper 12 bits of its significand, and the rest.
 
     Infinity counts as the largest finite number, whose quotient with a finite one is 0.
     """
@@ -384,7 +384,7 @@ def _halves(value: Operand) -> tuple[Operand, Operand]:
 
 @on_tiles(arithmetic.Remainder)
 def _remainder(node: Node, into: Into, left: Operand, right: Operand) -> Tensor:
-    """``left - right * trunc(left / right)``, of the sign of `left`."""
+    """``left - right * trunc(left / right)``, which has the sign of `left`."""
     del node, into
     remainder = _signed_remainder(left, right)
     sign = _sign(left)
@@ -395,7 +395,7 @@ def _remainder(node: Node, into: Into, left: Operand, right: Operand) -> Tensor:
 
 @on_tiles(arithmetic.FloorRemainder)
 def _floor_remainder(node: Node, into: Into, left: Operand, right: Operand) -> Tensor:
-    """``left - right * floor(left / right)``, of the sign of `right`."""
+    """``left - right * floor(left / right)``, which has the sign of `right`."""
     del node, into
     return _without_sign_change(_signed_remainder(left, right), _sign(right), right)
 
@@ -406,7 +406,7 @@ def _sign(value: Operand) -> Operand:
 
 
 def _without_sign_change(remainder: Tensor, sign: Operand, step: Operand) -> Tensor:
-    """`remainder`, plus `step` where the remainder has another sign than `sign`."""
+    """`remainder`, plus `step` where its sign is not `sign`."""
     is_opposite = alu(nl.less, alu(nl.multiply, remainder, sign), 0.0, _new_mask)
     further = alu(nl.add, remainder, step)
     nisa.tensor_copy_predicated(dst=remainder, src=further, predicate=is_opposite)

@@ -1,8 +1,8 @@
-"""The index of the largest element of each row: NaN counts as the largest, of equal ones the first.
+"""The index of the first largest element of each row; NaN counts as the largest.
 
-A row is divided among partitions, and each part into chunks. In a chunk the elements below its
-largest are marked; the first that is not marked is the largest. The same search among the
-chunks' largest then chooses the chunk.
+A row is divided among partitions, and each part into chunks. In a chunk, elements below the largest
+are marked, so that the first element without a mark is the result. The same search among the
+largest elements of chunks then chooses the chunk.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
 _CHUNK_COLUMNS: Final = 4096
-"""Columns of a chunk: searched while the next one is loaded."""
+"""Most columns of a chunk, which is searched while the next one is loaded."""
 _LEAST_PART: Final = 512
-"""Elements of a part below which the fixed cost of instructions dominates."""
+"""Fewest elements of a part; with fewer, the fixed cost of instructions dominates."""
 _SOUGHT_AT_ONCE: Final = 8
 """Elements that nc_find_index8 seeks at once, and the fewest that it reads."""
 _LARGEST_FLOAT32: Final = 3.4028235e38
@@ -64,14 +64,14 @@ def index_of_largest(source: Tensor, start: int, shape: tuple[int, int]) -> Tens
 
 
 def _chunks(columns: int) -> list[tuple[int, int]]:
-    """Chunks of nearly one length of a part: first column, and columns."""
+    """(first column, columns) of each chunk of a part; chunks have nearly equal lengths."""
     return list(tiles.pieces(columns, ceil(columns / ceil(columns / _CHUNK_COLUMNS))))
 
 
 def _part_views(
     shape: tuple[int, int], parts: int, columns: int
 ) -> Iterator[tuple[slice, list[tuple[int, int]], int]]:
-    """Partitions, a view in HBM and its offset: columns of each part, by the fewest transfers."""
+    """The fewest transfers that load columns of each part: (partitions, view of HBM, offset)."""
     rows, length = shape
     step = length // parts
     if step * parts == length:
@@ -85,13 +85,13 @@ def _part_views(
 
 
 def _is_part_after_part(shape: tuple[int, int], parts: int) -> bool:
-    """True if the first parts of all rows come first on the partitions; else row after row."""
+    """True if partitions hold the first part of each row, then the second; else row after row."""
     rows, length = shape
     return bool(length % parts) and parts < rows
 
 
 def _side_by_side(tile: Tensor, shape: tuple[int, int], parts: int) -> Tensor:
-    """The columns of a row's parts on one partition, by way of HBM: [rows, parts * columns]."""
+    """The columns of a row's parts on one partition, [rows, parts * columns], by way of HBM."""
     rows, columns = shape[0], tile.shape[1]
     lines = nl.ndarray(tuple(tile.shape), dtype=tile.dtype, buffer=nl.shared_hbm)
     nisa.dma_copy(dst=lines, src=tile)
@@ -101,7 +101,9 @@ def _side_by_side(tile: Tensor, shape: tuple[int, int], parts: int) -> Tensor:
 
 
 def _first_largest(tile: Tensor, largest: Tensor) -> Tensor:
-    """The index of each row's first element that is `largest`, which is NaN if any is: [rows, 1].
+    """The index [rows, 1] of each row's first element that equals `largest`, the row's maximum.
+
+    The maximum is NaN if any element is.
 
     Marks are 1 where ``min(x, ceiling) < bound``. In a row of numbers that is ``x < largest``.
     In a row with NaN the bound is infinite, and the ceiling is finite: NaN alone has no mark.

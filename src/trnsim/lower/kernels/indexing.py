@@ -50,10 +50,10 @@ def _gather_rows(node: Node, table: Tensor, indices: Tensor) -> Tensor:
 
 
 def _index_tiles(indices: Tensor, count: int) -> Iterator[tuple[int, Tensor]]:
-    """The place of the first of some indices, and a tile of them, column after column.
+    """Tiles of indices, column after column, each with the position of its first index.
 
-    Transfers by index take the rows of all columns. Indices are loaded as rows, as the columns'
-    elements lie apart in HBM, and transposed.
+    A transfer by index takes the rows of all columns. Indices are loaded as rows and transposed, as
+    the elements of a column lie apart in HBM.
     """
     max_columns = _MOST_INDEX_COLUMNS if current_core().core.features.indirect_dma else 1
     start = 0
@@ -76,13 +76,13 @@ _MOST_INDEX_COLUMNS: Final = 32
 
 
 def _row_parts(width: int, item_bytes: int, accessed_bytes: int) -> Iterator[tuple[int, int]]:
-    """Start and length of each part of a row: all of it where one instruction can access that.
+    """Start and length of each part of a row; one part if one instruction can access all of it.
 
     Args:
         width: elements of the row.
         item_bytes: bytes of an element.
-        accessed_bytes: bytes of a partition that one instruction accesses for the whole row, its
-            index left out.
+        accessed_bytes: bytes of a partition that one instruction accesses for the whole row,
+            without its index.
     """
     most_bytes = int(current_core().core.sbuf_partition_bytes)
     is_whole = accessed_bytes + nl.uint32.itemsize <= most_bytes
@@ -122,13 +122,13 @@ def _gather_in_rows(node: Node, data: Tensor, indices: Tensor) -> Tensor:
 _GATHERED_BYTES: Final = 8192
 """Maximum bytes of a partition of several rows from which elements are gathered at once."""
 _FEWEST_TILES: Final = 4
-"""Tiles that remain, so that one is loaded while elements of another are gathered."""
+"""Fewest tiles, so that one is loaded while elements of another are gathered."""
 
 
 def _gather_in_short_rows(
     tensors: tuple[Tensor, Tensor, Tensor], sizes: tuple[int, int, int], together: int
 ) -> None:
-    """Elements of rows, of which several neighbours lie on each partition.
+    """Gather elements within rows, with several neighbouring rows on each partition.
 
     Args:
         tensors: the rows, the indices, and the result, in HBM.
@@ -234,11 +234,11 @@ _MOST_EXACT_ROWS: Final = 2**24
 _COMBINING_DTYPES: Final = dict.fromkeys(INTEGERS, nl.int32) | {"uint32": nl.uint32}
 """The format in which rows are combined: 32-bit integers, else float32 for repeated additions."""
 _TRUTH_OPERATORS: Final = {"add": "maximum", "multiply": "minimum"}
-"""Sums and products of truth values: true if any is, true if all are."""
+"""The operator that computes sums and products of truth values: any is true, all are true."""
 
 
 def _combine(equal: Tensor, updates: Tensor, rows: int, width: int, op: str) -> Tensor:
-    """Row i: all updates with the index of update i, combined by `op`."""
+    """A tile whose row i combines all updates with the index of update i by `op`."""
     if updates.dtype != nl.float32:
         return _integers_by_row(equal, updates, rows, width, op)
     if op == "add":
@@ -260,7 +260,7 @@ def _initialise(table: Tensor, operands: Sequence[Tensor], elements: int) -> Non
 
 
 def _equal(index: Tensor, rows: int, *, is_long: bool) -> Tensor:
-    """[rows, rows]: 1 where two indices are equal; GpSimd compares those of a long table."""
+    """A tile [rows, rows]: 1 where two indices are equal; GpSimd compares those of long tables."""
     dtype = nl.int32 if is_long else nl.float32
     column = new((rows, 1), dtype)
     nisa.tensor_copy(dst=column, src=index.view(nl.int32) if is_long else index)
@@ -277,7 +277,7 @@ def _equal(index: Tensor, rows: int, *, is_long: bool) -> Tensor:
 
 
 def _sum_by_row(equal: Tensor, updates: Tensor, rows: int, width: int) -> Tensor:
-    """Row i: the sum of all updates whose index is that of row i."""
+    """A tile whose row i is the sum of all updates with the index of update i."""
     total = new((rows, width))
     for start, length in tiles.pieces(width, BANK):
         sums = new((rows, length), nl.float32, nl.psum)
@@ -287,7 +287,7 @@ def _sum_by_row(equal: Tensor, updates: Tensor, rows: int, width: int) -> Tensor
 
 
 def _extreme_by_row(equal: Tensor, updates: Tensor, rows: int, width: int, op: str) -> Tensor:
-    """Row i: all updates whose index is that of row i, combined; column by column."""
+    """A tile whose row i combines all updates with the index of update i, column by column."""
     is_unlike = new((rows, rows), nl.uint8)
     nisa.tensor_scalar(dst=is_unlike, data=equal, op0=nl.equal, operand0=0.0)
     filler = new((rows, rows))
@@ -305,7 +305,7 @@ def _extreme_by_row(equal: Tensor, updates: Tensor, rows: int, width: int, op: s
 
 
 def _integers_by_row(equal: Tensor, updates: Tensor, rows: int, width: int, op: str) -> Tensor:
-    """Row i: all integer updates whose index is that of row i, combined modulo 2**32.
+    """A tile whose row i combines all integer updates with the index of update i, modulo 2**32.
 
     GpSimd combines two integers exactly, so the first half of the updates is combined with the
     second until one column remains.
@@ -353,7 +353,7 @@ def rows_at(table: Tensor, index: Tensor, tile: Tensor) -> Tensor:
 
 
 def _selected(table: Tensor, index: Tensor) -> Tensor:
-    """The rows of a table that indices choose; those of several columns of a dense table."""
+    """The rows of a table that indices choose; several columns of them need a dense table."""
     partitions, columns = index.shape
     if columns == 1:
         return table.vector_select(0, index)
@@ -378,7 +378,7 @@ def _registers(rows: int) -> list[Any]:
 
 
 def _row_at(table: Tensor, index: Tensor, row: int, registers: list[Any]) -> Any:
-    """One row whose index lies in SBUF, by way of a register."""
+    """A view of a row whose index lies in SBUF, and is loaded into a register."""
     register = registers[row % len(registers)]
     nisa.register_load(dst=register, src=index[row : row + 1])
     return table[nl.ds(register, 1)]

@@ -1,4 +1,4 @@
-"""Instructions on tiles, each by the engine that has least to do.
+"""Instructions on tiles, each issued to the engine that has least to do.
 
 Tiles are [partitions, ...] with any number of free dimensions; dimensions of length 1 are repeated.
 """
@@ -74,7 +74,7 @@ def unary_engine(dst: Tensor, data: Tensor, *, is_on_scalar: bool) -> Engine:
 
 
 def column(operand: Operand) -> Operand:
-    """A number unchanged; a tile with one element a partition as float32 [partitions, 1]."""
+    """A number as it is; a tile with one element for each partition as float32 [partitions, 1]."""
     if is_number(operand):
         return operand
     tile = operand if operand.dtype == nl.float32 else copied(operand, nl.float32)

@@ -1,8 +1,8 @@
 """Elementwise operations on integers as exact instructions, modulo 2**bits.
 
-Engines compute in float32, which has 24 bits; GpSimd alone adds, multiplies and compares integers
-of 32 bits as they are (nki.isa.tensor_tensor). Shorter integers are computed in 32 bits, and their
-low bytes kept.
+Engines compute in float32, which holds integers of 24 bits. Only GpSimd adds, multiplies and
+compares 32-bit integers exactly (nki.isa.tensor_tensor). Shorter integers are computed in 32 bits,
+and the low bytes of the result are kept.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from trnsim.nki import language as nl
 Rule = Callable[..., Tensor]
 
 _WORD_BYTES: Final = 4
-"""Bytes of an integer that instructions compute as it is."""
+"""Bytes of an integer that instructions compute without conversion."""
 _WORDS: Final = (nl.int32, nl.uint32)
 """The formats of such integers."""
 _EXACT_BELOW: Final = 2**24
@@ -40,9 +40,9 @@ def is_exact(node: Node) -> bool:
 
 
 def _compares_large(node: Node) -> bool:
-    """True if float32 could take different integers for equal ones.
+    """True if a comparison in float32 could take different integers for equal ones.
 
-    It does not beside a small number, nor beside an infinity or NaN.
+    It cannot if one side is a small number, an infinity or NaN.
     """
     numbers = [number for number in node.operands if isinstance(number, int | float)]
     small = [
@@ -81,7 +81,7 @@ def _integer_tile(operand: Operand, shape: tuple[int, ...], dtype: Any) -> Tenso
 
 
 def filled(number: int, shape: tuple[int, ...], dtype: Any) -> Tensor:
-    """A tile of one integer, stored once in each row."""
+    """A view of a shape whose elements are all one integer, stored once on each partition."""
     column = new((shape[0], *(1 for _ in shape[1:])), nl.int32)
     nisa.memset(dst=column, value=as_int32(number))
     return widened(column.view(dtype), shape)
@@ -93,7 +93,7 @@ def as_int32(number: int) -> int:
 
 
 def low_bytes(tile: Tensor, dtype: str) -> Tensor:
-    """The low bytes of 32-bit integers, where the type has fewer."""
+    """The low bytes of 32-bit integers, as integers of the type `dtype`; unchanged for 32 bits."""
     if dtype == BOOL or ITEM_BYTES[dtype] == _WORD_BYTES:
         return tile
     step = _WORD_BYTES // ITEM_BYTES[dtype]
@@ -203,7 +203,8 @@ def _convert(operation: Operation, tile: Tensor) -> Tensor:
 def _divide_signed(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     """Quotient towards 0 and remainder of int32, by a quotient in float32 that is corrected.
 
-    Each step leaves what the quotient's rounding left: at most 2**9 divisors, then one, then none.
+    The rounding of a quotient leaves an error of at most 2**9 divisors after the first step, one
+    after the second, and none after the third.
     """
     safe = _select(right, right, _like(right, 1))
     inverse, quotient, rest = new(left.shape), _like(left, 0), left
@@ -220,7 +221,7 @@ def _divide_signed(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
 def _towards_zero(
     left: Tensor, right: Tensor, quotient: Tensor, rest: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The remainder with the sign of `left`, and smaller than the divisor."""
+    """Correct a quotient and a remainder: it gets the sign of `left`, and less than the divisor."""
     size = _abs(arithmetic.Abs(), right)
     is_mixed = _alu(nl.less, _alu(nl.bitwise_xor, right, left), _like(left, 0))
     unit = _select(is_mixed, _like(left, -1), _like(left, 1))
@@ -267,7 +268,7 @@ def _remainder(operation: Operation, left: Tensor, right: Tensor) -> Tensor:
 
 
 def _floor_remainder(operation: Operation, left: Tensor, right: Tensor) -> Tensor:
-    """The remainder, a divisor further where its sign is another one."""
+    """The remainder, plus the divisor where its sign is not the divisor's."""
     rest = _remainder(operation, left, right)
     if left.dtype == nl.uint32:
         return rest
@@ -278,7 +279,7 @@ def _floor_remainder(operation: Operation, left: Tensor, right: Tensor) -> Tenso
 
 
 def _power(operation: Operation, base: Tensor, exponent: Tensor) -> Tensor:
-    """Powers by repeated squares, one for each bit of the exponent."""
+    """Powers by repeated squaring, a step for each bit of the exponent."""
     del operation
     result, square, remaining_bits = _like(base, 1), base, exponent
     for _ in range(32):
@@ -301,7 +302,7 @@ def _shift_left(operation: Operation, tile: Tensor, places: Tensor) -> Tensor:
 
 
 def _shift_right_logical(operation: Operation, tile: Tensor, places: Tensor) -> Tensor:
-    """A shift of the type's own bits: a shorter integer was extended to 32 bits by its sign."""
+    """A shift of the type's own bits, without the sign bits that extend a shorter integer."""
     type_bits = _bits(nl.bitwise_and, tile, _in_dtype_of(2 ** _size(operation) - 1, tile))
     return _shift(operation, nl.right_shift, type_bits, places)
 
@@ -315,7 +316,7 @@ def _shift_right_arithmetic(operation: Operation, tile: Tensor, places: Tensor) 
 
 
 def _shift(operation: Operation, op: Any, tile: Tensor, places: Tensor) -> Tensor:
-    """A shift; 0 where the number of places is negative or not below the bits of the type."""
+    """A shift; 0 if the number of places is negative, or not less than the bits of the type."""
     is_in = _alu(nl.less, places, _like(places, _size(operation)))
     if places.dtype == nl.int32:
         is_in = _alu(nl.multiply, is_in, _alu(nl.greater_equal, places, _like(places, 0)))
@@ -328,12 +329,12 @@ def _size(operation: Operation) -> int:
 
 
 def _in_dtype_of(number: int, tile: Tensor) -> int:
-    """A pattern of bits as a number that the tile's type has."""
+    """The number of the tile's type that has a bit pattern."""
     return number if tile.dtype == nl.uint32 else as_int32(number)
 
 
 def _popcnt(operation: Operation, tile: Tensor) -> Tensor:
-    """Sums of neighbouring bits, then of pairs, and so on.
+    """The number of bits that are set: sums of neighbouring bits, then of pairs, and so on.
 
     Source: H. Warren, Hacker's Delight, section 5-1.
     """
@@ -364,7 +365,7 @@ _IN_ONE_INSTRUCTION: Final[dict[type[Operation], Any]] = {
     bits.Or: nl.bitwise_or,
     bits.Xor: nl.bitwise_xor,
 }
-"""Instructions of the operations that need one each."""
+"""The operators of operations that take one instruction."""
 _RULES: Final[dict[type[Operation], Rule]] = {
     **{operation: _binary(op) for operation, op in _IN_ONE_INSTRUCTION.items()},
     arithmetic.Divide: _divide,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from trnsim.lower.emit.emission import Emission
 
 PIECE_ELEMENTS: Final = 2048
-"""Elements of a partition that are joined at once."""
+"""Most elements of a partition that are joined at once."""
 _ONE_ELEMENT: Final = [(1, 1)]
 """The pattern of a tensor without dimensions."""
 
@@ -34,7 +34,7 @@ def reinterpret(emission: Emission, node: Node) -> None:
 
 
 def concatenate(op: Concatenate, node: Node, *operands: Tensor) -> Tensor:
-    """Copy each operand to its part: by transfers, or on the chip where all rows are short."""
+    """Copy each operand to its part of the result: by transfers, or on the chip for short rows."""
     out = tiles.output(node.result.shape, node.result.dtype)
     dim = op.dim
     rows, total_width = prod(node.result.shape[:dim]), prod(node.result.shape[dim:])
@@ -58,11 +58,11 @@ def concatenate(op: Concatenate, node: Node, *operands: Tensor) -> Tensor:
 
 
 _SHORT_BYTES: Final = 512
-"""Bytes of a run below which descriptors bound a transfer (nki-dma-overview.rst)."""
+"""Shorter runs take as long, as descriptors bound their transfer (nki-dma-overview.rst)."""
 
 
 def repeat_elements(source: Tensor, elements: int, copies: int, dtype: str) -> Tensor:
-    """Each element of a tensor in HBM so many times in a row, [elements, copies]."""
+    """Each element of a tensor in HBM repeated `copies` times, [elements, copies]."""
     out = tiles.output((elements, copies), dtype)
     for start, partitions, each in tiles.spread(elements, PIECE_ELEMENTS // copies):
         pattern = [(each, partitions), (1, each)]
@@ -77,7 +77,7 @@ def repeat_elements(source: Tensor, elements: int, copies: int, dtype: str) -> T
 
 
 def is_short(length: int, tensor: TensorType) -> bool:
-    """True for a run of HBM that descriptors bound, and that is joined on the chip instead."""
+    """True for a run of `length` elements that is so short that descriptors bound its transfer."""
     return length * tensor.nbytes < _SHORT_BYTES * tensor.elements
 
 
@@ -99,7 +99,7 @@ def _interleave(parts: list[tuple[Tensor, int]], out: Tensor, rows: int, total_w
 
 @kernel(Reverse)
 def reverse(op: Reverse, node: Node, source: Tensor) -> Tensor:
-    """One transfer for each index along the reversed dimensions."""
+    """Reverse dimensions by one transfer for each index along them."""
     out, shape = tiles.output(node.result.shape, node.result.dtype), node.result.shape
     steps = dense(shape)
     pattern = [
@@ -119,7 +119,7 @@ def reverse(op: Reverse, node: Node, source: Tensor) -> Tensor:
 
 
 def pad(op: Pad, node: Node, operand: Tensor) -> Tensor:
-    """The result filled with the number, then the elements copied to their positions."""
+    """Fill the result with the padding number, and copy the elements to their positions."""
     out = tiles.output(node.result.shape, node.result.dtype)
     is_truth = node.result.dtype == BOOL
     tiles.fill(out, node.result.type.elements, float(op.number != 0) if is_truth else op.number)

@@ -1,8 +1,8 @@
 """Sums of updates by row of a table, as products with matrices that mark each update's row.
 
-A scatter that adds row by row waits for each transfer before the next, as both may reach one row.
+A scatter that adds row by row waits for each transfer before the next, as both may write one row.
 Here updates lie along the partitions, each with a mark (1) in the column of its row. The product of
-marks and updates adds up in PSUM those of each row, for many rows of the table at once.
+marks and updates adds up the updates of each row in PSUM, for many rows of the table at once.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from trnsim.nki import language as nl
 from trnsim.program import current_core
 
 MULTIPLIED: Final = ("float32", "bfloat16", "float16")
-"""Formats of updates that are multiplied with marks."""
+"""Formats of updates that products with marks can add."""
 _BANKS: Final = 4
-"""Banks of PSUM for sums: those of the next rows are begun while others leave."""
+"""Banks of PSUM for sums: half of all, so that the next sums begin while others are stored."""
 _MOST_BLOCKS: Final = 16
 """Maximum number of blocks of 128 rows of the table whose updates are marked at once."""
 _CHUNK_BYTES: Final = 16 * 1024
@@ -35,15 +35,15 @@ _HELD_BYTES: Final = 48 * 1024
 _NUMBERING_PASSES: Final = 2
 """Passes over the marks' columns that number the table's rows, before any update is marked."""
 _FEWEST_COLUMNS: Final = 64
-"""Columns whose time fewer columns take as well (trainium_inferentia2_arch.rst: ``max(N, 64)``)."""
+"""A product of fewer columns takes as long (trainium_inferentia2_arch.rst: ``max(N, 64)``)."""
 
 
 def are_products_faster(rows: int, count: int, width: int, dtype: str) -> bool:
     """True if products add `count` updates of `width` elements sooner than transfers by index.
 
-    Transfers of one row, or of 128 rows by one instruction, follow one another: each waits for the
-    one before; a table of a short format is float32 meanwhile, which is written, read and rounded.
-    Rows are numbered and marks made beside the products.
+    Each transfer, of one row or of 128 rows by one instruction, waits for the one before. A table
+    of a short format is then kept in float32, which is written, read and rounded. The Vector Engine
+    numbers rows and makes marks at the same time as the Tensor Engine multiplies.
     """
     core = current_core().core
     transfers = 2 * ceil(count / P) if core.features.indirect_dma else count + 2
@@ -62,20 +62,20 @@ def are_products_faster(rows: int, count: int, width: int, dtype: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Columns of a table and of its updates in HBM: `columns` from `column` on, of `width`."""
+    """Columns of a table and of its updates in HBM: `columns` of `width`, from `column` on."""
 
     column: int
     columns: int
     width: int
 
     def view(self, tensor: Tensor, start: int, partitions: int, together: int) -> Tensor:
-        """Rows from `start` on, `together` neighbours on each partition."""
+        """A view of rows from `start` on, `together` neighbours on each partition."""
         pattern = [(together * self.width, partitions), (self.width, together), (1, self.columns)]
         return tiles.strided(tensor, pattern, start * self.width + self.column)
 
 
 class RowSums:
-    """The sums of updates [N, W] by row of a table [R, W], over the rows of an operand if given."""
+    """The sums of updates [N, W] by row of a table [R, W], added to an operand if there is one."""
 
     def __init__(
         self, node: Node, updates: Tensor, indices: Tensor, operands: Sequence[Tensor]
@@ -87,7 +87,7 @@ class RowSums:
         self.out = tiles.output(shape, node.result.dtype)
 
     def run(self) -> Tensor:
-        """Emit the sums; the table that they are."""
+        """Emit the sums, and return the table."""
         for column, columns in tiles.pieces(self.width, BANK):
             self._add_columns(_Part(column, columns, self.width))
         return self.out
@@ -111,14 +111,14 @@ class RowSums:
             self._store(part, start, blocks, banks)
 
     def _load(self, part: _Part, chunk: tuple[int, int, int]) -> tuple[Tensor, Tensor]:
-        """The rows that a chunk's updates reach, [partitions, updates]; and the updates."""
+        """The rows that a chunk's updates are added to, [partitions, updates]; and the updates."""
         start, partitions, together = chunk
         pattern = [(together, partitions), (1, together)]
         places = tiles.load(tiles.strided(self.indices, pattern, start))
         return copied(places, nl.float32), tiles.load(part.view(self.updates, *chunk))
 
     def _store(self, part: _Part, start: int, blocks: int, banks: Sequence[Tensor]) -> None:
-        """Write the sums of rows of the table, added to what the operand has there."""
+        """Write the sums of rows of the table, added to the rows of the operand."""
         partitions = banks[0].shape[0]
         result = new((partitions, blocks, part.columns), self.out.dtype)
         before = [
@@ -136,9 +136,10 @@ class RowSums:
 
 
 def _table_rows(start: int, partitions: int, blocks: int) -> Tensor:
-    """For each column of the marks its row of the table, on every partition.
+    """The row of the table that each column of the marks stands for, on every partition.
 
-    A block of columns has every so many rows, so that neighbours are on one partition of the sums.
+    A block of columns has every `blocks`-th row, so that neighbouring rows are on one partition of
+    the sums.
     """
     counts = new((P, blocks * partitions), nl.int32)
     pattern = [[1, blocks], [blocks, partitions]]

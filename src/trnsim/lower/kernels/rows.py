@@ -29,16 +29,16 @@ from trnsim.nki import language as nl
 from trnsim.program import current_core
 
 _SCAN_COLUMNS: Final = 2048
-"""Columns of a tile in one scan."""
+"""Most columns of a tile in one scan."""
 _MAX8_ELEMENTS: Final = 16384
 """Maximum number of elements of a partition that max8 reads (nki.isa.max8)."""
 _MAX8_RESULTS: Final = 8
 """Elements that max8 finds at once (nki.isa.max8)."""
 _MOST_EXACT_COLUMNS: Final = 2**24
-"""Columns of a row whose indices float32 represents exactly."""
+"""Most columns of a row whose indices float32 represents exactly."""
 _LARGEST_FLOAT32: Final = float(np.finfo(np.float32).max)
 _LOWEST_FLOAT32: Final = -_LARGEST_FLOAT32
-"""The lowest element that is searched: minus infinity marks those that were found before."""
+"""The lowest value in a search: minus infinity marks elements that were found before."""
 
 
 @kernel(Scan)
@@ -72,9 +72,9 @@ _GROWING: Final = ("add", "multiply")
 
 
 def _columns_s(shape: tuple[int, int]) -> float:
-    """Seconds of a scan column by column: they follow one another, each with its latency.
+    """Seconds of a scan of short rows, whose instructions follow one another column by column.
 
-    A last tile of few rows waits for its own transfer.
+    A last tile of fewer rows waits for its own transfer.
     """
     core = current_core().core
     together = [count for _, _, count in _shared_rows(shape)]
@@ -84,13 +84,13 @@ def _columns_s(shape: tuple[int, int]) -> float:
 
 
 def _shared_rows(shape: tuple[int, int]) -> Iterator[tuple[int, int, int]]:
-    """The first row, partitions, and rows of a partition, of each tile of short rows."""
+    """(first row, partitions, rows of a partition) of each tile of short rows."""
     rows, length = shape
     return tiles.spread(rows, max(_SCAN_COLUMNS // length, 1))
 
 
 def _scan_short_rows(op: str, shape: tuple[int, int], source: Tensor, out: Tensor) -> None:
-    """Running results along rows of which neighbours lie on one partition, column by column.
+    """Running results along short rows, several of them on a partition, column by column.
 
     A scan along a partition would carry an infinity from one row to the next.
     """
@@ -115,7 +115,7 @@ def _scan_short_rows(op: str, shape: tuple[int, int], source: Tensor, out: Tenso
 
 
 def _scan_tile(op: str, tile: Tensor, carry: Tensor) -> Tensor:
-    """Sums are ``1 * carry + x``; the others ``(x <op> carry) + 0``."""
+    """Running results of a tile: sums by ``1 * carry + x``, others by ``(x <op> carry) + 0``."""
     result, constant = new(tile.shape), new(tile.shape)
     nisa.memset(dst=constant, value=1.0 if op == "add" else 0.0)
     data = (constant, tile) if op == "add" else (tile, constant)
@@ -130,8 +130,8 @@ def _scan_tile(op: str, tile: Tensor, carry: Tensor) -> Tensor:
 def top_k(op: TopK, node: Node, source: Tensor) -> Tensor:
     """Indices of the k largest elements of each row, eight at a time, or all by a network.
 
-    A row that is longer than one search is searched in parts, then their largest together. The
-    parts of few rows lie on partitions of their own.
+    A row that is too long for one search is searched in parts, and then the largest elements of the
+    parts. If rows are few, each part lies on a partition of its own.
 
     Raises:
         NotModelled: for a row that is too long.
@@ -198,7 +198,10 @@ def _require_order(rows: Float32Array, *, is_network: bool) -> None:
 
 
 def _takes_network(shape: tuple[int, int], k: int, *, is_search: bool) -> bool:
-    """True if the order of all elements is found sooner than the `k` largest, or alone is."""
+    """True if a network orders all elements sooner than a search finds the `k` largest.
+
+    Also true if a search is impossible (`is_search` is false) and a network is possible.
+    """
     rows, length = shape
     if not columns_of(length):
         return False
@@ -212,7 +215,7 @@ def _takes_network(shape: tuple[int, int], k: int, *, is_search: bool) -> bool:
 
 
 _CERTAIN_SHARE: Final = 0.5
-"""Share of an estimated time below which another is surely less."""
+"""A time that is less than this share of another is surely less, though both are estimates."""
 
 
 def _store_first(out: Tensor, start: int, order: Tensor, shape: tuple[int, int]) -> None:
@@ -237,7 +240,7 @@ def _largest(node: Node, source: Tensor) -> Tensor:
 
 
 def _search_parts(source: Tensor, start: int, shape: tuple[int, int], width: int) -> Tensor:
-    """Indices of the `width` largest of rows from `start` on, whose parts are searched in turn."""
+    """Indices of the `width` largest of each row from `start` on, searched part after part."""
     rows, length = shape
     parts = list(tiles.pieces(length, _MAX8_ELEMENTS))
     values = new((rows, len(parts) * width))
@@ -267,9 +270,9 @@ def _parts_on_partitions(shape: tuple[int, int], width: int) -> int:
 def _search_partitions(
     source: Tensor, start: int, shape: tuple[int, int], parts: int, width: int
 ) -> Tensor:
-    """Indices of the `width` largest of rows from `start` on, of which each has some partitions.
+    """Indices of the `width` largest of each row from `start` on, with its parts on partitions.
 
-    The elements that equal parts leave over are compared with the largest of the parts.
+    Elements that remain after equal parts are compared with the largest of the parts.
     """
     rows, length = shape
     columns, rest = divmod(length, parts)
@@ -324,7 +327,7 @@ def _offset_indices(dst: Tensor, indices: Tensor, first: int, count: int) -> Non
 
 
 def _load_row(source: Tensor, view: list[tuple[int, int]], place: int) -> Tensor:
-    """A part of each row, finite, and at least eight long."""
+    """A part of each row, with finite elements, and at least eight columns."""
     (_, rows), (_, columns) = view
     tile = new((rows, max(columns, _MAX8_RESULTS)))
     if columns < _MAX8_RESULTS:

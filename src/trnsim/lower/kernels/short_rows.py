@@ -1,7 +1,7 @@
-"""Short rows: the time of transfers of rows, each on a partition of its own.
+"""Short rows: whether several of them should share a partition.
 
-A row of few bytes is a transfer that takes as long as one of hundreds. The alternative is that each
-partition has a stretch of HBM with several whole rows.
+A transfer of a row of few bytes takes as long as one of hundreds of bytes. The alternative is that
+each partition has a stretch of HBM with several whole rows.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ LONGEST_SHORT_ROW: Final = 64
 """Elements of the longest row that may share a partition: 256 bytes of float32, half of the 512
 below which descriptors bound a transfer (nki-dma-overview.rst)."""
 _CERTAIN_SHARE: Final = 0.85
-"""Share of an estimated time below which another is surely less."""
+"""A time that is less than this share of another is surely less, though both are estimates."""
 
 
 def are_shared_partitions_faster(shape: tuple[int, int], itemsize: int, computing_s: float) -> bool:
-    """True if short rows [rows, elements] cross HBM sooner several to a partition.
+    """True if short rows [rows, elements] are moved sooner with several of them on a partition.
 
-    Else 128 rows are loaded and stored at a time, each transfer with its issue. `computing_s` is
-    the time that instructions take longer if rows share partitions.
+    Otherwise 128 rows are loaded and stored at a time, and each transfer has its issue.
+    `computing_s` is the additional time of instructions if rows share partitions.
     """
     rows, length = shape
     core = current_core().core

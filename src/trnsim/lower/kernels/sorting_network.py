@@ -1,9 +1,10 @@
 """The order of long rows, by a bitonic network of comparisons: the largest element first.
 
-Element e of a row lies on partition e // C, in column e % C. A step compares all elements with
-those `distance` places on, and exchanges the pairs that are out of order. Nearer than C they lie on
-one partition, farther in one column: the columns are then transposed. Blocks that a phase sorts
-the other way round have both keys and indices negated, so that every step is the same.
+Element e of a row lies on partition e // C, in column e % C. A step compares each element with the
+one `distance` elements further, and exchanges pairs that are out of order. If `distance` is less
+than C, both lie on one partition. Otherwise both lie in one column, and columns are transposed for
+the step. If a phase sorts a block in ascending order, its keys and indices are negated, so that
+every step is the same.
 
 Source: K. E. Batcher, Sorting networks and their applications, AFIPS 1968.
 """
@@ -19,7 +20,7 @@ from trnsim.nki import language as nl
 from trnsim.program import current_core
 
 _MOST_COLUMNS: Final = 2048
-"""Maximum elements of a partition: a dozen tiles of them are in SBUF at once."""
+"""Most elements of a partition, as about twelve tiles of them are in SBUF at once."""
 _LARGEST_FLOAT32: Final = 3.4028235e38
 _STEP_INSTRUCTIONS: Final = 11
 """Instructions of a step, each on half of the elements."""
@@ -35,7 +36,7 @@ def columns_of(length: int) -> int:
 
 
 def network_cycles(rows: int, length: int) -> float:
-    """Cycles of the Vector Engine for the order of rows."""
+    """Cycles of the Vector Engine that order `rows` rows."""
     columns = columns_of(length)
     together = max(min(rows, _MOST_COLUMNS // columns), 1)
     bits = (P * columns).bit_length() - 1
@@ -47,14 +48,14 @@ def network_cycles(rows: int, length: int) -> float:
 def network_order(source: Tensor, out: Tensor, shape: tuple[int, int], k: int) -> None:
     """Store the indices of the `k` largest of each row, in order, in `out` [rows, k], int32.
 
-    Equal elements are in order. Infinities count as the largest finite number, as a transpose on
-    NeuronCore-v2 multiplies by zero.
+    Equal elements keep their order. Infinities count as the largest finite numbers, as a transpose
+    on NeuronCore-v2 multiplies by zero.
     """
     rows, length = shape
     columns = columns_of(length)
     for first, many in tiles.pieces(rows, _MOST_COLUMNS // columns):
-        pair = _loaded(source, (first, many), length, columns)
-        _, indices = _sorted(pair, columns)
+        pair = _load_keys(source, (first, many), length, columns)
+        _, indices = _sort_keys(pair, columns)
         result = new(indices.shape, nl.int32)
         nisa.tensor_copy(dst=result, src=indices)
         full, rest = divmod(k, columns)
@@ -66,8 +67,8 @@ def network_order(source: Tensor, out: Tensor, shape: tuple[int, int], k: int) -
                 nisa.dma_copy(dst=target, src=lines[start : start + partitions, :, :width])
 
 
-def _loaded(source: Tensor, rows: tuple[int, int], length: int, columns: int) -> Pair:
-    """Keys of (first, count) rows, the lowest after their ends, and indices."""
+def _load_keys(source: Tensor, rows: tuple[int, int], length: int, columns: int) -> Pair:
+    """Keys and indices of (first, count) rows; keys after the end of a row are the lowest."""
     first, many = rows
     keys, counts = new((P, many, columns), source.dtype), new((P, many, columns), nl.int32)
     full, rest = divmod(length, columns)
@@ -98,7 +99,7 @@ def _loaded(source: Tensor, rows: tuple[int, int], length: int, columns: int) ->
     return result, indices
 
 
-def _sorted(pair: Pair, columns: int) -> Pair:
+def _sort_keys(pair: Pair, columns: int) -> Pair:
     """Keys and indices in order, phase by phase: blocks of 2, 4, ... elements."""
     count = P * columns
     places, shifted, gray = (new(pair[0].shape, nl.int32) for _ in range(3))
@@ -112,25 +113,25 @@ def _sorted(pair: Pair, columns: int) -> Pair:
     nisa.tensor_tensor(dst=gray, data1=places, data2=shifted, op=nl.bitwise_xor)
     block = 2
     while block <= count:
-        # A block is negated if the bit `block` of its places is set; it was by the bit before.
+        # A block is negated if bit `block` of its places is set, but already is if the last was.
         sign_places, bit = (places, block) if block == 2 else (gray, block // 2)  # noqa: PLR2004  first
-        pair = _negated(pair, sign_places, bit)
+        pair = _negate_blocks(pair, sign_places, bit)
         distance = block // 2
         if distance >= columns:
-            pair = _transposed_pair(pair)
+            pair = _transpose_pair(pair)
             while distance >= columns:
-                pair = _exchanged(pair, distance // columns)
+                pair = _exchange(pair, distance // columns)
                 distance //= 2
-            pair = _transposed_pair(pair)
+            pair = _transpose_pair(pair)
         while distance:
-            pair = _exchanged(pair, distance)
+            pair = _exchange(pair, distance)
             distance //= 2
         block *= 2
     return pair
 
 
-def _negated(pair: Pair, places: Tensor, bit: int) -> Pair:
-    """Keys and indices with the other sign where a bit of `places` is set."""
+def _negate_blocks(pair: Pair, places: Tensor, bit: int) -> Pair:
+    """Keys and indices, negated where a bit of `places` is set."""
     bits, signs = new(places.shape, nl.int32), new(places.shape)
     nisa.tensor_scalar(dst=bits, data=places, op0=nl.bitwise_and, operand0=bit)
     nisa.tensor_scalar(
@@ -142,12 +143,12 @@ def _negated(pair: Pair, places: Tensor, bit: int) -> Pair:
     return keys, indices
 
 
-def _transposed_pair(pair: Pair) -> Pair:
-    """Each block of 128 columns transposed."""
-    return _transposed_blocks(pair[0]), _transposed_blocks(pair[1])
+def _transpose_pair(pair: Pair) -> Pair:
+    """Keys and indices with each block of 128 columns transposed."""
+    return _transpose_blocks(pair[0]), _transpose_blocks(pair[1])
 
 
-def _transposed_blocks(tile: Tensor) -> Tensor:
+def _transpose_blocks(tile: Tensor) -> Tensor:
     result = new(tile.shape)
     for first, columns in tiles.pieces(tile.shape[1], tiles.BANK):
         flipped = new((P, columns), nl.float32, nl.psum)
@@ -158,8 +159,8 @@ def _transposed_blocks(tile: Tensor) -> Tensor:
     return result
 
 
-def _exchanged(pair: Pair, distance: int) -> Pair:
-    """Elements `distance` columns apart, the one that comes first before the other."""
+def _exchange(pair: Pair, distance: int) -> Pair:
+    """Keys and indices after the exchange of elements `distance` columns apart."""
     columns = pair[0].shape[1]
     shape = P, columns // (2 * distance), 2, distance
     half = P, columns // (2 * distance), distance

@@ -69,7 +69,7 @@ def pieces(length: int, longest: int) -> Iterator[tuple[int, int]]:
 
 
 def spread(length: int, longest: int) -> Iterator[tuple[int, int, int]]:
-    """A dimension over partitions, block by block: start, partitions, elements of a partition."""
+    """(start, partitions, elements of a partition) of the blocks that cover a dimension."""
     start = 0
     while start < length:
         elements = min((length - start) // P, longest)
@@ -94,7 +94,7 @@ def copy_run(
 _DMA_ENGINES: Final = 16
 """DMA engines of a core, each of which takes one descriptor (nki-dma-overview.rst)."""
 _LEAST_PART_ELEMENTS: Final = 16384
-"""Elements that one engine moves in little more than the fixed cost of a transfer."""
+"""Elements that one engine moves in little more than the fixed time of a transfer."""
 
 
 def fill(tensor: Tensor, elements: int, number: float) -> None:
@@ -119,7 +119,7 @@ def fill(tensor: Tensor, elements: int, number: float) -> None:
 
 
 _FILL_COLUMNS: Final = 2048
-"""Columns of the tile of a fill: long enough to hide the fixed cost of a transfer."""
+"""Columns of the tile that fills a tensor: long enough to hide the fixed time of a transfer."""
 
 
 def load(source: Tensor, dtype: Any = None) -> Tensor:

@@ -1,9 +1,9 @@
-"""Attention in the form that has instructions.
+"""Attention in the form for which there are instructions.
 
 Instructions (`trnsim.lower.emit.attending`) take operands of one format, subtract the maximum
 before they scale, and mask at most the keys after a query's own position. Windows and query offsets
-become a bias; queries are scaled first where the scale is not positive; capped scores are spelled
-out.
+become a bias; queries are scaled first if the scale is not positive; attention with capped scores
+becomes products and elementwise operations.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ _MASKED_SCORE: Final = -3.0e38
 
 
 def _is_usual(node: Node) -> bool:
-    """True if the mask is plain, operands have one type, the scale is positive, without a cap."""
+    """True for a plain mask, operands of one type, a positive scale, and scores without a cap."""
     operation = node.operation
     if not isinstance(operation, AttentionBase):
         raise InternalError(f"{node.name} is no attention")
-    is_of_one_type = len({value.dtype for value in node.values[: _sides(operation)]}) == 1
+    is_of_one_type = len({value.dtype for value in node.values[: _matrix_count(operation)]}) == 1
     has_cap = isinstance(operation, Attention) and operation.cap
     return _has_plain_mask(operation) and operation.scale > 0 and is_of_one_type and not has_cap
 
 
 def _has_plain_mask(operation: AttentionBase) -> bool:
-    """True if no key is masked, or those after the query's own position."""
+    """True if the mask hides no key, or only those after the query's own position."""
     return (operation.first, operation.apart, operation.window) == (0, 1, 0)
 
 
-def _sides(operation: AttentionBase) -> int:
-    """The count of operands that are matrices of the heads: Q, K, V, gradient and result."""
+def _matrix_count(operation: AttentionBase) -> int:
+    """The number of operands that are matrices of heads: Q, K, V, and gradient and result."""
     return 5 if isinstance(operation, AttentionBackward) else 3
 
 
@@ -63,8 +63,8 @@ def attention_backward(b: Build, op: AttentionBackward, *operands: Value) -> tup
 def _usual_form(
     b: Build, op: _Attending, operands: tuple[Value, ...]
 ) -> tuple[_Attending, tuple[Value, ...]]:
-    """The usual attention, and its operands."""
-    number = _sides(op)
+    """The operation with a plain mask and a positive scale, and its operands."""
+    number = _matrix_count(op)
     query, *sides = (b.convert(value, operands[0].dtype) for value in operands[:number])
     has_logs = isinstance(op, AttentionBackward)
     logs, bias = operands[number : number + has_logs], operands[number + has_logs :]

@@ -18,7 +18,7 @@ from trnsim.lower.rules import legal
 
 
 def _has_kernel(node: Node) -> bool:
-    """True if numbers beside integers are of the type, or are infinite."""
+    """True if numbers that are compared with integers are values of their type, or infinite."""
     dtype = node.values[0].dtype
     numbers = [operand for operand in node.operands if not isinstance(operand, Value)]
     is_whole = dtype in INTEGERS or dtype == BOOL
@@ -36,7 +36,7 @@ def compare(b: Build, op: Compare, lhs: Operand, rhs: Operand) -> Value:
 
 
 def _equivalent(op: Compare, dtype: str, number: float, *, is_down: bool) -> float:
-    """The number in range that gives the same comparison, or an infinity."""
+    """The number in the type's range that compares as `number` does, or an infinity."""
     if op.direction in ("EQ", "NE"):
         return number if _is_in(dtype, number) else math.inf
     nearest = math.floor(number) if is_down else math.ceil(number)

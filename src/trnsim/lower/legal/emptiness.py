@@ -76,4 +76,4 @@ EMPTINESS: Final[tuple[Pattern, ...]] = (
         lambda match: not all(value.type.elements for value in match.node.values[2:4]),
     ),
 )
-"""Rules for tensors without elements, which come before all other rules."""
+"""Patterns for tensors without elements, which are tried before all others."""

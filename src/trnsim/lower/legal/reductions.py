@@ -1,4 +1,4 @@
-"""Reductions in two steps: over dimensions that are not neighbours, and of few long rows."""
+"""Reductions in several steps: over dimensions that are not neighbours, or of few long rows."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from trnsim.lower.rules import legal
 _PARTITIONS: Final = 128
 """Rows that are reduced side by side."""
 _MAX_FEW_ROWS: Final = 8
-"""Maximum number of rows whose parts lie on partitions of their own."""
+"""Most rows that are divided into parts, each on a partition of its own."""
 _MIN_LONG_ROW: Final = 1 << 15
-"""Minimum number of elements of a row in parts: shorter ones are rows of norms, read again."""
+"""Fewest elements of a row that is divided; shorter rows are those of norms, which are read again.
+"""
 
 
 def _is_over_neighbours(node: Node) -> bool:
-    """True if the dimensions are one contiguous run, which the kernels walk as one."""
+    """True if the dimensions are neighbours, which kernels treat as one dimension."""
     return isinstance(node.operation, Reduce) and _are_neighbours(node.operation.dims)
 
 
@@ -70,9 +71,9 @@ def reduce_(b: Build, op: Reduce, operand: Value) -> Value:
 
 
 def _reduce_in_parts(b: Build, op: Reduce, operand: Value) -> Value:
-    """Parts of each row, on partitions of their own, then the results of the parts.
+    """The reduction of the parts of each row, then of the results of the parts.
 
-    Dimensions divide the rows if enough of them do, so that the operand keeps its shape.
+    If leading dimensions divide the rows into enough parts, the operand keeps its shape.
     """
     (result_type,) = b.result_types
     shape, (first, *_) = operand.shape, op.dims

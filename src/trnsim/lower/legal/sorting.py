@@ -1,8 +1,8 @@
-"""Sort, by keys of digits that float32 holds.
+"""Sort, by digits that float32 represents exactly.
 
-Rows are ordered by searches for the largest digits, least significant first: a search is stable, so
-that one digit after the other is right. In rows that are too long each element counts those that
-come before it.
+Rows are ordered by a search for the largest values of each digit, the least significant digit
+first, as a search is stable. In rows that are too long for a search, the position of each element
+is the number of elements that come before it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from trnsim.graph.types import BOOL, ITEM_BYTES
 from trnsim.lower.rules import legal
 
 _LONGEST_ROW: Final = 2**18
-"""Elements of the longest row that a search orders (`kernels/sorting_network`)."""
+"""Most elements of a row that a search orders (`kernels/sorting_network`)."""
 _SIGNED_DTYPE_BY_BYTES: Final = {1: "int8", 2: "int16", 4: "int32"}
-"""The signed integers of each size."""
+"""The signed integer dtype of each size in bytes."""
 _DIGIT_BITS: Final = 16
 """Bits of a digit."""
 
@@ -56,7 +56,7 @@ def _sort_by_search(b: Build, digits: Sequence[Value], *, is_descending: bool) -
 
 
 def _sort_by_count(b: Build, digits: Sequence[Value], *, is_descending: bool) -> Value:
-    """Sorted indices: an element's rank is the count of those before it, equal ones in order."""
+    """Sorted indices: an element's rank is the number of elements before it; the sort is stable."""
     *outer, length = digits[0].shape
     rows = prod(outer)
     shape = (rows, length, length)
@@ -84,7 +84,7 @@ def _sort_by_count(b: Build, digits: Sequence[Value], *, is_descending: bool) ->
 
 
 def _digits(b: Build, x: Value) -> list[Value]:
-    """Whole numbers in float32 that order `x`, least significant first."""
+    """Digits of each element, whole numbers in float32 that order `x`, least significant first."""
     integers = _as_integers(b, x) if x.type.is_floating else x
     if integers.dtype == BOOL or ITEM_BYTES[integers.dtype] < ITEM_BYTES["int32"]:
         return [b.convert(integers, "float32")]
@@ -95,9 +95,10 @@ def _digits(b: Build, x: Value) -> list[Value]:
 
 
 def _as_integers(b: Build, x: Value) -> Value:
-    """Integers in the order of floating point: equal zeros, and NaN above all numbers.
+    """Integers in the order of floating-point values: both zeros equal, NaN above all numbers.
 
-    Below 0 all bits but the sign are inverted. Source: IEEE 754-2019, section 5.10, totalOrder.
+    All bits of a negative number but the sign are inverted. Source: IEEE 754-2019, section 5.10,
+    totalOrder.
     """
     size = ITEM_BYTES[x.dtype]
     bits, last = _SIGNED_DTYPE_BY_BYTES[size], 8 * size - 1

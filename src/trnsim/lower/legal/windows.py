@@ -1,7 +1,7 @@
-"""Windows: reductions over them, gradients of their extremes, convolutions.
+"""Operations on windows: reductions, gradients of their extremes, and convolutions.
 
-Each place within a window (a tap) is one strided view of the operand, which a fused kernel reads
-where it lies.
+The elements at one position within all windows (a tap) are a strided view of the operand, which a
+fused kernel reads in place.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from trnsim.lower.legal.products import in_multiplied_formats
 from trnsim.lower.rules import legal
 
 _FEW_TAPS: Final = 8
-"""The most taps along a dimension that are each read from HBM; more are reduced by halves."""
+"""Most taps along a dimension that are each read from HBM; more taps are reduced by halves."""
 
 
 @legal(ReduceWindow)
@@ -52,7 +52,7 @@ def _reduce_along(
     A long window is computed from two halves, which it shares with other windows.
     """
     length, stride, dilation = window
-    if length == x.shape[dim] > 1 and (count, dilation) == (1, 1):  # one window of all there is
+    if length == x.shape[dim] > 1 and (count, dilation) == (1, 1):  # one window of all elements
         return b.reduce(op, x, [dim], keeps_dims=True)
 
     def view(value: Value, first: int) -> Value:
@@ -91,7 +91,7 @@ def select_and_scatter(b: Build, op: SelectAndScatter, operand: Value, source: V
 def _taps_inside(
     b: Build, windows: Windows, lengths: Sequence[int], window_counts: Sequence[int]
 ) -> list[Value | None]:
-    """For each tap, 1 in windows where it is inside the operand; all None if nothing is padded."""
+    """For each tap, 1 in windows whose tap is inside the operand, else 0; None without padding."""
     ones = b.filled(1.0, TensorType(tuple(lengths), "float32"))
     padded = windows.pad_to_windows(b, ones, window_counts)
     if padded.shape == ones.shape:
@@ -100,7 +100,7 @@ def _taps_inside(
 
 
 def _extremes(b: Build, op: str, taps: Sequence[Value], inside: Sequence[Value | None]) -> Value:
-    """For each window the number of the first tap that is its extreme; -1 without a tap inside.
+    """For each window the number of the first tap with its extreme; -1 if no tap is inside.
 
     NaN counts as the extreme.
     """

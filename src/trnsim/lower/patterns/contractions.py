@@ -1,9 +1,9 @@
-"""Long contractions in parts, whose operand for a bank of columns exceeds a panel of SBUF.
+"""Contractions that are divided, as their operand for a bank of columns exceeds a panel of SBUF.
 
-Undivided, such a sum leaves room in SBUF for fewer columns of the moving operand than a bank of
-PSUM has, and the array waits for the stationary one. A still longer sum has no room for any column,
-or for 128 columns of the stationary operand beside a few of the moving one. The sums of a part are
-added to those of earlier parts in float32, on their way out of PSUM.
+With an undivided contraction SBUF would hold fewer columns of the moving operand than a bank of
+PSUM, and the array would wait for the stationary operand. A still longer one would have no room for
+a column, or for 128 columns of the stationary operand and a few of the moving one. The sums of a
+part are added to those of earlier parts in float32, when they leave PSUM.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _least_bytes(node: Node) -> int:
 
 
 def _lengths(node: Node) -> list[int]:
-    """The lengths of a product's parts, in blocks of 128 as even as they can be."""
+    """The lengths of a product's parts: multiples of 128 but the last, as equal as possible."""
     operation: Any = node.operation
     length = node.values[0].shape[operation.contracting[0]]
     blocks, least_bytes = -(-length // P), _least_bytes(node)

@@ -26,7 +26,7 @@ def _has_single_window(match: Match) -> bool:
 
 
 def _product(match: Match) -> Value:
-    """``[N, O, 1, ...]``: each image, as one row, times each kernel."""
+    """The product ``[N, O, 1, ...]`` of images and kernels, each as one row."""
     graph, result = match.graph, match.node.result
     images, kernels = (
         graph.reshape(side, (side.shape[0], prod(side.shape[1:]))) for side in match.node.values
@@ -49,10 +49,10 @@ def _is_of_volumes(match: Match) -> bool:
 
 
 def _of_images(match: Match) -> Value:
-    """The convolution ``[N * windows, C * K, H, W]`` by ``[O, C / groups * K, *W]``.
+    """A convolution of volumes as one of images ``[N * windows, C * K, H, W]``.
 
-    Each window's K slices along the depth are channels, and each of its `windows` along the depth
-    is an image.
+    Its kernels are ``[O, C / groups * K, *W]``. The K slices of a window along the depth become
+    channels, and each window along the depth becomes an image.
     """
     graph, node = match.graph, match.node
     operation: Any = node.operation
@@ -71,7 +71,7 @@ def _of_images(match: Match) -> Value:
 def _depth_as_channels(
     graph: Graph, volumes: Value, operation: Any, taps: int, windows: int
 ) -> Value:
-    """``[N * windows, C * taps, H, W]`` of volumes ``[N, C, D, H, W]``."""
+    """Images ``[N * windows, C * taps, H, W]`` from volumes ``[N, C, D, H, W]``."""
     low, high, gaps = (
         (0, 0, side[0], 0, 0) for side in (operation.low, operation.high, operation.gaps)
     )

@@ -1,6 +1,6 @@
-"""Enlarged images: each row and column repeated, as by nearest-neighbour upsampling.
+"""Enlarged images, each row and column of which is repeated, as by nearest-neighbour upsampling.
 
-The nodes stay. Where a convolution or a pooling reads them, the copies are made as the images
+The nodes stay. If a convolution or a pooling reads the result, the copies are made while the images
 are loaded (`trnsim.lower.emit.images.image`).
 """
 

@@ -1,6 +1,6 @@
 """Rotary embeddings: halves of the last dimension exchanged, one with its sign inverted.
 
-The nodes stay. Where the halves lie along the partitions of a block they are issued as one
+The nodes stay. If the halves lie along the partitions of a block, the nodes are emitted as one
 product (`trnsim.lower.emit.computing.rotation`).
 """
 
