@@ -17,3 +17,9 @@ def test_a_spec_says_how_a_tensor_lies():
 def test_a_dtype_that_the_chip_lacks_is_named():
     with pytest.raises(Unlowered, match=r"torch\.float64"):
         spec_of(torch.zeros(2, dtype=torch.float64)).enter(Build())
+
+
+def test_unsigned_integers_of_32_bits_are_the_chips_and_those_of_16_only_kernels():
+    assert spec_of(torch.zeros(2, dtype=torch.uint32)).type.dtype == "uint32"
+    with pytest.raises(Unlowered, match=r"torch\.uint16, which only NKI kernels read here; cast"):
+        spec_of(torch.zeros(2, dtype=torch.uint16)).enter(Build())

@@ -208,3 +208,20 @@ def test_scaled_products_and_quotients_in_place_are_lowered(dtype, mode):
     assert not any(graph.missing for graph in compiled_graph.compiled_graphs())
     for mine, theirs in zip(found, step(x, y), strict=True):
         torch.testing.assert_close(mine.cpu(), theirs)
+
+
+@pytest.mark.parametrize("kind", ["fast", "exact"])
+def test_a_branch_with_a_constant_has_values_and_no_time(kind):
+    def choose(x):
+        def shifted(x):
+            return x + torch.tensor([1.0, 2, 3], device=x.device)
+
+        return torch.cond(x.sum() > 0, shifted, torch.sin, (x,))
+
+    run = compiled(choose)
+    for x in (torch.ones(2, 3), -torch.ones(2, 3)):
+        with numerics(kind):
+            found = run(x.to("neuron"))
+        torch.testing.assert_close(found.cpu(), choose(x))
+    (graph,) = compiled_graph.compiled_graphs()
+    assert graph.missing == ("cond: a branch reads a constant tensor; give it as an operand",)

@@ -193,3 +193,49 @@ def test_an_input_that_is_only_returned_stays_and_what_is_empty_goes():
     assert [place for place, _ in found.orders] == [0, 2]
     returned = import_graph(lowered(torch.empty_like, torch.rand(3)))
     assert returned.graph.inputs[1:] == returned.graph.outputs
+
+
+def chosen(x, y):
+    def larger(x, y):
+        return (x @ y).sin(), x + 1
+
+    def smaller(x, y):
+        return x @ y - 1, x * y.sum()
+
+    return torch.cond(x.sum() > y.sum(), larger, smaller, (x, y))
+
+
+def test_a_value_chooses_between_graphs():
+    x, y = torch.randn(3, 5), torch.randn(5, 4)
+    found = import_graph(exported(chosen, x, y))
+    assert not found.missing
+    assert found.graph.nodes[-1].name == "if"
+    assert "aten::sin" in found.operators
+    for a, b in ((x, y), (x.abs(), -y.abs()), (-x.abs(), y.abs())):
+        for mine, theirs in zip(
+            evaluate(found.graph, [a.numpy(), b.numpy()]), chosen(a, b), strict=True
+        ):
+            torch.testing.assert_close(torch.from_numpy(mine), theirs, rtol=1e-5, atol=1e-5)
+
+
+def test_a_branch_that_cannot_be_lowered_is_named():
+    def choose(x):
+        return torch.cond(x.sum() > 0, torch.special.bessel_j0, torch.sin, (x,))
+
+    (missing,) = import_graph(exported(choose, torch.randn(4, 4))).missing
+    assert missing.startswith("cond: a branch calls aten::special_bessel_j0")
+
+
+def test_branches_of_symbolic_sizes_are_named():
+    def choose(x):
+        return torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))
+
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return choose(x)
+
+    size = torch.export.Dim("rows", min=2, max=9)
+    module = torch.export.export(Model(), (torch.randn(4, 4),), dynamic_shapes=({0: size},))
+    sized = pytorch.with_sizes_of(module.run_decompositions().graph_module, [torch.randn(5, 4)])
+    (missing,) = import_graph(sized).missing
+    assert missing == "cond: its branches have symbolic sizes; compile with dynamic=False"

@@ -329,3 +329,22 @@ def test_who_keeps_results_sees_none_of_the_hosts():
         return matrix.grad.cpu()
 
     torch.testing.assert_close(gradient(True), gradient(False))
+
+
+def test_branches_make_tensors_and_draw_numbers_as_the_device_does():
+    def choose(x):
+        def dropped(x):
+            made = torch.zeros(3, device=x.device) + torch.arange(3, device=x.device)
+            return nn.functional.dropout(x, 0.5, training=True) + made
+
+        return torch.cond(x.sum() > 0, dropped, torch.sin, (x,))
+
+    def dropped(x):
+        return nn.functional.dropout(x, 0.5, training=True) + torch.arange(3.0, device=x.device)
+
+    x, function = torch.ones(40, 3).to("neuron"), compiled(choose)
+    torch.manual_seed(3)
+    found = function(x).cpu()
+    torch.manual_seed(3)
+    assert torch.equal(found, dropped(x).cpu())
+    assert torch.equal(function(-x).cpu(), (-x).sin().cpu())

@@ -241,3 +241,35 @@ def test_a_module_that_registers_operators_is_imported_where_it_is_named(tmp_pat
     assert "answers::twice: there is no lowering of it" in " ".join(run.output.split())
     run = CliRunner().invoke(app, ["compile", str(path), "--import", "nowhere"])
     assert "--import nowhere" in run.exception.reason
+
+
+@pytest.mark.filterwarnings("ignore:.*nested tensors is in prototype")
+@pytest.mark.parametrize("is_trained", [True, False])
+@pytest.mark.parametrize("has_gradient", [True, False])
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_an_encoder_layer_from_a_file_runs_on_the_device(
+    is_trained, has_gradient, is_compiled, tmp_path
+):
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    layer = nn.TransformerEncoderLayer(16, 2, 24, dropout=0.0, batch_first=True, norm_first=True)
+    x = torch.randn(3, 5, 16)
+    padded = torch.tensor([[0] * 5, [0, 0, 0, 1, 1], [0, 0, 0, 0, 1]]).bool()
+    with torch.set_grad_enabled(has_gradient):
+        wanted = layer(x, src_key_padding_mask=padded)
+        program = torch.export.export(
+            layer.train(is_trained), (x,), {"src_key_padding_mask": padded}
+        )
+        torch.export.save(program, tmp_path / "layer.pt2")
+        loaded = torch.export.load(tmp_path / "layer.pt2").module().to("neuron")
+        run = torch.compile(loaded, backend="neuron") if is_compiled else loaded
+        found = run(x.to("neuron"), src_key_padding_mask=padded.to("neuron"))
+    seen = ~padded
+    torch.testing.assert_close(found.cpu()[seen], wanted[seen], rtol=1e-5, atol=1e-5)
+    if has_gradient:
+        wanted[seen].square().sum().backward()
+        found[seen.to("neuron")].square().sum().backward()
+        ours = dict(loaded.named_parameters())
+        for name, parameter in layer.named_parameters():
+            torch.testing.assert_close(ours[name].grad.cpu(), parameter.grad, rtol=1e-4, atol=1e-5)
+    assert "missing     nothing" in compile_program(tmp_path / "layer.pt2", "trn1").long_text()

@@ -24,6 +24,7 @@ STORED: Final = {
     torch.float8_e5m2: "float8_e5m2",
     torch.int64: "int32",
     torch.int32: "int32",
+    torch.uint32: "uint32",
     torch.int16: "int16",
     torch.int8: "int8",
     torch.uint8: "uint8",
@@ -56,12 +57,19 @@ class Spec(TensorSpec):
         from trnsim.graph import TensorType  # noqa: PLC0415  a tensor alone needs no graph
 
         if self.dtype not in STORED:
-            raise Unlowered(f"{self.dtype}, which a NeuronCore does not have")
+            raise Unlowered(unstored(self.dtype))
         return TensorType(self.shape, STORED[self.dtype])
 
     def enter(self, b: Build) -> Value:
         """Add the tensor as an input to the graph that `b` builds."""
         return b.input(self.type, self.order, self.repeated)
+
+
+def unstored(dtype: torch.dtype) -> str:
+    """The reason that a graph has no tensors of a dtype, as a phrase."""
+    if dtype is torch.uint16:
+        return f"{dtype}, which only NKI kernels read here; cast it to int32"
+    return f"{dtype}, which a NeuronCore does not have"
 
 
 def tensor_text(tensor: Tensor) -> str:

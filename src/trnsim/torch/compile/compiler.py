@@ -33,6 +33,7 @@ from trnsim.torch.compile.fx_import import import_graph, is_lowered
 from trnsim.torch.compile.host_run import host_function
 from trnsim.torch.compile.program_run import ProgramRun
 from trnsim.torch.compile.refused import CompilerWarning, dynamic_refusals, raise_or_warn, refused
+from trnsim.torch.compile.written_out import written_out
 from trnsim.torch.device_errors import OutOfDeviceMemory
 from trnsim.torch.dispatch import exact
 from trnsim.torch.dispatch.launches import call_in_graph
@@ -91,12 +92,13 @@ def _compile_graph(
     flags = Flags.of_options(options or {})
     for message in flags.notes:  # on flags without effect
         warnings.warn(message, CompilerWarning, stacklevel=2)
-    split: Any = pytorch.split_by_autograd(
-        partial(_compiled_function, kind="forward", flags=flags),
-        partial(_compiled_function, kind="backward", flags=flags),
-        is_lowered,
-    )
-    compiled: Callable[..., Any] = split(module, inputs)
+    with written_out():
+        split: Any = pytorch.split_by_autograd(
+            partial(_compiled_function, kind="forward", flags=flags),
+            partial(_compiled_function, kind="backward", flags=flags),
+            is_lowered,
+        )
+        compiled: Callable[..., Any] = split(module, inputs)
     return compiled
 
 

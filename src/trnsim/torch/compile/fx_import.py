@@ -19,11 +19,12 @@ from trnsim.device.kernel_call import KernelCall
 from trnsim.graph import Graph, Value
 from trnsim.graph.building.build import Build, ReplicaGroups
 from trnsim.graph.ops.calls import CustomCall
+from trnsim.graph.ops.control_flow import If
 from trnsim.nki.mixing import refuse_in_graph
 from trnsim.torch.aten.decomposition import Unlowered
 from trnsim.torch.aten.decompositions import DECOMPOSITIONS
 from trnsim.torch.aten.operator_call import plain_name, tensors_in, values_in
-from trnsim.torch.aten.spec import Spec, spec_of
+from trnsim.torch.aten.spec import Spec, spec_of, unstored
 from trnsim.torch.compile.origins import call_of, operator_name, origin_of
 from trnsim.torch.dispatch.launches import kernel_call
 
@@ -205,15 +206,17 @@ class _Importer:
             return inputs
 
     def _decompose(self, node: fx.Node, call: FrameworkCall, results: list[Tensor]) -> Any:
-        decompose = DECOMPOSITIONS.get(call.name)
-        if decompose is None:
-            raise Unlowered("there is no lowering of it")
+        decompose = DECOMPOSITIONS.get(call.name, _refuse)
         for operand in node.all_input_nodes:
             tensor = operand.meta.get("val")
             if operand in self.absent_nodes:
                 continue
             if isinstance(tensor, Tensor) and self._values.get(operand) is None:
-                raise Unlowered(f"it reads {tensor.dtype}, which a NeuronCore does not have")
+                raise Unlowered(f"it reads {unstored(tensor.dtype)}")
+        if node.target is torch.ops.higher_order.cond:
+            chosen = self._choose(node)
+            self.origins |= {value.number: call for value in chosen}
+            return chosen
         self.build.result_types = [spec_of(tensor).type for tensor in results]
         args = [self._value(value) for value in node.args]
         node_count = len(self.build.graph.nodes)
@@ -225,6 +228,51 @@ class _Importer:
         is_single = isinstance(node.meta.get("val"), Tensor)
         # An operator with a single result may share the decomposition of one with indices too.
         return outputs[0] if is_single and isinstance(outputs, tuple) else outputs
+
+    def _choose(self, node: fx.Node) -> tuple[Value, ...]:
+        """The results of `torch.cond`: both branches as graphs, of which a value selects one."""
+        predicate: Any = self._value(node.args[0])
+        operands: list[Any] = self._value(node.args[3])
+        branches: Any = node.args[1:3]
+        modules = [getattr(node.graph.owning_module, branch.target) for branch in branches]
+        if not isinstance(predicate, Value):
+            raise Unlowered("its predicate is a number, which only symbolic sizes give")
+        graphs = tuple(self._branch(module, operands) for module in modules)
+        values = [self.build.graph.reshape(predicate, ()), *values_in(operands)]
+        return self.build.graph.apply_to_all(If(graphs), values)
+
+    def _branch(self, module: fx.GraphModule, operands: list[Any]) -> Graph:
+        """The graph of a branch, whose operators are the program's too."""
+        inner = _Importer(self.build.replica_groups)
+        graph = inner.build.graph
+        inner_operands = [
+            graph.input(operand.shape, operand.dtype) if isinstance(operand, Value) else operand
+            for operand in operands
+        ]
+        graph.outputs = inner._results_of(module, inner_operands)
+        self.operators += inner.operators
+        self.calls += inner.calls
+        if inner.missing:
+            raise Unlowered(f"a branch calls {inner.missing[0]}")
+        if len(graph.inputs) != len(values_in(operands)):
+            raise Unlowered("a branch reads a constant tensor; give it as an operand")
+        graph.prune()
+        return graph
+
+    def _results_of(self, module: fx.GraphModule, operands: list[Any]) -> list[Any]:
+        """Import the nodes of an inner graph: its results for these values and numbers."""
+        remaining = iter(operands)
+        results: Any = []
+        for node in module.graph.nodes:
+            if node.op == "placeholder":
+                operand = self._values[node] = next(remaining)
+                if isinstance(operand, Value) and operand.shape != tuple(node.meta["val"].shape):
+                    raise Unlowered("its branches have symbolic sizes; compile with dynamic=False")
+            elif node.op == "output":
+                results = self._value(node.args[0])
+            else:
+                self.add(node)
+        return list(results)
 
     def _custom_call(
         self, call: KernelCall, arguments: list[Any], results: Any, *, is_functional: bool
@@ -270,6 +318,10 @@ class _Importer:
         if isinstance(argument, list | tuple):
             return [self._value(part) for part in argument]
         return int(argument) if isinstance(argument, torch.SymInt) else argument
+
+
+def _refuse(*_: Any, **__: Any) -> NoReturn:
+    raise Unlowered("there is no lowering of it")
 
 
 def _reads_indices(node: fx.Node) -> bool:

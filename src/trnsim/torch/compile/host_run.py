@@ -167,8 +167,12 @@ def _reinterpreted(tensor: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def host_module(module: fx.GraphModule) -> fx.GraphModule:
-    """A copy of the graph for the CPU: its devices, operators and weights are the host's."""
+    """A copy of the graph for the CPU: its devices, operators and weights are the host's.
+
+    So are those of the graphs within it: the functions of `torch.cond` and of loops.
+    """
     host_copy = fx.GraphModule(module, copy.deepcopy(module.graph))
+    inner = [name for name, part in host_copy.named_children() if isinstance(part, fx.GraphModule)]
     for node in host_copy.graph.nodes:
         if isinstance(node.target, OpOverload):
             node.target = _HOST_FUNCTIONS.get(_contract_of(node).name, node.target)
@@ -177,9 +181,12 @@ def host_module(module: fx.GraphModule) -> fx.GraphModule:
         node.args = tuple(_CPU if isinstance(a, torch.device) else a for a in node.args)
     with pytorch.without_fakes():
         for name, tensor in [*module.named_buffers(), *module.named_parameters()]:
-            if is_neuron(tensor.device):
+            if is_neuron(tensor.device) and name.partition(".")[0] not in inner:
                 owner, _, attribute = name.rpartition(".")
                 setattr(host_copy.get_submodule(owner), attribute, host_alias(tensor.detach()))
+    for name in inner:
+        setattr(host_copy, name, host_module(getattr(module, name)))
+    host_copy.recompile()
     return host_copy
 
 
@@ -232,7 +239,9 @@ def written_arguments(module: fx.GraphModule) -> list[int]:
 
 
 def _operators(module: fx.GraphModule) -> list[fx.Node]:
-    return [n for n in module.graph.nodes if isinstance(n.target, OpOverload)]
+    """The nodes that call operators, in the graph and in those within it."""
+    graphs = [part.graph for part in module.modules() if isinstance(part, fx.GraphModule)]
+    return [n for graph in graphs for n in graph.nodes if isinstance(n.target, OpOverload)]
 
 
 def _contract_of(node: fx.Node) -> Any:

@@ -26,6 +26,35 @@ def test_joining(agree):
     agree(lambda x: torch.stack([x, x + 1], 1), X, tolerance=0)
 
 
+def test_views_that_are_copied(agree):
+    agree(aten.detach_copy, X, tolerance=0)
+    agree(lambda x: aten.view_copy(x, [5, -1]), X, tolerance=0)
+    agree(lambda x: aten.permute_copy(x, [2, 0, 1]), X, tolerance=0)
+    agree(lambda x: aten.select_copy(x, 1, -2), X, tolerance=0)
+    agree(lambda x: aten.slice_copy(x, 2, 1, 6, 2), X, tolerance=0)
+    agree(lambda x: aten.split_copy(x, 2, 1), X, tolerance=0)
+
+
+INTEGERS_OF_32_BITS = torch.tensor([[0, 1, 2**24 + 1], [2**31 - 1, 2**31, 2**32 - 1]])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.cat([x, x], 1),
+        lambda x: x.mT.contiguous(),
+        lambda x: x * 3,
+        lambda x: x & 0xFFF0F0F0,
+        lambda x: x == x[:1],
+        lambda x: x.to(torch.int32),
+        lambda x: x.to(torch.float32),
+        lambda x: torch.where(x.bool(), x, 7),
+    ],
+)
+def test_unsigned_integers_of_32_bits(agree, function):
+    agree(function, INTEGERS_OF_32_BITS.to(torch.uint32), tolerance=0)
+
+
 @pytest.mark.parametrize("diagonal", [-1, 0, 2])
 def test_triangles(agree, diagonal):
     agree(lambda x: torch.tril(x, diagonal), X, tolerance=0)

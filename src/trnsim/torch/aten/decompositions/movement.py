@@ -321,7 +321,17 @@ def _columns(b: Build, x: Value, dim: int) -> list[Value]:
     return [b.graph.reshape(b.sliced(x, dim, at, 1), rest) for at in range(x.shape[dim])]
 
 
+_VIEWS: Final[dict[str, Decomposition]] = {
+    "view": view,
+    "permute": permute,
+    "slice": slice_,
+    "select": select,
+    "split": split,
+    "detach": expand,
+}
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
+    **_VIEWS,
+    **{f"{name}_copy": decompose for name, decompose in _VIEWS.items()},
     "clone": copy,
     "lift_fresh": copy,
     "lift_fresh_copy": copy,
@@ -346,18 +356,13 @@ DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
     "triu": _triangle("GE"),
     "constant_pad_nd": pad,
     "repeat": repeat,
-    "view": view,
     "_unsafe_view": view,
     "reshape": view,
     "unsqueeze": view,
     "squeeze": view,
-    "permute": permute,
     "transpose": transpose,
     "t": transpose,
     "expand": expand,
-    "slice": slice_,
-    "select": select,
-    "split": split,
     "split_with_sizes": split,
     "slice_backward": slice_backward,
     "select_backward": select_backward,
@@ -369,5 +374,4 @@ DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
     "pixel_shuffle": pixel_shuffle,
     "pixel_unshuffle": pixel_unshuffle,
     "alias": expand,
-    "detach": expand,
 }
