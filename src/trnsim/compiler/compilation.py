@@ -71,7 +71,7 @@ def compile(  # noqa: A001  the name that compilers have
     """
     settings = flags or Flags()
     cores = logical_core_size(lnc, settings, target)
-    # both `cores` and `lnc`, as one core may run the program of two
+    # both `cores` and `lnc`, as one core may run the whole program of a logical core
     options = CompileOptions(target, cores, settings.optlevel, tell, cores, is_linked)
     entry = ProgramEntry(graph, frozenset(weights), options, settings)
     program = entry.read()
@@ -173,7 +173,7 @@ def _cut_graph(graph: Graph, start: int, end: int) -> Graph:
 def time_on_cores(graph: Graph, weights: frozenset[int], options: CompileOptions) -> TimedGraph:
     """A graph with its time on a logical core.
 
-    Two cores run a half each; where one runs the whole graph, the other waits.
+    Two cores run a half each. If one core runs the whole graph, the other waits.
     """
     if options.cores == 1:
         return time_graph(graph, weights, options)
@@ -203,7 +203,7 @@ def time_on_cores(graph: Graph, weights: frozenset[int], options: CompileOptions
 def _time_on_both(
     graph: Graph, weights: frozenset[int], options: CompileOptions, core: arch.NeuronCore
 ) -> TimedGraph | None:
-    """A graph split over two cores, with its time; None without a split or a program of it."""
+    """A graph split over two cores, with its time; None if it has no split or no such program."""
     own_weights = frozenset(value.number for value in graph.inputs) & weights
     half = halve_graph(graph, own_weights, core)
     if not half.is_split:

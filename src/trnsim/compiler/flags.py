@@ -52,7 +52,7 @@ class Flags:
         native_int64: True if 64-bit integers are computed in 64 bits. False is the default.
         mixed_precision_accumulation: True, the default, if softmax, norms and sums accumulate in
             float32.
-        saturate_infinity: True if infinities become the largest numbers where a matmul transposes.
+        saturate_infinity: True if a matmul that transposes makes infinities the largest numbers.
         fp8_e4m3fn_as_e4m3: True if float8_e4m3fn is taken for float8_e4m3.
         target: the instance family that was named, or "".
         notes: a sentence on each flag that was accepted without effect. Equality ignores it.
@@ -275,7 +275,7 @@ def _flag_of_word(word: str, where: str) -> CompilerFlag:
 
 
 def _with_setting(flags: Flags, flag: CompilerFlag, value: str, where: str) -> Flags:
-    """`flags` with one more setting.
+    """`flags` with the setting of a flag.
 
     Raises:
         BadInput: for a value that the flag does not take.

@@ -1,10 +1,10 @@
 """Equal layers of a graph: operations that repeat, so that one layer's program stands for all.
 
 A run of layers is a stretch of the graph in which the same operations on the same types repeat:
-each layer reads the one before it, values from before all layers, and inputs of its own. Runs form
-a stack where one reads the other layer by layer, as a backward pass reads results of the forward
-pass; layers are removed from all runs of a stack together. `shorten_graph` returns the graph with
-fewer layers of its stacks.
+each layer reads the one before it, values from before all layers, and inputs of its own. Two runs
+belong to one stack if one reads the other layer by layer, as a backward pass reads results of the
+forward pass. Layers are removed from all runs of a stack together. `shorten_graph` returns the
+graph with fewer layers of its stacks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trnsim.graph import Graph, Kind, Node, Operation, Value
 from trnsim.graph.graph import Operand
 
 _FEWEST_EQUAL_LAYERS: Final = 3
-"""Number of equal layers from which on fewer of them are compiled."""
+"""Fewest equal layers of which only some are compiled."""
 _MOST_DISTANCES: Final = 24
 """Number of distances at which repeats are searched."""
 _LEAST_SAVING_DIVISOR: Final = 16
@@ -107,9 +107,9 @@ def stacks_of(graph: Graph) -> list[Stack]:
 
 
 def _best_runs(graph: Graph) -> list[LayerRun]:
-    """Disjoint runs: the run that saves most operations, and others that save a good part.
+    """Disjoint runs: the run that saves most operations, and others that save enough of them.
 
-    A sum of many values is left out: without its additions, its operands are still computed.
+    A sum of many values is left out: without its additions, its operands would still be computed.
     """
     keys = _operation_numbers(graph.nodes)
     candidates = [
@@ -127,7 +127,7 @@ def _best_runs(graph: Graph) -> list[LayerRun]:
 
 
 def _is_sum(graph: Graph, run: LayerRun) -> bool:
-    """True for a chain of one elementwise operation, each of which reads the one before."""
+    """True for a chain of equal elementwise operations, each of which reads the one before."""
     chain = graph.nodes[run.start : run.start + run.length + 1]
     return all(
         first.kind is Kind.ELEMENTWISE
@@ -156,7 +156,7 @@ def _operation_key(node: Node) -> Hashable:
 
 
 def _distances(keys: list[int]) -> list[int]:
-    """Distances between equal operations, the commonest first."""
+    """The most common distances between equal operations, the commonest first."""
     places: dict[int, list[int]] = {}
     for place, key in enumerate(keys):
         places.setdefault(key, []).append(place)
@@ -228,7 +228,7 @@ class _Cut:
         return layer is not None and self.first_layer <= layer < self.first_layer + self.count
 
     def substitute_layer(self, layer: int, reader: tuple[_Cut, int] | None) -> int | None:
-        """The layer that a reader reads instead of a removed one; None if there is none.
+        """The layer that a reader reads instead of the removed `layer`; None if there is none.
 
         `reader` is the reader's cut run and its layer there, or None outside of runs. A layer of
         the same run reads the layer before the removed ones; a layer of another run in the stack
@@ -312,12 +312,12 @@ class _Shortening:
         return self.whole.nodes[place + (substitute - layer) * cut.run.length].results[number]
 
     def graph(self) -> Graph | None:
-        """The shorter graph; None where an operation reads a removed value."""
+        """The shorter graph; None if an operation reads a removed value without a substitute."""
         nodes: list[Node] = []
         for place, node in enumerate(self.whole.nodes):
             if self._is_removed(place):
                 continue
-            copied = self._renamed(node, self._layer_at(place))
+            copied = self._with_substitutes(node, self._layer_at(place))
             if copied is None:
                 return None
             nodes.append(copied)
@@ -329,7 +329,8 @@ class _Shortening:
         read |= {value.number for value in distinct_outputs}
         return Graph([v for v in self.whole.inputs if v.number in read], nodes, distinct_outputs)
 
-    def _renamed(self, node: Node, reader: tuple[_Cut, int] | None) -> Node | None:
+    def _with_substitutes(self, node: Node, reader: tuple[_Cut, int] | None) -> Node | None:
+        """The node with substitutes as operands; None if an operand has none."""
         operands: list[Operand] = []
         for operand in node.operands:
             source = self._substitute(operand, reader) if isinstance(operand, Value) else operand

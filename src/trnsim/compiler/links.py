@@ -1,10 +1,11 @@
 """Exchanges between ranks as instructions of a rank's program, which take the time of the links.
 
-An exchange runs on the CC-Core beside whatever does not depend on it: "the compiler allows
-independent instruction scheduling except where explicit dependencies exist". Its ranks lie where
-the groups of the graph and TRNSIM_INSTANCE say. A program is one rank's, and only its time is
-computed, no values. The other ranks are assumed to reach the exchange at the same time. As in
-plans, the instance's ranks outside the groups are assumed to run copies of the program.
+An exchange runs on the CC-Core at the same time as instructions that do not depend on it: "the
+compiler allows independent instruction scheduling except where explicit dependencies exist". The
+places of its ranks follow from the groups of the graph and TRNSIM_INSTANCE. A program is that of
+one rank, and only its time is computed, no values. The other ranks are assumed to reach the
+exchange at the same time. As in plans, the instance's ranks outside the groups are assumed to run
+copies of the program.
 
 The first generation is excepted: its latency is fitted to what a collective adds to a step of a
 whole model, so there the time of exchanges is added to a step.
@@ -73,7 +74,7 @@ class RankExchange(Collective, engines=(), source=_SOURCE):
         """Accept any layout: the graph has been checked."""
 
     def execute(self, machine: Machine) -> None:
-        """Do nothing: there are no values."""
+        """Do nothing: the program has no values."""
 
 
 class _AllReduce(RankExchange, opcode="all_reduce"):

@@ -49,7 +49,7 @@ def operator_costs(graph: Graph, target: str, cores: int = 1) -> tuple[Cost, ...
 
 
 def _split_costs(graph: Graph, target: str, core: arch.NeuronCore) -> tuple[Cost, ...]:
-    """The kernels of one of two cores that share the work; none where the work has no halves."""
+    """The kernels of one of two cores that share the work; empty if it cannot be halved."""
     half = halve_graph(graph, (), core, may_exchange=False)
     if not half.is_split:
         return ()
@@ -91,5 +91,5 @@ def _of_both_cores(kernels: tuple[Cost, ...], whole_flop: float) -> tuple[Cost, 
 
 
 def _device_s(kernels: tuple[Cost, ...]) -> float:
-    """The time of kernels one after the other; infinite where there are none."""
+    """The time of kernels one after the other; infinite if there are none."""
     return sum(cost.device_time_s for cost in kernels) if kernels else inf

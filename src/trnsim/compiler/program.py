@@ -74,7 +74,7 @@ def evaluate_program(
 
 
 def _array_of(value: Value, arrays: Iterator[Array]) -> Array:
-    """An output: the program's next array, or an empty one where it has no elements."""
+    """An output: the program's next array, or an empty one if it has no elements."""
     if not value.type.elements:
         return np.empty(value.shape, value.type.numpy_dtype())
     array = next(arrays)

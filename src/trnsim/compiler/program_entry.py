@@ -62,11 +62,11 @@ class ProgramEntry:
             )
 
     def read(self) -> CompiledProgram | None:
-        """The program; None where the same version of the sources stored none."""
+        """The program; None if the same version of the sources stored none."""
         return disk_cache.read(self._key, self._decoded) if self._key is not None else None
 
     def _decoded(self, values: dict[str, Any]) -> CompiledProgram:
-        """The program that `write` encoded; a KeyError where a field is missing."""
+        """The program that `write` encoded; a KeyError if a field is missing."""
         exchanges = [
             GraphExchange(kind, nbytes, tuple(map(tuple, groups)))
             for kind, nbytes, groups in values["exchanges"]
@@ -106,7 +106,7 @@ class ProgramEntry:
         return Share(".".join(steps), operation, times, PartCost(*part), source_line)
 
     def _row(self, share: Share) -> list[Any] | None:
-        """A share as a row of JSON; None where no operation came from its module or line."""
+        """A share as a row of JSON; None if no operation came from its module or its line."""
         module = self._module_number(share.module)
         line = self._lines.get(share.line) if share.line is not None else _NONE
         if module is None or line is None:

@@ -34,16 +34,16 @@ from trnsim.profile.measures.parts import PartCost
 SEPARATE_KINDS: Final = (Kind.CONTROL, Kind.CALL)
 """Kinds of operations that are programs of their own: control flow and the user's kernels."""
 PROGRAM_ERRORS: Final = (OutOfMemory, IllegalInstruction, InternalError)
-"""Errors by which a graph cannot be one program on the chip; its kernels then run in turn."""
+"""Errors of a graph that cannot be one program on the chip; its kernels then run one by one."""
 KERNELS: Final = "kernels"
 """The key, in the critical seconds of a part, of kernels that run one after another."""
 _MANY_INSTRUCTIONS: Final = 4000
-"""Instructions of the shortest graph (n layers a stack) above which n and n + 1 layers are
-compiled; for fewer instructions, 2 n and 4 n layers are."""
+"""Instructions of the shortest graph, of n layers of each stack. If it has more, n and n + 1 layers
+are compiled; otherwise 2 n and 4 n layers are."""
 _MOST_SHORTEST_LAYERS: Final = 3
 """The most layers of each stack that the shortest graph may have."""
 _WORK_IN_ALL_SCHEDULES: Final = 0.95
-"""The part of an engine's work that is left in every schedule, as only their spills differ."""
+"""The part of an engine's work that all schedules have in common, as only their spills differ."""
 
 
 class NoFasterProgramError(Exception):
@@ -213,8 +213,8 @@ def _try_schedules(
 def _time_by_layers(whole: TimedGraph, options: CompileOptions) -> TimedGraph | None:
     """A graph's figures, from programs of few of its layers.
 
-    None where layers cannot be removed, or where these programs have as many operations together as
-    the whole graph.
+    None if layers cannot be removed, or if these programs together have as many operations as the
+    whole graph.
 
     Two programs that differ by some layers of a stack give the time of a layer among its
     neighbours. The schedule is the fastest for the shortest graph.
@@ -266,7 +266,7 @@ def _time_by_layers(whole: TimedGraph, options: CompileOptions) -> TimedGraph | 
 
 
 def _least_operations(whole: TimedGraph, shortest: int) -> int:
-    """The operations of the shorter graphs that are compiled, if the shortest one is large."""
+    """Number of operations of all shorter graphs that are compiled, if the shortest is large."""
     shorter = [_shorten(whole, shortest)]
     shorter += [_shorten(whole, shortest, (stack, shortest + 1)) for stack in whole.stacks]
     return sum(len(graph.nodes) for graph in shorter if graph is not None)

@@ -6,7 +6,7 @@
     {"target": ..., "flags": ..., "graph_format": ..., "graph_bytes": ..., "report": ...}
     the graph's bytes
 
-AWS's runtime and tools find no header of theirs in it: eight bytes of text stand where a NEFF says
+AWS's runtime and tools do not take it for a NEFF: it has eight bytes of text where a NEFF states
 that its header has 1,024 bytes. It is data and holds no code.
 
 Source of a NEFF's header: aws-neuron-sdk neuron-runtime/explore/work-with-neff-files.rst.

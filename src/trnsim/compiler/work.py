@@ -1,7 +1,7 @@
 """The work of each operation in a graph's program: its time, engines and HBM traffic.
 
 An operation is identified by its place in the graph, not by its module's name, so that files on
-disk do not disclose a model's modules. Of equal layers, the places in the first stand for all.
+disk do not disclose a model's modules. The places in the first of equal layers stand for all.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ REASONS: Final = ("weights", "cache", "inputs", "outputs", "spills", "intermedia
 """Reasons of HBM traffic.
 
 cache: keys and values that are inputs. spills: results for which SBUF had no room. intermediate:
-results that a kernel reads or writes in HBM, or that are laid out anew there.
+results that a kernel reads or writes in HBM, or that are copied there to another layout.
 """
 _ONE_AT_A_TIME: Final = tuple(
     engine.name for engine in (Engine.tensor, Engine.vector, Engine.scalar, Engine.gpsimd)
@@ -159,7 +159,7 @@ def busiest_engine_s(
 
 
 def _place_in_first_layer(place: int, stacks: Sequence[tuple[Stack, int]]) -> tuple[int, float]:
-    """The same operation's place in the first layer; layers for which a compiled layer stands."""
+    """The operation's place in the first layer, and how many layers a compiled one stands for."""
     for stack, count in stacks:
         for run in stack.runs:
             if run.layer(place) is not None:

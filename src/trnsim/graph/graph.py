@@ -141,10 +141,10 @@ class Graph:
     def apply(self, operation: Operation, *operands: Operand, dtype: str = "") -> Value:
         """The result of an operation, or the first of several.
 
-        `dtype` names the result's element type where the operation's class permits it.
+        `dtype` names the result's element type, if the operation's class permits that.
 
         Raises:
-            BadInput: where the operation is not defined on the operands.
+            BadInput: the operation is not defined on the operands.
         """
         return self.apply_to_all(operation, operands, dtype)[0]
 
@@ -211,7 +211,7 @@ class Graph:
     def reduce(self, op: str, value: Value, dims: Sequence[int]) -> Value:
         """The sum (add), maximum, minimum or product (multiply) over `dims`, which go away.
 
-        Over dimensions of length 1 alone nothing is computed.
+        Nothing is computed if all these dimensions have length 1.
         """
         if all(value.shape[dim] == 1 for dim in dims):
             lengths = [side for dim, side in enumerate(value.shape) if dim not in dims]
@@ -225,7 +225,7 @@ class Graph:
     def transpose(self, value: Value, permutation: Sequence[int]) -> Value:
         """Dimension i of the result is dimension ``permutation[i]``.
 
-        Where only dimensions of length 1 change places nothing moves.
+        Nothing moves if only dimensions of length 1 change places.
         """
         value, before = self.transpose_source(value)
         order = tuple(before[dim] for dim in permutation)
@@ -386,7 +386,7 @@ def result_types(operation: Operation, operands: Sequence[Operand]) -> tuple[Ten
 def check_numbers(
     operation: Operation, operands: Sequence[Operand], results: Sequence[TensorType]
 ) -> None:
-    """Check that numbers among the operands are finite where the results are integers.
+    """Check that numbers among the operands are finite if the results are integers.
 
     Raises:
         InternalError: a number is an infinity or NaN.
@@ -428,8 +428,8 @@ def rounding_with(round_to: Callable[[Array, str], Array]) -> AbstractContextMan
 def _widened_operand(operand: Array | float, *, is_real: bool) -> Array:
     """An operand in the precision of a reference: float64, int64 or bool.
 
-    Where the operation's result is floating point (`is_real`), integers become float64, as engines
-    compute. Else a number without a fraction becomes an integer, like the tensors beside it.
+    If the operation's result is floating point (`is_real`), integers become float64, as engines
+    compute. Otherwise a number without a fraction becomes an integer, like the tensor operands.
     """
     array = widen(np.asarray(operand))
     if is_real:
@@ -444,4 +444,4 @@ def _widened_operand(operand: Array | float, *, is_real: bool) -> Array:
 
 
 _INT64_END: Final = 2.0**63
-"""The magnitude from which a number is no 64-bit integer."""
+"""All 64-bit integers are below this magnitude, but for the smallest."""

@@ -66,10 +66,10 @@ _WORD_BOUNDARY: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 @dataclass(frozen=True)
 class Operation:
-    """An operation, its attributes as fields.
+    """An operation; its attributes are fields.
 
     Attributes:
-        name: StableHLO's name without the dialect, where it has the operation.
+        name: StableHLO's name without the dialect, if it has the operation.
         kind: the way in which it uses its operands.
         source: the document that defines its meaning.
         operands: names of the operands; a last name with a star stands for any number of operands.
@@ -77,8 +77,8 @@ class Operation:
             further operands, and an empty tuple allows all types.
         names_dtype: True if a graph may choose the result's element type: an engine rounds its
             output to any type.
-        reference: a method from the operands, as arrays in float64, int64 or bool, to the result
-            at that precision; a tuple if several.
+        reference: a method that computes the result from the operands; operands and result are
+            arrays in float64, int64 or bool. Several results are a tuple.
         tolerance: largest error of a kernel against the reference before rounding, divided by
             max(abs(value), tolerance_floor).
         tolerance_floor: the magnitude below which the error is absolute: tolerance * floor.

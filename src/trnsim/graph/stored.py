@@ -1,4 +1,4 @@
-"""Graphs as plain values of JSON, and the graphs of such values, in which every part is checked.
+"""Conversion of graphs to plain values of JSON, and back; every part of stored values is checked.
 
     {"inputs": [[number, shape, dtype], ..],
      "nodes": [[name, attributes, operands, results, place of origin], ..],
@@ -22,9 +22,9 @@ from trnsim.graph.origin import Origin
 from trnsim.graph.types import ELEMENT_TYPES, TensorType
 from trnsim.graph.verifier import verify
 
-_SIDE_MOST: Final = 1 << 48
-_RANK_MOST: Final = 64
-_DEPTH_MOST: Final = 16
+_MAX_LENGTH: Final = 1 << 48
+_MAX_RANK: Final = 64
+_MAX_DEPTH: Final = 16
 """Maximum number of graphs within graphs."""
 _NOT_FINITE: Final = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
@@ -90,8 +90,8 @@ def graph_from_plain(values: Any, origins: Sequence[Origin] = ()) -> Graph:
 
 
 def _parse_graph(values: Any, origins: Sequence[Origin], depth: int) -> Graph:
-    if depth > _DEPTH_MOST:
-        raise ValueError(f"graphs of more than {_DEPTH_MOST} levels")
+    if depth > _MAX_DEPTH:
+        raise ValueError(f"graphs of more than {_MAX_DEPTH} levels")
     by_number: dict[int, Value] = {}
     graph = Graph([_parse_value(each, by_number) for each in values["inputs"]])
     for name, attributes, operands, results, place in values["nodes"]:
@@ -113,7 +113,7 @@ def _parse_graph(values: Any, origins: Sequence[Origin], depth: int) -> Graph:
 
 def _parse_value(values: Any, by_number: dict[int, Value]) -> Value:
     number, shape, dtype = values
-    if type(number) is not int or number in by_number or not 0 <= number < _SIDE_MOST:
+    if type(number) is not int or number in by_number or not 0 <= number < _MAX_LENGTH:
         raise ValueError(f"a tensor of number {number!r}")
     by_number[number] = Value(number, _tensor_type(shape, dtype))
     return by_number[number]
@@ -123,7 +123,7 @@ def _tensor_type(shape: Any, dtype: Any) -> TensorType:
     if dtype not in ELEMENT_TYPES:
         raise ValueError(f"a tensor of {dtype!r}")
     sides = _integers(shape)
-    if len(sides) > _RANK_MOST or not all(0 <= side < _SIDE_MOST for side in sides):
+    if len(sides) > _MAX_RANK or not all(0 <= side < _MAX_LENGTH for side in sides):
         raise ValueError(f"a tensor of shape {shape!r}")
     return TensorType(sides, dtype)
 
@@ -159,7 +159,7 @@ def _parse_attribute(value: Any, kind: str, origins: Sequence[Origin], depth: in
 
 
 def _parse_stated(value: Any, kind: str, origins: Sequence[Origin], depth: int) -> Any:
-    """An attribute that is not None, as `_parse_attribute`."""
+    """An attribute that is not None; arguments are those of `_parse_attribute`."""
     if kind in ("int", "bool", "str"):
         if type(value).__name__ != kind:
             raise TypeError(f"{value!r} for {kind}")

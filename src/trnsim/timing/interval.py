@@ -73,7 +73,7 @@ class UnseenError(NamedTuple):
 
 @dataclass(frozen=True)
 class Errors:
-    """The errors of published times, as far as intervals need them.
+    """The errors of published times from which intervals are computed.
 
     Attributes:
         near: publication -> core -> spread of its kernels.
@@ -96,7 +96,7 @@ class Errors:
     def half_width(self, core: NeuronCore, shares: Shares, publication: str = "") -> float:
         """The exponent h of a kernel on `core`, whose kinds of work have these `shares` of time.
 
-        `publication` has times of its library, if any.
+        `publication` names the publication with times of its library, or is "".
         """
         largest_shares = self.largest.get(core.name, {})
         spread = self.near.get(publication, {}).get(core.name)

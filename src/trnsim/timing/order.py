@@ -135,7 +135,7 @@ class _Queue:
         return inf
 
     def take(self, time_s: float) -> int:
-        """Remove the earliest instruction that is ready at `time_s`."""
+        """Remove and return the earliest instruction that is ready at `time_s`."""
         soon, now = self.soon, self.now
         while soon and soon[0][0] <= time_s:
             heappush(now, heappop(soon)[1])
@@ -340,7 +340,9 @@ def _meeting_of(
 
 
 class _QueueChoice:
-    """Chooses the queue that starts the next instruction: the earliest; of several, the first.
+    """The choice of the queue that starts the next instruction: the one that can start first.
+
+    Of several such queues, it is the first in order.
 
     Attributes:
         now_s: the current time.
@@ -371,7 +373,10 @@ class _QueueChoice:
                     heappush(self._future, (next_s, place))
 
     def next(self) -> tuple[int, _Queue] | None:
-        """Advance time to the next queue that can start, and return it with its core; or None."""
+        """Advance time to the next queue that can start, and return its core and it.
+
+        None if no queue can start an instruction.
+        """
         ready, future, next_s = self._ready, self._future, self._next_s
         while future and future[0][0] <= self.now_s:
             heappush(ready, heappop(future)[1])

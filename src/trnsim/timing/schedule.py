@@ -155,7 +155,7 @@ class Schedule:
 
 
 def _issued_after(program: Program) -> dict[int, list[int]]:
-    """By instruction, the producers of its edges that are an order of issue."""
+    """For each instruction, the producers of those of its edges that are an order of issue."""
     after: dict[int, list[int]] = {}
     for edge in program.ordering.edges:
         if not edge.waits:

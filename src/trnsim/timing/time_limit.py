@@ -29,7 +29,8 @@ def within(core: CoreContext, limit_s: float) -> Generator[None]:
     """Context in which instructions are issued to `core`, whose program may take `limit_s`.
 
     Raises:
-        TimeLimitExceededError: as soon as it takes longer. A program that raises none may still.
+        TimeLimitExceededError: as soon as the issued instructions take longer. A program that
+            raises no error may take longer too.
     """
     if limit_s == inf:
         yield

@@ -25,7 +25,7 @@ ISSUE: Final = "issue of transfers"
 WAITING: Final = "waiting"
 LAUNCH: Final = "launch"
 _ROW_CLASSES: Final = ((512, "below 512 B"), (4096, "below 4 KiB"), (float("inf"), "from 4 KiB"))
-"""Upper bounds of the bytes of a transfer's rows, and names.
+"""The classes of transfers: the upper bound of the bytes of a row, and the name.
 
 Documents name both bounds: nki-dma-bandwidth-guide.rst advises 512 B at least, and a packet has
 4 KiB (compute-comm-overlap.rst).

@@ -60,7 +60,7 @@ def tell_on_stderr(component: str, text: str) -> None:
 
 
 def entry_of(key: CacheKey, settings: CacheSettings) -> CacheEntry | None:
-    """The entry of a key; None where the cache is off."""
+    """The entry of a key; None if the cache is off."""
     folder = settings.version_folder
     return None if folder is None else CacheEntry(folder / key.folder_name)
 
@@ -109,7 +109,7 @@ def compile_cached(
         flags: all flags on which the program depends, the target and cores among them.
         make: compiles the graph; returns the content of the program's file.
         settings: the settings of the cache.
-        key: the entry's name, where the caller has hashed the graph.
+        key: the entry's name, if the caller has hashed the graph.
         tell: receives what AWS's tools log.
 
     Raises:

@@ -128,7 +128,7 @@ class CacheEntry:
 
     @property
     def state(self) -> EntryState:
-        """The stage of the entry; a program counts once it is whole."""
+        """The stage of the entry; a program that is not written whole does not count."""
         if (self.folder / DONE).is_file() and self.program_file.is_file():
             return EntryState.DONE
         if (self.folder / LOG).is_file():

@@ -66,7 +66,7 @@ def compiler_version() -> str:
 
 
 def cache_settings(url: str | None = None) -> CacheSettings:
-    """The settings that the environment states; `url` wins over its folder.
+    """The settings that the environment states; `url` takes precedence over its folder.
 
     Raises:
         BadInput: for flags that do not exist, and for a folder that is a file or cannot be read.

@@ -1,4 +1,4 @@
-"""The framework's calls that a graph came from, as far as neuronx-cc's refusals depend on them."""
+"""The framework's calls that a graph came from, with the properties that refusals depend on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class CallTensor:
     """A tensor of the framework.
 
     Attributes:
-        shape: lengths of its dimensions; None where a length is dynamic.
+        shape: lengths of its dimensions; None for a dynamic length.
         dtype: the framework's name of its element type ("int64").
     """
 
@@ -45,7 +45,7 @@ class FrameworkCall:
         operator: the operator's full name ("aten::topk").
         name: the name without namespace, overload and the underscore of in-place forms ("topk").
         arguments: arguments by name, tensors as `CallTensor`.
-        line: line of the user's program, where it is known.
+        line: line of the user's program; None if it is not known.
         reason: why the operator has no lowering; "" if it has a lowering.
     """
 
@@ -69,7 +69,7 @@ class FrameworkCall:
                 yield value
 
     def option(self, name: str, otherwise: Any) -> Any:
-        """An argument by name; `otherwise` where it is missing, None or an empty list."""
+        """An argument by name; `otherwise` if it is missing, None or an empty list."""
         value = self.arguments.get(name)
         return otherwise if value is None or value == [] else value
 

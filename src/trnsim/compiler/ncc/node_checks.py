@@ -25,7 +25,7 @@ from trnsim.lower.control import inner_graphs
 _WIDE_INTEGERS: Final = ("int32", "uint32")
 _SHORT_INTEGERS: Final = ("int16", "int8", "uint8", "bool")
 _E4M3FN_CODE: Final = "NCC_EVRF051"
-"""The code of elements of float8_e4m3fn, which is reported once."""
+"""The code of tensors of float8_e4m3fn, which is reported once for a graph."""
 _E4M3FN: Final = "float8_e4m3fn"
 _UNCOMPUTED_KINDS: Final = (Kind.CONTROL, Kind.COLLECTIVE, Kind.CALL, Kind.CONTRACTION)
 """Kinds of operations whose results a check does not compute."""
@@ -161,7 +161,7 @@ class _CountedIndices:
         self._arrays: dict[int, Array] = {}
 
     def past_the_end(self, node: Node) -> Iterator[tuple[str, str]]:
-        """The error's code and the highest index, where counted indices exceed a tensor's end."""
+        """The error's code and the highest index, for each counted index beyond a tensor's end."""
         self._record(node)
         op = node.operation
         if not isinstance(op, Gather | Scatter) or node.values[1].number not in self._counted:

@@ -38,7 +38,7 @@ class Refusal:
 
     Attributes:
         code: its code, as neuronx-cc prints it ("NCC_EVRF013").
-        line: the line of the user's program that called it, where that is known.
+        line: the line of the user's program that called it; None if it is not known.
     """
 
     code: str
@@ -91,7 +91,7 @@ def refusals(
         origins: the call that a value came from, by the value's number.
         plan: addresses of the graph's tensors.
         hbm_bytes: HBM of the device; for `plan`.
-        instructions: number of instructions of the program, where that is known.
+        instructions: number of instructions of the program; 0 if it is not known.
     """
     target_chip = CompileTarget(arch.target(target), flags)
     calls_by_value = origins or {}
@@ -113,7 +113,7 @@ def refusals(
 
 
 def require_accepted(refused: Sequence[Refusal], *, is_strict: bool) -> None:
-    """Raise the first refusal that is an error: any where `is_strict`, else one that is final.
+    """Raise the first refusal that is an error: any if `is_strict`, else one that is final.
 
     Raises:
         CompilerRefusal: for what neuronx-cc refuses.

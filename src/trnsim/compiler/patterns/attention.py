@@ -30,9 +30,9 @@ def _keeps_rows(node: Node) -> bool:
 
 
 def _repeats(node: Node) -> bool:
-    """True for a reshape, or a broadcast that repeats each element in a run of its own.
+    """True for a reshape, or for a broadcast whose copies of an element are neighbours.
 
-    The broadcast lengthens no dimension up to the last of length over 1.
+    Such a broadcast repeats only dimensions after the last one that is longer than 1.
     """
     operation = node.operation
     if isinstance(operation, BroadcastInDim):
@@ -46,7 +46,7 @@ def _repeats(node: Node) -> bool:
 def _reduces_rows(op: str, node: Node, read: Value) -> bool:
     """True if a node reduces the last dimension of its operand with `op`.
 
-    `read` is the result after it was repeated along the rows: it has the operand's shape again.
+    `read` is the result after it was repeated along the rows; it must have the operand's shape.
     """
     operation: Any = node.operation
     (rows,) = node.values

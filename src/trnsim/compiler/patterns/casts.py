@@ -1,11 +1,11 @@
 """--auto-cast: operations on float32 become operations on a shorter type.
 
-"matmult" casts what the Tensor Engine multiplies: operands of products, convolutions and attention,
-whose results are float32 again. "all" casts every operation, and tensors between operations have
-the short type; inputs and outputs of the graph stay float32. AWS leaves the following open. Numbers
-that are computed from integers or booleans alone (indices, masks, counts) and random numbers are
-not cast until an operation combines them with a tensor that is cast. Operands of the user's kernels
-and of branches keep their types.
+"matmult" casts operands of the Tensor Engine, which multiplies in products, convolutions and
+attention; the results are float32 again. "all" casts every operation, and tensors between
+operations have the short type; inputs and outputs of the graph stay float32. AWS does not document
+the following choices. Values that are computed from integers or booleans alone (indices, masks,
+counts) and random numbers are not cast until an operation combines them with a tensor that is cast.
+Operands of the user's kernels and of branches keep their types.
 
 Source: aws-neuron-sdk compiler/neuronx-cc/api-reference-guide/index.rst, --auto-cast.
 """
@@ -51,7 +51,7 @@ def apply_casts(graph: Graph, flags: Flags) -> Graph:
 
 
 class _Casting:
-    """The graph with casts, as far as operations were added."""
+    """The graph with casts, under construction."""
 
     def __init__(self, graph: Graph, dtype: str, *, is_all: bool) -> None:
         self.graph = graph.without_nodes()
@@ -95,7 +95,7 @@ class _Casting:
     def _cast(self, node: Node) -> bool:
         """Add an operation in the short type; False if it is not defined on it."""
         operands = self._operands(node, self._shortened)
-        operation = _retyped(node.operation, self._dtype) if self._is_all else node.operation
+        operation = _in_short_type(node.operation, self._dtype) if self._is_all else node.operation
         try:
             types = result_types(operation, operands)
         except BadInput:
@@ -115,11 +115,11 @@ class _Casting:
         return True
 
     def _result_dtype(self, type_: TensorType) -> str:
-        """The element type of a result where the operation lets a graph name it."""
+        """The element type of a result, if the operation lets a graph name it."""
         return self._dtype if self._is_all and type_.dtype == _F32 else type_.dtype
 
     def _operands(self, node: Node, convert: Callable[[Value], Value]) -> list[Operand]:
-        """The operands of an operation, tensors by `convert`; log-sum-exps keep their type."""
+        """The operands of an operation, tensors after `convert`; log-sum-exps keep their type."""
         is_backward = isinstance(node.operation, AttentionBackward)
         return [
             operand
@@ -131,7 +131,7 @@ class _Casting:
         ]
 
     def _shortened(self, value: Value) -> Value:
-        """A value, in the short type where it is float32."""
+        """A value, converted to the short type if it is float32."""
         current = self._recast.get(value.number, value)
         return self._converted_to(current, self._dtype) if current.dtype == _F32 else current
 
@@ -155,7 +155,7 @@ def _has_own_types(node: Node) -> bool:
     return node.kind in (Kind.CONTROL, Kind.CALL) or isinstance(node.operation, _BIT_CASTS)
 
 
-def _retyped(operation: Operation, dtype: str) -> Operation:
+def _in_short_type(operation: Operation, dtype: str) -> Operation:
     """An operation whose attributes name the short type in the place of float32."""
     changes: dict[str, Any] = {}
     for attribute in fields(operation):

@@ -14,7 +14,7 @@ from trnsim.graph import Graph, Kind, Value
 from trnsim.graph.rewriting import ANY, Match, Pattern, rewrite_graph
 
 _HOISTED_KINDS: Final = (Kind.ELEMENTWISE, Kind.ALIAS, Kind.VIEW, Kind.KERNEL, Kind.REDUCTION)
-"""Kinds of operations that are computed ahead of time where they read weights alone."""
+"""Kinds of operations that are computed ahead of time if they read weights alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,10 @@ class HoistedGraph:
 
 
 def _bytes_of_weights(graph: Graph, weights: frozenset[int]) -> dict[int, int]:
-    """For values computed from weights alone: bytes of the smallest values that they come from."""
+    """For each value that is computed from weights alone, by number, the least bytes to store it.
+
+    These are the bytes of the value itself, or of the values from which it is computed.
+    """
     nbytes = {v.number: v.type.nbytes for v in graph.inputs if v.number in weights}
     for node in graph.nodes:
         values = node.values

@@ -1,7 +1,4 @@
-"""Equal operations are merged: the second one reads the first one's result.
-
-This is common subexpression elimination.
-"""
+"""Common subexpression elimination: of equal operations only the first is computed."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from trnsim.graph.ops.leaves import Rng
 from trnsim.graph.rewriting import ANY, Match, Pattern
 
 _UNMERGED_KINDS: Final = (Kind.COLLECTIVE, Kind.CONTROL, Kind.CALL)
-"""Kinds of operations that run each time that they are written."""
+"""Kinds of operations that run as often as they occur in a graph."""
 
 
 def _has_equal_before(match: Match) -> bool:

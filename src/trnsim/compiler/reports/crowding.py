@@ -10,14 +10,14 @@ from trnsim.compiler.program_times import ProgramFigures
 from trnsim.profile.units import bytes_text, percent_text, time_text
 
 _REPORTED_SHARE: Final = 0.05
-"""Share of a program's time from which on traffic of spilled results is reported."""
+"""Least share of a program's time for which the traffic of spilled results is reported."""
 
 
 def crowding_note(programs: Sequence[ProgramFigures], target: str) -> str:
-    """A sentence on results that do not fit in SBUF, and a remedy; "" where their traffic is small.
+    """A sentence on results that do not fit in SBUF, and a remedy; "" if their traffic is small.
 
-    Results grow with the tokens or images of a step, so the share of these that would fit is that
-    of the bytes.
+    Results grow with the tokens or images of a step, so the share of tokens or images that would
+    fit is taken to be the share of the bytes.
     """
     core = arch.target(target).core
     parts = [part for figures in programs for part in figures.work.values()]

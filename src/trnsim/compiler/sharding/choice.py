@@ -23,8 +23,8 @@ class SplitChoice:
     """The split of each operation of a graph.
 
     Attributes:
-        rules: the rule of each operation, by place in the graph.
-        seconds: the rough time of one core.
+        rules: the rule of each operation, in the order of the graph.
+        seconds: the estimated time of one core, which is only rough.
     """
 
     def __init__(self, graph: Graph, work: SplitCosts) -> None:

@@ -20,11 +20,11 @@ from trnsim.graph.ops.layout import Transpose
 from trnsim.graph.ops.lookup import Gather
 from trnsim.graph.types import TensorType
 
-_MOVING_LEAST: Final = 64
-"""Minimum moving columns in the price of a product (trainium_inferentia2_arch.rst: MM)."""
+_FEWEST_MOVING_COLUMNS: Final = 64
+"""Fewest moving columns that a product is charged for (trainium_inferentia2_arch.rst: MM)."""
 
 _CONCURRENT_OPERATIONS: Final = 4
-"""Elementwise operations that run at the same time: two an instruction, on two engines."""
+"""Elementwise operations that run at the same time: two in each instruction, on two engines."""
 _SLICE_S: Final = 1e-9
 """Time to slice a whole value: about nothing, but enough to decide between equal costs."""
 
@@ -49,7 +49,8 @@ class SplitCosts:
     def rule_s(self, node: Node) -> Mapping[SplitRule, float]:
         """Time of one core's part of an operation, by each rule of `split_rules`.
 
-        Equal operations on equal types share them: an optimizer repeats its own for each tensor.
+        Equal operations on equal types share the times, as an optimizer has the same operations for
+        each tensor.
         """
         key = (
             node.operation,
@@ -122,8 +123,8 @@ class SplitCosts:
         depth = _whole_blocks(lhs.shape[left], side)
         rows, columns = lhs.shape[2 * rank - 3 - left], rhs.shape[2 * rank - 3 - right]
         area = min(
-            max(rows, _MOVING_LEAST) * _whole_blocks(columns, side),
-            max(columns, _MOVING_LEAST) * _whole_blocks(rows, side),
+            max(rows, _FEWEST_MOVING_COLUMNS) * _whole_blocks(columns, side),
+            max(columns, _FEWEST_MOVING_COLUMNS) * _whole_blocks(rows, side),
         )
         slow = self.core.fp32_passes if {lhs.dtype, rhs.dtype} == {"float32"} else 1
         return 2.0 * slow * prod(lhs.shape[:-2]) * depth * area / peak

@@ -95,7 +95,7 @@ def halve_by_rules(
 
 
 class _GraphHalving:
-    """A core's graph, as far as operations were added.
+    """A core's graph under construction.
 
     `_local` has the split and the core's part of each result, by the number of the whole graph's
     value; `_by_split` has the core's parts in all splits that were needed.
@@ -111,6 +111,7 @@ class _GraphHalving:
     def halve(
         self, graph: Graph, weights: frozenset[int], rules: Sequence[SplitRule]
     ) -> HalvedGraph:
+        """The core's graph, with all operations of `graph` by their rules."""
         for node, rule in zip(graph.nodes, rules, strict=True):
             self._add_node(node, rule)
         outputs = [self._output(value) for value in graph.outputs]

@@ -35,7 +35,7 @@ _SUMS = SplitRule((SUM,), (SUM,))
 
 @declares_splits(Reshape)
 def reshape(node: Node) -> Iterator[SplitRule]:
-    """Dimensions whose first halves have the same elements before and after."""
+    """Splits along two dimensions whose first halves have the same elements."""
     for before, after in matching_dims(node.values[0].shape, node.result.shape):
         yield SplitRule((before,), (after,))
     yield _SUMS
@@ -43,7 +43,7 @@ def reshape(node: Node) -> Iterator[SplitRule]:
 
 @declares_splits(Transpose)
 def transpose(node: Node) -> Iterator[SplitRule]:
-    """Any dimension."""
+    """Splits along any dimension."""
     operation: Any = node.operation
     for after, before in enumerate(operation.permutation):
         yield SplitRule((before,), (after,))
@@ -52,7 +52,7 @@ def transpose(node: Node) -> Iterator[SplitRule]:
 
 @declares_splits(BroadcastInDim)
 def broadcast(node: Node) -> Iterator[SplitRule]:
-    """A dimension of the operand, or a dimension along which it is repeated."""
+    """Splits along a dimension of the operand, or one along which it is repeated."""
     operation: Any = node.operation
     shape, operand_shape = node.result.shape, node.values[0].shape
     dim_of = dict(zip(operation.dims, range(len(operand_shape)), strict=True))
@@ -65,7 +65,7 @@ def broadcast(node: Node) -> Iterator[SplitRule]:
 
 @declares_splits(Slice)
 def slice_(node: Node) -> Iterator[SplitRule]:
-    """A dimension of which all is kept."""
+    """Splits along a dimension that keeps its whole length."""
     yield from equal_splits(node, _full_dims(node.values[0].shape, node.result.shape))
     yield _SUMS
 
@@ -76,7 +76,7 @@ def _full_dims(before: tuple[int, ...], after: tuple[int, ...]) -> Iterator[Spli
 
 @declares_splits(Concatenate)
 def concatenate(node: Node) -> Iterator[SplitRule]:
-    """A split along any dimension except that of the concatenation."""
+    """Splits along any dimension except that of the concatenation."""
     operation: Any = node.operation
     yield from equal_splits(node, _dims_except(node, operation.dim))
 
@@ -90,7 +90,7 @@ def _dims_except(node: Node, *dims: Split) -> Iterator[Split]:
 
 @declares_splits(Pad)
 def pad(node: Node) -> Iterator[SplitRule]:
-    """A dimension without padding."""
+    """Splits along a dimension without padding."""
     operation: Any = node.operation
     sides = zip(operation.low, operation.high, operation.interior, strict=True)
     yield from equal_splits(node, (dim for dim, amounts in enumerate(sides) if not any(amounts)))
@@ -98,20 +98,20 @@ def pad(node: Node) -> Iterator[SplitRule]:
 
 @declares_splits(Reverse)
 def reverse(node: Node) -> Iterator[SplitRule]:
-    """A dimension that keeps its order."""
+    """Splits along a dimension that keeps its order."""
     operation: Any = node.operation
     yield from equal_splits(node, _dims_except(node, *operation.dims))
 
 
 @declares_splits(Reinterpret)
 def reinterpret(node: Node) -> Iterator[SplitRule]:
-    """Any dimension but the last."""
+    """Splits along any dimension but the last."""
     yield from equal_splits(node, _dims_except(node, -1))
 
 
 @declares_splits(DynamicSlice)
 def dynamic_slice(node: Node) -> Iterator[SplitRule]:
-    """A dimension of which all is kept."""
+    """Splits along a dimension that keeps its whole length."""
     starts = (WHOLE,) * (len(node.values) - 1)
     for dim in _full_dims(node.values[0].shape, node.result.shape):
         yield SplitRule((dim, *starts), (dim,))
@@ -119,7 +119,7 @@ def dynamic_slice(node: Node) -> Iterator[SplitRule]:
 
 @declares_splits(DynamicUpdateSlice)
 def dynamic_update_slice(node: Node) -> Iterator[SplitRule]:
-    """A dimension that is written from end to end."""
+    """Splits along a dimension that the update covers."""
     starts = (WHOLE,) * (len(node.values) - 2)
     for dim in _full_dims(node.values[0].shape, node.values[1].shape):
         yield SplitRule((dim, dim, *starts), (dim,))
@@ -127,20 +127,20 @@ def dynamic_update_slice(node: Node) -> Iterator[SplitRule]:
 
 @declares_splits(Constant)
 def constant(node: Node) -> Iterator[SplitRule]:
-    """Any dimension."""
+    """Splits along any dimension."""
     return (SplitRule((), (dim,)) for dim in range(len(node.result.shape)))
 
 
 @declares_splits(Iota)
 def iota(node: Node) -> Iterator[SplitRule]:
-    """A dimension along which it does not count."""
+    """Splits along a dimension other than that of the indices."""
     operation: Any = node.operation
     return (SplitRule((), (d,)) for d in range(len(node.result.shape)) if d != operation.dim)
 
 
 @declares_splits(Gather)
 def gather(node: Node) -> Iterator[SplitRule]:
-    """A batch dimension of the indices, or a table dimension that slices have in full."""
+    """Splits along a batch dimension of the indices, or a table dimension that slices cover."""
     operation: Any = node.operation
     table, indices = (value.shape for value in node.values)
     place_of = _batch_dims(indices, operation.index_vector_dim)
@@ -164,7 +164,7 @@ def _batch_dims(indices: tuple[int, ...], vector: int) -> list[int]:
 
 @declares_splits(Scatter)
 def scatter(node: Node) -> Iterator[SplitRule]:
-    """A dimension that updates have in full; or sums, each core adding half of the updates."""
+    """Splits along a dimension that updates cover; or sums of half of the updates on each core."""
     operation: Any = node.operation
     updates, indices = (value.shape for value in node.values[:2])
     inserted_dims = {*operation.inserted_window_dims, *operation.operand_batching_dims}
@@ -182,7 +182,7 @@ def scatter(node: Node) -> Iterator[SplitRule]:
 
 @declares_splits(AllReduce)
 def all_reduce(node: Node) -> Iterator[SplitRule]:
-    """Any dimension; each core reduces its half with the same core of other ranks."""
+    """Splits along any dimension; each core reduces its half with the same core of other ranks."""
     operation: Any = node.operation
     yield from equal_splits(node, _dims_except(node))
     if operation.op == "add":
@@ -191,21 +191,21 @@ def all_reduce(node: Node) -> Iterator[SplitRule]:
 
 @declares_splits(CollectivePermute)
 def permute(node: Node) -> Iterator[SplitRule]:
-    """Any dimension."""
+    """Splits along any dimension."""
     yield from equal_splits(node, _dims_except(node))
     yield _SUMS
 
 
 @declares_splits(AllGather)
 def all_gather(node: Node) -> Iterator[SplitRule]:
-    """A split along any dimension except that along which ranks are gathered."""
+    """Splits along any dimension except that along which ranks are gathered."""
     operation: Any = node.operation
     yield from equal_splits(node, _dims_except(node, operation.dim))
 
 
 @declares_splits(ReduceScatter)
 def reduce_scatter(node: Node) -> Iterator[SplitRule]:
-    """A split along any dimension except that which is scattered over ranks."""
+    """Splits along any dimension except the one that is scattered over ranks."""
     operation: Any = node.operation
     yield from equal_splits(node, _dims_except(node, operation.dim))
     if operation.op == "add":
@@ -214,6 +214,6 @@ def reduce_scatter(node: Node) -> Iterator[SplitRule]:
 
 @declares_splits(AllToAll)
 def all_to_all(node: Node) -> Iterator[SplitRule]:
-    """Any dimension but the two that are exchanged between ranks."""
+    """Splits along any dimension but the two that are exchanged between ranks."""
     operation: Any = node.operation
     yield from equal_splits(node, _dims_except(node, operation.split_dim, operation.concat_dim))

@@ -1,7 +1,7 @@
 """Rules by which operations can be split over two cores.
 
 A rule gives the splits of an operation's operands and results. Every operation has the rule by
-which both cores do all of it; an operation without a function here has no other.
+which both cores do all of it; others come from functions that `declares_splits` declares.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ class SplitRule:
 
     Attributes:
         operands: the split of each operand that is a tensor.
+        results: the split of each result.
     """
 
     operands: tuple[Split, ...]
@@ -69,7 +70,7 @@ _LINEAR_IN_FIRST: Final = ("multiply", "divide", "negate", "convert")
 
 
 def _elementwise(node: Node) -> Iterator[SplitRule]:
-    """Any dimension; partial sums where the operation is linear in them."""
+    """Splits along any dimension; also of partial sums if the operation is linear in them."""
     count = len(node.values)
     for dim in splittable_dims(node.result.shape):
         yield SplitRule((dim,) * count, (dim,))

@@ -17,9 +17,9 @@ CORES: Final = 2
 Split = int
 """The dimension along which a value is split, or `WHOLE` or `SUM`."""
 WHOLE: Final = -1
-"""Both cores have all of it."""
+"""The split of a value that both cores have as a whole."""
 SUM: Final = -2
-"""The value is the sum of the two cores' tensors."""
+"""The split of a value that is the sum of the two cores' tensors."""
 
 
 def splittable_dims(shape: Shape) -> Iterator[Split]:

@@ -21,7 +21,7 @@ from trnsim.graph.ops.reductions import (
 
 @declares_splits(DotGeneral)
 def dot_general(node: Node) -> Iterator[SplitRule]:
-    """A batching dimension, rows, columns, or the contracted dimension."""
+    """Splits along a batching dimension, rows, columns, or the contracted dimension."""
     operation: Any = node.operation
     rank = len(node.result.shape)
     for dim in range(rank - 2):
@@ -35,7 +35,7 @@ def dot_general(node: Node) -> Iterator[SplitRule]:
 
 @declares_splits(Convolution)
 def convolution(node: Node) -> Iterator[SplitRule]:
-    """Images, kernels with their groups, or the input channels, whose sums are partial."""
+    """Splits of images, of kernels with their groups, or of input channels into partial sums."""
     operation: Any = node.operation
     yield SplitRule((0, WHOLE), (0,))
     if operation.groups == 1:
@@ -47,7 +47,7 @@ def convolution(node: Node) -> Iterator[SplitRule]:
 
 @declares_splits(Attention)
 def attention(node: Node) -> Iterator[SplitRule]:
-    """Heads and sequences; queries where no mask depends on their places."""
+    """Splits of heads and sequences; also of queries if no mask depends on their positions."""
     operation: Any = node.operation
     rows = len(node.result.shape) - 2
     yield from equal_splits(node, iter(range(rows)))
@@ -58,13 +58,13 @@ def attention(node: Node) -> Iterator[SplitRule]:
 
 @declares_splits(AttentionBackward)
 def attention_backward(node: Node) -> Iterator[SplitRule]:
-    """Heads and sequences."""
+    """Splits of heads and sequences."""
     return equal_splits(node, iter(range(len(node.values[0].shape) - 2)))
 
 
 @declares_splits(Reduce)
 def reduce(node: Node) -> Iterator[SplitRule]:
-    """A dimension that stays; of sums, also a reduced one."""
+    """Splits along a dimension that stays; of sums, also along a reduced one."""
     operation: Any = node.operation
     stays = [dim for dim in range(len(node.values[0].shape)) if dim not in operation.dims]
     for after, before in enumerate(stays):
@@ -77,13 +77,13 @@ def reduce(node: Node) -> Iterator[SplitRule]:
 
 @declares_splits(Scan, TopK)
 def rows(node: Node) -> Iterator[SplitRule]:
-    """Any dimension but the last."""
+    """Splits along any dimension but the last."""
     return equal_splits(node, iter(range(len(node.values[0].shape) - 1)))
 
 
 @declares_splits(Sort)
 def sort(node: Node) -> Iterator[SplitRule]:
-    """Any dimension but the sorted one."""
+    """Splits along any dimension but the sorted one."""
     operation: Any = node.operation
     rank = len(node.values[0].shape)
     return equal_splits(node, (dim for dim in range(rank) if dim != operation.dim % rank))
@@ -91,7 +91,7 @@ def sort(node: Node) -> Iterator[SplitRule]:
 
 @declares_splits(ReduceWindow, SelectAndScatter)
 def windows(node: Node) -> Iterator[SplitRule]:
-    """A dimension whose windows are single elements."""
+    """Splits along a dimension whose windows are single elements."""
     operation: Any = node.operation
     sides = zip(operation.lengths, operation.strides, operation.low, operation.high, strict=True)
     return equal_splits(node, (dim for dim, side in enumerate(sides) if side == (1, 1, 0, 0)))

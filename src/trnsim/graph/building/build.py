@@ -74,7 +74,7 @@ class Build:
         return self.graph.elementwise(name, *ready, dtype=result_dtype, **attributes)
 
     def _legal_operand(self, operand: Operand, legal: tuple[str, ...]) -> Operand:
-        """The operand, in float32 where the operation takes floating point and not its dtype."""
+        """The operand, converted to float32 if the operation takes that and not its dtype."""
         if not isinstance(operand, Value) or operand.type.is_floating:
             return operand
         is_refused = "float32" in legal and operand.dtype not in legal
@@ -112,7 +112,7 @@ class Build:
     def reduce(
         self, op: str, value: Value, dims: Sequence[int], *, keeps_dims: bool = False
     ) -> Value:
-        """A reduction over any dimensions: the last ones first, with float32 intermediates.
+        """A reduction over any dimensions, from the last to the first, with sums in float32.
 
         With `keeps_dims` the reduced dimensions stay, with length 1.
         """
@@ -153,7 +153,7 @@ class Build:
         return self.graph.reduce(op, value, run)
 
     def _reduce_all(self, op: str, value: Value) -> Value:
-        """A reduction over everything: rows first, on all partitions, then their results."""
+        """A reduction of all elements: of rows on all partitions, then of the rows' results."""
         elements = value.type.elements
         columns = max(n for n in range(1, _ROW + 1) if not elements % n)
         if columns == 1 and elements > _ROW:  # no divisor fits in a row: full rows, and the rest
@@ -232,7 +232,7 @@ _ROW: Final = 2048
 _MOST_SLICES: Final = 16
 """Maximum number of slices of a tensor that one fused kernel adds up."""
 _SHORT_ROW: Final = 64
-"""Elements of a row below which a transpose is faster than transfers of the row's pieces."""
+"""Rows with fewer elements are transposed, which is faster than transfers of their pieces."""
 
 
 def _runs(dims: Sequence[int]) -> list[tuple[int, int]]:

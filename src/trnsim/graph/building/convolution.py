@@ -1,8 +1,8 @@
 """Convolutions as products: the elements under each tap of a window become columns.
 
-The columns are written to HBM once, kernel size times as large as the input. Where each channel has
-a kernel of its own, the Vector Engine multiplies and adds instead, as a product with one row would
-leave the Tensor Engine idle.
+The columns are written to HBM once; they are as many times as large as the input as a kernel has
+taps. If each channel has a kernel of its own, the Vector Engine multiplies and adds instead, as a
+product with one row would leave most of the Tensor Engine idle.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def convolve_taps(b: Build, taps: Sequence[Value], weight: Value, groups: int) -
 
 
 def join_taps(b: Build, taps: Sequence[Value], groups: int) -> Value:
-    """``[groups, C / groups * taps, N * places]`` of taps ``[N, C, *places]``."""
+    """Join taps ``[N, C, *places]`` to columns ``[groups, C / groups * taps, N * places]``."""
     batch, channels, *places = taps[0].shape
     order = (1, 0, *range(2, len(places) + 2))
     flat = batch * prod(places)
@@ -38,20 +38,20 @@ def join_taps(b: Build, taps: Sequence[Value], groups: int) -> Value:
 
 
 def _batch_first(b: Build, x: Value, batch: int, places: Sequence[int]) -> Value:
-    """``[N, C, *places]`` of ``[groups, C / groups, N * places]``."""
+    """Images ``[N, C, *places]`` from the result ``[groups, C / groups, N * places]``."""
     channels = x.shape[0] * x.shape[1]
     image = b.graph.reshape(x, (channels, batch, *places))
     return b.graph.transpose(image, (1, 0, *range(2, len(places) + 2)))
 
 
 def _weight_matrix(b: Build, weight: Value, groups: int) -> Value:
-    """``[groups, out, in * taps]`` of ``[groups * out, in, *kernel]``."""
+    """Kernels ``[groups * out, in, *kernel]`` as matrices ``[groups, out, in * taps]``."""
     outer, inner, *kernel = weight.shape
     return b.graph.reshape(weight, (groups, outer // groups, inner * prod(kernel)))
 
 
 def batch_groups_in_channels(graph: Graph, x: Value, groups: int) -> Value:
-    """``[N, groups * C, *D]`` of ``[groups * N, C, *D]``: groups of images as channels."""
+    """Groups of images ``[groups * N, C, *D]`` as channels of images ``[N, groups * C, *D]``."""
     if groups == 1:
         return x
     batch, channels, *lengths = x.shape

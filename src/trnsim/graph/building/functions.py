@@ -1,4 +1,4 @@
-"""Functions of real numbers that the chip lacks, by functions that it has: CHLO's, and `atan2`.
+"""Functions of real numbers that the chip lacks, made of functions that it has: CHLO's and `atan2`.
 
 Each takes floating point and returns its result in the type of `Build.result_types[0]`.
 """
@@ -26,7 +26,7 @@ def _hyperbolic(sign: float) -> Callable[[Build, Value], Value]:
 
 
 def atan(b: Build, x: Value) -> Value:
-    """The arc tangent: where ``|x| > 1``, ``sign(x) * pi / 2`` less that of ``1 / x``."""
+    """The arc tangent: ``sign(x) * pi / 2`` less that of ``1 / x`` if ``|x| > 1``."""
     is_large = b.ew("compare", b.ew("abs", x), 1.0, dtype="bool", direction="GT")
     inner = b.ew("select", is_large, b.ew("reciprocal", x), x, dtype=x.dtype)
     angle = b.ew("atan", inner)
@@ -52,7 +52,7 @@ def atanh(b: Build, x: Value) -> Value:
 
 
 def asinh(b: Build, x: Value) -> Value:
-    """``log(|x| + sqrt(x * x + 1))`` with the sign of x: below 0 the sum itself would cancel."""
+    """``log(|x| + sqrt(x * x + 1))`` with the sign of x, as a negative x would cancel the root."""
     size = b.ew("abs", b.convert(x, "float32"))
     magnitude = _log_with_root(b, size, 1.0)
     return b.as_result(

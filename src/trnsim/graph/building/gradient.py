@@ -57,7 +57,7 @@ _GELU_CUBE: Final = 0.044715
 """The factor of x ** 3 in the approximation of GELU (arXiv:1606.08415, section 2)."""
 Gradients = Sequence[Value | None]
 GradientRule = Callable[[Graph, Node, Value], Gradients]
-"""A rule: from the graph, a node and the gradient of its result to those of its operands."""
+"""A function from the graph, a node and the gradient of its result to those of its operands."""
 
 
 def gradients(
@@ -88,7 +88,7 @@ def gradients(
 
 
 def _dependent_values(graph: Graph, variables: Collection[int]) -> set[int]:
-    """The numbers of values that depend on any of these."""
+    """The numbers of values that depend on any of the values with the numbers `variables`."""
     numbers = set(variables)
     for node in graph.nodes:
         if node.result.type.is_floating and any(value.number in numbers for value in node.values):
@@ -107,8 +107,8 @@ def _exchange_gradient(
 class _RecomputedFactors:
     """Factors of products that the backward pass computes again, so that they are not kept.
 
-    They cost little: broadcasts, leaves, elementwise operations on these alone (masks), and a
-    product of one of them with another value, such as a norm's ``(x - mean) / std``, whose
+    They cost little: they are broadcasts, leaves, elementwise operations on these alone (masks),
+    and products of one of them with another value, such as a norm's ``(x - mean) / std``, whose
     ``x - mean`` is kept anyway.
     """
 
@@ -119,20 +119,20 @@ class _RecomputedFactors:
         for node in graph.nodes:  # operands come before what reads them
             if self._costs_nothing(node):
                 self._free.update(value.number for value in node.results)
-        self._repeated: dict[int, Value] = {}
+        self._recomputed: dict[int, Value] = {}
 
     def with_factors(self, node: Node) -> Node:
         """A product with recomputed factors as operands; other nodes unchanged."""
         if not isinstance(node.operation, Multiply):
             return node
         for operand in node.operands:
-            self._repeat(operand)
+            self._recompute(operand)
         return self._rewired(node)
 
-    def _repeat(self, operand: Operand) -> None:
-        """Recompute an operand, and first its own operands, if they are to be repeated.
+    def _recompute(self, operand: Operand) -> None:
+        """Recompute an operand, after those of its own operands that are to be recomputed.
 
-        Chains of products may be longer than Python's calls are deep, so the stack is a list.
+        A chain of products may exceed Python's recursion limit, so the stack is a list.
         """
         stack = [operand]
         while stack:
@@ -145,7 +145,7 @@ class _RecomputedFactors:
             if earlier is not None:
                 stack.append(earlier)
                 continue
-            result = self._repeated[value.number] = self.graph.fresh(value.type)
+            result = self._recomputed[value.number] = self.graph.fresh(value.type)
             self.graph.add(node.operation, self._rewired(node).operands, [result])
 
     def _rewired(self, node: Node) -> Node:
@@ -154,12 +154,12 @@ class _RecomputedFactors:
 
     def _replaced_operand(self, operand: Operand) -> Operand:
         return (
-            self._repeated.get(operand.number, operand) if isinstance(operand, Value) else operand
+            self._recomputed.get(operand.number, operand) if isinstance(operand, Value) else operand
         )
 
     def _is_pending(self, operand: Operand) -> bool:
-        """True for a value that is to be repeated and was not yet."""
-        if not isinstance(operand, Value) or operand.number in self._repeated:
+        """True for a value that is to be recomputed and was not recomputed yet."""
+        if not isinstance(operand, Value) or operand.number in self._recomputed:
             return False
         node = self._makers.get(operand.number)
         if node is None or node.kind is Kind.LEAF:
@@ -246,7 +246,7 @@ def _relu(graph: Graph, node: Node, grad: Value) -> Gradients:
 
 
 def _rsqrt(graph: Graph, node: Node, grad: Value) -> Gradients:
-    """``-1/2 y^3``."""
+    """The derivative is ``-y^3 / 2`` for the result y."""
     cube = graph.elementwise("power", node.result, 3.0)
     return (graph.elementwise("multiply", grad, graph.elementwise("multiply", cube, -0.5)),)
 
@@ -288,7 +288,7 @@ def _rule_of_derivative(name: str) -> GradientRule:
 
 
 def _gelu_tanh(graph: Graph, node: Node, grad: Value) -> Gradients:
-    """``(1 + t) / 2 + x (1 - t^2) u' / 2``, for t = tanh(u), u = c (x + a x^3)."""
+    """The derivative ``(1 + t) / 2 + x (1 - t^2) u' / 2``, for t = tanh(u), u = c (x + a x^3)."""
     (x,) = node.values
     square = graph.elementwise("square", x)
     cubed = graph.elementwise("add", graph.elementwise("multiply", square, _GELU_CUBE), 1.0)
@@ -360,7 +360,7 @@ def _concatenate(graph: Graph, node: Node, grad: Value) -> Gradients:
 
 
 def _reduce(graph: Graph, node: Node, grad: Value) -> Gradients:
-    """The gradient repeated, for sums; none for a maximum, which softmax only subtracts."""
+    """The gradient of a sum, repeated; None for a maximum, which softmax only subtracts."""
     operation: Any = node.operation
     (x,) = node.values
     if operation.op != "add":

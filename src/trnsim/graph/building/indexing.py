@@ -1,4 +1,4 @@
-"""Dimensions in another order, and elements by their indices in a row or a tensor."""
+"""Moves of a dimension, indices into flattened tensors, and gathers within rows."""
 
 from __future__ import annotations
 

@@ -28,11 +28,11 @@ def solve_triangular(
     x = b.broadcast(b.convert(y, "float32"), (*batch, *y.shape[-2:]))
     row, column = (b.graph.iota(matrix.shape, len(batch) + dim) for dim in (0, 1))
     direction = "GT" if upper else "LT"
-    beside = b.ew("compare", column, row, dtype="bool", direction=direction)  # off the diagonal
-    power = b.ew("select", beside, b.ew("negate", matrix), 0.0, dtype="float32")
+    is_off_diagonal = b.ew("compare", column, row, dtype="bool", direction=direction)
+    power = b.ew("select", is_off_diagonal, b.ew("negate", matrix), 0.0, dtype="float32")
     if not unitriangular:
-        on = b.ew("compare", column, row, dtype="bool", direction="EQ")  # the diagonal
-        diagonal = b.ew("select", on, matrix, 0.0, dtype="float32")
+        is_on_diagonal = b.ew("compare", column, row, dtype="bool", direction="EQ")
+        diagonal = b.ew("select", is_on_diagonal, matrix, 0.0, dtype="float32")
         diagonal = b.reduce("add", diagonal, [len(batch) + 1], keeps_dims=True)
         power, x = b.ew("divide", power, diagonal), b.ew("divide", x, diagonal)
     power_count = 1  # powers of N that x includes, N ** 0 among them

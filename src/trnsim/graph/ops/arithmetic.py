@@ -12,7 +12,7 @@ from trnsim.graph.ops.elementwise import Binary, Elementwise, Unary
 from trnsim.graph.types import BOOL, FLOATS, NUMBERS, Array
 
 _LARGEST_QUOTIENT = 2.0**36
-"""Largest quotient of floating point up to which kernels' remainders are within the tolerance."""
+"""Largest floating-point quotient for which kernels' remainders are within the tolerance."""
 _SIGNED_DTYPES = (*FLOATS, "int32", "int16", "int8")
 
 

@@ -101,7 +101,7 @@ class AllGather(Collective):
 
 
 class ReduceScatter(Collective):
-    """The result of `AllReduce`, share_length along `dim` into one share for each member."""
+    """The result of `AllReduce`, divided along `dim` into one share for each member."""
 
     op: str = "add"
     dim: int = 0

@@ -62,7 +62,7 @@ class Select(Elementwise):
         return dtypes[-1]
 
     def reference(self, pred: Array, on_true: Array, on_false: Array) -> Array:
-        """The element chosen."""
+        """The chosen elements."""
         return np.where(pred.astype(np.bool_), on_true, on_false)
 
     @classmethod

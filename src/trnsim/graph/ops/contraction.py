@@ -203,9 +203,9 @@ class AttentionBase(Operation, abstract=True):
         is_causal: True if query i has the position of key ``first + apart * i``, and sees no later
             keys.
         first: position of the first query among the keys.
-        apart: keys from a query to the next: more than 1 where ranks take turns in a sequence.
-        window: maximum number of keys that a query sees, the last ones up to its own where it is
-            causal; 0 for all.
+        apart: keys from a query to the next; more than 1 if ranks take turns in a sequence.
+        window: maximum number of keys that a query sees; 0 for all. With a causal mask they are the
+            last ones up to its own position.
     """
 
     scale: float = 1.0
@@ -241,7 +241,7 @@ class AttentionBase(Operation, abstract=True):
     def visible_pairs(self, queries: int, keys: int) -> int:
         """Pairs of a query and a key that no mask hides, in each head.
 
-        For a window without a causal mask, as if all queries had keys on both sides.
+        With a window and no causal mask, all queries count as if they had keys on both sides.
         """
         max_keys = min(keys, self.window or keys)
         if not self.is_causal:
@@ -271,7 +271,7 @@ class Attention(AttentionBase, kind=Kind.CONTRACTION, source=_ATTENTION_SOURCE):
     cap: float = 0.0
 
     def scaled(self, products: Array) -> Array:
-        """Scores from the products of Q and K, capped where there is a cap."""
+        """Scores from the products of Q and K, with the cap if there is one."""
         scores = super().scaled(products)
         return self.cap * np.tanh(scores / self.cap) if self.cap else scores
 
@@ -293,7 +293,7 @@ class Attention(AttentionBase, kind=Kind.CONTRACTION, source=_ATTENTION_SOURCE):
         )
 
     def reference(self, query: Array, key: Array, value: Array, *bias: Array) -> Any:
-        """From the matrix of all scores."""
+        """The results, computed from the matrix of all scores."""
         scores = self.scores(query, key, bias)
         largest = scores.max(-1, keepdims=True)
         powers = np.exp(scores - largest)
@@ -301,7 +301,7 @@ class Attention(AttentionBase, kind=Kind.CONTRACTION, source=_ATTENTION_SOURCE):
         return powers / total @ value, (np.log(total) + largest)[..., 0]
 
     def flop(self, *tensors: TensorType) -> float:
-        """Flop of both products."""
+        """FLOP of both products."""
         return self.products(tensors[0], tensors[2])
 
     @classmethod
@@ -349,14 +349,14 @@ class AttentionBackward(AttentionBase, kind=Kind.CONTRACTION, source=_ATTENTION_
         logs: Array,
         *bias: Array,
     ) -> Any:
-        """From the matrix of all weights."""
+        """The gradients, computed from the matrix of all weights."""
         weights = np.exp(self.scores(query, key, bias) - logs[..., None])
         drop = (grad * result).sum(-1, keepdims=True)
         slope = self.scale * weights * (grad @ value.swapaxes(-1, -2) - drop)
         return slope @ key, slope.swapaxes(-1, -2) @ query, weights.swapaxes(-1, -2) @ grad
 
     def flop(self, *tensors: TensorType) -> float:
-        """Flop of five products where the forward pass has two."""
+        """FLOP of five products; the forward pass has two."""
         return 2.5 * self.products(tensors[0], tensors[2])
 
     @classmethod

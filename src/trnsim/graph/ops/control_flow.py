@@ -39,7 +39,7 @@ class Control(Operation, kind=Kind.CONTROL, abstract=True):
 
 
 class Branching(Control, abstract=True):
-    """An operation that runs one of its graphs, on the operands behind the first."""
+    """An operation that runs one of its graphs on all operands but the first, which selects it."""
 
     branches: tuple[Graph, ...] = ()
 
@@ -116,7 +116,8 @@ class While(Control):
     Attributes:
         condition: graph from the operands to a truth value.
         body: graph from the operands to values of the same types.
-        trips: number of runs of the body, where the program determines it; needed for its time.
+        trips: number of runs of the body; None if the program does not determine it, and then the
+            loop has no time.
     """
 
     operands = ("*operands",)

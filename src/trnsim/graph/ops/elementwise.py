@@ -58,10 +58,10 @@ class Elementwise(Operation, kind=Kind.ELEMENTWISE, abstract=True):
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
         """An example for each element type that all operands may have."""
-        sides = len(cls.operands)
+        operands = len(cls.operands)
         legal = [set(dtypes) for dtypes in cls.legal] or [set(ELEMENT_TYPES)]
         return tuple(
-            Example(cls(), (TensorType((3, 40), dtype),) * sides, ("edges",) * sides)
+            Example(cls(), (TensorType((3, 40), dtype),) * operands, ("edges",) * operands)
             for dtype in ELEMENT_TYPES
             if all(dtype in dtypes for dtypes in legal)
         )

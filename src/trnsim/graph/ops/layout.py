@@ -87,7 +87,7 @@ class View(Operation, kind=Kind.VIEW, abstract=True):
     """Elements of an operand in HBM, addressed by other strides; nothing is copied.
 
     Attributes:
-        shape: the result's.
+        shape: the shape of the result.
     """
 
     operands = ("operand",)
@@ -112,7 +112,7 @@ class BroadcastInDim(View):
         return (TensorType(self.shape, tensors[0].dtype),)
 
     def reference(self, operand: Array) -> Array:
-        """Repeated."""
+        """The operand, repeated."""
         order = sorted(range(len(self.dims)), key=lambda place: self.dims[place])
         lengths = [1] * len(self.shape)
         for dim, n in zip(self.dims, operand.shape, strict=True):
@@ -267,7 +267,7 @@ class Pad(Operation, kind=Kind.KERNEL):
         return (TensorType(shape, tensors[0].dtype),)
 
     def reference(self, operand: Array) -> Array:
-        """The elements among the number."""
+        """The operand's elements, and the number between and around them."""
         lengths = zip(operand.shape, self.low, self.high, self.interior, strict=True)
         shape = tuple(padded_length(*amounts) for amounts in lengths)
         result = np.full(shape, self.number, operand.dtype)
@@ -282,7 +282,7 @@ class Pad(Operation, kind=Kind.KERNEL):
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
-        """More, fewer, and gaps."""
+        """Padding that adds elements, that removes some, and that has gaps."""
         operands = (TensorType((3, 40), _F32),)
         return (
             Example(cls((1, 2), (0, 3), (0, 0), 7.0), operands, ("distinct",)),

@@ -86,7 +86,7 @@ class Rng(Leaf):
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
-        """A tensor of them."""
+        """A tensor of random numbers."""
         return (Example(cls((128, 64)), ()),)
 
 

@@ -150,13 +150,13 @@ class Sort(Operation, kind=Kind.KERNEL):
         return tensors
 
     def reference(self, *operands: Array) -> tuple[Array, ...]:
-        """In order."""
+        """The operands in the order of the first."""
         order = _order(operands[0], self.dim, is_descending=self.is_descending)
         return tuple(np.take_along_axis(operand, order, self.dim) for operand in operands)
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
-        """Up and down, with another operand beside."""
+        """Ascending and descending, with a second operand."""
         operands = (TensorType((3, 40), _F32), TensorType((3, 40), "int32"))
         return tuple(
             Example(cls(1, down), operands, ("distinct", "distinct")) for down in (False, True)
