@@ -178,7 +178,7 @@ def time_on_cores(graph: Graph, weights: frozenset[int], options: CompileOptions
     if options.cores == 1:
         return time_graph(graph, weights, options)
     core = arch.paired(arch.target(options.target))
-    two_cores = _time_on_both(graph, weights, options, core)
+    two_cores = _time_on_both_cores(graph, weights, options, core)
     least_s = bound(graph, options.target, weights=weights).seconds
     if two_cores is not None and two_cores.figures.device_time_s <= least_s:
         return two_cores  # no program of one core can be faster
@@ -200,7 +200,7 @@ def time_on_cores(graph: Graph, weights: frozenset[int], options: CompileOptions
     return replace(one_core, figures=replace(one_core.figures, launch_s=launch_s, notes=notes))
 
 
-def _time_on_both(
+def _time_on_both_cores(
     graph: Graph, weights: frozenset[int], options: CompileOptions, core: arch.NeuronCore
 ) -> TimedGraph | None:
     """A graph split over two cores, with its time; None if it has no split or no such program."""

@@ -63,9 +63,9 @@ class ProgramEntry:
 
     def read(self) -> CompiledProgram | None:
         """The program; None if the same version of the sources stored none."""
-        return disk_cache.read(self._key, self._decoded) if self._key is not None else None
+        return disk_cache.read(self._key, self._decode) if self._key is not None else None
 
-    def _decoded(self, values: dict[str, Any]) -> CompiledProgram:
+    def _decode(self, values: dict[str, Any]) -> CompiledProgram:
         """The program that `write` encoded; a KeyError if a field is missing."""
         exchanges = [
             GraphExchange(kind, nbytes, tuple(map(tuple, groups)))

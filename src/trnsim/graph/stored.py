@@ -155,10 +155,10 @@ def _parse_attribute(value: Any, kind: str, origins: Sequence[Origin], depth: in
     """An attribute from its plain value; `kind` is the annotation of the operation's field."""
     if value is None and kind.endswith("| None"):
         return None
-    return _parse_stated(value, kind.removesuffix("| None").strip(), origins, depth)
+    return _parse_present(value, kind.removesuffix("| None").strip(), origins, depth)
 
 
-def _parse_stated(value: Any, kind: str, origins: Sequence[Origin], depth: int) -> Any:
+def _parse_present(value: Any, kind: str, origins: Sequence[Origin], depth: int) -> Any:
     """An attribute that is not None; arguments are those of `_parse_attribute`."""
     if kind in ("int", "bool", "str"):
         if type(value).__name__ != kind:

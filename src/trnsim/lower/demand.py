@@ -104,12 +104,12 @@ def _operand_boxes(
     """The needed box of each operand for the needed boxes of the results."""
     operation: Any = node.operation
     if isinstance(operation, Attention):
-        return _of_attention(node, boxes)
+        return _attention_boxes(node, boxes)
     box = max((box for box in boxes if box is not None), key=count_elements)
     if node.kind is Kind.ELEMENTWISE:
         return [box] * len(node.values)
     if type(operation) in _LOOKUPS:
-        return _of_lookup(node, box, indices)
+        return _lookup_boxes(node, box, indices)
     rule = _RULES.get(type(operation))
     if rule is not None and len(node.results) == 1:
         return rule(node, box)
@@ -170,13 +170,13 @@ def _leading_box(shape: Sequence[int], part: Fraction) -> Box:
     return tuple(box) if part >= 1 else tuple(np.zeros(length, np.bool_) for length in shape)
 
 
-def _of_broadcast(node: Node, box: Box) -> list[Box | None]:
+def _broadcast_boxes(node: Node, box: Box) -> list[Box | None]:
     operation: Any = node.operation
     pairs = zip(node.values[0].shape, operation.dims, strict=True)
     return [tuple(box[dim] if length > 1 else np.ones(1, np.bool_) for length, dim in pairs)]
 
 
-def _of_slice(node: Node, box: Box) -> list[Box | None]:
+def _slice_boxes(node: Node, box: Box) -> list[Box | None]:
     operation: Any = node.operation
     masks = whole_box(node.values[0].shape)
     for mask, result_mask, start, step in zip(
@@ -187,17 +187,17 @@ def _of_slice(node: Node, box: Box) -> list[Box | None]:
     return [masks]
 
 
-def _of_transpose(node: Node, box: Box) -> list[Box | None]:
+def _transpose_boxes(node: Node, box: Box) -> list[Box | None]:
     operation: Any = node.operation
     return [tuple(box[operation.permutation.index(dim)] for dim in range(len(box)))]
 
 
-def _of_reverse(node: Node, box: Box) -> list[Box | None]:
+def _reverse_boxes(node: Node, box: Box) -> list[Box | None]:
     operation: Any = node.operation
     return [tuple(mask[::-1] if dim in operation.dims else mask for dim, mask in enumerate(box))]
 
 
-def _of_concatenate(node: Node, box: Box) -> list[Box | None]:
+def _concatenate_boxes(node: Node, box: Box) -> list[Box | None]:
     operation: Any = node.operation
     parts: list[Box | None] = []
     first = 0
@@ -209,7 +209,7 @@ def _of_concatenate(node: Node, box: Box) -> list[Box | None]:
     return parts
 
 
-def _of_pad(node: Node, box: Box) -> list[Box | None]:
+def _pad_boxes(node: Node, box: Box) -> list[Box | None]:
     """The operand's needed elements; the padding number is ignored."""
     operation: Any = node.operation
     masks: list[Mask] = []
@@ -222,7 +222,7 @@ def _of_pad(node: Node, box: Box) -> list[Box | None]:
     return [tuple(masks)]
 
 
-def _of_reduce(node: Node, box: Box) -> list[Box | None]:
+def _reduce_boxes(node: Node, box: Box) -> list[Box | None]:
     operation: Any = node.operation
     remaining = iter(box)
     masks = [
@@ -232,7 +232,7 @@ def _of_reduce(node: Node, box: Box) -> list[Box | None]:
     return [tuple(masks)]
 
 
-def _of_product(node: Node, box: Box) -> list[Box | None]:
+def _product_boxes(node: Node, box: Box) -> list[Box | None]:
     """The needed rows or columns of each operand, over the whole contraction."""
     operation: Any = node.operation
     sides: list[Box | None] = []
@@ -243,7 +243,7 @@ def _of_product(node: Node, box: Box) -> list[Box | None]:
     return sides
 
 
-def _of_attention(node: Node, boxes: list[Box | None]) -> list[Box | None]:
+def _attention_boxes(node: Node, boxes: list[Box | None]) -> list[Box | None]:
     """The rows of needed queries, and the keys and values that any of them attends to."""
     operation: Any = node.operation
     result, sums = boxes
@@ -270,7 +270,7 @@ def interval_counts(starts: Array, ends: Array, length: int) -> Array:
     return change[:length].cumsum()
 
 
-def _of_convolution(node: Node, box: Box) -> list[Box | None]:
+def _convolution_boxes(node: Node, box: Box) -> list[Box | None]:
     """The elements of images under needed windows, and the kernels of needed channels."""
     operation: Any = node.operation
     image, kernel = (value.shape for value in node.values)
@@ -328,7 +328,7 @@ def _indices_under(windows: _Windows, mask: Mask) -> Mask:
     return index_mask
 
 
-def _of_lookup(node: Node, box: Box, indices: Mapping[int, Array]) -> list[Box | None]:
+def _lookup_boxes(node: Node, box: Box, indices: Mapping[int, Array]) -> list[Box | None]:
     """The rows that a lookup reads; the same number of leading rows if their indices are unknown.
 
     `indices` are the known ones, by the number of their value.
@@ -338,7 +338,7 @@ def _of_lookup(node: Node, box: Box, indices: Mapping[int, Array]) -> list[Box |
     starts = [indices[value.number] for value in others if value.number in indices]
     read = None
     if len(starts) == len(others):
-        rule = _of_gather if isinstance(node.operation, Gather) else _of_dynamic_slice
+        rule = _gather_boxes if isinstance(node.operation, Gather) else _dynamic_slice_boxes
         read = rule(node, box, starts)
     if read is None:
         rows = part * Fraction(node.result.type.elements, first.type.elements or 1)
@@ -346,7 +346,7 @@ def _of_lookup(node: Node, box: Box, indices: Mapping[int, Array]) -> list[Box |
     return [read, *(_leading_box(value.shape, part) for value in others)]
 
 
-def _of_gather(node: Node, box: Box, starts: list[Array]) -> Box | None:
+def _gather_boxes(node: Node, box: Box, starts: list[Array]) -> Box | None:
     """The elements that a gather reads by indices of one dimension; None for other gathers."""
     operation: Any = node.operation
     shape, sizes = node.values[0].shape, operation.slice_sizes
@@ -371,7 +371,7 @@ def _of_gather(node: Node, box: Box, starts: list[Array]) -> Box | None:
     return read
 
 
-def _of_dynamic_slice(node: Node, box: Box, starts: list[Array]) -> Box:
+def _dynamic_slice_boxes(node: Node, box: Box, starts: list[Array]) -> Box:
     """The operand's elements that a dynamic slice reads for `box`, if its starts are known."""
     read = whole_box(node.values[0].shape)
     for mask, result_mask, start in zip(read, box, starts, strict=True):
@@ -381,7 +381,7 @@ def _of_dynamic_slice(node: Node, box: Box, starts: list[Array]) -> Box:
     return read
 
 
-def _of_windows(node: Node, box: Box) -> list[Box | None]:
+def _windows_boxes(node: Node, box: Box) -> list[Box | None]:
     """The elements under windows of needed elements; the initial number is ignored."""
     operation: Any = node.operation
     dilations = operation.dilations or (1,) * len(box)
@@ -392,7 +392,7 @@ def _of_windows(node: Node, box: Box) -> list[Box | None]:
     ]
 
 
-def _of_sort(node: Node, box: Box) -> list[Box | None]:
+def _sort_boxes(node: Node, box: Box) -> list[Box | None]:
     """Whole lines: an element of a sort or top-k depends on all elements of its line."""
     operation: Any = node.operation
     dim = (operation.dim if isinstance(operation, Sort) else -1) % len(box)
@@ -400,33 +400,33 @@ def _of_sort(node: Node, box: Box) -> list[Box | None]:
     return [(*box[:dim], line, *box[dim + 1 :])]
 
 
-def _of_scan(node: Node, box: Box) -> list[Box | None]:
+def _scan_boxes(node: Node, box: Box) -> list[Box | None]:
     """Needed lines up to their last needed index."""
     del node
     last = np.flatnonzero(box[-1]).max(initial=-1)
     return [(*box[:-1], np.arange(len(box[-1])) <= last)]
 
 
-def _of_all_reduce(node: Node, box: Box) -> list[Box | None]:
+def _all_reduce_boxes(node: Node, box: Box) -> list[Box | None]:
     """Each operand is needed at the indices of the result."""
     return [box] * len(node.values)
 
 
-def _of_all_gather(node: Node, box: Box) -> list[Box | None]:
+def _all_gather_boxes(node: Node, box: Box) -> list[Box | None]:
     """The indices within a member's part that are needed of every member."""
     operation: Any = node.operation
     parts = box[operation.dim].reshape(operation.size, -1)
     return [(*box[: operation.dim], parts.all(0), *box[operation.dim + 1 :])]
 
 
-def _of_reduce_scatter(node: Node, box: Box) -> list[Box | None]:
+def _reduce_scatter_boxes(node: Node, box: Box) -> list[Box | None]:
     """Each member's part is needed at the indices of the result."""
     operation: Any = node.operation
     tiled = np.tile(box[operation.dim], operation.size)
     return [(*box[: operation.dim], tiled, *box[operation.dim + 1 :])]
 
 
-def _of_reshape(node: Node, box: Box) -> list[Box | None]:
+def _reshape_boxes(node: Node, box: Box) -> list[Box | None]:
     """The operand's box, one group of dimensions after another.
 
     The dimensions of a group become a group of the result with as many elements.
@@ -477,22 +477,22 @@ def _inner_box(mask: Any) -> Box:
 
 _LOOKUPS: Final = (DynamicSlice, Gather)
 _RULES: Final[dict[type, Callable[[Node, Box], list[Box | None]]]] = {
-    AllGather: _of_all_gather,
-    AllReduce: _of_all_reduce,
-    BroadcastInDim: _of_broadcast,
-    CollectivePermute: _of_all_reduce,
-    Concatenate: _of_concatenate,
-    Convolution: _of_convolution,
-    DotGeneral: _of_product,
-    Pad: _of_pad,
-    Reduce: _of_reduce,
-    ReduceScatter: _of_reduce_scatter,
-    ReduceWindow: _of_windows,
-    Reshape: _of_reshape,
-    Reverse: _of_reverse,
-    Scan: _of_scan,
-    Slice: _of_slice,
-    Sort: _of_sort,
-    TopK: _of_sort,
-    Transpose: _of_transpose,
+    AllGather: _all_gather_boxes,
+    AllReduce: _all_reduce_boxes,
+    BroadcastInDim: _broadcast_boxes,
+    CollectivePermute: _all_reduce_boxes,
+    Concatenate: _concatenate_boxes,
+    Convolution: _convolution_boxes,
+    DotGeneral: _product_boxes,
+    Pad: _pad_boxes,
+    Reduce: _reduce_boxes,
+    ReduceScatter: _reduce_scatter_boxes,
+    ReduceWindow: _windows_boxes,
+    Reshape: _reshape_boxes,
+    Reverse: _reverse_boxes,
+    Scan: _scan_boxes,
+    Slice: _slice_boxes,
+    Sort: _sort_boxes,
+    TopK: _sort_boxes,
+    Transpose: _transpose_boxes,
 }

@@ -31,7 +31,7 @@ def needed_flop(node: Node, demand: Mapping[int, Box]) -> float:
     return float(node.operation.flop(*node.operand_types) * max(shares))
 
 
-def _of_attention(node: Node, boxes: list[Box | None]) -> float:
+def _attention_flop(node: Node, boxes: list[Box | None]) -> float:
     """FLOP of the needed rows of scores, and of the weighted sums for needed rows and columns."""
     operation: Any = node.operation
     result, sums = boxes
@@ -46,7 +46,7 @@ def _of_attention(node: Node, boxes: list[Box | None]) -> float:
     return float(flop)
 
 
-def _of_attention_backward(node: Node, boxes: list[Box | None]) -> float:
+def _attention_backward_flop(node: Node, boxes: list[Box | None]) -> float:
     """FLOP of the scores, of each result, and of the weights' gradient if Q or K needs it."""
     operation: Any = node.operation
     query, key, value = (operand.shape for operand in node.values[:3])
@@ -66,7 +66,7 @@ def _pairs(operation: AttentionBase, queries: int, keys: int) -> tuple[Array, Ar
     return ends - starts, interval_counts(starts, ends, keys)
 
 
-def _of_convolution(node: Node, boxes: list[Box | None]) -> float:
+def _convolution_flop(node: Node, boxes: list[Box | None]) -> float:
     """FLOP of the needed windows, over the taps that fall into no gap."""
     operation: Any = node.operation
     box = boxes[0] or ()
@@ -87,27 +87,27 @@ def _taps_of_data(mask: Mask, stride: int, low: int, taps: Any, period: int) -> 
     return int((places % period == 0).sum())
 
 
-def _of_graph(graph: Graph, output_boxes: list[Box | None]) -> tuple[float, list[Box | None]]:
+def _graph_flop(graph: Graph, output_boxes: list[Box | None]) -> tuple[float, list[Box | None]]:
     """The FLOP of a graph for needed boxes of its outputs, and the needed boxes of its inputs."""
     demand = demands(graph, output_boxes)
     flop = sum((needed_flop(node, demand) for node in graph.nodes), 0.0)
     return flop, [demand.get(value.number) for value in graph.inputs]
 
 
-def _of_branches(node: Node, boxes: list[Box | None]) -> float:
+def _branches_flop(node: Node, boxes: list[Box | None]) -> float:
     """The FLOP of the branch that needs least."""
     operation: Any = node.operation
-    needs: list[float] = [_of_graph(branch, boxes)[0] for branch in operation.branches]
+    needs: list[float] = [_graph_flop(branch, boxes)[0] for branch in operation.branches]
     return min(needs)
 
 
-def _of_loop(node: Node, boxes: list[Box | None]) -> float:
+def _loop_flop(node: Node, boxes: list[Box | None]) -> float:
     """The FLOP of a loop, added up from the last trip backwards until two trips need the same."""
     operation: Any = node.operation
     trips: int = operation.trips or 0
     flop, output_boxes = 0.0, boxes
     for trip in range(trips):
-        trip_flop, before = _of_graph(operation.body, output_boxes)
+        trip_flop, before = _graph_flop(operation.body, output_boxes)
         if all(map(_is_same, before, output_boxes)):
             return flop + trip_flop * (trips - trip)
         flop, output_boxes = flop + trip_flop, before
@@ -121,9 +121,9 @@ def _is_same(first: Box | None, second: Box | None) -> bool:
 
 
 _RULES: Final[dict[type, Callable[[Node, list[Box | None]], float]]] = {
-    Attention: _of_attention,
-    AttentionBackward: _of_attention_backward,
-    Branching: _of_branches,
-    Convolution: _of_convolution,
-    While: _of_loop,
+    Attention: _attention_flop,
+    AttentionBackward: _attention_backward_flop,
+    Branching: _branches_flop,
+    Convolution: _convolution_flop,
+    While: _loop_flop,
 }

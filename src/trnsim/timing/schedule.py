@@ -90,7 +90,7 @@ class Schedule:
         waits for instructions that it followed on its engine and that are now on another.
         """
         engine, cost = placement
-        start_s, waited_for = self._after_others(index, engine, may_be_moved=may_be_moved)
+        start_s, waited_for = self._earliest_start(index, engine, may_be_moved=may_be_moved)
         if engine is Engine.dma:
             issued_s, issuer = self._issued.get(self._queue_of.get(index, 0), _NOT_ISSUED)
             if issued_s > start_s:
@@ -102,7 +102,9 @@ class Schedule:
                 start_s, waited_for = self.busy_until_s[earlier], earlier
         return start_s, waited_for
 
-    def _after_others(self, index: int, engine: Engine, *, may_be_moved: bool) -> tuple[float, int]:
+    def _earliest_start(
+        self, index: int, engine: Engine, *, may_be_moved: bool
+    ) -> tuple[float, int]:
         """The time when the dependences and edges of `index` permit its start, and the last one."""
         start_s, waited_for = 0.0, WAITED_FOR_NOTHING
         engine_of, program = self._engine, self._program

@@ -34,7 +34,7 @@ class UtilizationLimit:
         if self._floor >= 1:
             return length_s
         self._restart_after_pause(start_s)
-        taken_s = self._stretched(self.value_at(start_s), length_s)
+        taken_s = self._stretched_s(self.value_at(start_s), length_s)
         end_s = start_s + taken_s
         if self._busy_spans_s and self._busy_spans_s[-1][1] == start_s:
             self._busy_spans_s[-1] = (self._busy_spans_s[-1][0], end_s)
@@ -79,7 +79,7 @@ class UtilizationLimit:
             for part in range(parts)
         ]
 
-    def _stretched(self, limit: float, length_s: float) -> float:
+    def _stretched_s(self, limit: float, length_s: float) -> float:
         """The time that `length_s` of work takes at a rate that rises from `limit`."""
         slope = self._slope_per_s
         to_full_s = (1 - limit) / slope

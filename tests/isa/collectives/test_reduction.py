@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import trnsim
 from trnsim.dtypes import BFLOAT16, FLOAT32
 from trnsim.errors import IllegalInstruction
-from trnsim.isa.collectives.reduction import ordered
+from trnsim.isa.collectives.reduction import reduce_in_order
 from trnsim.isa.language.operator_tables import ALU
 
 COUNTS = (1, 2, 4, 8, 16)
@@ -84,11 +84,11 @@ def test_an_order_is_summed_from_the_left_and_rounded_at_each_node():
     one, small = np.float32(1), np.float32(2**-9)
     shared = {0: np.array([one]), 1: np.array([small]), 2: np.array([small])}
     add = ALU["add"].apply
-    nested = ordered(((0, 1), 2), shared, add, BFLOAT16)
-    at_once = ordered((0, 1, 2), {**shared, 1: np.array([3 * small])}, add, BFLOAT16)
+    nested = reduce_in_order(((0, 1), 2), shared, add, BFLOAT16)
+    at_once = reduce_in_order((0, 1, 2), {**shared, 1: np.array([3 * small])}, add, BFLOAT16)
     assert nested[0] == 1  # 1 + 2**-9 is a tie, and 1 is even; twice
     assert at_once[0] == 1 + 2**-7
-    assert ordered(((0, 1), 2), shared, add, FLOAT32)[0] == 1 + 2**-8
+    assert reduce_in_order(((0, 1), 2), shared, add, FLOAT32)[0] == 1 + 2**-8
 
 
 REFUSED = {

@@ -12,9 +12,9 @@ from trnsim.lower.emit.places.walk import Frame
 
 def test_a_tile_is_made_once_for_its_key():
     constants, made = Constants(None, 0), []
-    first = constants.once("a", lambda: made.append("a") or object())
-    assert constants.once("a", lambda: made.append("again")) is first
-    assert constants.once("b", lambda: made.append("b") or object()) is not first
+    first = constants.get_or_make("a", lambda: made.append("a") or object())
+    assert constants.get_or_make("a", lambda: made.append("again")) is first
+    assert constants.get_or_make("b", lambda: made.append("b") or object()) is not first
     assert made == ["a", "b"]
 
 

@@ -108,7 +108,7 @@ def default_folder() -> str:
     return _DEFAULT
 
 
-def _expanded(address: str, origin: str) -> str:
+def _expand_home(address: str, origin: str) -> str:
     """An address with the home folder that ``~`` or ``~user`` stands for at its beginning.
 
     Raises:
@@ -139,7 +139,7 @@ def _folder(address: str, origin: str) -> Path:
             source=_SOURCE,
         )
     file_address = _FILE_ADDRESS.fullmatch(address)
-    path = unquote(file_address["path"]) if file_address else _expanded(address, origin)
+    path = unquote(file_address["path"]) if file_address else _expand_home(address, origin)
     if "\0" in path or (not file_address and _OTHER_ADDRESS.match(path)):
         raise BadInput(
             f"{origin} is {address!r}; legal: a folder, or its address file:///FOLDER",

@@ -80,7 +80,7 @@ class _Casting:
 
     def in_own_type(self, value: Value) -> Value:
         """A value in the type that it has in the graph before casts."""
-        return self._converted_to(self._recast.get(value.number, value), value.dtype)
+        return self._convert_to(self._recast.get(value.number, value), value.dtype)
 
     def _record(self, node: Node) -> None:
         """Record a constant, and a value of the short type that is converted to float32."""
@@ -94,7 +94,7 @@ class _Casting:
 
     def _cast(self, node: Node) -> bool:
         """Add an operation in the short type; False if it is not defined on it."""
-        operands = self._operands(node, self._shortened)
+        operands = self._operands(node, self._to_short_type)
         operation = _in_short_type(node.operation, self._dtype) if self._is_all else node.operation
         try:
             types = result_types(operation, operands)
@@ -130,12 +130,12 @@ class _Casting:
             for place, operand in enumerate(node.operands)
         ]
 
-    def _shortened(self, value: Value) -> Value:
+    def _to_short_type(self, value: Value) -> Value:
         """A value, converted to the short type if it is float32."""
         current = self._recast.get(value.number, value)
-        return self._converted_to(current, self._dtype) if current.dtype == _F32 else current
+        return self._convert_to(current, self._dtype) if current.dtype == _F32 else current
 
-    def _converted_to(self, value: Value, dtype: str) -> Value:
+    def _convert_to(self, value: Value, dtype: str) -> Value:
         """A value converted to a type; each conversion is added to the graph once."""
         if value.dtype == dtype:
             return value

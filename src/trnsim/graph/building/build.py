@@ -175,7 +175,7 @@ class Build:
         if not lhs.shape[-1]:  # K is 0, as for an expert that no token chose
             shape = (*lhs.shape[:-1], rhs.shape[-1])
             return self.filled(0, TensorType(shape, dtype or lhs.dtype))
-        left, right = self._untransposed(lhs), self._untransposed(rhs)
+        left, right = self._operand_of_transpose(lhs), self._operand_of_transpose(rhs)
         contracting = (
             rank - 1 if left is lhs else rank - 2,
             rank - 2 if right is rhs else rank - 1,
@@ -196,7 +196,7 @@ class Build:
         )
         return self.convert(product, dtype)
 
-    def _untransposed(self, value: Value) -> Value:
+    def _operand_of_transpose(self, value: Value) -> Value:
         """The operand of a transpose of the last two dimensions; other values as they are."""
         order = list(range(len(value.shape)))
         order[-2:] = order[:-3:-1]

@@ -127,7 +127,7 @@ class _RecomputedFactors:
             return node
         for operand in node.operands:
             self._recompute(operand)
-        return self._rewired(node)
+        return self._with_recomputed_operands(node)
 
     def _recompute(self, operand: Operand) -> None:
         """Recompute an operand, after those of its own operands that are to be recomputed.
@@ -146,9 +146,9 @@ class _RecomputedFactors:
                 stack.append(earlier)
                 continue
             result = self._recomputed[value.number] = self.graph.fresh(value.type)
-            self.graph.add(node.operation, self._rewired(node).operands, [result])
+            self.graph.add(node.operation, self._with_recomputed_operands(node).operands, [result])
 
-    def _rewired(self, node: Node) -> Node:
+    def _with_recomputed_operands(self, node: Node) -> Node:
         """The node with recomputed operands in place of kept operands."""
         return replace(node, operands=tuple(map(self._replaced_operand, node.operands)))
 

@@ -83,11 +83,11 @@ def _cut_into_blocks(b: Build, ends: Value, count: int, size: int) -> _Blocks:
     rows = b.ew("select", is_row_of_group, row, float(count), dtype="float32")
     flat = b.graph.reshape(b.convert(rows, "int32"), (number * size,))
     first_rows = b.ew("multiply", b.ew("subtract", until, blocks), float(size))
-    places = _places(b, begin, end, b.ew("subtract", first_rows, begin), count)
+    places = _rows_in_blocks(b, begin, end, b.ew("subtract", first_rows, begin), count)
     return _Blocks(number, size, b.convert(group, "int32"), flat, places)
 
 
-def _places(b: Build, begin: Value, end: Value, shifts: Value, count: int) -> Value:
+def _rows_in_blocks(b: Build, begin: Value, end: Value, shifts: Value, count: int) -> Value:
     """The row of the blocks that each of `count` rows has: its index plus its group's shift."""
     shape = count, begin.shape[0]
     row = b.convert(b.graph.iota(shape, 0), "float32")

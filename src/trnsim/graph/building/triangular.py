@@ -22,7 +22,7 @@ def solve_triangular(
 ) -> Value:
     """The x of ``matrix @ x = y``, or of ``x @ matrix = y``; [*B, n, n] and [*B, n, k]."""
     if not left:
-        matrix, y, upper = _transposed(b, matrix), _transposed(b, y), not upper
+        matrix, y, upper = _transpose_last_dims(b, matrix), _transpose_last_dims(b, y), not upper
     batch = b.result_types[0].shape[:-2]
     matrix = b.broadcast(b.convert(matrix, "float32"), (*batch, *matrix.shape[-2:]))
     x = b.broadcast(b.convert(y, "float32"), (*batch, *y.shape[-2:]))
@@ -41,9 +41,9 @@ def solve_triangular(
         power_count *= 2
         if power_count < matrix.shape[-1]:
             power = b.dot(power, power, "float32")
-    return b.as_result(x if left else _transposed(b, x))
+    return b.as_result(x if left else _transpose_last_dims(b, x))
 
 
-def _transposed(b: Build, x: Value) -> Value:
+def _transpose_last_dims(b: Build, x: Value) -> Value:
     rank = len(x.shape)
     return b.graph.transpose(x, (*range(rank - 2), rank - 1, rank - 2))

@@ -332,7 +332,7 @@ class DynamicSlice(Operation, kind=Kind.KERNEL):
 
     def reference(self, operand: Array, *starts: Array) -> Array:
         """The elements."""
-        return operand[_window(operand.shape, self.shape, starts)]
+        return operand[_window_slices(operand.shape, self.shape, starts)]
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
@@ -366,7 +366,7 @@ class DynamicUpdateSlice(Operation, kind=Kind.KERNEL):
     def reference(self, operand: Array, update: Array, *starts: Array) -> Array:
         """The elements."""
         result = operand.copy()
-        result[_window(operand.shape, update.shape, starts)] = update
+        result[_window_slices(operand.shape, update.shape, starts)] = update
         return result
 
     @classmethod
@@ -398,7 +398,7 @@ def padded_length(length: int, low: int, high: int, gap: int) -> int:
     return low + length + max(length - 1, 0) * gap + high
 
 
-def _window(shape: Shape, part: Shape, starts: tuple[Array, ...]) -> tuple[slice, ...]:
+def _window_slices(shape: Shape, part: Shape, starts: tuple[Array, ...]) -> tuple[slice, ...]:
     """Slices of a window, moved inside."""
     first = [min(max(int(s), 0), n - m) for s, n, m in zip(starts, shape, part, strict=True)]
     return tuple(slice(start, start + m) for start, m in zip(first, part, strict=True))

@@ -82,7 +82,7 @@ class Gather(Operation, kind=Kind.KERNEL):
                 f"of {operand} in slices of {self.slice_sizes}; legal: lengths up to its own"
             )
         _check_vectors(self, operand, indices)
-        batch = list(_without(indices.shape, self.index_vector_dim))
+        batch = list(_without_dim(indices.shape, self.index_vector_dim))
         offsets = [size for dim, size in enumerate(self.slice_sizes) if dim not in collapsed_dims]
         rank = len(batch) + len(offsets)
         if len(self.offset_dims) != len(offsets) or not are_dims(self.offset_dims, rank):
@@ -97,13 +97,13 @@ class Gather(Operation, kind=Kind.KERNEL):
 
     def reference(self, operand: Array, start_indices: Array) -> Array:
         """One slice after the other."""
-        vectors = _vectors(start_indices, self.index_vector_dim)
+        vectors = _with_vectors_last(start_indices, self.index_vector_dim)
         batch, sizes = vectors.shape[:-1], self.slice_sizes
         collapsed_dims = sorted({*self.collapsed_slice_dims, *self.operand_batching_dims})
         offsets = [size for dim, size in enumerate(sizes) if dim not in collapsed_dims]
         slices = np.empty((*batch, *offsets), operand.dtype)
         for place in np.ndindex(*batch):
-            start = _start(self, vectors[place], place, operand.ndim)
+            start = _slice_start(self, vectors[place], place, operand.ndim)
             inside = [
                 min(max(at, 0), n - size)
                 for at, n, size in zip(start, operand.shape, sizes, strict=True)
@@ -181,7 +181,7 @@ class Scatter(Operation, kind=Kind.KERNEL):
             self.refuse("into no operand; legal: one, or a type of zeros")
         _check_vectors(self, table, indices)
         batch = [n for dim, n in enumerate(updates.shape) if dim not in self.update_window_dims]
-        if batch != list(_without(indices.shape, self.index_vector_dim)):
+        if batch != list(_without_dim(indices.shape, self.index_vector_dim)):
             self.refuse(f"of {updates} by {indices}; legal: an update for each vector of indices")
         inserted_dims = {*self.inserted_window_dims, *self.operand_batching_dims}
         limits = [n for dim, n in enumerate(table.shape) if dim not in inserted_dims]
@@ -196,14 +196,14 @@ class Scatter(Operation, kind=Kind.KERNEL):
         """One update after the other."""
         zeros = np.zeros(self.type.shape if self.type else (), updates.dtype)
         result = operand[0].copy() if operand else zeros
-        vectors = _vectors(scatter_indices, self.index_vector_dim)
+        vectors = _with_vectors_last(scatter_indices, self.index_vector_dim)
         batch = [dim for dim in range(updates.ndim) if dim not in self.update_window_dims]
         first = np.moveaxis(updates, [*batch, *self.update_window_dims], range(updates.ndim))
         inserted_dims = sorted({*self.inserted_window_dims, *self.operand_batching_dims})
         update = _UPDATE_FUNCTIONS[self.op]
         for place in np.ndindex(*vectors.shape[:-1]):
             part = np.expand_dims(first[place], inserted_dims)
-            start = _start(self, vectors[place], place, result.ndim)
+            start = _slice_start(self, vectors[place], place, result.ndim)
             end = [at + n for at, n in zip(start, part.shape, strict=True)]
             if min(start, default=0) >= 0 and all(
                 e <= n for e, n in zip(end, result.shape, strict=True)
@@ -242,13 +242,13 @@ class Scatter(Operation, kind=Kind.KERNEL):
         )
 
 
-def _newest(old: Array, new: Array) -> Array:
+def _keep_new(old: Array, new: Array) -> Array:
     """The newer of two values of an assigned element."""
     del old
     return new
 
 
-_UPDATE_FUNCTIONS: Final[dict[str, Any]] = {**BODIES, "assign": _newest}
+_UPDATE_FUNCTIONS: Final[dict[str, Any]] = {**BODIES, "assign": _keep_new}
 """Functions of an element of the table and its update, by name."""
 
 
@@ -272,16 +272,18 @@ def _check_vectors(where: Gather | Scatter, table: TensorType, indices: TensorTy
         )
 
 
-def _without(shape: Shape, dim: int) -> Shape:
+def _without_dim(shape: Shape, dim: int) -> Shape:
     return (*shape[:dim], *shape[dim + 1 :])
 
 
-def _vectors(indices: Array, dim: int) -> Array:
+def _with_vectors_last(indices: Array, dim: int) -> Array:
     """Indices with their vectors last."""
     return indices[..., None] if dim == indices.ndim else np.moveaxis(indices, dim, -1)
 
 
-def _start(where: Gather | Scatter, vector: Array, place: tuple[int, ...], rank: int) -> list[int]:
+def _slice_start(
+    where: Gather | Scatter, vector: Array, place: tuple[int, ...], rank: int
+) -> list[int]:
     """The start of a slice in each dimension."""
     start = [0] * rank
     for dim, index in zip(where.start_index_map, vector, strict=True):

@@ -113,7 +113,7 @@ class TopK(Operation, kind=Kind.KERNEL, source="CHLO dialect, top_k"):
 
     def reference(self, operand: Array) -> Array:
         """The indices."""
-        return _order(operand, -1, is_descending=True)[..., : self.k]
+        return _sorting_indices(operand, -1, is_descending=True)[..., : self.k]
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
@@ -151,7 +151,7 @@ class Sort(Operation, kind=Kind.KERNEL):
 
     def reference(self, *operands: Array) -> tuple[Array, ...]:
         """The operands in the order of the first."""
-        order = _order(operands[0], self.dim, is_descending=self.is_descending)
+        order = _sorting_indices(operands[0], self.dim, is_descending=self.is_descending)
         return tuple(np.take_along_axis(operand, order, self.dim) for operand in operands)
 
     @classmethod
@@ -163,7 +163,7 @@ class Sort(Operation, kind=Kind.KERNEL):
         )
 
 
-def _order(values: Array, dim: int, *, is_descending: bool) -> Array:
+def _sorting_indices(values: Array, dim: int, *, is_descending: bool) -> Array:
     """Indices that sort `values` along `dim`, stably."""
     if not is_descending:
         return np.argsort(values, dim, kind="stable")

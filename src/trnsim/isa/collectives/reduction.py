@@ -42,7 +42,7 @@ class Reduction(Collective, engines=()):
         order = reduction_order(fabric, self.kind, self.nbytes(), similar, group)
         arrays = {rank: sources[tensor] for rank, sources in zip(group, offers, strict=True)}
         values = {rank: to_float32(array) for rank, array in arrays.items()}
-        return round_to(ordered(order, values, ALU[self._operator()].apply, dtype), dtype)
+        return round_to(reduce_in_order(order, values, ALU[self._operator()].apply, dtype), dtype)
 
     def parts_of_totals(self, totals: Sequence[Array], count: int) -> MemberArrays:
         """By member, for each of `totals` (the reduction of a source), what the member receives.
@@ -128,7 +128,7 @@ class ReduceScatter(
         return [[parts_of_total[member] for parts_of_total in parts] for member in range(count)]
 
 
-def ordered(order: Order, values: Mapping[int, Array], apply: Any, dtype: Dtype) -> Array:
+def reduce_in_order(order: Order, values: Mapping[int, Array], apply: Any, dtype: Dtype) -> Array:
     """The values of ranks reduced in an order; each intermediate result is rounded to the dtype.
 
     Args:
@@ -139,7 +139,7 @@ def ordered(order: Order, values: Mapping[int, Array], apply: Any, dtype: Dtype)
     """
     if isinstance(order, int):
         return values[order]
-    parts = [ordered(part, values, apply, dtype) for part in order]
+    parts = [reduce_in_order(part, values, apply, dtype) for part in order]
     return to_float32(round_to(reduce(apply, parts), dtype))
 
 

@@ -119,14 +119,14 @@ def _check_edges(
     edges = (int(core.pe_rows), int(core.pe_columns))
     for name, edge, start, length in zip(("row", "column"), edges, position, size, strict=True):
         if length not in tile_sizes(core, edge):
-            sizes = _listed(tile_sizes(core, edge))
+            sizes = _join_numbers(tile_sizes(core, edge))
             instruction.refuse(
                 f"tile_size={size}; legal {name} sizes on {core.name}: {sizes}",
                 "choose one of these",
                 source,
             )
         if start % length or not 0 <= start < edge:
-            starts = _listed(range(0, edge, length))
+            starts = _join_numbers(range(0, edge, length))
             instruction.refuse(
                 f"tile_position={position} with tile_size={size}; legal start {name}s: {starts}",
                 f"start at a multiple of the {name} size",
@@ -134,7 +134,7 @@ def _check_edges(
             )
 
 
-def _listed(numbers: Iterable[int]) -> str:
+def _join_numbers(numbers: Iterable[int]) -> str:
     """The numbers with commas between."""
     return ", ".join(map(str, numbers))
 

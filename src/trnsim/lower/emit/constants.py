@@ -38,7 +38,7 @@ class Constants:
         self._tiles: dict[Any, Tensor] = {}
         self._columns: dict[Any, Tensor] = {}
 
-    def once(self, key: Any, make: Callable[[], Tensor]) -> Tensor:
+    def get_or_make(self, key: Any, make: Callable[[], Tensor]) -> Tensor:
         """The tile of a key, made at its first request."""
         if key not in self._tiles:
             self._tiles[key] = make()
@@ -52,9 +52,9 @@ class Constants:
             nisa.memset(dst=tile, value=1.0)
             return tile
 
-        return self.once(("ones", dtype), make)
+        return self.get_or_make(("ones", dtype), make)
 
-    def periodic(self, number: int, place: TensorPlace, frame: Frame) -> Tensor | None:
+    def periodic_block(self, number: int, place: TensorPlace, frame: Frame) -> Tensor | None:
         """The first block of a tensor whose blocks are all equal, [block, 1, columns]; else None.
 
         `number` is that of the tensor's value.

@@ -225,13 +225,13 @@ class Emission:
         if is_dense(place):
             return place.storage
         if is_broadcast:  # by runs, as strides of 0 would be element by element
-            place = self._repeated_last(node) or place
+            place = self._repeat_last_dims(node) or place
             if is_dense(place):
                 return place.storage
             return RowEvaluation(self, node.result, place).run_to_hbm().storage
         return transposing.write_dense(place, node.result)
 
-    def _repeated_last(self, node: Node) -> TensorPlace | None:
+    def _repeat_last_dims(self, node: Node) -> TensorPlace | None:
         """The place of a broadcast that repeats short runs along its last dimensions; else None.
 
         The copies are made on the chip.

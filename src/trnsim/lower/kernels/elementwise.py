@@ -216,7 +216,7 @@ def _exponential_minus_one(node: Node, into: Into, tile: Tensor) -> Tensor:
     nisa.tensor_copy_predicated(dst=log_operand, src=power, predicate=is_near)
     log = _activation(nl.log, log_operand)
     ratio = alu(nl.multiply, power_less_1, alu(nl.multiply, tile, _inverse(log)))
-    return _for_small_x(tile, power_less_1, ratio, power)
+    return _choose_by_magnitude(tile, power_less_1, ratio, power)
 
 
 @on_tiles(functions.LogPlusOne)
@@ -230,7 +230,7 @@ def _log_plus_one(node: Node, into: Into, tile: Tensor) -> Tensor:
     log = _activation(nl.log, shifted)
     rounded_x = alu(nl.subtract, shifted, 1.0)
     ratio = alu(nl.multiply, log, alu(nl.multiply, tile, _inverse(rounded_x)))
-    return _for_small_x(tile, log, ratio, shifted)
+    return _choose_by_magnitude(tile, log, ratio, shifted)
 
 
 def _clip(tile: Tensor, low: float, high: float) -> Tensor:
@@ -248,7 +248,7 @@ def _inverse(tile: Tensor, into: Into = new) -> Tensor:
     return result
 
 
-def _for_small_x(x: Tensor, large: Tensor, small: Tensor, u: Tensor) -> Tensor:
+def _choose_by_magnitude(x: Tensor, large: Tensor, small: Tensor, u: Tensor) -> Tensor:
     """`x` where `u` is 1, else `small` where ``|x| < 1 / 2``, else `large`."""
     is_small = alu(nl.less, _activation(nl.abs, x), 0.5, _new_mask)
     result = copied(large, nl.float32)
@@ -342,7 +342,7 @@ def _signed_remainder(left: Operand, right: Operand) -> Tensor:
         quotient = rint(_quotient(left, divisor))
         if places:  # the scaled divisor may be infinite
             quotient = _clip(quotient, -(2.0**12), 2.0**12)
-        for half in _halves(divisor):
+        for half in _split_significand(divisor):
             left = alu(nl.subtract, left, alu(nl.multiply, quotient, half))
     return left
 
@@ -354,7 +354,7 @@ def _scale(value: Operand, number: float) -> Operand:
     return value if number == 1 else alu(nl.multiply, value, number)
 
 
-def _halves(value: Operand) -> tuple[Operand, Operand]:
+def _split_significand(value: Operand) -> tuple[Operand, Operand]:
     """A float32 as the sum of two: the upper 12 bits of its significand, and the rest.
 
     Infinity counts as the largest finite number, whose quotient with a finite one is 0.
@@ -390,14 +390,14 @@ def _remainder(node: Node, into: Into, left: Operand, right: Operand) -> Tensor:
     sign = _sign(left)
     size = abs(right) if is_number(right) else _activation(nl.abs, right)
     step = sign * size if is_number(left) and is_number(right) else alu(nl.multiply, sign, size)
-    return _without_sign_change(remainder, sign, step)
+    return _correct_sign(remainder, sign, step)
 
 
 @on_tiles(arithmetic.FloorRemainder)
 def _floor_remainder(node: Node, into: Into, left: Operand, right: Operand) -> Tensor:
     """``left - right * floor(left / right)``, which has the sign of `right`."""
     del node, into
-    return _without_sign_change(_signed_remainder(left, right), _sign(right), right)
+    return _correct_sign(_signed_remainder(left, right), _sign(right), right)
 
 
 def _sign(value: Operand) -> Operand:
@@ -405,7 +405,7 @@ def _sign(value: Operand) -> Operand:
     return math.copysign(1.0, value) if is_number(value) else _activation(nl.sign, value)
 
 
-def _without_sign_change(remainder: Tensor, sign: Operand, step: Operand) -> Tensor:
+def _correct_sign(remainder: Tensor, sign: Operand, step: Operand) -> Tensor:
     """`remainder`, plus `step` where its sign is not `sign`."""
     is_opposite = alu(nl.less, alu(nl.multiply, remainder, sign), 0.0, _new_mask)
     further = alu(nl.add, remainder, step)

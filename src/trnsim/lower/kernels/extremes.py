@@ -54,7 +54,7 @@ def index_of_largest(source: Tensor, start: int, shape: tuple[int, int]) -> Tens
     offsets = new((rows, parts, len(chunks)), nl.int32)
     nisa.iota(dst=offsets, pattern=[[step, parts], [chunks[0][1], len(chunks)]])
     if parts > 1:
-        largest, indices = (_side_by_side(tile, shape, parts) for tile in (largest, indices))
+        largest, indices = (_join_parts(tile, shape, parts) for tile in (largest, indices))
     flat_offsets = offsets.reshape((rows, parts * len(chunks))).view(nl.uint32)
     nisa.tensor_tensor(dst=indices, data1=indices, data2=flat_offsets, op=nl.add)
     best, result = new((rows, 1)), new((rows, 1), nl.uint32)
@@ -90,7 +90,7 @@ def _is_part_after_part(shape: tuple[int, int], parts: int) -> bool:
     return bool(length % parts) and parts < rows
 
 
-def _side_by_side(tile: Tensor, shape: tuple[int, int], parts: int) -> Tensor:
+def _join_parts(tile: Tensor, shape: tuple[int, int], parts: int) -> Tensor:
     """The columns of a row's parts on one partition, [rows, parts * columns], by way of HBM."""
     rows, columns = shape[0], tile.shape[1]
     lines = nl.ndarray(tuple(tile.shape), dtype=tile.dtype, buffer=nl.shared_hbm)

@@ -195,7 +195,7 @@ def scatter(
             rows_tile = tiles.load(
                 tiles.strided(updates, pattern, start * width + column), table_dtype
             )
-            equal = _equal(index, rows, is_long=shape[0] > _MOST_EXACT_ROWS)
+            equal = _mark_equal(index, rows, is_long=shape[0] > _MOST_EXACT_ROWS)
             total = _combine(equal, rows_tile, rows, columns, op)
             before = rows_at(part, index, new((rows, columns), part.dtype))
             rows_tile = new((rows, columns), table_dtype)
@@ -203,7 +203,7 @@ def scatter(
             _write_rows(part, index, rows_tile)
     if table_dtype == tiles.dtype_of(dtype):
         return table.reshape(shape)
-    return _narrow(table, shape, dtype)
+    return _narrow_table(table, shape, dtype)
 
 
 def _adds_by_products(node: Node) -> bool:
@@ -214,7 +214,7 @@ def _adds_by_products(node: Node) -> bool:
     return is_exact and are_products_faster(shape[0], count, width, updates.dtype)
 
 
-def _narrow(table: Tensor, shape: Shape, dtype: str) -> Tensor:
+def _narrow_table(table: Tensor, shape: Shape, dtype: str) -> Tensor:
     """A table in a narrower type: floating point is rounded, and integers keep their low bytes."""
     out = tiles.output(shape, dtype)
     for start, partitions, together in tiles.spread(prod(shape), _NARROWED_ELEMENTS):
@@ -259,7 +259,7 @@ def _initialise(table: Tensor, operands: Sequence[Tensor], elements: int) -> Non
         tiles.fill(table, elements, 0.0)
 
 
-def _equal(index: Tensor, rows: int, *, is_long: bool) -> Tensor:
+def _mark_equal(index: Tensor, rows: int, *, is_long: bool) -> Tensor:
     """A tile [rows, rows]: 1 where two indices are equal; GpSimd compares those of long tables."""
     dtype = nl.int32 if is_long else nl.float32
     column = new((rows, 1), dtype)
@@ -343,7 +343,7 @@ def _fold(tile: Tensor, op: Any) -> Tensor:
 def rows_at(table: Tensor, index: Tensor, tile: Tensor) -> Tensor:
     """Copy rows of `table` by index to `tile`; row by row on a chip without indirect DMA."""
     if current_core().core.features.indirect_dma:
-        nisa.dma_copy(dst=tile, src=_selected(table, index))
+        nisa.dma_copy(dst=tile, src=_select_rows(table, index))
         return tile
     registers = _registers(tile.shape[0])
     for row in range(tile.shape[0]):
@@ -352,7 +352,7 @@ def rows_at(table: Tensor, index: Tensor, tile: Tensor) -> Tensor:
     return tile
 
 
-def _selected(table: Tensor, index: Tensor) -> Tensor:
+def _select_rows(table: Tensor, index: Tensor) -> Tensor:
     """The rows of a table that indices choose; several columns of them need a dense table."""
     partitions, columns = index.shape
     if columns == 1:
@@ -364,7 +364,7 @@ def _selected(table: Tensor, index: Tensor) -> Tensor:
 def _write_rows(table: Tensor, index: Tensor, tile: Tensor) -> None:
     """Write the rows of `tile` to rows of `table` by index."""
     if current_core().core.features.indirect_dma:
-        nisa.dma_copy(dst=_selected(table, index), src=tile)
+        nisa.dma_copy(dst=_select_rows(table, index), src=tile)
         return
     registers = _registers(tile.shape[0])
     for row in range(tile.shape[0]):

@@ -149,14 +149,14 @@ def _binary(op: Any) -> Rule:
     return rule
 
 
-def _like(tile: Tensor, number: int) -> Tensor:
+def _filled_like(tile: Tensor, number: int) -> Tensor:
     """A tile of one number, with the shape and the format of another tile."""
     return filled(number, tile.shape, tile.dtype)
 
 
 def _negate(operation: Operation, tile: Tensor) -> Tensor:
     del operation
-    return _alu(nl.subtract, _like(tile, 0), tile)
+    return _alu(nl.subtract, _filled_like(tile, 0), tile)
 
 
 def _abs(operation: Operation, tile: Tensor) -> Tensor:
@@ -167,7 +167,7 @@ def _abs(operation: Operation, tile: Tensor) -> Tensor:
 
 def _relu(operation: Operation, tile: Tensor) -> Tensor:
     del operation
-    return _alu(nl.maximum, tile, _like(tile, 0))
+    return _alu(nl.maximum, tile, _filled_like(tile, 0))
 
 
 def _square(operation: Operation, tile: Tensor) -> Tensor:
@@ -177,8 +177,8 @@ def _square(operation: Operation, tile: Tensor) -> Tensor:
 
 def _sign(operation: Operation, tile: Tensor) -> Tensor:
     del operation
-    high = _alu(nl.minimum, tile, _like(tile, 1))
-    return _alu(nl.maximum, high, _like(tile, -1))
+    high = _alu(nl.minimum, tile, _filled_like(tile, 1))
+    return _alu(nl.maximum, high, _filled_like(tile, -1))
 
 
 def _clamp(operation: Operation, smallest: Tensor, tile: Tensor, largest: Tensor) -> Tensor:
@@ -206,8 +206,8 @@ def _divide_signed(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     The rounding of a quotient leaves an error of at most 2**9 divisors after the first step, one
     after the second, and none after the third.
     """
-    safe = _select(right, right, _like(right, 1))
-    inverse, quotient, rest = new(left.shape), _like(left, 0), left
+    safe = _select(right, right, _filled_like(right, 1))
+    inverse, quotient, rest = new(left.shape), _filled_like(left, 0), left
     nisa.reciprocal(dst=inverse, data=safe)
     for _ in range(3):
         guess, correction = new(left.shape), new(left.shape, left.dtype)
@@ -215,31 +215,33 @@ def _divide_signed(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
         nisa.tensor_copy(dst=correction, src=nl.trunc(guess))
         quotient = _alu(nl.add, quotient, correction)
         rest = _alu(nl.subtract, rest, _alu(nl.multiply, correction, safe))
-    return _towards_zero(left, safe, quotient, rest)
+    return _correct_towards_zero(left, safe, quotient, rest)
 
 
-def _towards_zero(
+def _correct_towards_zero(
     left: Tensor, right: Tensor, quotient: Tensor, rest: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Correct a quotient and a remainder: it gets the sign of `left`, and less than the divisor."""
     size = _abs(arithmetic.Abs(), right)
-    is_mixed = _alu(nl.less, _alu(nl.bitwise_xor, right, left), _like(left, 0))
-    unit = _select(is_mixed, _like(left, -1), _like(left, 1))
-    signed = _select(_alu(nl.less, left, _like(left, 0)), _negate(arithmetic.Negate(), size), size)
+    is_mixed = _alu(nl.less, _alu(nl.bitwise_xor, right, left), _filled_like(left, 0))
+    unit = _select(is_mixed, _filled_like(left, -1), _filled_like(left, 1))
+    signed = _select(
+        _alu(nl.less, left, _filled_like(left, 0)), _negate(arithmetic.Negate(), size), size
+    )
     # As bits without a sign, the magnitude of the smallest integer is right.
     left_over = _abs(arithmetic.Abs(), rest).view(nl.uint32)
     is_far = _alu(nl.greater_equal, left_over, size.view(nl.uint32)).view(nl.int32)
     quotient = _select(is_far, _alu(nl.add, quotient, unit), quotient)
     rest = _select(is_far, _alu(nl.subtract, rest, signed), rest)
-    is_opposite = _alu(nl.less, _alu(nl.bitwise_xor, rest, left), _like(left, 0))
-    is_opposite = _alu(nl.multiply, is_opposite, _alu(nl.not_equal, rest, _like(rest, 0)))
+    is_opposite = _alu(nl.less, _alu(nl.bitwise_xor, rest, left), _filled_like(left, 0))
+    is_opposite = _alu(nl.multiply, is_opposite, _alu(nl.not_equal, rest, _filled_like(rest, 0)))
     quotient = _select(is_opposite, _alu(nl.subtract, quotient, unit), quotient)
     return quotient, _select(is_opposite, _alu(nl.add, rest, signed), rest)
 
 
 def _divide_unsigned(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     """Quotient and remainder of uint32, one bit of the quotient after the other."""
-    quotient, rest = _like(left, 0), _like(left, 0)
+    quotient, rest = _filled_like(left, 0), _filled_like(left, 0)
     for place in range(31, -1, -1):
         bit = _bits(nl.bitwise_and, _bits(nl.right_shift, left, place), 1)
         is_over = _bits(nl.right_shift, rest, 31)
@@ -250,21 +252,21 @@ def _divide_unsigned(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     return quotient, rest
 
 
-def _quotients(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+def _divide_with_remainder(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     """Quotient and remainder; -1 and the dividend where the divisor is 0."""
     by = _divide_unsigned if left.dtype == nl.uint32 else _divide_signed
     quotient, rest = by(left, right)
-    return _select(right, quotient, _like(left, -1)), _select(right, rest, left)
+    return _select(right, quotient, _filled_like(left, -1)), _select(right, rest, left)
 
 
 def _divide(operation: Operation, left: Tensor, right: Tensor) -> Tensor:
     del operation
-    return _quotients(left, right)[0]
+    return _divide_with_remainder(left, right)[0]
 
 
 def _remainder(operation: Operation, left: Tensor, right: Tensor) -> Tensor:
     del operation
-    return _quotients(left, right)[1]
+    return _divide_with_remainder(left, right)[1]
 
 
 def _floor_remainder(operation: Operation, left: Tensor, right: Tensor) -> Tensor:
@@ -272,16 +274,16 @@ def _floor_remainder(operation: Operation, left: Tensor, right: Tensor) -> Tenso
     rest = _remainder(operation, left, right)
     if left.dtype == nl.uint32:
         return rest
-    is_opposite = _alu(nl.less, _alu(nl.bitwise_xor, rest, right), _like(rest, 0))
-    is_opposite = _alu(nl.multiply, is_opposite, _alu(nl.not_equal, rest, _like(rest, 0)))
-    is_opposite = _alu(nl.multiply, is_opposite, _alu(nl.not_equal, right, _like(rest, 0)))
+    is_opposite = _alu(nl.less, _alu(nl.bitwise_xor, rest, right), _filled_like(rest, 0))
+    is_opposite = _alu(nl.multiply, is_opposite, _alu(nl.not_equal, rest, _filled_like(rest, 0)))
+    is_opposite = _alu(nl.multiply, is_opposite, _alu(nl.not_equal, right, _filled_like(rest, 0)))
     return _select(is_opposite, _alu(nl.add, rest, right), rest)
 
 
 def _power(operation: Operation, base: Tensor, exponent: Tensor) -> Tensor:
     """Powers by repeated squaring, a step for each bit of the exponent."""
     del operation
-    result, square, remaining_bits = _like(base, 1), base, exponent
+    result, square, remaining_bits = _filled_like(base, 1), base, exponent
     for _ in range(32):
         is_odd = _bits(nl.bitwise_and, remaining_bits, 1)
         result = _select(is_odd, _alu(nl.multiply, result, square), result)
@@ -291,10 +293,12 @@ def _power(operation: Operation, base: Tensor, exponent: Tensor) -> Tensor:
         )
     if base.dtype == nl.uint32:
         return result
-    is_unit = _alu(nl.equal, base, _like(base, 1))
-    minus = _select(_bits(nl.bitwise_and, exponent, 1), _like(base, -1), _like(base, 1))
-    small = _select(_alu(nl.equal, base, _like(base, -1)), minus, is_unit)
-    return _select(_alu(nl.less, exponent, _like(base, 0)), small, result)
+    is_unit = _alu(nl.equal, base, _filled_like(base, 1))
+    minus = _select(
+        _bits(nl.bitwise_and, exponent, 1), _filled_like(base, -1), _filled_like(base, 1)
+    )
+    small = _select(_alu(nl.equal, base, _filled_like(base, -1)), minus, is_unit)
+    return _select(_alu(nl.less, exponent, _filled_like(base, 0)), small, result)
 
 
 def _shift_left(operation: Operation, tile: Tensor, places: Tensor) -> Tensor:
@@ -303,13 +307,13 @@ def _shift_left(operation: Operation, tile: Tensor, places: Tensor) -> Tensor:
 
 def _shift_right_logical(operation: Operation, tile: Tensor, places: Tensor) -> Tensor:
     """A shift of the type's own bits, without the sign bits that extend a shorter integer."""
-    type_bits = _bits(nl.bitwise_and, tile, _in_dtype_of(2 ** _size(operation) - 1, tile))
+    type_bits = _bits(nl.bitwise_and, tile, _as_number_of(2 ** _bit_count(operation) - 1, tile))
     return _shift(operation, nl.right_shift, type_bits, places)
 
 
 def _shift_right_arithmetic(operation: Operation, tile: Tensor, places: Tensor) -> Tensor:
     """Negative numbers are inverted, shifted and inverted, so that ones enter."""
-    is_below = _alu(nl.less, tile, _like(tile, 0))
+    is_below = _alu(nl.less, tile, _filled_like(tile, 0))
     inverse = _shift(operation, nl.right_shift, _bits(nl.bitwise_xor, tile, -1), places)
     straight = _shift(operation, nl.right_shift, tile, places)
     return _select(is_below, _bits(nl.bitwise_xor, inverse, -1), straight)
@@ -317,18 +321,18 @@ def _shift_right_arithmetic(operation: Operation, tile: Tensor, places: Tensor) 
 
 def _shift(operation: Operation, op: Any, tile: Tensor, places: Tensor) -> Tensor:
     """A shift; 0 if the number of places is negative, or not less than the bits of the type."""
-    is_in = _alu(nl.less, places, _like(places, _size(operation)))
+    is_in = _alu(nl.less, places, _filled_like(places, _bit_count(operation)))
     if places.dtype == nl.int32:
-        is_in = _alu(nl.multiply, is_in, _alu(nl.greater_equal, places, _like(places, 0)))
-    return _select(is_in, _alu(op, tile, _alu(nl.multiply, places, is_in)), _like(tile, 0))
+        is_in = _alu(nl.multiply, is_in, _alu(nl.greater_equal, places, _filled_like(places, 0)))
+    return _select(is_in, _alu(op, tile, _alu(nl.multiply, places, is_in)), _filled_like(tile, 0))
 
 
-def _size(operation: Operation) -> int:
+def _bit_count(operation: Operation) -> int:
     """The bits of the integers that a shift or a count of bits takes."""
     return operation.bits if isinstance(operation, bits.Shift | bits.Popcnt) else 0
 
 
-def _in_dtype_of(number: int, tile: Tensor) -> int:
+def _as_number_of(number: int, tile: Tensor) -> int:
     """The number of the tile's type that has a bit pattern."""
     return number if tile.dtype == nl.uint32 else as_int32(number)
 
@@ -338,7 +342,7 @@ def _popcnt(operation: Operation, tile: Tensor) -> Tensor:
 
     Source: H. Warren, Hacker's Delight, section 5-1.
     """
-    sums = _bits(nl.bitwise_and, tile, _in_dtype_of(2 ** _size(operation) - 1, tile))
+    sums = _bits(nl.bitwise_and, tile, _as_number_of(2 ** _bit_count(operation) - 1, tile))
     for places, mask in ((1, 0x55555555), (2, 0x33333333), (4, 0x0F0F0F0F), (8, 0x00FF00FF)):
         high = _bits(nl.bitwise_and, _bits(nl.right_shift, sums, places), mask)
         sums = _alu(nl.add, _bits(nl.bitwise_and, sums, mask), high)

@@ -139,7 +139,7 @@ def top_k(op: TopK, node: Node, source: Tensor) -> Tensor:
     """
     length, k = node.values[0].shape[-1], op.k
     if k == 1:
-        return _largest(node, source)
+        return _store_largest(node, source)
     width = -(-min(k, _MAX8_ELEMENTS) // _MAX8_RESULTS) * _MAX8_RESULTS
     out = tiles.output(node.result.shape, node.result.dtype)
     is_too_long = ceil(length / _MAX8_ELEMENTS) * width > _MAX8_ELEMENTS < length
@@ -227,7 +227,7 @@ def _store_first(out: Tensor, start: int, order: Tensor, shape: tuple[int, int])
     nisa.dma_copy(dst=tiles.strided(out, [(k, rows), (1, k)], start * k), src=result)
 
 
-def _largest(node: Node, source: Tensor) -> Tensor:
+def _store_largest(node: Node, source: Tensor) -> Tensor:
     """The index of the largest element of each row."""
     length = node.values[0].shape[-1]
     out = tiles.output(node.result.shape, node.result.dtype)
@@ -252,7 +252,7 @@ def _search_parts(source: Tensor, start: int, shape: tuple[int, int], width: int
         part_columns = slice(number * width, number * width + width)
         nisa.tensor_copy(dst=values[:, part_columns], src=best)
         _offset_indices(indices[:, part_columns], best_indices, column, columns)
-    return _largest_of(values, indices, width) if len(parts) > 1 else indices
+    return _gather_largest(values, indices, width) if len(parts) > 1 else indices
 
 
 def _parts_on_partitions(shape: tuple[int, int], width: int) -> int:
@@ -306,10 +306,10 @@ def _search_partitions(
             dst=values[:, last], data=loaded, op0=nl.maximum, operand0=_LOWEST_FLOAT32
         )
         nisa.iota(dst=indices[:, last].view(nl.int32), pattern=[[1, rest]], offset=columns * parts)
-    return _largest_of(values, indices, width)
+    return _gather_largest(values, indices, width)
 
 
-def _largest_of(values: Tensor, indices: Tensor, width: int) -> Tensor:
+def _gather_largest(values: Tensor, indices: Tensor, width: int) -> Tensor:
     """The entries of `indices` at the places of the `width` largest `values` of each row."""
     _, positions = _find_largest(values, width)
     result = new((values.shape[0], width), nl.uint32)

@@ -30,12 +30,14 @@ def compare(b: Build, op: Compare, lhs: Operand, rhs: Operand) -> Value:
     """The comparison that holds of the same integers."""
     is_down = op.direction in ("LE", "GT")
     dtype = lhs.dtype if isinstance(lhs, Value) else rhs.dtype if isinstance(rhs, Value) else ""
-    left = lhs if isinstance(lhs, Value) else _equivalent(op, dtype, lhs, is_down=not is_down)
-    right = rhs if isinstance(rhs, Value) else _equivalent(op, dtype, rhs, is_down=is_down)
+    left = (
+        lhs if isinstance(lhs, Value) else _equivalent_number(op, dtype, lhs, is_down=not is_down)
+    )
+    right = rhs if isinstance(rhs, Value) else _equivalent_number(op, dtype, rhs, is_down=is_down)
     return b.graph.apply(op, left, right, dtype=b.result_types[0].dtype)
 
 
-def _equivalent(op: Compare, dtype: str, number: float, *, is_down: bool) -> float:
+def _equivalent_number(op: Compare, dtype: str, number: float, *, is_down: bool) -> float:
     """The number in the type's range that compares as `number` does, or an infinity."""
     if op.direction in ("EQ", "NE"):
         return number if _is_in(dtype, number) else math.inf

@@ -15,13 +15,13 @@ from trnsim.lower.rules import legal
 _PRECISE: Final = "float32"
 
 
-def _agree(node: Node) -> bool:
+def _have_one_precision(node: Node) -> bool:
     """True if both operands are float32, or neither is."""
     lhs, rhs = node.values
     return (lhs.dtype == _PRECISE) == (rhs.dtype == _PRECISE)
 
 
-@legal(DotGeneral, unless=_agree, name="product_in_float32")
+@legal(DotGeneral, unless=_have_one_precision, name="product_in_float32")
 def dot_general(b: Build, op: DotGeneral, lhs: Value, rhs: Value) -> Value:
     """The narrower operand is converted to float32, which changes no element."""
     return b.graph.apply(op, *in_multiplied_formats(b, lhs, rhs), dtype=b.result_types[0].dtype)

@@ -78,7 +78,7 @@ def select_and_scatter(b: Build, op: SelectAndScatter, operand: Value, source: V
     window_counts = source.shape
     taps = windows.taps(b, windows.pad_to_windows(b, operand, window_counts), window_counts)
     inside = _taps_inside(b, windows, operand.shape, window_counts)
-    tap_numbers = _extremes(b, op.op, taps, inside)
+    tap_numbers = _extreme_taps(b, op.op, taps, inside)
     updates = b.convert(source, "float32") if source.type.is_floating else source
     parts: list[Value] = []
     for number in range(len(taps)):
@@ -99,7 +99,9 @@ def _taps_inside(
     return list(windows.taps(b, padded, window_counts))
 
 
-def _extremes(b: Build, op: str, taps: Sequence[Value], inside: Sequence[Value | None]) -> Value:
+def _extreme_taps(
+    b: Build, op: str, taps: Sequence[Value], inside: Sequence[Value | None]
+) -> Value:
     """For each window the number of the first tap with its extreme; -1 if no tap is inside.
 
     NaN counts as the extreme.

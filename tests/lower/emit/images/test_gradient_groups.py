@@ -35,7 +35,7 @@ def test_as_many_groups_share_the_array_as_it_and_sbuf_hold(
     channels, kernels, groups, taps, together
 ):
     (node,) = gradient(channels, kernels, groups, taps).nodes
-    assert GradientGroups.of(node).together == together
+    assert GradientGroups.of(node).groups_at_once == together
 
 
 @pytest.mark.parametrize(("channels", "kernels"), [(1, 1), (2, 3)])

@@ -159,7 +159,7 @@ class AttentionEmitter(Operands):
 
     def _identity(self) -> Tensor:
         """The identity matrix [128, 128] in bfloat16."""
-        return self.emission.constants.once(
+        return self.emission.constants.get_or_make(
             ("identity", "bfloat16"), partial(identity, nl.bfloat16)
         )
 
@@ -212,7 +212,7 @@ class AttentionEmitter(Operands):
             )
             return copied(diagonal, dtype, tile)
 
-        tile = self.emission.constants.once(("unit", dtype, self.scale, is_row), make)
+        tile = self.emission.constants.get_or_make(("unit", dtype, self.scale, is_row), make)
         return tile[:, :count] if is_row else tile[:count, :count]
 
     def _masks_of(self, offsets: tuple[tuple[int, int], ...], columns: int) -> Tensor:

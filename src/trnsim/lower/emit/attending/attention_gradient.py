@@ -319,7 +319,7 @@ class AttentionGradient(AttentionEmitter):
         heads = len(group.heads)
         for start, count in tiles.pieces(self.S, self.stretch):
             is_last = start + count == self.S
-            sums = [self._sums(width, heads, count) for width in (self.E, self.V)]
+            sums = [self._new_sums(width, heads, count) for width in (self.E, self.V)]
             visible = [
                 (at, n) for at, n in tiles.pieces(self.L, P) if self._is_visible(at + n - 1, start)
             ]
@@ -336,7 +336,7 @@ class AttentionGradient(AttentionEmitter):
                 for at, parts in group.query_gradients.items():
                     self._store_gradient(outs[0], group, at, parts, self.scale)
 
-    def _sums(self, width: int, heads: int, rows: int) -> list[Tensor]:
+    def _new_sums(self, width: int, heads: int, rows: int) -> list[Tensor]:
         """New tiles in PSUM: [128, heads, rows] by 128 of the width; or [rows, heads, width]."""
         if self.is_in_rows:
             return [new((rows, heads, width), nl.float32, nl.psum)]
@@ -447,7 +447,7 @@ class AttentionGradient(AttentionEmitter):
                 dst = flipped[:count, number * blocks + block]
                 nisa.nc_transpose(dst=dst, data=score_gradients[:, number, key : key + count])
         transposed = copy_from_psum(flipped, columns, blocks)
-        sums = self._sums(self.E, many, rows)
+        sums = self._new_sums(self.E, many, rows)
         for number in range(many):
             for block, (key, count) in enumerate(tiles.pieces(columns, P)):
                 keys = group.key_rows[(start + key) // P][number]

@@ -246,7 +246,7 @@ class DecodingAttention:
     def _on_partitions(self, column: Tensor) -> Tensor:
         """A column [queries, 1] as a row on every partition, [V, queries]."""
         diagonal = new((self.n, self.n))
-        identity_tile = self.attending.emission.constants.once(("identity",), identity)
+        identity_tile = self.attending.emission.constants.get_or_make(("identity",), identity)
         nisa.tensor_scalar(
             dst=diagonal, data=identity_tile[: self.n, : self.n], op0=nl.multiply, operand0=column
         )

@@ -330,12 +330,14 @@ class Operands:
         if len(heads) == 1 and self.share_partitions(heads[0]):
             columns = self.neighbours.columns(self.parts[0][0], heads[0])
             return [columns[:, at.start : at.start + at.count]]
-        key, is_key_order_free = self._side(heads, at, 0)
+        key, is_key_order_free = self._key_or_value_matrix(heads, at, 0)
         if not lies_in_rows(key, self.E):
             partition = self._first_partition(heads[0]) if len(heads) == 1 else 0
             return self._columns_of(key, at.start, at.count, partition)
         keys = [new((width, at.count), self.dtype) for _, width in self.slices]
-        for start, parts in self._lines(key, self.E, at, slot, is_key_order_free=is_key_order_free):
+        for start, parts in self._load_lines(
+            key, self.E, at, slot, is_key_order_free=is_key_order_free
+        ):
             rows, total_blocks, _ = parts.shape
             pieces = product(
                 zip(keys, self.slices, strict=True), tiles.pieces(total_blocks, _TRANSPOSED_BLOCKS)
@@ -357,11 +359,11 @@ class Operands:
 
         The values have the order in which `keys_at` has the keys.
         """
-        value, is_key_order_free = self._side(heads, at, 1)
+        value, is_key_order_free = self._key_or_value_matrix(heads, at, 1)
         if lies_in_rows(value, self.V):
             values = [
                 parts[:, block]
-                for _, parts in self._lines(
+                for _, parts in self._load_lines(
                     value, self.V, at, slot, is_key_order_free=is_key_order_free
                 )
                 for block in range(parts.shape[1])
@@ -373,7 +375,7 @@ class Operands:
             ]
         return [self._with_ones(tile) for tile in values] if self.has_ones_column else values
 
-    def _side(
+    def _key_or_value_matrix(
         self, heads: list[tuple[int, ...]], at: Stretch, side: int
     ) -> tuple[TensorPlace, bool]:
         """The matrix of a head's keys (side 0) or values (side 1) in the part of a stretch.
@@ -402,7 +404,7 @@ class Operands:
         nisa.memset(dst=widened[:, self.V :], value=1.0, engine=nisa.gpsimd_engine)
         return widened
 
-    def _lines(
+    def _load_lines(
         self,
         place: TensorPlace,
         width: int,

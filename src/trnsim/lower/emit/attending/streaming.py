@@ -137,7 +137,7 @@ class StreamedAttention:
             halves = new((maxima.shape[0], half))
             _on_gpsimd(halves, maxima[:, :half], nl.maximum, maxima[:, maxima.shape[1] - half :])
             maxima = halves
-        scale = self.attending.emission.constants.once(
+        scale = self.attending.emission.constants.get_or_make(
             ("number", -self.attending.scale), lambda: _number_column(-self.attending.scale)
         )
         scale = scale[: maxima.shape[0]]

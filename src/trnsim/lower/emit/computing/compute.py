@@ -67,7 +67,7 @@ def is_activation(node: Node) -> bool:
     return _is_plain(node) and isinstance(operation, Elementwise) and bool(operation.activation)
 
 
-def sides(node: Node) -> Iterator[tuple[Value, Value | float, bool]]:
+def tensor_operands(node: Node) -> Iterator[tuple[Value, Value | float, bool]]:
     """For each tensor operand: it, the other operand, and True if the other comes first."""
     operation: Any = node.operation
     operands = [*node.operands, *([] if operation.number is None else [operation.number])]
@@ -83,7 +83,7 @@ def as_scaled(node: Node, is_column: Callable[[Value], bool]) -> ScaledOperation
     if not is_binary(node):
         return None
     operation: Any = node.operation
-    for data, other, is_reversed in sides(node):
+    for data, other, is_reversed in tensor_operands(node):
         if not isinstance(other, Value) or is_column(other):
             if is_column(data):
                 continue
@@ -228,7 +228,7 @@ def _result_and_data(node: Node, data: Tensor, dst: Tensor | None) -> tuple[Tens
 
 
 def _compute_first_step(data: Tensor, op: Any, operand: Operand, is_reversed: bool) -> Tensor:
-    """``data <op> operand``, or with the sides swapped, by an instruction of its own."""
+    """``data <op> operand``, or with its sides swapped, by an instruction of its own."""
     result = new(shape_of([data, operand]))
     binary(result, op, operand if is_reversed else data, data if is_reversed else operand)
     return result

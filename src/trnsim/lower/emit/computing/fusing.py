@@ -21,7 +21,7 @@ from trnsim.lower.emit.computing.compute import (
     compute_shifted,
     is_activation,
     is_binary,
-    sides,
+    tensor_operands,
     with_tile_operand,
 )
 from trnsim.lower.emit.computing.leaves import Leaves, varies_along
@@ -59,7 +59,7 @@ class FusedComputation(Leaves):
                 ]
                 return compute_scaled(node, data, steps, dst)
         elif is_binary(node):
-            for value, other, is_reversed in sides(node):
+            for value, other, is_reversed in tensor_operands(node):
                 inner, inner_path = self._inner_scaled(value, path)
                 if inner is not None:
                     data = self._operand(inner.data, inner_path, span)
@@ -139,7 +139,7 @@ class FusedComputation(Leaves):
         """
         if sum_ is None or not isinstance(sum_.operation, Add) or not is_binary(sum_):
             return None
-        for value, other, _ in sides(sum_):
+        for value, other, _ in tensor_operands(sum_):
             operands = self._scale_and_shift(*self._inner_operation(value, path))
             if operands is None or not isinstance(other, Value) or self._is_column(other, path):
                 continue

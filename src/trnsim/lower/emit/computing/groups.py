@@ -36,7 +36,7 @@ def emit_group_sums(emission: Emission, node: Node, evaluation: Evaluation, dims
         last = (ceil((number * block + rows) / size) * size - 1) // block
         for source in range(first, last + 1):
             moving = parts[source]
-            ones = emission.constants.once(
+            ones = emission.constants.get_or_make(
                 ("groups", size, block, source, number),
                 partial(ones_by_group, size, block, source, number),
             )

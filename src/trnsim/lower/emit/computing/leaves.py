@@ -138,7 +138,7 @@ class Leaves:
                 tile = gather_slice(place, self.frame, span)
             if tile is not None:
                 return tile
-        period = self.emission.constants.periodic(key[0], place, self.frame)
+        period = self.emission.constants.periodic_block(key[0], place, self.frame)
         if period is not None:
             end = span.start + span.columns if period.shape[2] > 1 else 1
             return period[: span.partitions, :, min(span.start, end - 1) : end]

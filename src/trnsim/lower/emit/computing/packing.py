@@ -62,7 +62,7 @@ class RowEvaluation(Evaluation):
         if parts is None:
             return None
         for part in parts:
-            self._enter(part)
+            self._start_part(part)
             self._places = {number: part.places[number] for number in results}
             for span in self._row_spans(part):
                 self._output_tiles = {}
@@ -92,7 +92,7 @@ class RowEvaluation(Evaluation):
             return None
         with self._name_stretch(), balanced():
             for part in parts:
-                self._enter(part)
+                self._start_part(part)
                 for span in self._row_spans(part):
                     data = widened(self.tile(span), (span.partitions, span.blocks, span.columns))
                     column = new((span.partitions, span.blocks, 1))
@@ -167,7 +167,7 @@ class RowEvaluation(Evaluation):
             return None
         return parts
 
-    def _enter(self, part: RowsPart) -> None:
+    def _start_part(self, part: RowsPart) -> None:
         """Start the computation of a part, with the leaves in its shape."""
         self._part, self._columns, self._strip, self.frame = part, {}, None, part.frame
         self.leaves = {key: part.places[key] for key in self.leaves}

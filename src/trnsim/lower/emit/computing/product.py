@@ -189,9 +189,9 @@ class PendingProduct(PendingResult):
         targets = [(span, dst[:, 0]) for span, dst in sums.items()]
         panel = self._stationary.panel(0, spans[0])
         for k in range(self._moving.blocks):
-            stationary = self._stationary.stationary(panel, k, spans[0])
+            stationary = self._stationary.stationary_tile(panel, k, spans[0])
             for span, dst in targets:
-                moving = self._moving.moving(k, span.start, span.columns)
+                moving = self._moving.moving_tile(k, span.start, span.columns)
                 nisa.nc_matmul(dst=dst, stationary=stationary, moving=moving)
         return sums
 
@@ -206,8 +206,8 @@ class PendingProduct(PendingResult):
             dst = sums[:, 0, first : first + count]
             panel = self._stationary.panel(number, span)
             for k in range(self._moving.blocks):
-                stationary = self._stationary.stationary(panel, k, span)
-                moving = self._moving.moving(k, at, count)
+                stationary = self._stationary.stationary_tile(panel, k, span)
+                moving = self._moving.moving_tile(k, at, count)
                 nisa.nc_matmul(dst=dst, stationary=stationary, moving=moving)
             at += count
         return sums
@@ -252,8 +252,8 @@ class _RowProduct(PendingProduct):
             for k in range(self._moving.blocks):
                 nisa.nc_matmul(
                     dst=sums[:, 0, at - span.start : at - span.start + count],
-                    stationary=self._stationary.moving(k, row, span.partitions),
-                    moving=self._moving.moving(k, at % N, count),
+                    stationary=self._stationary.moving_tile(k, row, span.partitions),
+                    moving=self._moving.moving_tile(k, at % N, count),
                 )
             at += count
         return sums
@@ -377,7 +377,7 @@ class _ProductOperand:
             SbufMatrix(tile, frame.rows), self.frame.shape, self.frame.steps(), (0, 0)
         )
 
-    def moving(self, k: int, start: int, columns: int) -> Tensor:
+    def moving_tile(self, k: int, start: int, columns: int) -> Tensor:
         """Columns of block `k` of the contraction, for nc_matmul's moving operand."""
         key = k, start, columns
         view = self._views.get(key)
@@ -400,7 +400,7 @@ class _ProductOperand:
 
     # As the stationary operand
 
-    def stationary(self, panel: tuple[Tensor, int], k: int, span: TileSpan) -> Tensor:
+    def stationary_tile(self, panel: tuple[Tensor, int], k: int, span: TileSpan) -> Tensor:
         """The columns of block `k` of the contraction that give a span's partitions."""
         rows = min(P, self.frame.rows - k * P)
         tile, start = panel

@@ -99,7 +99,7 @@ class PendingRotation(PendingResult):
         sums = new((span.partitions, 1, span.columns), nl.float32, nl.psum)
         columns = axes_along(self.source, self.frame.f_dims)
         for at, length, _, _ in runs(columns, span.start, span.columns, len(self.source.offset)):
-            moving = self._moving(replace(span, start=span.start + at, columns=length))
+            moving = self._moving_tile(replace(span, start=span.start + at, columns=length))
             matrix = self._matrix(moving.dtype)
             nisa.nc_matmul(
                 dst=sums[:, 0, at : at + length],
@@ -108,7 +108,7 @@ class PendingRotation(PendingResult):
             )
         return sums
 
-    def _moving(self, span: TileSpan) -> Tensor:
+    def _moving_tile(self, span: TileSpan) -> Tensor:
         """A block of the source, loaded if it lies in HBM."""
         if not self.source.is_on_chip:
             return load_tile(self.source, self.frame, span, self.source.storage.dtype)
@@ -119,7 +119,7 @@ class PendingRotation(PendingResult):
 
     def _matrix(self, dtype: Any) -> Tensor:
         """The matrix that exchanges halves, made once for each dtype."""
-        return self.emission.constants.once(
+        return self.emission.constants.get_or_make(
             ("rotation", self.width, dtype), lambda: self._make_matrix(dtype)
         )
 

@@ -76,7 +76,7 @@ def row_parts(places: Mapping[Any, TensorPlace], outer: int, piece: int) -> list
     """
     shape, steps = _shape_and_steps(places)
     row = merge_axes(shape[outer:], steps[outer:])
-    rows_of_piece = -(-piece // _size(row))
+    rows_of_piece = -(-piece // _count_elements(row))
     along = merge_axes(shape[:outer], steps[:outer])
     is_even = len(along) == 1
     spaces = _spread_axis(along[0], rows_of_piece) if is_even else _spaces(along, rows_of_piece)
@@ -154,7 +154,7 @@ def _walked_axes(rows: list[_Axis], *, is_counted: bool) -> int:
     0 if all rows fit on the partitions. `is_counted` says that a tensor counts its elements; then
     the partitions of a matrix have one axis, as those of the instruction iota have one step.
     """
-    if _size(rows) <= P and not is_counted:
+    if _count_elements(rows) <= P and not is_counted:
         return 0
     return max(len(rows) - 1, 0)
 
@@ -167,9 +167,9 @@ def _spaces(along: list[_Axis], piece: int) -> Iterator[_Space]:
     if len(along) == 1 and set(along[0][1]) <= {0, 1}:
         yield from _spread_axis(along[0], piece)
         return
-    rows, columns = _split(along, piece)
+    rows, columns = _row_and_column_axes(along, piece)
     axis, *row = along
-    if len(row) == len(rows) == 1 and _are_many_short_rows(rows[0][0], _size(columns)):
+    if len(row) == len(rows) == 1 and _are_many_short_rows(rows[0][0], _count_elements(columns)):
         for spread_rows, counted, first in _spread_axis(axis, piece // row[0][0]):
             yield spread_rows, [*counted, *row], first
     else:
@@ -191,18 +191,18 @@ def _spread_axis(axis: _Axis, piece: int) -> Iterator[_Space]:
     rows, remainder = divmod(length, piece)
     start = 0
     if rows > P:
-        yield _rows(rows, piece, step, 0)
+        yield _spread_rows(rows, piece, step, 0)
         start, length = rows * piece, remainder
     divisors = (rows for rows in range(P, P - P // 8, -1) if length % rows == 0)
     rows = next(divisors, P) if length >= P else P
     columns, remainder = divmod(length, rows)
     if columns:
-        yield _rows(rows, columns, step, start)
+        yield _spread_rows(rows, columns, step, start)
     if remainder:
-        yield _rows(1, remainder, step, start + rows * columns)
+        yield _spread_rows(1, remainder, step, start + rows * columns)
 
 
-def _rows(rows: int, columns: int, step: _Steps, first: int) -> _Space:
+def _spread_rows(rows: int, columns: int, step: _Steps, first: int) -> _Space:
     """A stretch of an axis from element `first` on, as rows of `columns` elements."""
     return [(rows, _scale_steps(step, columns))], [(columns, step)], _scale_steps(step, first)
 
@@ -211,18 +211,18 @@ def _scale_steps(step: _Steps, number: int) -> _Steps:
     return tuple(stride * number for stride in step)
 
 
-def _split(along: list[_Axis], piece: int) -> tuple[list[_Axis], list[_Axis]]:
+def _row_and_column_axes(along: list[_Axis], piece: int) -> tuple[list[_Axis], list[_Axis]]:
     """Row axes and column axes; as many last axes as a tile of `piece` elements holds are columns.
 
     If the last axis is longer than a tile and rows are few, the columns are a part of it.
     """
     columns, number = 1, len(along)
-    while columns < len(along) - 1 and _size(along[-columns - 1 :]) <= piece:
+    while columns < len(along) - 1 and _count_elements(along[-columns - 1 :]) <= piece:
         columns += 1
     along = _fill_rows(along, columns, piece)
     columns += len(along) - number
     rows, (length, step) = along[:-columns], along[-1]
-    if length > piece and _size(rows) < P:
+    if length > piece and _count_elements(rows) < P:
         inner = max(n for n in range(1, piece + 1) if length % n == 0)
         rows = [*rows, (length // inner, _scale_steps(step, inner))]
         along = [*along[:-1], (inner, step)]
@@ -230,14 +230,14 @@ def _split(along: list[_Axis], piece: int) -> tuple[list[_Axis], list[_Axis]]:
     return sorted(rows, key=lambda axis: axis[0]), along[-columns:]
 
 
-def _size(along: Sequence[_Axis]) -> int:
+def _count_elements(along: Sequence[_Axis]) -> int:
     """The number of elements over some axes."""
     return prod(length for length, _ in along)
 
 
 def _fill_rows(along: list[_Axis], columns: int, piece: int) -> list[_Axis]:
     """The axes, with a part of the last row axis moved to the columns if that makes fewer tiles."""
-    width = _size(along[-columns:])
+    width = _count_elements(along[-columns:])
     last_row_axis = len(along) - columns - 1
     if last_row_axis < 0 or width >= _FEW_COLUMNS:
         return along

@@ -218,11 +218,11 @@ class PendingConvolution(PendingResult):
         """Add the products of boxes of taps; `taps` has (number, first tap, windows) of each."""
         for number, first, part in taps:
             for block in range(self.kernels.channel_blocks):
-                moving = self._moving(span, part, first, block)
-                stationary = self._stationary(span, number, block, moving.shape[0])
+                moving = self._moving_tile(span, part, first, block)
+                stationary = self._stationary_tile(span, number, block, moving.shape[0])
                 nisa.nc_matmul(dst=dst, stationary=stationary, moving=moving)
 
-    def _moving(
+    def _moving_tile(
         self, span: TileSpan, part: WindowBox, first: tuple[int, int], block: int
     ) -> Tensor:
         """The elements of a block of channels under tap `first` of the windows of `part`.
@@ -247,7 +247,7 @@ class PendingConvolution(PendingResult):
                 return number
         return None
 
-    def _stationary(self, span: TileSpan, number: int, block: int, rows: int) -> Tensor:
+    def _stationary_tile(self, span: TileSpan, number: int, block: int, rows: int) -> Tensor:
         """The kernels of a span, for box of taps `number` and a block of channels.
 
         The tile [rows, kernels] has a row for each channel of each tap.

@@ -57,7 +57,7 @@ class Gaps:
     def dense(self) -> WindowGrid:
         """The grid over the image without gaps, as windows of one element."""
         counts = self.grid.window_counts
-        ranges = [self._elements_met(axis, 0, count) for axis, count in enumerate(counts)]
+        ranges = [self._first_and_count(axis, 0, count) for axis, count in enumerate(counts)]
         lows = [self._low(axis) for axis in (0, 1)]
         return replace(
             self.grid,
@@ -70,7 +70,7 @@ class Gaps:
 
     def elements_under(self, box: WindowBox) -> WindowBox:
         """The box of the elements under a box of windows, in whole rows."""
-        first, rows = self._elements_met(0, box.row, box.rows)
+        first, rows = self._first_and_count(0, box.row, box.rows)
         return replace(box, row=first, rows=rows, column=0, columns=self.dense.window_counts[1])
 
     def phases(self, box: WindowBox) -> Iterator[WindowPhase]:
@@ -93,7 +93,7 @@ class Gaps:
         """Zeros before the first element of `dense`, the image without gaps."""
         return self.grid.low_padding[axis] // (self.grid.gaps[axis] + 1)
 
-    def _elements_met(self, axis: int, start: int, count: int) -> tuple[int, int]:
+    def _first_and_count(self, axis: int, start: int, count: int) -> tuple[int, int]:
         """The first element under `count` windows from `start` on, and the number of elements.
 
         The number is at least 1, so that no box is empty.

@@ -47,7 +47,7 @@ class GradientGroups:
         return cls(count, image.shape[0], kernel.shape[0] // count, prod(node.result.shape[2:]))
 
     @property
-    def together(self) -> int:
+    def groups_at_once(self) -> int:
         """The number of groups that share the array.
 
         0 if the array is too small for one group, or SBUF for its sums.
@@ -55,7 +55,7 @@ class GradientGroups:
         of_sums: int = _SUMS_BYTES // (self.channels * self.taps * nl.float32.itemsize)
         return min(P // max(self.channels, self.kernels), of_sums, self.count)
 
-    def keep_own(self, sums: Tensor, target: Tensor) -> None:
+    def write_own_sums(self, sums: Tensor, target: Tensor) -> None:
         """Write each kernel's sums over the channels of its own group to `target`.
 
         Args:

@@ -321,7 +321,7 @@ class Image:
     def _copy(self, place: TensorPlace, block: int, target: Tensor, box: WindowBox) -> None:
         """Copy the elements of `box` of a block of channels into `target`."""
         if place.is_on_chip:
-            images = self._on_chip(place, block, target.shape[0])
+            images = self._view_on_chip(place, block, target.shape[0])
             self._copy_repeated(images[:, box.image : box.image + box.images], target, box, 0)
             return
         is_whole = box.columns == self.grid.image_size[1] == self.width
@@ -331,14 +331,14 @@ class Image:
             image_box = replace(box, image=box.image + image, images=count)
             image_target = target[:, image : image + count]
             if is_direct:
-                nisa.dma_copy(dst=image_target, src=self._in_hbm(place, block, image_box))
+                nisa.dma_copy(dst=image_target, src=self._view_in_hbm(place, block, image_box))
             else:
                 self._copy_loaded(place, block, image_target, image_box)
 
     def _copy_loaded(self, place: TensorPlace, block: int, target: Tensor, box: WindowBox) -> None:
         """Load whole rows of one image from HBM into SBUF, and copy the elements of `box` there."""
         repeats = self.repeats[0]
-        high, wide = self._size
+        high, wide = self._source_size
         rows_at_once = max(_COPY_ELEMENTS // wide, 1) * repeats
         for at, count in tiles.pieces(box.rows, rows_at_once):
             first = (box.row + at) // repeats
@@ -373,20 +373,20 @@ class Image:
                 nisa.tensor_copy(dst=target[:, :, to_rows, to_columns], src=source)
 
     @property
-    def _size(self) -> tuple[int, int]:
+    def _source_size(self) -> tuple[int, int]:
         """Rows and columns of the images before they are enlarged."""
         high, wide = (n // k for n, k in zip(self.grid.image_size, self.repeats, strict=True))
         return high, wide
 
-    def _on_chip(self, place: TensorPlace, block: int, channels: int) -> Tensor:
+    def _view_on_chip(self, place: TensorPlace, block: int, channels: int) -> Tensor:
         """A view of a block of channels in SBUF, [channels, images, rows, columns]."""
-        high, wide = self._size
+        high, wide = self._source_size
         at, start = place.offset[0] // place.storage.block + block, place.offset[1]
         count = self.grid.images * high * wide
         flat = place.storage.tile[:channels, at, start : start + count]
         return flat.reshape((channels, self.grid.images, high, wide))
 
-    def _in_hbm(self, place: TensorPlace, block: int, box: WindowBox) -> Tensor:
+    def _view_in_hbm(self, place: TensorPlace, block: int, box: WindowBox) -> Tensor:
         """A view of the elements of `box` in HBM, [channels, images, rows, columns]."""
         first = block * self.frame.block
         count = min(self.frame.block, self.frame.rows - first)

@@ -63,7 +63,7 @@ def is_kernel_gradient(node: Node) -> bool:
     if windows > _MOST_WINDOWS:
         return False
     if operation.groups > 1:  # over channels each group would be a product of its own
-        return windows < taps and GradientGroups.of(node).together > 0
+        return windows < taps and GradientGroups.of(node).groups_at_once > 0
     columns, rows = image[0] * windows, ceil(kernel[0] / P)
     over_channels = taps * ceil(image[1] / P) * rows * max(columns, _FEWEST_COLUMNS)
     blocks = ceil(image[1] * taps / P)
@@ -151,8 +151,8 @@ class KernelGradient:
         is_grouped = groups.count > 1
         if is_grouped:
             image = without_groups(emission.facts, image, groups.count)
-        self.channel_block = groups.together * groups.channels if is_grouped else P
-        self.kernel_block = groups.together * groups.kernels if is_grouped else P
+        self.channel_block = groups.groups_at_once * groups.channels if is_grouped else P
+        self.kernel_block = groups.groups_at_once * groups.kernels if is_grouped else P
         channels, slopes = _exchange_dims(emission, image), _exchange_dims(emission, kernel)
         self.images = Image(emission, channels, over_images, self.channel_block)
         self.slopes = Image(emission, slopes, over_kernels, self.kernel_block)
@@ -271,7 +271,7 @@ class KernelGradient:
                     banks = [(at, sums.bank(block, at)) for at in starts]
                     _multiply(rows, moving, boxes, banks)
                     if not sums.is_kept_in_psum:
-                        sums.take(block, starts)
+                        sums.add_chunk(block, starts)
                 if number == len(chunks) - 1:
                     sums.store(block, frame)
 
@@ -339,12 +339,12 @@ class _Sums:
             self._banks[block, start] = new(shape, nl.float32, nl.psum)
         return self._banks[block, start]
 
-    def take(self, block: int, starts: Sequence[int]) -> None:
+    def add_chunk(self, block: int, starts: Sequence[int]) -> None:
         """Copy the sums of a chunk from PSUM to their target, or add them to earlier sums there."""
         for start in starts:
             tile = self._banks.pop((block, start))
             rows = self._totals.get(block)
-            target = self._target(block) if rows is None else rows
+            target = self._target_tile(block) if rows is None else rows
             target = target[:, :, start : start + tile.shape[2]]
             if rows is None or (block, start) not in self._begun:
                 copied(tile, target.dtype, target)
@@ -354,10 +354,10 @@ class _Sums:
 
     def store(self, block: int, frame: Frame) -> None:
         """Store the sums of a block of rows, after the last chunk."""
-        self.take(block, [start for number, start in list(self._banks) if number == block])
-        target = self._target(block)
+        self.add_chunk(block, [start for number, start in list(self._banks) if number == block])
+        target = self._target_tile(block)
         if self._groups is not None:
-            self._groups.keep_own(self._totals.pop(block), target)
+            self._groups.write_own_sums(self._totals.pop(block), target)
         elif block in self._totals:
             copied(self._totals.pop(block), target.dtype, target)
         if not self._place.is_on_chip:
@@ -374,14 +374,16 @@ class _Sums:
 
     def _number(self, block: int) -> int:
         """The number of a block of rows among those of the whole result."""
-        rows_of_block = P if self._groups is None else self._groups.together * self._groups.kernels
+        rows_of_block = (
+            P if self._groups is None else self._groups.groups_at_once * self._groups.kernels
+        )
         return self._part.row // rows_of_block + block
 
     def _partitions(self, block: int) -> int:
         """The number of rows in a block."""
         return min(P, self._part.rows - block * P)
 
-    def _target(self, block: int) -> Tensor:
+    def _target_tile(self, block: int) -> Tensor:
         """The tile of a block of rows: the result's on the chip, or one that is written to HBM."""
         rows, columns = self._partitions(block), self._columns
         if self._groups is not None:

@@ -51,7 +51,7 @@ def is_emitted(node: Node) -> bool:
 def reduce_window(emission: Emission, node: Node) -> None:
     """Emit a pooling, every block of channels, band by band."""
     operation: Any = node.operation
-    value = _unconverted(emission, node.values[0])
+    value = _before_widening(emission, node.values[0])
     image = Image(
         emission, value, window_grid(node), padding_value=float(neutral(operation.op, np.float32))
     )
@@ -75,7 +75,7 @@ def reduce_window(emission: Emission, node: Node) -> None:
     emission.places[node.result.number] = [result]
 
 
-def _unconverted(emission: Emission, value: Value) -> Value:
+def _before_widening(emission: Emission, value: Value) -> Value:
     """The operand of `value` if it is a conversion to float32, else the value.
 
     Engines convert their operands to float32 themselves.

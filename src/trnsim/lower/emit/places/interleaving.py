@@ -44,7 +44,7 @@ def is_interleaved(place: TensorPlace) -> bool:
         for (step,), dense_step in zip(place.steps, dense(place.shape), strict=True)
     ]
     axes, itemsize = merge_axes(place.shape, strides), place.storage.dtype.itemsize
-    return is_picked(axes, itemsize) or _cut(axes, itemsize) is not None
+    return is_picked(axes, itemsize) or _choose_cut(axes, itemsize) is not None
 
 
 def try_copy_interleaved(place: TensorPlace, target: TensorPlace, axes: list[Axis]) -> bool:
@@ -58,7 +58,7 @@ def try_copy_interleaved(place: TensorPlace, target: TensorPlace, axes: list[Axi
     if is_picked(axes, place.storage.dtype.itemsize):
         copy_picked(place, target, axes)
         return True
-    cut = _cut(axes, place.storage.dtype.itemsize)
+    cut = _choose_cut(axes, place.storage.dtype.itemsize)
     if cut is None:
         return False
     outer, inner, at, piece = cut
@@ -78,7 +78,7 @@ Cut = tuple[list[Axis], list[Axis], int, int]
 """Axes of the rows, axes within a row, the number of the axis that is cut, elements of a piece."""
 
 
-def _cut(axes: list[Axis], itemsize: int) -> Cut | None:
+def _choose_cut(axes: list[Axis], itemsize: int) -> Cut | None:
     """A cut of a copy into rows, each of which lies on a partition; None if that is not faster.
 
     None for long runs, which need no new order, and for few rows, which leave most partitions idle.
@@ -92,23 +92,23 @@ def _cut(axes: list[Axis], itemsize: int) -> Cut | None:
     if run >= longest_run:
         return None
     if 1 < len(axes) - first <= FREE_DIMENSIONS:
-        cut = _cut_within(axes, range(first, len(axes)), itemsize)
+        cut = _cut_with_row_axes(axes, range(first, len(axes)), itemsize)
         return cut if cut is not None and _is_longer(axes, cut, run) else None
     if prod(length for length, _ in axes) < _MANY_ELEMENTS or len(axes) > _MOST_AXES:
         return None
     ends = {first, len(axes) - 1}
     others = [at for at in range(len(axes)) if at not in ends]
     cuts = [
-        _cut_within(axes, sorted({*ends, *extra_axes}), itemsize)
+        _cut_with_row_axes(axes, sorted({*ends, *extra_axes}), itemsize)
         for count in range(FREE_DIMENSIONS - len(ends) + 1)
         for extra_axes in combinations(others, count)
     ]
     longer = [cut for cut in cuts if cut is not None and _is_longer(axes, cut, run)]
-    best = max(longer, key=_run_of_cut, default=None)
+    best = max(longer, key=_cut_run_elements, default=None)
     if best is None:
         return None
     elements = prod(length for length, _ in axes)
-    ordered_s = 2 * _transfer_s(elements, _run_of_cut(best), itemsize)
+    ordered_s = 2 * _transfer_s(elements, _cut_run_elements(best), itemsize)
     if first == len(axes) - 1:
         otherwise_s = _transfer_s(elements, run, itemsize)
     else:  # matrix by matrix, each loaded, transposed and stored
@@ -135,7 +135,7 @@ def _transfer_s(elements: int, run: int, itemsize: int) -> float:
     return elements / run * run_s
 
 
-def _cut_within(axes: list[Axis], places: Sequence[int], itemsize: int) -> Cut | None:
+def _cut_with_row_axes(axes: list[Axis], places: Sequence[int], itemsize: int) -> Cut | None:
     """The cut whose rows have the axes `places`; None if a row does not fit on a partition."""
     outer = [axis for at, axis in enumerate(axes) if at not in places]
     inner = [axes[at] for at in places]
@@ -151,19 +151,19 @@ def _cut_within(axes: list[Axis], places: Sequence[int], itemsize: int) -> Cut |
 
 def _is_longer(axes: list[Axis], cut: Cut, run: int) -> bool:
     """True if a cut has runs longer than `run`, and rows for most partitions."""
-    rows = prod(n for n, _ in axes) // prod(n for n, _ in _row_of(cut))
-    return rows * _ROWS_FOR_RUNS >= run and _run_of_cut(cut) > run
+    rows = prod(n for n, _ in axes) // prod(n for n, _ in _row_axes(cut))
+    return rows * _ROWS_FOR_RUNS >= run and _cut_run_elements(cut) > run
 
 
-def _row_of(cut: Cut) -> list[Axis]:
+def _row_axes(cut: Cut) -> list[Axis]:
     """The axes within a row, the one that is cut with the length of a piece."""
     _, inner, at, piece = cut
     return _with_length(inner, at, piece)
 
 
-def _run_of_cut(cut: Cut) -> int:
+def _cut_run_elements(cut: Cut) -> int:
     """Elements of a contiguous run of a cut, the shorter of those of the source and the target."""
-    return _shortest_run(_row_of(cut))
+    return _shortest_run(_row_axes(cut))
 
 
 def _with_length(axes: list[Axis], at: int, length: int) -> list[Axis]:
@@ -173,10 +173,10 @@ def _with_length(axes: list[Axis], at: int, length: int) -> list[Axis]:
 
 def _shortest_run(axes: list[Axis]) -> int:
     """Elements of a contiguous run, the shorter of those of the source and the target."""
-    return min((_run(axes, side) for side in (0, 1)), default=1)
+    return min((_run_elements(axes, side) for side in (0, 1)), default=1)
 
 
-def _run(axes: list[Axis], side: int) -> int:
+def _run_elements(axes: list[Axis], side: int) -> int:
     """Elements of a contiguous run of the source (side 0) or the target (side 1)."""
     run = 1
     for length, steps in sorted(axes, key=lambda axis: axis[1][side]):

@@ -443,7 +443,7 @@ def _group_evenly(pieces: Iterator[_Run]) -> Iterator[_Group]:
     """Successive runs in HBM, in groups of equal length whose starts are evenly spaced."""
     group: list[_Run] = []
     for run in pieces:
-        if group and not _continues(group, run):
+        if group and not _continues_evenly(group, run):
             yield _as_group(group)
             group = []
         group.append(run)
@@ -451,7 +451,7 @@ def _group_evenly(pieces: Iterator[_Run]) -> Iterator[_Group]:
         yield _as_group(group)
 
 
-def _continues(group: list[_Run], run: _Run) -> bool:
+def _continues_evenly(group: list[_Run], run: _Run) -> bool:
     """True if a run has the length and the stride of a group's runs, and follows them evenly."""
     last = group[-1]
     space = run[2][0] - last[2][0]
