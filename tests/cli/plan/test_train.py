@@ -68,6 +68,73 @@ def test_one_platform_is_one_object_with_figures_in_si_units():
     assert [one["platform"] for one in both] == ["trn1", "trn2"]
 
 
+LIMITED = ("--on", "trn2", *FEW, "--budget", "1", "--tokens", "1T")
+
+
+def limited(*arguments):
+    return plain(*LIMITED, *arguments)
+
+
+@pytest.mark.slow
+def test_a_deadline_names_the_instances_that_meet_it_at_least_cost():
+    found = limited("--deadline-hours", "30d")
+    assert found["time_s"]["p50"] <= 30 * 86400
+    told = limited("--instances", "1,2,3,4,5,6,7,8,9,10,12,16")
+    in_time = [one for one in told if one["time_s"]["p50"] <= 30 * 86400]
+    assert found["usd"]["p50"] <= 1.01 * min(one["usd"]["p50"] for one in in_time)
+    assert found["limits"] == {
+        "deadline_s": 30 * 86400,
+        "budget_usd": None,
+        "missed": [],
+        "is_best": True,
+        "feasible": [],
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "asked",
+    [("--deadline-hours", "1"), ("--budget-usd", "1k"),
+     ("--deadline-hours", "20d", "--budget-usd", "1k"),
+     ("--deadline-hours", "1", "--budget-usd", "1")],
+)  # fmt: skip
+def test_what_is_said_to_be_feasible_is(asked):
+    found = limited(*asked)["limits"]
+    assert not found["is_best"]
+    assert found["missed"]
+    assert found["feasible"]
+    for options in found["feasible"]:
+        assert limited(*options.split())["limits"]["is_best"], options
+
+
+def test_limits_are_told_above_the_runs_and_choose_the_run_that_is_started():
+    asked = (CONFIG, *LIMITED, "--instances", "1,2", "--deadline-hours", "200d")
+    lines = run(*asked).splitlines()
+    assert lines[2].startswith(
+        "cheapest run that keeps a deadline of 200 d: trn2 x 2, 2 x trn2.48xlarge, "
+    )
+    assert lines[3].startswith("trn2 x 1 misses the deadline: 1 x trn2.48xlarge, ")
+    assert "#SBATCH --nodes=2" in run(*asked, "--emit", "sbatch")
+    with pytest.raises(BadInput, match=r"^no run .* keeps a deadline of 1 min\n") as caught:
+        run(*asked, "--deadline-hours", "1min", "--emit", "sbatch")
+    assert caught.value.fix.startswith("--deadline-hours ")
+
+
+def test_a_budget_needs_a_price():
+    asked = ("--on", "trn2u", *FEW, "--budget", "1", "--instances", "1", "--budget-usd", "1M")
+    text = run(CONFIG, *asked)
+    assert "keeps a budget of 1,000,000 USD; feasible: nothing that has a public price" in text
+    assert "trn2u misses the budget: 1 x trn2u.48xlarge, " in text
+
+
+@pytest.mark.parametrize("option", ["--deadline-hours", "--budget-usd"])
+@pytest.mark.parametrize("value", ["0", "-1", "inf", "nan", "x"])
+def test_limits_are_positive_numbers(option, value):
+    told = CliRunner().invoke(app, ["plan", "train", CONFIG, f"{option}={value}"])
+    assert told.exit_code != 0
+    assert option in told.output
+
+
 @pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize(
     "changed",

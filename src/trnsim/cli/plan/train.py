@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from trnsim.cli.plan.shared import (
     price_remarks,
     purchased_platforms,
 )
-from trnsim.cli.plan.train_document import train_document
+from trnsim.cli.plan.train_document import feasible_options, train_document
 from trnsim.cli.progress import progress
 from trnsim.cli.quantity_options import number, whole, wholes
 from trnsim.cli.report_files import answering
@@ -35,6 +35,7 @@ from trnsim.system.train import run, trace
 from trnsim.system.train.best import BUDGET, Effort
 from trnsim.system.train.candidates import LayoutRequest
 from trnsim.system.train.estimate import TrainingEstimate, compare_runs, estimate, layout_request
+from trnsim.system.train.limits import RunLimits, runs_on_enough
 from trnsim.system.train.optimizers import OPTIMIZERS
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.config import read
@@ -114,6 +115,25 @@ class TrainOptions:
         str,
         typer.Option(help=f"The optimizer: {enumerated(list(OPTIMIZERS), 'or')}.", metavar="NAME"),
     ] = "adamw"
+    deadline_hours: Annotated[
+        float | None,
+        number(
+            "Hours within which the run ends, by its P50: the cheapest is named, and without "
+            "--instances their number is searched.",
+            unit="hours",
+            example="14d",
+            exclusive_minimum=0,
+        ),
+    ] = None
+    budget_usd: Annotated[
+        float | None,
+        number(
+            "USD that the run may cost, by its P50; without a deadline the shortest is named.",
+            unit="USD",
+            example="100k",
+            exclusive_minimum=0,
+        ),
+    ] = None
     deadline: Annotated[
         float | None,
         number(
@@ -175,6 +195,12 @@ class TrainOptions:
             help=f"Print a file that starts the run: {enumerated(KINDS, 'or')}.", metavar="KIND"
         ),
     ] = None
+
+    @property
+    def limits(self) -> RunLimits:
+        """The deadline and the budget of the run."""
+        hours = self.deadline_hours
+        return RunLimits(None if hours is None else hours * _HOUR_S, self.budget_usd)
 
     def effort(self, platforms: int, tell: Callable[[str], None]) -> Effort:
         """The effort of a search; for a single platform, more instances are timed too."""
@@ -238,7 +264,8 @@ def train(options: TrainOptions) -> Document | None:
             for name, purchase_kind in platforms
             for training in _platform_runs(options, model, name, purchase_kind, timed, comparison)
         ]
-        comparison.check(runs, needs_all=options.emit is not None)
+        limits = options.limits
+        comparison.check(runs, needs_all=options.emit is not None and not limits)
     if options.trace_file is not None:
         (training,) = runs
         content = trace.perfetto(training.model, training.machine, training.step.layout, table)
@@ -246,12 +273,29 @@ def train(options: TrainOptions) -> Document | None:
     if options.emit is not None:
         starts = [
             start_file(options.emit, training.machine, training.step.layout, model=model.name)
-            for training in runs
+            for training in _started(runs, limits)
         ]
         echo("\n".join(starts))
         return None
     remarks = price_remarks([training.quote for training in runs], catalogue)
-    return train_document(model, runs, remarks, comparison.refusals)
+    return train_document(model, runs, remarks, limits, comparison.refusals)
+
+
+def _started(runs: Sequence[TrainingEstimate], limits: RunLimits) -> Sequence[TrainingEstimate]:
+    """The runs that --emit starts: all, or with limits the best that keeps them.
+
+    Raises:
+        BadInput: none keeps them.
+    """
+    if not limits:
+        return runs
+    best = limits.best(runs)
+    if best is None:
+        raise BadInput(
+            f"no run that was tried keeps {limits}",
+            fix=" or ".join(feasible_options(limits, runs)) or "name instances with a price: --on",
+        )
+    return [runs[best]]
 
 
 def _platform_runs(
@@ -262,7 +306,10 @@ def _platform_runs(
     estimated: Callable[..., TrainingEstimate],
     comparison: Comparison,
 ) -> list[TrainingEstimate]:
-    """The runs of a platform: one for each number of instances that is not refused."""
+    """The runs of a platform: one for each number of instances that is not refused.
+
+    With limits and without numbers of instances, it is the one that keeps them or is nearest.
+    """
 
     def on(count: int | None) -> TrainingEstimate:
         return estimated(
@@ -279,6 +326,11 @@ def _platform_runs(
             kind=purchase_kind,
         )
 
+    limits = options.limits
+    if limits and options.instances is None:
+        asked = comparison.ask(name, partial(runs_on_enough, on, limits))
+        tried = compare_runs([training for trainings in asked for training in trainings])
+        return [tried[limits.nearest(tried)]] if tried else []
     return compare_runs(
         [
             training

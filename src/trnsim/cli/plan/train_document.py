@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -19,12 +20,15 @@ from trnsim.cli.plan.shared import (
 from trnsim.document.answer import Block, Document, Drawing, Items, Note, Section, Table, columns
 from trnsim.document.drawing import Parts, parts_chart
 from trnsim.document.values import picked
-from trnsim.formatting import amount, amounts, durations, seconds
+from trnsim.formatting import amount, amounts, durations, enumerated, seconds
 from trnsim.system.train.estimate import Size, TrainingEstimate
+from trnsim.system.train.limits import RunLimits
 from trnsim.system.train.step import TrainingStep
 from trnsim.workload.architecture import Architecture
 
 _HOUR_S: Final = 3600.0
+_SLACK: Final = 1.01
+"""Ratio of an advised limit to a run that keeps it: another search may end in its equal."""
 _RUN_COLUMNS: Final = columns(
     "platform | instances | chips | time P50 (P10 to P90) | chip-hours | USD P50 (P10 to P90)",
     numbers_from=2,
@@ -62,13 +66,15 @@ def train_document(
     model: Architecture,
     runs: Sequence[TrainingEstimate],
     remarks: PriceRemarks,
+    limits: RunLimits,
     refusals: Sequence[Refusal] = (),
 ) -> Document:
     """Runs, their layouts, the parts of steps, other layouts as good, and the basis."""
     rows = _rows(runs, remarks.prices)
-    values = [_values(row) for row in rows]
+    values = [_values(row) | _limit_values(row.run, runs, limits) for row in rows]
     bound = bound_note({row.label: row.run.step.parts_s for row in rows})
     tables: tuple[tuple[str, Sequence[Block]], ...] = (
+        *([("Deadline and budget", _limit_notes(rows, limits))] if limits else []),
         ("Runs", [_runs(rows)]),
         ("Prices", [_prices(rows, remarks.mark)]),
         ("Steps", [_steps(rows)]),
@@ -89,6 +95,86 @@ def train_document(
         *(Section(name, blocks, heading_place="page") for name, blocks in tables),
     ]
     return compared_document(title, values, sections, remarks, "plan-train/1", refusals)
+
+
+def feasible_options(limits: RunLimits, runs: Sequence[TrainingEstimate]) -> list[str]:
+    """The options of the nearest limits that some run of any number of instances keeps."""
+    found = []
+    for feasible in limits.feasible([size for run in runs for size in run.sizes]):
+        options = []
+        if feasible.deadline_s is not None:
+            hours = feasible.deadline_s / _HOUR_S
+            is_same = feasible.deadline_s == limits.deadline_s
+            options.append(f"--deadline-hours {_digits(hours) if is_same else _rounded_up(hours)}")
+        if feasible.usd is not None:
+            usd = feasible.usd
+            is_same = usd == limits.usd
+            options.append(f"--budget-usd {_digits(usd) if is_same else _rounded_up(usd)}")
+        found.append(" ".join(options))
+    return found
+
+
+def _rounded_up(value: float) -> str:
+    """A number with three digits that is not below a value, in digits that options take."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return _digits(math.ceil(_SLACK * value / unit) * unit)
+
+
+def _digits(value: float) -> str:
+    return f"{value:.12g}"
+
+
+def _limit_notes(rows: Sequence[_Row], limits: RunLimits) -> list[Block]:
+    """The best run that keeps the limits, or what would be feasible, and who misses which."""
+    runs = [row.run for row in rows]
+    best = limits.best(runs)
+    if best is None:
+        feasible = " or ".join(feasible_options(limits, runs)) or "nothing that has a public price"
+        notes = [f"no run that was tried keeps {limits}; feasible: {feasible}"]
+    else:
+        row, kind = rows[best], "shortest" if limits.deadline_s is None else "cheapest"
+        late = "" if limits.deadline_s is None else _late_text(row.run, limits.deadline_s)
+        counts = [size.machine.count for size in row.run.sizes]
+        span = f"{min(counts):,} to {max(counts):,}"
+        tried = f"; of {len(counts)} numbers of instances, {span}" if len(counts) > 1 else ""
+        notes = [f"{kind} run that keeps {limits}: {row.label}, {_run_words(row)}{late}{tried}"]
+    for row in rows:
+        if missed := limits.missed(row.run):
+            notes.append(f"{row.label} misses the {enumerated(missed, 'and')}: {_run_words(row)}")
+    return [Note(notes[0], kind="strong"), *map(Note, notes[1:])]
+
+
+def _late_text(run: TrainingEstimate, deadline_s: float) -> str:
+    """What a run that keeps a deadline at P50 does at P90; "" if it keeps it then too."""
+    if run.time_s.p90 <= deadline_s:
+        return ""
+    safe = [size.machine.count for size in run.sizes if size.time_s.p90 <= deadline_s]
+    advice = f", and {min(safe):,} instances keep it" if safe else ""
+    return f"; at P90 it ends after {seconds(run.time_s.p90)}{advice}"
+
+
+def _run_words(row: _Row) -> str:
+    instances, _, time, _, usd = _run_cells(row.run)
+    price = f"{usd} USD" if row.run.usd else "no public price"
+    return f"{instances}, {time}, {price}"
+
+
+def _limit_values(
+    run: TrainingEstimate, runs: Sequence[TrainingEstimate], limits: RunLimits
+) -> dict[str, Any]:
+    """The limits as JSON, beside a run: which it misses, and if it is the best that keeps them."""
+    if not limits:
+        return {}
+    best = limits.best(runs)
+    return {
+        "limits": {
+            "deadline_s": limits.deadline_s,
+            "budget_usd": limits.usd,
+            "missed": limits.missed(run),
+            "is_best": best is not None and run is runs[best],
+            "feasible": feasible_options(limits, runs) if best is None else [],
+        }
+    }
 
 
 def _rows(runs: Sequence[TrainingEstimate], prices: Sequence[str]) -> list[_Row]:
