@@ -19,6 +19,8 @@ MAX_FOLDER_FILES = 15
 
 # Files without a mirror of their own: which test covers them, and why.
 COVERED = {
+    "program/connections.py": ("program/test_team.py", "what a team connects its cores to"),
+    "program/follower.py": ("program/test_records.py", "the comparison of a run with a record"),
     "reader/parsed.py": ("reader/test_json_text.py", "what every parser answers"),
     "device/store.py": ("device/test_agreement.py", "it says what a store has; two are used there"),
     "__main__.py": ("cli/test_main.py", "python -m trnsim is the command"),

@@ -77,22 +77,34 @@ def user_line(depth: int = 1) -> SourceLine | None:
         return _requester.line
     frame: FrameType | None = sys._getframe(depth)  # noqa: SLF001  documented, to walk a stack
     while frame is not None:
-        file = frame.f_code.co_filename
+        code = frame.f_code
+        file = code.co_filename
         is_user = _is_user_file.get(file)
         if is_user is None:
             is_user = _is_user_file[file] = is_program_file(file)
             if file.startswith(_COMMANDS):
                 _command_files.add(file)
         if is_user:
-            key = file, frame.f_lineno
-            line = _lines.get(key)
-            if line is None:
-                line = _lines[key] = SourceLine(*key)
-            return line
+            known = _lines_by_place.get((id(code), frame.f_lasti))
+            if known is not None and known[0] is code:
+                return known[1]
+            return _line_at(frame)
         if file in _command_files:
             break
         frame = frame.f_back
     return _requester.line
+
+
+def _line_at(frame: FrameType) -> SourceLine:
+    """The line at which a frame of the user is, which is kept by its place in the bytecode."""
+    key = frame.f_code.co_filename, frame.f_lineno
+    line = _lines.get(key)
+    if line is None:
+        line = _lines[key] = SourceLine(*key)
+    if len(_lines_by_place) == _PLACES_KEPT:
+        _lines_by_place.clear()
+    _lines_by_place[id(frame.f_code), frame.f_lasti] = frame.f_code, line
+    return line
 
 
 @contextmanager
@@ -172,6 +184,10 @@ _frameworks: list[str] = []
 _is_user_file: dict[str, bool] = {}
 _command_files: set[str] = set()
 _lines: dict[tuple[str, int], SourceLine] = {}
+_PLACES_KEPT = 4096
+_lines_by_place: dict[tuple[int, int], tuple[CodeType, SourceLine]] = {}
+"""By the number of a code object and an offset in its bytecode: that object, which therefore keeps
+its number, and the line there. Python decodes a line from a table, which takes longer."""
 
 
 class EmulatorError(Exception):

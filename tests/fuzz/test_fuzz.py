@@ -19,7 +19,7 @@ from trnsim.isa.language.operator_tables import ALU
 from trnsim.isa.numerics import xorwow
 from trnsim.isa.tensor import matmul_mx
 from trnsim.isa.vector import elementwise
-from trnsim.program import records
+from trnsim.program import follower
 
 pytestmark = pytest.mark.filterwarnings("ignore::trnsim.nki.notices.DynamicLoopWarning")
 SEEDS = range(120)
@@ -58,7 +58,7 @@ def begins_without_tensor(kernel):
 @pytest.mark.slow
 @pytest.mark.parametrize("trusted", ["line", "tensors"])
 def test_a_record_that_is_followed_too_far_is_found(trusted, monkeypatch):
-    agrees = records.Follower.agrees
+    agrees = follower.Follower.agrees
 
     def trusting(follower, info, line, reads, writes, named, awaited):
         if follower.position < len(follower.record.steps):
@@ -75,7 +75,7 @@ def test_a_record_that_is_followed_too_far_is_found(trusted, monkeypatch):
         except IndexError:  # of a tensor that was never compared
             return trusted == "tensors"
 
-    monkeypatch.setattr(records.Follower, "agrees", trusting)
+    monkeypatch.setattr(follower.Follower, "agrees", trusting)
     # A tensor has a line of its own, by which the record is left: what stands before all tensors.
     kernels = (generate(seed) for seed in range(400))
     asked = (one for one in kernels if trusted == "tensors" or begins_without_tensor(one))

@@ -664,3 +664,110 @@ def test_a_call_that_leaves_its_record_waits_for_registers_as_before(traced, ran
     assert traced
     assert again["waits"] == told(trnsim.run(jit(kernel.__wrapped__), a, rows))["waits"]
     assert again["waits"][2] == [1]
+
+
+# A call is compared before its instruction is made.
+
+
+def calls_of(tiles):
+    """By what is special in them: calls at one place of a kernel that issue different things."""
+    dst, src, other, column = tiles
+    scalar = {"dst": dst, "data": src, "op0": nl.multiply, "operand0": 2.0}
+    copy = {"dst": dst, "src": src}
+    return {
+        "known": (nisa.tensor_scalar, (), scalar),
+        "number": (nisa.tensor_scalar, (), {**scalar, "operand0": 3.0}),
+        "computed": (nisa.tensor_scalar, (), {**scalar, "operand0": float("2.0")}),
+        "zero": (nisa.tensor_scalar, (), {**scalar, "operand0": 0.0}),
+        "minus": (nisa.tensor_scalar, (), {**scalar, "operand0": -0.0}),
+        "type": (nisa.tensor_scalar, (), {**scalar, "operand0": 2}),
+        "numpy": (nisa.tensor_scalar, (), {**scalar, "operand0": np.float32(2.0)}),
+        "column": (nisa.tensor_scalar, (), {**scalar, "operand0": column}),
+        "operator": (nisa.tensor_scalar, (), {**scalar, "op0": nl.add}),
+        "text": (nisa.tensor_scalar, (), {**scalar, "op0": "multiply"}),
+        "tensor": (nisa.tensor_scalar, (), {**scalar, "data": other}),
+        "array": (nisa.tensor_scalar, (), {**scalar, "data": 1.0}),
+        "part": (nisa.tensor_scalar, (), {**scalar, "dst": dst[:, 0:4], "data": src[:, 0:4]}),
+        "swapped": (nisa.tensor_scalar, (), {**scalar, "dst": src, "data": dst}),
+        "more": (nisa.tensor_scalar, (), {**scalar, "op1": nl.add, "operand1": 1.0}),
+        "order": (nisa.tensor_scalar, (), dict(reversed(scalar.items()))),
+        "fewer": (nisa.tensor_scalar, (), {"dst": dst, "data": src, "op0": nl.multiply}),
+        "unknown": (nisa.tensor_scalar, (), {**scalar, "operand": 2.0}),
+        "renamed": (nisa.tensor_scalar, (), {"dst": dst, "src": src, "op0": nl.add, "operand0": 1}),
+        "positional": (nisa.tensor_scalar, (dst, src, nl.multiply, 2.0), {}),
+        "mixed": (nisa.tensor_scalar, (dst,), {k: v for k, v in scalar.items() if k != "dst"}),
+        "label": (nisa.tensor_scalar, (), {**scalar, "name": "label"}),
+        "engine": (nisa.tensor_scalar, (), {**scalar, "engine": nisa.vector_engine}),
+        "copied": (nisa.tensor_copy, (), copy),
+        "moved": (nisa.dma_copy, (), copy),
+        "language": (nl.add, (src, other), {}),
+    }
+
+
+SPECIAL = list(calls_of([np.zeros((2, 8))] * 4))
+
+
+@pytest.mark.slow_but_every(5)
+@pytest.mark.parametrize("known", ["known", "zero", "column", "text", "order", "moved"])
+@pytest.mark.parametrize("special", SPECIAL)
+def test_a_call_at_a_known_place_issues_what_it_issues_in_a_fresh_run(known, special, random):
+    now = [""]
+
+    def function(x, y):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        src, other, column = nl.load(x), nl.load(y), nl.load(y[:, 0:1])
+        dst = nl.copy(src)
+        issue, args, kwargs = calls_of([dst, src, other, column])[now[0]]
+        for _ in range(2):
+            issue(*args, **kwargs)
+        nisa.dma_copy(dst=out, src=dst)
+        return out
+
+    def result(kernel):
+        try:
+            return told(trnsim.run(kernel, *inputs))
+        except EmulatorError as error:
+            return str(error)
+
+    inputs, kernel = [random((4, 8)), random((4, 8), seed=2)], jit(function)
+    for case in (known, known, known, known, special, known, special):
+        now[0] = case
+        assert result(kernel) == result(jit(function)), case
+
+
+@pytest.mark.parametrize("way", ["number", "operator"])
+def test_a_call_keeps_no_operand_of_an_earlier_one(way, monkeypatch):
+    @jit
+    def kernel(x):
+        out, tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm), nl.load(x)
+        nisa.tensor_scalar(dst=tile, data=tile, op0=nl.maximum, operand0=sign * 0.0)
+        nisa.dma_copy(dst=out, src=tile)
+        return out
+
+    x, sign = np.full((4, 8), -1.0, np.float32), 1.0
+    called(kernel, x, times=2)
+    for sign in (1.0, -1.0, 1.0, -1.0):
+        bits = called(kernel, x, times=1)[0].outputs.view(np.uint32)
+        assert {int(bit) for bit in bits.flat} == {0 if sign > 0 else 1 << 31}
+    if way == "operator":
+        monkeypatch.setattr(nl.maximum, "name", "minimum")
+        np.testing.assert_array_equal(called(kernel, x, times=1)[0].outputs, x)
+
+
+def test_calls_again_are_not_made_instructions_first(monkeypatch, random):
+    kernel, compared = jit(product.__wrapped__), []
+    arrays = [random((256, 128)).astype(BF16) for _ in range(2)]
+
+    def again():
+        return trnsim.run(kernel, *arrays).outputs
+
+    first, *_ = (again() for _ in range(4))
+    known = trnsim.program.CoreContext.issue_next
+
+    def noting(core, instruction):
+        compared.append(instruction.opcode)
+        return known(core, instruction)
+
+    monkeypatch.setattr(trnsim.program.CoreContext, "issue_next", noting)
+    np.testing.assert_array_equal(again(), first)
+    assert compared == ["dma_copy"] * 4  # of nl.load

@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Collection
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
+from typing import Final
 
 from trnsim.behaviours import Version
 from trnsim.behaviours.language import LIST_ARGUMENTS
@@ -38,9 +39,8 @@ class OlderFormWarning(UserWarning):
 _is_simulator: ContextVar[bool] = ContextVar("trnsim_nki_is_simulator", default=False)
 
 
-def is_simulator() -> bool:
-    """True if a kernel runs as on AWS's simulator."""
-    return _is_simulator.get()
+is_simulator: Final = _is_simulator.get
+"""True if a kernel runs as on AWS's simulator: a function that takes no frame."""
 
 
 def as_simulator(is_on: bool) -> AbstractContextManager[None]:

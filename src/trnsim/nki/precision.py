@@ -104,7 +104,7 @@ def stored_dtype(dtype: Any) -> Dtype:
     Raises:
         IllegalInstruction: for int64 before the version that brought it.
     """
-    kind = as_dtype(dtype)
+    kind: Dtype = dtype if dtype.__class__ is Dtype else as_dtype(dtype)
     if kind is INT64:
         require(BY_FORM["nl.int64"], "a tensor of int64")
     if _is_truncating.get() and kind.name in _TRUNCATED_DTYPES:

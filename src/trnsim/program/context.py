@@ -8,75 +8,33 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Generator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager
 from functools import cached_property
 from itertools import chain
-from typing import Any, Protocol
+from types import FrameType
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from trnsim.arch import NeuronCore
 from trnsim.errors import InternalError, SourceLine, UninitializedRead, user_line
 from trnsim.isa import Engine, Instruction
-from trnsim.isa.language.machine import CoreLink, Machine, RankLink
+from trnsim.isa.language.machine import Machine, RankLink
 from trnsim.isa.language.overlap import refuse_overlap
-from trnsim.memory import CoreMemory, ScalarIndex, SharedTensors, Storage, Tile
+from trnsim.memory import CoreMemory, ScalarIndex, Storage, Tile
 from trnsim.memory.storage import next_serial
 from trnsim.program.capture import Capture, refuse_recording
+from trnsim.program.connections import LoopObserver, Peer
 from trnsim.program.dependencies import DependencyTable
 from trnsim.program.edges import Nesting, Ordering, Turns
+from trnsim.program.follower import Follower
 from trnsim.program.joint import AgreeingCores
+from trnsim.program.plain import PlainStep
 from trnsim.program.program import Checked, Program
-from trnsim.program.records import Follower, KernelRecord, Recorder
+from trnsim.program.records import KernelRecord, Recorder
 from trnsim.program.signatures import SignatureInfo, checked_info
-from trnsim.program.written import note_written, partly_written, refuse_unreadable
+from trnsim.program.written import note_written, partly_written, refuse_unreadable, shared_tiles
 
 _INSTRUCTIONS_PER_REPORT = 1024
-
-
-class LoopObserver(Protocol):
-    """Observer of loops whose iterations should not depend on each other.
-
-    Attributes:
-        running: the loops that run; without any, `accessed` does nothing.
-    """
-
-    running: list[Any]
-
-    def loop(self) -> AbstractContextManager[Any]:
-        """A running loop, as a context; its value is passed to `iterate`."""
-        ...
-
-    def iterate(self, loop: Any) -> None:
-        """Called when the next iteration begins."""
-
-    def accessed(self, reads: list[Tile], writes: list[Tile], line: SourceLine | None) -> None:
-        """Called when an instruction has read and written these tiles."""
-
-
-@dataclass(frozen=True)
-class Peer:
-    """A core's view of the group of cores that run the same kernel (LNC=2).
-
-    Attributes:
-        rank: the core's number, `nl.program_id(0)`.
-        link: barriers and exchanges with the other cores.
-        hand_over: called after each instruction, to let the other cores run.
-        before: called with values, before an instruction writes these tiles in shared HBM.
-        accessed: called with the tiles in shared HBM that an instruction reads and writes, and with
-            its preceding instructions.
-        shared: the tensors in shared HBM, common to all cores.
-        is_watched: False if no callback does anything.
-    """
-
-    rank: int
-    cores: int
-    link: CoreLink
-    hand_over: Callable[[], None]
-    before: Callable[[int, Sequence[Tile]], None]
-    accessed: Callable[[int, list[Tile], list[Tile], SourceLine | None, Sequence[int]], None]
-    shared: SharedTensors
-    is_watched: bool = True
 
 
 class CoreContext:
@@ -92,6 +50,8 @@ class CoreContext:
         last: the index of the instruction that was issued last.
         ordering: the order that the kernel asks for beside that of its data.
         nesting: the device loops that run around the next instruction.
+        unknown_call: the operands and the caller of the running function of NKI, for a step of the
+            record that has yet to learn which call issues it.
         labels: by `name=`, the instructions with that name and the loops around them.
         unwritten_shared: reads of shared HBM that nothing had written yet. If another core writes
             there later, that is a race; otherwise the first of these errors is raised at the end.
@@ -132,6 +92,7 @@ class CoreContext:
         self._agreeing: AgreeingCores | None = None
         self._has_left = False
         self._recorder: Recorder | None = None
+        self.unknown_call: tuple[dict[str, Any], FrameType] | None = None
 
     @cached_property
     def program(self) -> Program:
@@ -224,14 +185,58 @@ class CoreContext:
         follower, loops = self._follower, self.loops
         if follower is None or self._ordered is not None or (loops is not None and loops.running):
             return False
-        plain = follower.next_plain(instruction, sys._getframe(2)) if self.has_values else None  # noqa: SLF001  as `user_line`
+        frame = sys._getframe(2)  # noqa: SLF001  as `user_line`
+        plain = follower.next_plain(instruction, frame) if self.has_values else None
         if plain is None or self.report_progress is not None:
             return False
+        if self.unknown_call is not None:
+            plain.learn_call(*self.unknown_call, frame, instruction)
+        self._execute_plain(follower, plain, instruction)
+        return True
+
+    def issue_again(self, kind: type[Instruction], operands: dict[str, Any]) -> bool:
+        """Execute the call of the function for `kind`, if it is that of the record's next step.
+
+        As `issue_next`, but the call is compared, and not the instruction that it makes. A call
+        that is not known yet is learnt if the function issues an instruction that agrees.
+        """
+        follower, loops = self._follower, self.loops
+        if (
+            follower is None
+            or self._ordered is not None
+            or self.nesting.turns
+            or self.may_be_in_psum
+            or self.report_progress is not None
+            or not self.has_values
+            or (loops is not None and loops.running)
+        ):
+            return False
+        frame = sys._getframe(2)  # noqa: SLF001  as `user_line`
+        plains, position = follower.plains, follower.position
+        plain = plains[position] if position < len(plains) else None
+        if plain is None or plain.kind is not kind:
+            return False
+        if plain.call is None:
+            self.unknown_call = None if plain.is_learnt else (operands.copy(), frame)
+            return False
+        instruction = plain.call.instruction(frame, operands)
+        has_tiles = follower.has_direct if plain.direct else follower.has_gathered
+        if instruction is None or not has_tiles(plain, instruction):
+            return False
+        self._execute_plain(follower, plain, instruction)
+        return True
+
+    def _execute_plain(
+        self, follower: Follower, plain: PlainStep, instruction: Instruction
+    ) -> None:
+        """Execute an instruction that agrees with the record's next step, and advance past it."""
         info, operands = plain.info, instruction.__dict__
         peer, agreeing = self.peer, self._agreeing
-        shared = plain.shared_tiles(operands) if agreeing is not None else ((), ())
-        if peer is not None and shared[1]:
-            peer.before(peer.rank, shared[1])
+        shared: tuple[Sequence[Tile], Sequence[Tile]] = ((), ())
+        if agreeing is not None and (plain.shared_reads or plain.shared_writes):
+            shared = plain.shared_tiles(operands)
+            if peer is not None and shared[1]:
+                peer.before(peer.rank, shared[1])
         for name in plain.reads:
             storage = operands[name].storage
             if not storage.written.is_full or storage.is_placed:
@@ -251,7 +256,6 @@ class CoreContext:
         if agreeing is not None and peer is not None:
             agreeing.note_agreement(peer.rank, self.last, info, *shared, plain.line)
             peer.hand_over()
-        return True
 
     @contextmanager
     def outside_loops(self) -> Generator[None]:
@@ -404,11 +408,11 @@ class CoreContext:
                 self._recorder.note(info, line, reads, writes, fences, after)
             if peer is not None:
                 waits_for = self.instructions_before(index, info.checked, ordered)
-                peer.accessed(peer.rank, *self._shared_tiles(reads, writes), line, waits_for)
+                shared = shared_tiles(reads, writes, self.has_values)
+                peer.accessed(peer.rank, *shared, line, waits_for)
         elif self._agreeing is not None and peer is not None:
-            self._agreeing.note_agreement(
-                peer.rank, index, info, *self._shared_tiles(reads, writes), line
-            )
+            shared = shared_tiles(reads, writes, self.has_values)
+            self._agreeing.note_agreement(peer.rank, index, info, *shared, line)
         if peer is not None:
             peer.hand_over()
         if self.report_progress is not None and index % _INSTRUCTIONS_PER_REPORT == 0:
@@ -471,14 +475,6 @@ class CoreContext:
         before = self._last_on.get(checked.engine)
         self._last_on[checked.engine] = index
         return ordered if before is None else [*ordered, before]
-
-    def _shared_tiles(self, reads: list[Tile], writes: list[Tile]) -> tuple[list[Tile], list[Tile]]:
-        """The tiles in memory that cores share; without values, those at known addresses."""
-        shared_reads, changed = (
-            [t for t in tiles if t.storage.is_shared and (self.has_values or t.index is None)]
-            for tiles in (reads, writes)
-        )
-        return shared_reads, changed
 
     def _check(self, instruction: Instruction) -> SignatureInfo:
         """The properties of the instruction's signature; each signature is checked once."""

@@ -65,13 +65,17 @@ class Lockstep:
             turn.gr_context = copy_context()  # a greenlet starts in an empty context
         results: list[object] = [None] * len(bodies)
         try:
-            alive = self._alive()
+            alive, turns, waits = self._alive(), self._turns, self._waits
             while alive:
-                waiting_before = dict(self._waits)
+                waiting_before = dict(waits) if waits else {}
+                has_ended = False
                 for core in alive:
-                    results[core] = self._turns[core].switch()
-                alive_before, alive = alive, self._alive()
-                if self._waits and alive == alive_before:
+                    turn = turns[core]
+                    results[core] = turn.switch()
+                    has_ended = has_ended or turn.dead
+                if has_ended:
+                    alive = self._alive()
+                elif waits:
                     self._all_wait(alive, waiting_before)
         finally:
             unwind(self._turns)

@@ -8,9 +8,9 @@ computed, and the record's checks hold for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass
-from operator import is_, itemgetter
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, fields
+from operator import eq, is_, itemgetter
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
@@ -66,6 +66,77 @@ class StepOrigin:
         return True
 
 
+class PlainCall:
+    """A call of a function of `nki.isa` by keywords, which issued a plain step.
+
+    A call at the same place of the bytecode makes the same instruction but for its tiles, if its
+    other operands have the same types and values.
+    """
+
+    __slots__ = (
+        "_code", "_constants", "_fields", "_kind", "_names", "_offset", "_operators", "_pick",
+        "_types",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        place: FrameType,
+        operands: Mapping[str, Any],
+        instruction: Instruction,
+        operators: Sequence[str],
+    ) -> None:
+        """The call in the frame `place` with `operands`, which made `instruction`.
+
+        Each operand is the value of its field; those of `operators` have it as their name.
+        """
+        made = instruction.__dict__
+        others = [name for name, value in operands.items() if not isinstance(value, Tile)]
+        self._code, self._offset = place.f_code, place.f_lasti
+        self._names = frozenset(operands)
+        self._pick = _picker(tuple(others))
+        self._constants = [operands[name] for name in others]
+        self._types = list(map(type, self._constants))
+        self._operators = operators
+        self._kind = type(instruction)
+        self._fields = {
+            field.name: None if isinstance(made[field.name], Tile) else made[field.name]
+            for field in fields(self._kind)
+        }
+
+    def instruction(self, frame: FrameType, operands: dict[str, Any]) -> Instruction | None:
+        """The instruction of a call in `frame` with `operands`; None if the call differs.
+
+        The caller compares the tiles.
+        """
+        if (
+            frame.f_lasti != self._offset
+            or frame.f_code is not self._code
+            or operands.keys() != self._names
+        ):
+            return None
+        constants = self._constants
+        if constants:
+            values = self._pick(operands)
+            if not all(map(is_, values, constants)) and not self._are_same(values):
+                return None
+        instruction, kept = object.__new__(self._kind), self._fields
+        made = instruction.__dict__
+        made.update(kept)
+        made.update(operands)
+        for name in self._operators:
+            made[name] = operands[name].name
+            if made[name] is not kept[name]:
+                return None
+        return instruction
+
+    def _are_same(self, values: Sequence[object]) -> bool:
+        """True if values have the types and the values of the constants."""
+        constants, types = self._constants, self._types
+        if tuple in types:
+            return all(map(_is_same, values, constants))
+        return all(map(is_, map(type, values), types)) and all(map(eq, values, constants))
+
+
 class PlainTile(NamedTuple):
     """A tile of a plain step.
 
@@ -102,6 +173,8 @@ class PlainStep:
         by_matmul: true if the Tensor Engine writes them.
         shared_reads: those of `reads` whose tiles lie in memory that cores share.
         shared_writes: those of `writes` whose tiles lie there.
+        call: the call that issued it; None if it may not be compared in the instruction's place.
+        is_learnt: true once `call` has been decided.
     """
 
     info: SignatureInfo
@@ -117,10 +190,44 @@ class PlainStep:
     shared_reads: tuple[str, ...] = ()
     shared_writes: tuple[str, ...] = ()
 
+    call: PlainCall | None = None
+    is_learnt: bool = False
+
     @property
     def line(self) -> SourceLine | None:
         """The user's line that issued it."""
         return self.origin.line
+
+    def learn_call(
+        self,
+        operands: Mapping[str, Any],
+        caller: FrameType,
+        frame: FrameType,
+        instruction: Instruction,
+    ) -> None:
+        """Keep the call with `operands` by `caller`, which made `instruction`.
+
+        It is not kept if operands were converted, but for operators, if the class may change them,
+        or if `caller` is not the innermost frame of the user from `frame` on.
+        """
+        self.is_learnt = True
+        place: FrameType | None = frame
+        while place is not None and not is_of_user(place.f_code):
+            place = place.f_back
+        if place is not caller or (hasattr(self.kind, "__post_init__") and not self.direct):
+            return
+        made, operators = instruction.__dict__, list[str]()
+        for name, value in operands.items():
+            if name not in made:
+                return
+            if value is made[name]:
+                if not (isinstance(value, Tile) or is_constant(value)):
+                    return
+            elif type(made[name]) is str and getattr(value, "name", None) is made[name]:
+                operators.append(name)
+            else:
+                return
+        self.call = PlainCall(caller, operands, instruction, operators)
 
     def has_fields_of(self, instruction: Instruction) -> bool:
         """True if an instruction has this class, and the same values in fields without tiles."""
@@ -132,8 +239,6 @@ class PlainStep:
     def shared_tiles(self, operands: dict[str, Any]) -> tuple[Sequence[Tile], Sequence[Tile]]:
         """The tiles that it reads, and those that it writes, in memory that cores share."""
         reads, writes = self.shared_reads, self.shared_writes
-        if not (reads or writes):
-            return (), ()
         return [operands[name] for name in reads], [operands[name] for name in writes]
 
     def storages_of(self, instruction: Instruction) -> list[Storage] | None:
@@ -232,4 +337,7 @@ def _picker(names: tuple[str, ...]) -> Callable[[dict[str, Any]], Sequence[objec
     """A function from a dictionary to the values of `names`."""
     if len(names) > 1:
         return itemgetter(*names)
-    return lambda fields: [fields[name] for name in names]
+    if names:
+        (name,) = names
+        return lambda fields: (fields[name],)
+    return lambda _: ()

@@ -9,7 +9,8 @@ from typing import Protocol
 from trnsim.arch import NeuronCore
 from trnsim.isa.language.machine import RankLink
 from trnsim.memory import HbmBytes, SharedTensors, Storage
-from trnsim.program.context import CoreContext, LoopObserver, Peer
+from trnsim.program.connections import LoopObserver, Peer
+from trnsim.program.context import CoreContext
 from trnsim.program.current import issuing_to
 from trnsim.program.execution import Watcher
 from trnsim.program.joint import JointCall

@@ -63,6 +63,17 @@ def partly_written(
     return partly
 
 
+def shared_tiles(
+    reads: Iterable[Tile], writes: Iterable[Tile], has_values: bool
+) -> tuple[list[Tile], list[Tile]]:
+    """The tiles in memory that cores share; without values, those at known addresses."""
+    shared_reads, changed = (
+        [t for t in tiles if t.storage.is_shared and (has_values or t.index is None)]
+        for tiles in (reads, writes)
+    )
+    return shared_reads, changed
+
+
 def note_written(tiles: Iterable[Tile], partly: Partly, *, by_matmul: bool) -> None:
     """Mark `tiles` as written by their instruction; of those in `partly`, flagged elements only."""
     for tile in tiles:

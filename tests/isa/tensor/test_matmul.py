@@ -388,3 +388,37 @@ def test_an_exponent_bias_is_a_power_of_two_on_the_product(bench, random, bias):
     dst = work.issue(NcMatmul(work.empty((4, 4), memory=PSUM), stationary, narrow))
     expected = cfp8_decode(codes, form).T @ narrow.load()
     np.testing.assert_allclose(dst.load() * 2.0 ** (7 - bias), expected, rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("dtypes", [(BFLOAT16, BFLOAT16), (FLOAT32, FLOAT32)])
+def test_parts_of_a_psum_tile_are_started_and_added_to_one_by_one(bench, random, dtypes, seed):
+    work, draw = bench(), np.random.default_rng(seed)
+    K, M, N = draw.choice([1, 3, 17]), draw.choice([1, 5, 12]), 8
+    dst = work.empty((M, N), memory=PSUM)
+    values, started = np.zeros((M, N), np.float32), np.zeros(N, bool)
+    for turn in range(10):
+        start = int(draw.integers(0, N)) if draw.random() < 0.5 else 0
+        end = int(draw.integers(start + 1, N + 1)) if start else N
+        stationary = work.tile(random((K, M), seed=turn), dtypes[0])
+        moving = work.tile(random((K, end - start), seed=turn + 90), dtypes[1])
+        accumulate = None if draw.random() < 0.8 else False
+        part = Tile(dst.storage, FLOAT32, dst.pattern.slice(1, start, end))
+        work.issue(NcMatmul(part, stationary, moving, accumulate=accumulate))
+        old = values[:, start:end] * (started[start:end] & (accumulate is None))
+        values[:, start:end] = old + product(stationary, moving)
+        started[start:end] = True
+    if started.all():
+        np.testing.assert_allclose(dst.load(), values, rtol=1e-4, atol=1e-4)
+
+
+def test_a_product_of_one_term_keeps_the_sign_of_zero(bench):
+    work = bench()
+    dst = work.empty((1, 2), memory=PSUM)
+    minus, one = work.tile(np.float32([[-0.0]])), work.tile(np.ones((1, 2), np.float32))
+    work.issue(NcMatmul(dst, minus, one))
+    assert np.signbit(dst.load()).all()
+    work.issue(NcMatmul(dst, minus, one))
+    assert np.signbit(dst.load()).all()
+    work.issue(NcMatmul(dst, work.tile(np.float32([[0.0]])), one))
+    assert not np.signbit(dst.load()).any()

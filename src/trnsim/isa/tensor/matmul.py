@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from trnsim.arch import NeuronCore
 from trnsim.behaviours.instructions import MATMUL_MIXES_E4M3
 from trnsim.dtypes import (
@@ -19,7 +21,7 @@ from trnsim.isa.language.declaration import State, StateUse, reads, writes
 from trnsim.isa.language.definedness import Movement, transposed_rows
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import larger
-from trnsim.isa.language.machine import Machine
+from trnsim.isa.language.machine import Machine, Plan
 from trnsim.isa.language.modes import Engine, MatmulPerfMode
 from trnsim.isa.language.support import check_support
 from trnsim.isa.tensor.array_indirection import check_array_indirection, index_of, share_by_quadrant
@@ -31,6 +33,7 @@ from trnsim.isa.tensor.tensor_engine import (
     dst_dtypes,
     mark_started,
     multiply_onto,
+    product_of,
     streaming_cycles,
 )
 from trnsim.isa.tensor.transpose import (
@@ -44,6 +47,7 @@ _FP8 = (FLOAT8_E4M3, FLOAT8_E5M2, FLOAT8_E4M3FN)
 _INPUTS = (BFLOAT16, FLOAT16, FLOAT32, TFLOAT32, *_FP8)
 _FOUR_BYTE_INPUTS = (FLOAT32, TFLOAT32)
 _INDIRECT_INPUTS = (BFLOAT16, FLOAT16, *_FP8)
+_MATRIX = 2
 _DOUBLE_ROWS = 2
 """Contraction elements that a processing element takes at once with perf_mode double_row."""
 _INDEX_PARTNERS = {"stationary": "stationary", "moving": "moving", "dst": "stationary"}
@@ -122,6 +126,33 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
         stationary = self.stationary.load().reshape(rows, -1)
         moving = self.moving.load().reshape(rows, -1)
         multiply_onto(self, machine.core, self.dst, stationary.T, moving, self.accumulate)
+
+    def plan(self) -> Plan | None:
+        """One product into PSUM, or added to what earlier matmuls have written there."""
+        tiles = (self.dst, self.stationary, self.moving)
+        is_plain = all(tile.index is None and len(tile.shape) == _MATRIX for tile in tiles)
+        is_usual = self.perf_mode is MatmulPerfMode.none and not self.is_transpose
+        if not (is_plain and is_usual and self.dst.dtype is FLOAT32) or self.accumulate is True:
+            return None
+
+        def run(matmul: NcMatmul, machine: Machine) -> None:
+            dst, started = matmul.dst, matmul.dst.storage.accumulating
+            is_first = matmul.accumulate is False or started.is_empty
+            if (
+                dst.storage.is_placed
+                or machine.core.is_simulated
+                or not (is_first or (started.is_full and not dst.storage.is_set_by_others))
+            ):
+                matmul.execute(machine)
+                return
+            left, right, out = matmul.stationary.load().T, matmul.moving.load(), dst.array
+            if is_first:
+                product_of(left, right, out)
+                mark_started(dst)
+            else:
+                np.add(product_of(left, right), out, out=out)
+
+        return run
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """max(N, min(64, M)) Tensor Engine cycles per pass; float32 takes four passes.

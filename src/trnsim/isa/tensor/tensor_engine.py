@@ -165,7 +165,7 @@ def multiply_onto(
     out = dst.output() if dst.shape == (left.shape[0], right.shape[1]) else None
     is_first = accumulate is None and (_is_first_in_pattern(core, dst) or is_fresh(dst))
     if accumulate is False or is_first:
-        dst.store(_product(left, right, out))
+        dst.store(product_of(left, right, out))
         mark_started(dst)
         return
     if accumulate:
@@ -173,7 +173,7 @@ def multiply_onto(
     _check_not_set_by_others(instruction, core, dst)
     dst.require_intact(instruction.opcode)
     was_started = is_started(dst)
-    product = _product(left, right)
+    product = product_of(left, right)
     old = dst.load().reshape(product.shape)
     if not accumulate and not was_started:
         old = np.where(_started_flags(dst).reshape(product.shape), old, 0)
@@ -196,7 +196,7 @@ def _is_first_in_pattern(core: NeuronCore, dst: Tile) -> bool:
     return is_first
 
 
-def _product(
+def product_of(
     left: Float32Array, right: Float32Array, out: Float32Array | None = None
 ) -> Float32Array:
     """``left @ right``; a product of one term keeps the sign of zero, as nothing is added."""

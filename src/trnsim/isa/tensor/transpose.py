@@ -11,7 +11,7 @@ from trnsim.isa.language.declaration import reads, writes
 from trnsim.isa.language.definedness import Movement, transposed_rows
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import lane_cost
-from trnsim.isa.language.machine import Machine
+from trnsim.isa.language.machine import Machine, Plan
 from trnsim.isa.language.modes import Engine
 from trnsim.isa.tensor.tensor_engine import (
     array_cost,
@@ -21,6 +21,7 @@ from trnsim.isa.tensor.tensor_engine import (
 )
 from trnsim.memory import Tile
 
+_MATRIX = 2
 _WIDE_BYTES = 2
 """Bytes of an element to which FP8 is transposed."""
 
@@ -113,6 +114,21 @@ class NcTranspose(Instruction, engines=(Engine.tensor, Engine.vector)):
             self.dst.store(to_float32(flat).T @ np.eye(len(flat), dtype=np.float32))
         else:
             self.dst.put(flat.T)
+
+    def plan(self) -> Plan | None:
+        """Two copies of numpy, for matrices of elements of two bytes or more."""
+        tiles = (self.dst, self.data)
+        is_plain = all(tile.index is None and len(tile.shape) == _MATRIX for tile in tiles)
+        if not is_plain or self.dst.dtype is not self.data.dtype or self.dst.dtype.itemsize == 1:
+            return None
+
+        def run(transpose: NcTranspose, machine: Machine) -> None:
+            if machine.core.features.bit_transpose:
+                transpose.dst.array[...] = np.ascontiguousarray(transpose.data.array).T
+            else:
+                transpose.execute(machine)
+
+        return run
 
     def movement(self) -> Movement:
         """The transpose of data with flattened free axes."""

@@ -253,11 +253,36 @@ def _issue_function(instruction: type[Instruction]) -> Callable[..., Any]:
             core.issue(instance)
         return instance.result() if has_result else handle(core, name)
 
-    function = _under_running_version(instruction.opcode, issue)
+    versioned = _under_running_version(instruction.opcode, issue)
+    compared = _compared_first(instruction, versioned, is_adapted=adapt is not None)
+    function: Any = versioned if has_result else compared
     function.__name__ = function.__qualname__ = instruction.opcode
     function.__doc__ = instruction.__doc__
-    function.__signature__ = signature  # type: ignore[attr-defined]  # inspect reads it
-    return function
+    function.__signature__ = signature
+    return function  # type: ignore[no-any-return]
+
+
+def _compared_first(
+    kind: type[Instruction], function: Callable[..., NkiInstruction], *, is_adapted: bool
+) -> Callable[..., NkiInstruction]:
+    """`function`, which issues a `kind`, unless the call is that of the record's next step.
+
+    `is_adapted` if AWS's simulator adapts the instruction.
+    """
+    handle = NkiInstruction
+
+    def issue_compared(*args: Any, **kwargs: Any) -> NkiInstruction:
+        core = running_core()
+        if core is None or args or (is_adapted and is_simulator()):
+            return function(*args, **kwargs)
+        if core.issue_again(kind, kwargs):
+            return handle(core)
+        try:
+            return function(**kwargs)
+        finally:
+            core.unknown_call = None
+
+    return issue_compared
 
 
 def _under_running_version(opcode: str, issue: Callable[..., Any]) -> Callable[..., Any]:

@@ -19,6 +19,7 @@ from trnsim.memory import Memory
 from trnsim.nki.arguments import check_tensor, documented, integers, label_of, lengths
 from trnsim.nki.dialect import require
 from trnsim.nki.language.legacy import check_partition_axis
+from trnsim.nki.notices import is_simulator
 from trnsim.nki.precision import is_widening, stored_dtype
 from trnsim.nki.sentinels import with_sentinels
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
@@ -117,7 +118,10 @@ def ndarray(
         storage, layout = memory.allocate(
             shape, kind, memory_region.memory, name=name, address=place
         )
-    return with_sentinels(NkiTensor.laid_out(storage, kind, layout, memory_region))
+    # The lines of `laid_out`, for kernels allocate in loops, and a call takes as long again.
+    tensor = NkiTensor(storage, kind, layout.pattern, memory_region)
+    tensor.layout = layout
+    return with_sentinels(tensor) if is_simulator() else tensor
 
 
 def _place(address: Any, buffer: MemoryRegion) -> tuple[int, int]:
