@@ -190,6 +190,39 @@ _lines_by_place: dict[tuple[int, int], tuple[CodeType, SourceLine]] = {}
 its number, and the line there. Python decodes a line from a table, which takes longer."""
 
 
+class _Watches(threading.local):
+    """The lists of errors of each `watched_errors` that runs in this thread."""
+
+    def __init__(self) -> None:
+        self.values: list[list[EmulatorError]] = []
+
+
+_watches = _Watches()
+
+
+@contextmanager
+def watched_errors() -> Generator[list[EmulatorError]]:
+    """A context whose value is a list of all errors that were made inside."""
+    errors: list[EmulatorError] = []
+    _watches.values.append(errors)
+    try:
+        yield errors
+    finally:
+        _watches.values = [other for other in _watches.values if other is not errors]
+
+
+def is_handled_by_program(error: EmulatorError) -> bool:
+    """True for an error that was raised and that code of the user's has caught.
+
+    Its traceback begins at the frame that caught it. Errors by which Python says that a name is
+    absent do not count: programs look for names of other versions.
+    """
+    traceback = error.__traceback__
+    if traceback is None or isinstance(error, AttributeError | ImportError):
+        return False
+    return is_program_file(traceback.tb_frame.f_code.co_filename)
+
+
 class EmulatorError(Exception):
     """Base of every error that trnsim raises on purpose.
 
@@ -208,6 +241,8 @@ class EmulatorError(Exception):
         self.fix = fix
         self.line = line if line is not None else user_line()
         super().__init__(reason)
+        for errors in _watches.values:
+            errors.append(self)
 
     def __str__(self) -> str:
         parts = [self.reason]

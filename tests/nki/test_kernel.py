@@ -1,5 +1,6 @@
 """`@nki.jit`: calls, launch grids, and arrays on the way in and out."""
 
+import contextlib
 import copy
 import functools
 import inspect
@@ -38,6 +39,46 @@ def test_a_kernel_is_called_with_arrays_and_gives_arrays(random):
     result = doubled(x)
     assert type(result) is np.ndarray
     np.testing.assert_array_equal(result, 2 * x)
+
+
+@pytest.mark.parametrize(
+    ("cores", "error", "use"),
+    [
+        (1, IllegalInstruction, lambda: nl.ndarray((256, 4), nl.float32, buffer=nl.sbuf)),
+        (2, IllegalInstruction, lambda: nl.ndarray((256, 4), nl.float32, buffer=nl.sbuf)),
+        (1, BadInput, lambda: nl.ndarray((4, 4), nl.float32, buffer=7)),
+    ],
+)
+def test_a_refusal_that_a_kernel_handles_is_raised_at_its_end(cores, error, use, random):
+    @jit
+    def kernel(x, handles):
+        with contextlib.suppress(handles):
+            use()
+        return doubled(x)
+
+    with pytest.raises(error) as caught:
+        trnsim.run(kernel[cores], random((4, 8)), Exception)
+    assert caught.value.line.file == __file__
+    assert caught.value.__notes__ == [
+        "kernel handled this error and went on, as it could not on a chip"
+    ]
+    with pytest.raises(error) as unhandled:
+        trnsim.run(kernel[cores], random((4, 8)), ZeroDivisionError)
+    assert unhandled.value.reason == caught.value.reason
+
+
+def test_a_kernel_may_look_for_names_and_handle_errors_of_its_own(random):
+    @jit
+    def kernel(x):
+        try:
+            nl.no_such_name  # noqa: B018  a name of another version
+        except AttributeError:
+            with contextlib.suppress(ZeroDivisionError):
+                1 / 0  # noqa: B018  an error of Python
+        return doubled(x)
+
+    x = random((4, 8))
+    np.testing.assert_array_equal(kernel(x), 2 * x)
 
 
 @pytest.mark.parametrize(

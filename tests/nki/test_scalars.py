@@ -237,13 +237,13 @@ def test_a_scalar_has_no_value_for_python(use, words, dtype):
     "condition", [lambda i: i < 3, lambda i: i >= 3, lambda i: i == 4, lambda i: np.int32(4) != i]
 )
 def test_a_comparison_of_int32_is_recorded_and_good_for_nothing(condition):
-    def body(i):
-        compared = condition(i)
-        for use in (bool, lambda c: c + 1, lambda c: c == 1, int):
-            with pytest.raises(IllegalInstruction, match="the result of a comparison"):
-                use(compared)
+    def compare(i):
+        condition(i)
 
-    run(body)
+    run(compare)
+    for use in (bool, lambda c: c + 1, lambda c: c == 1, int):
+        with pytest.raises(IllegalInstruction, match="the result of a comparison"):
+            run(lambda i, use=use: use(condition(i)))
     with pytest.raises(IllegalInstruction, match=r"of int64 scalars; legal at 64 bits: \+ - \*"):
         run(condition, 4, np.int64)
 
@@ -348,26 +348,27 @@ def test_a_scalar_outside_a_kernel_computes_nothing():
 
 def test_int64_is_moved_by_dma_and_computed_by_no_engine():
     @jit
-    def kernel(wide, narrow):
+    def kernel(wide, narrow, use=None):
         tile = nl.load(wide)
         assert (tile.dtype, nl.int64, nl.int32) == (INT64, INT64, INT32)
-        for use in (
-            lambda: nl.zeros((1, 1), nl.int64),
-            lambda: nisa.tensor_copy(tile, tile),
-            lambda: nisa.register_load(nisa.register_alloc(), tile),
-        ):
-            with pytest.raises(IllegalInstruction, match="no engine computes with int64"):
-                use()
-        with pytest.raises(NotModelled, match="dma_copy from int64 to int32") as caught:
-            nisa.dma_copy(nl.load(narrow), wide)
-        assert "x.astype('int32')" in caught.value.fix
+        if use is not None:
+            use(wide, tile, nl.load(narrow))
         out = nl.ndarray(wide.shape, nl.int64, buffer=nl.shared_hbm)
         nl.store(out, tile)
         return out
 
-    wide = np.array([[2**62, -(2**63)]])
-    out = trnsim.run(kernel, wide, np.zeros((1, 2), np.int32)).outputs
-    np.testing.assert_array_equal(out, wide)
+    wide, narrow = np.array([[2**62, -(2**63)]]), np.zeros((1, 2), np.int32)
+    np.testing.assert_array_equal(trnsim.run(kernel, wide, narrow).outputs, wide)
+    for use in (
+        lambda wide, tile, short: nl.zeros((1, 1), nl.int64),  # noqa: ARG005  as the others
+        lambda wide, tile, short: nisa.tensor_copy(tile, tile),  # noqa: ARG005  as the others
+        lambda wide, tile, short: nisa.register_load(nisa.register_alloc(), tile),  # noqa: ARG005
+    ):
+        with pytest.raises(IllegalInstruction, match="no engine computes with int64"):
+            trnsim.run(kernel, wide, narrow, use)
+    with pytest.raises(NotModelled, match="dma_copy from int64 to int32") as caught:
+        trnsim.run(kernel, wide, narrow, lambda wide, _, short: nisa.dma_copy(short, wide))
+    assert "x.astype('int32')" in caught.value.fix
 
 
 @pytest.mark.parametrize("label", ["scalar_offset", "vector_offset"])
@@ -401,13 +402,18 @@ def test_scalars_and_int64_came_with_0_7():
             with pytest.raises(AttributeError, match=f"nisa.{name} exists from NKI 0.7 on") as c:
                 getattr(nisa, name)
             assert instead in c.value.fix
-        with pytest.raises(IllegalInstruction, match=r"a tensor of int64 under NKI 0\.6") as caught:
-            nl.ndarray((1, 1), "int64")
-        assert "nl.int32" in caught.value.fix
+        return x
+
+    @jit
+    def wide(x):
+        nl.ndarray((1, 1), "int64")
         return x
 
     x = np.zeros((1, 1), np.int32)
     trnsim.run(kernel, x, nki="0.6")
+    with pytest.raises(IllegalInstruction, match=r"a tensor of int64 under NKI 0\.6") as caught:
+        trnsim.run(wide, x, nki="0.6")
+    assert "nl.int32" in caught.value.fix
     with pytest.raises(IllegalInstruction, match="argument `x` is int64") as caught:
         trnsim.run(kernel, x.astype(np.int64), nki="0.6")
     assert "x.astype('int32')" in caught.value.fix

@@ -29,7 +29,14 @@ from trnsim.behaviours.chosen import VersionChoice, choice_of
 from trnsim.behaviours.compiler import DEGREE_OF_VARIABLE
 from trnsim.behaviours.language import PLATFORM_TARGET
 from trnsim.behaviours.simulator import CASTS_SATURATE, PRECISE
-from trnsim.errors import BadInput, NotModelled, SourceLine, user_line
+from trnsim.errors import (
+    BadInput,
+    NotModelled,
+    SourceLine,
+    is_handled_by_program,
+    user_line,
+    watched_errors,
+)
 from trnsim.isa.language.fields import is_whole
 from trnsim.nki.arguments import documented_in
 from trnsim.nki.boundary import Boundary, refuse_argument_read_as_tensor
@@ -329,9 +336,14 @@ class Kernel:
         """
         core = current_core()
         first_instruction = core.issued()
-        with launch_context(self.title, self._configs, line):
+        with launch_context(self.title, self._configs, line), watched_errors() as errors:
             result = function()
             check_triggered()
+        for error in filter(is_handled_by_program, errors):
+            error.add_note(
+                f"{self.title} handled this error and went on, as it could not on a chip"
+            )
+            raise error
         if self.schedule is not None:
             absent_names.append(self.schedule.apply(core, first_instruction))
         return result
