@@ -102,7 +102,7 @@ def fewest(case: Case, instances: int, spare: Spare, count: int) -> int:
     """The fewest instances on which a layout keeps the rate in `count` requests, or `instances`."""
     for test in case.tests():
         limits = test.limits(case.slo)
-        if not limits.is_met(test.alone()):
+        if not limits.is_met(test.unloaded_figures()):
             continue
         spare_units = units_of_spare(spare, test.deployment.replicas)
         while instances - 1 > spare_units and test.is_within(
@@ -134,7 +134,9 @@ def checked(case: Case, seeds: int) -> tuple[str, bool, int, int]:
     took_s = time.process_time() - start
     answer = found.answer
     if answer.nearest is not None:
-        is_none = all(not test.limits(case.slo).is_met(test.alone()) for test in case.tests())
+        is_none = all(
+            not test.limits(case.slo).is_met(test.unloaded_figures()) for test in case.tests()
+        )
         return f"{case.text} infeasible {took_s:5.1f} s", is_none, 0, 0
     least = fewest(case, found.deployment.instances, answer.sizing.spare, answer.capacity.requests)
     outcomes = kept(case, found, seeds)

@@ -13,7 +13,7 @@ from trnsim.behaviours.chosen import pinned
 from trnsim.context_values import context_value
 from trnsim.errors import BadInput
 from trnsim.program import current_core, has_current_core
-from trnsim.runs import OBSERVERS, Launchable, Run, collected, launch, warn_of_overfull
+from trnsim.runs import OBSERVERS, Launchable, Run, collect, launch, warn_of_overfull
 
 if TYPE_CHECKING:
     from trnsim.worlds import Inputs, World
@@ -144,7 +144,7 @@ def _check_keywords(kernel: Launchable, kwargs: Mapping[str, Any]) -> None:
 
 
 def _launchable(kernel: object) -> Launchable:
-    """`kernel`, if it is one; to ask the protocol each time takes longer than some kernels.
+    """`kernel`, if it can be launched; types are cached, as a check of the protocol is slow.
 
     Raises:
         BadInput: for any other object.
@@ -167,13 +167,13 @@ def observed_run(
     chip: arch.Target,
     **options: Any,
 ) -> Run:
-    """The run of a kernel on one rank, told to the observers and to `collecting` blocks.
+    """The run of a kernel on one rank; observers and `collecting` blocks receive it.
 
     Its arguments are those of `launch`.
     """
     OBSERVERS.begins()
     try:
-        result = collected(launch(kernel, args, kwargs, chip, **options, on_start=OBSERVERS.issues))
+        result = collect(launch(kernel, args, kwargs, chip, **options, on_start=OBSERVERS.issues))
         OBSERVERS.ended(result)
     finally:
         OBSERVERS.all_over()
@@ -196,7 +196,7 @@ def _run_on_ranks(kernel: Launchable, *args: Any, **options: Any) -> World:
     from trnsim.worlds import run_world  # noqa: PLC0415  few kernels run on ranks
 
     world = run_world(kernel, *args, **options)
-    collected(world.runs[0])
+    collect(world.runs[0])
     warn_of_overfull(world.runs[0])
     worlds = _worlds.get()
     if worlds is not None:

@@ -386,7 +386,7 @@ def ordered(order: str) -> AbstractContextManager[None]:
 _collector: ContextVar[list[Run] | None] = ContextVar("trnsim_runs", default=None)
 
 
-def collected(run: Run) -> Run:
+def collect(run: Run) -> Run:
     """`run`, after it has been added to the list of a surrounding `collecting` block."""
     collector = _collector.get()
     if collector is not None:

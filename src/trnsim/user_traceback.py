@@ -60,7 +60,7 @@ def explain(error: BaseException, note: str) -> None:
 
 
 def show_text_as_own(error: BaseException) -> None:
-    """Show a framework's error that has the text of trnsim's `error` as that text alone.
+    """Show an error of a framework as trnsim's `error` if it has the same text.
 
     A caller in C++ that receives `error` raises one of its own with the same text.
     """
@@ -71,14 +71,14 @@ def traceback_lines(error: BaseException) -> list[str] | None:
     """The lines of an error of trnsim; None for another error, or where all frames are to stay."""
     if keeps_all_frames():
         return None
-    shown = _own_traceback(error)
-    if shown is None:
+    summary = _own_traceback(error)
+    if summary is None:
         return None
-    frame_count = len(shown.stack)
-    shown.stack = users_stack(shown.stack)
-    shown.__cause__ = shown.__context__ = None
-    lines = "".join(shown.format()).rstrip("\n").split("\n")
-    if len(shown.stack) < frame_count:
+    frame_count = len(summary.stack)
+    summary.stack = users_stack(summary.stack)
+    summary.__cause__ = summary.__context__ = None
+    lines = "".join(summary.format()).rstrip("\n").split("\n")
+    if len(summary.stack) < frame_count:
         lines.append(
             f"(frames of trnsim and of libraries are left out; {FULL_TRACEBACK}=1 shows all)"
         )
@@ -123,9 +123,9 @@ def users_text(error: BaseException) -> str:
     """
     from traceback import StackSummary, TracebackException  # noqa: PLC0415  for an error alone
 
-    shown = TracebackException.from_exception(error)
-    shown.stack = StackSummary.from_list(_of_user(shown.stack))
-    return "".join(shown.format(chain=False)).rstrip("\n")
+    summary = TracebackException.from_exception(error)
+    summary.stack = StackSummary.from_list(_of_user(summary.stack))
+    return "".join(summary.format(chain=False)).rstrip("\n")
 
 
 def users_stack(stack: StackSummary) -> StackSummary:

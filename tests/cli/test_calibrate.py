@@ -128,7 +128,7 @@ def test_a_broken_site_is_told_by_every_estimate(tmp_path, monkeypatch):
         (
             "a.csv",
             f"question,seconds,instance\n{LAYER},0.001,trn2.48xlarge\n",
-            r"a\.csv:2: of trn2\.48xlarge, whose chip is trainium2; the question is of trainium1",
+            r"a\.csv:2: the chip of trn2\.48xlarge is trainium2; the question is of trainium1",
         ),
         (
             "a.csv",

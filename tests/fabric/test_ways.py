@@ -2,14 +2,14 @@ import pytest
 
 from trnsim.errors import BadInput
 from trnsim.fabric.topology import Grid
-from trnsim.fabric.ways import Ways, adapters_of_chips
+from trnsim.fabric.ways import Routes, adapters_of_chips
 
 RING = Grid((6,), (1.0,))
 NAMES = [link.name for link in RING.links]
 
 
 def way(dead, *pair):
-    ways = Ways(RING, {NAMES.index(name) for name in dead})
+    ways = Routes(RING, {NAMES.index(name) for name in dead})
     return [NAMES[link] for link in ways[pair]]
 
 

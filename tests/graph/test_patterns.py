@@ -6,7 +6,7 @@ from trnsim.graph import Graph
 from trnsim.graph.ops.arithmetic import Add, Divide, Multiply, Negate
 from trnsim.graph.ops.functions import Exponential
 from trnsim.graph.ops.rounding import Convert
-from trnsim.graph.patterns import Chain, Either, Makers, Number, TensorForm, form_of, number_of
+from trnsim.graph.patterns import Chain, Either, Number, Producers, TensorForm, form_of, number_of
 
 SHAPE = (3, 4)
 
@@ -25,7 +25,7 @@ class Bench:
     def match(self, form, value, *others):
         """What a form captures of a value, beside which others are returned."""
         self.graph.outputs = [value, *others]
-        return form.match(value, Makers.of_graph(self.graph), {})
+        return form.match(value, Producers.of_graph(self.graph), {})
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_operations_are_told_by_their_class_and_operands_by_their_forms(bench):
     assert bench.match(form, value) == {"whole": value, "x": bench.x}
     assert bench.match(form, bench.of("negate", bench.of("tanh", bench.x))) is None
     assert bench.match(form, bench.x) is None
-    assert form_of(Negate).match(2.0, Makers({}), {}) is None
+    assert form_of(Negate).match(2.0, Producers({}), {}) is None
 
 
 def test_one_of_several_operations_and_any_operands(bench):
@@ -74,7 +74,7 @@ def test_a_number_stands_as_it_is_or_is_repeated(bench):
     for number in (0.5, wide):
         value = bench.of("multiply", bench.x, number)
         assert bench.match(form, value) == {"x": bench.x}
-        assert number_of(Makers.of_graph(graph).nodes, number) == 0.5
+        assert number_of(Producers.of_graph(graph).nodes, number) == 0.5
     assert bench.match(form, bench.of("multiply", bench.x, bench.y)) is None
 
 
@@ -97,7 +97,7 @@ def test_what_is_looked_through_has_one_reader(bench):
     short = bench.of("convert", inner, dtype="bfloat16")
     value = bench.of("negate", short)
     form = form_of(
-        Negate, form_of(Exponential, past=lambda node: isinstance(node.operation, Convert))
+        Negate, form_of(Exponential, skips=lambda node: isinstance(node.operation, Convert))
     )
     assert bench.match(form, value) is not None
     assert bench.match(form, value, inner) is None
@@ -114,7 +114,7 @@ def test_a_condition_sees_a_node_and_what_is_read_of_it(bench):
         seen.append((node.name, read))
         return False
 
-    form = form_of(Exponential, where=suits, past=lambda node: isinstance(node.operation, Convert))
+    form = form_of(Exponential, where=suits, skips=lambda node: isinstance(node.operation, Convert))
     assert bench.match(form_of(Negate, form), value) is None
     assert seen == [("exponential", wide)]
 

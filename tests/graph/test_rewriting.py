@@ -6,7 +6,7 @@ from trnsim.errors import InternalError
 from trnsim.graph import Graph, Origin
 from trnsim.graph.ops.arithmetic import Negate
 from trnsim.graph.ops.functions import Exponential
-from trnsim.graph.patterns import Makers, TensorForm, form_of, number_of
+from trnsim.graph.patterns import Producers, TensorForm, form_of, number_of
 from trnsim.graph.rewriting import (
     ANY,
     Pattern,
@@ -81,7 +81,7 @@ def test_conditions_know_facts_and_numbers():
     seen = []
 
     def is_fact(match):
-        seen.append(number_of(match.makers.nodes, match.node.operands[1]))
+        seen.append(number_of(match.producers.nodes, match.node.operands[1]))
         return seen[-1] == match.facts
 
     halved = Pattern("halved", "", ANY, lambda match: match.node.values[0], is_fact)
@@ -142,20 +142,20 @@ def test_what_is_needed_is_not_left_out():
 
 def test_operations_that_stay_are_recognized():
     graph = graph_of()
-    makers = Makers.of_graph(graph)
+    producers = Producers.of_graph(graph)
     stays = Pattern("stays", "", DOUBLE.before, when=lambda match: match["x"] in graph.inputs)
-    found = [match_node(stays, node, makers) for node in graph.nodes]
+    found = [match_node(stays, node, producers) for node in graph.nodes]
     assert [one is not None for one in found] == [False, True, False, False]
     assert found[1]["x"] == graph.inputs[0]
     with observe_patterns(["stays"]):
-        assert match_node(stays, graph.nodes[1], makers) is None
+        assert match_node(stays, graph.nodes[1], producers) is None
     assert rewrite_graph(graph, [stays]) is graph
     other = Pattern("other", "", DOUBLE.before, when=lambda _: False)
-    assert match_node(other, graph.nodes[1], makers) is None
+    assert match_node(other, graph.nodes[1], producers) is None
 
 
 def test_a_match_knows_the_operations_that_it_names():
     graph = graph_of()
     inner = Pattern("", "", form_of(Negate, form_of(Negate, name="inner")))
-    found = match_node(inner, graph.nodes[1], Makers.of_graph(graph))
+    found = match_node(inner, graph.nodes[1], Producers.of_graph(graph))
     assert found.operation("inner") is graph.nodes[0].operation

@@ -35,7 +35,7 @@ def test_a_graph_read_back_goes_on():
     graph = through_json(small())
     more = graph.elementwise("negate", graph.outputs[0])
     assert more.number not in {value.number for value in (*graph.inputs, *graph.outputs)}
-    assert graph.maker(graph.outputs[0]).name == "tanh"
+    assert graph.producer(graph.outputs[0]).name == "tanh"
 
 
 @pytest.mark.parametrize("number", [float("inf"), float("-inf"), 1e-45, -0.0])

@@ -98,7 +98,7 @@ def test_an_order_of_issue_holds_between_engines_for_all_constants():
     assert fill.start_s == second.start_s > spans_of(lambda **_: None)[0][1].start_s
     (time_s,) = run.timeline.device_times_on_s([run.program.core])
     assert time_s == pytest.approx(run.timeline.device_time_s)
-    assert run.timeline.device_time_s == pytest.approx(run.timeline.undisturbed_anew_s)
+    assert run.timeline.device_time_s == pytest.approx(run.timeline.undisturbed_new_order_s)
 
 
 def test_both_spellings_of_two_edges_are_the_same():

@@ -6,7 +6,7 @@ import pytest
 
 from trnsim.errors import BadInput
 from trnsim.place.machine import machine
-from trnsim.system.holding import holding
+from trnsim.system.holding import smallest_holding
 from trnsim.workload.config import from_config, read
 from trnsim.workload.model_names import config_file
 from trnsim.workload.resident import parameters, weights_bytes
@@ -46,7 +46,7 @@ def test_weights_are_two_bytes_a_parameter():
 
 
 def test_one_gpu_holds_weights_and_one_short_sequence():
-    found = holding(LLAMA, machine("p5.4xlarge"), tokens=1000)
+    found = smallest_holding(LLAMA, machine("p5.4xlarge"), tokens=1000)
     assert (found.instances, found.tensor, found.pipeline) == (1, 1, 1)
     assert found.needed_bytes == pytest.approx(2 * parameters(LLAMA) + 1000 * CACHE)
     assert found.usable_bytes == pytest.approx(0.9 * 80e9)
@@ -56,13 +56,13 @@ def test_the_first_sequence_that_does_not_fit_takes_another_gpu():
     free = 0.9 * 80e9 - 2 * parameters(LLAMA)
     most = int(free / (1024 * CACHE))
     gpu = machine("p5.4xlarge")
-    assert holding(LLAMA, gpu, tokens=1024, sequences=most).instances == 1
-    assert holding(LLAMA, gpu, tokens=1024, sequences=most + 1).instances == 2
+    assert smallest_holding(LLAMA, gpu, tokens=1024, sequences=most).instances == 1
+    assert smallest_holding(LLAMA, gpu, tokens=1024, sequences=most + 1).instances == 2
 
 
 def test_layers_are_cut_into_whole_ones():
     """16 GB of weights on chips that may use 1.93 GB each: 4 layers a part at most of 32."""
-    found = holding(LLAMA, machine("inf1.xlarge"), tokens=1)
+    found = smallest_holding(LLAMA, machine("inf1.xlarge"), tokens=1)
     per_layer = 2 * parameters(LLAMA) / 32
     assert found.pipeline * found.tensor / 4 == pytest.approx(found.instances, abs=0.99)
     assert found.needed_bytes % per_layer == pytest.approx(0, abs=per_layer) or found.tensor > 1
@@ -70,8 +70,8 @@ def test_layers_are_cut_into_whole_ones():
 
 
 def test_an_encoder_keeps_no_keys_and_values():
-    few = holding(BERT, machine("inf2.xlarge"), tokens=512, sequences=1)
-    many = holding(BERT, machine("inf2.xlarge"), tokens=512, sequences=1000)
+    few = smallest_holding(BERT, machine("inf2.xlarge"), tokens=512, sequences=1)
+    many = smallest_holding(BERT, machine("inf2.xlarge"), tokens=512, sequences=1000)
     assert few == many
     assert few.instances == 1
 
@@ -79,7 +79,7 @@ def test_an_encoder_keeps_no_keys_and_values():
 def test_a_layer_that_fits_no_rank_fits_no_number_of_instances():
     chip = machine("inf1.xlarge")
     tiny = dataclasses.replace(chip, instance=dataclasses.replace(chip.instance, memory_bytes=1e6))
-    assert holding(LLAMA, tiny, tokens=1) is None
+    assert smallest_holding(LLAMA, tiny, tokens=1) is None
 
 
 @pytest.mark.parametrize(
@@ -91,11 +91,11 @@ def test_a_layer_that_fits_no_rank_fits_no_number_of_instances():
 )
 def test_what_cannot_be_held_is_refused(asked, message):
     with pytest.raises(BadInput) as refused:
-        holding(LLAMA, machine("trn2"), **asked)
+        smallest_holding(LLAMA, machine("trn2"), **asked)
     assert refused.value.reason == message
 
 
 def test_learned_positions_end_and_rotary_ones_go_on():
-    assert holding(LLAMA, machine("trn2"), tokens=131_073) is not None
+    assert smallest_holding(LLAMA, machine("trn2"), tokens=131_073) is not None
     with pytest.raises(BadInput, match=r"^a sequence of 1,025 tokens exceeds n_positions of gpt2;"):
-        holding(read(config_file("gpt2")), machine("trn2"), tokens=1025)
+        smallest_holding(read(config_file("gpt2")), machine("trn2"), tokens=1025)

@@ -87,7 +87,7 @@ def test_a_step_is_busy_while_a_queue_issues_what_the_next_one_waits_for(context
     steps = critical_steps(timeline)
     assert steps.busy_s.tolist() == pytest.approx([cost.issue_s] * 4 + [cost.interval_s])
     assert steps.waiting_s.tolist() == pytest.approx([0] * 4 + [cost.latency_s], abs=1e-15)
-    assert timeline.issuing_s() == pytest.approx(5 * cost.issue_s)
+    assert timeline.queue_issue_s() == pytest.approx(5 * cost.issue_s)
 
 
 def test_a_tensor_occupies_from_its_first_write_to_the_end_of_its_last_use(timeline):

@@ -141,10 +141,10 @@ def test_issuing_is_what_the_busiest_queue_does(core_v3):
     core, short, _ = transfer(core_v3, 2, 1, 3)
     stream = [(work, (), ()) for work in (replace(short, issue=90), *[short] * 4)]
     (timeline,) = timelines([program_of(core, stream)])
-    assert timeline.issuing_s() == 90 * core.dma_issue_s / 10
+    assert timeline.queue_issue_s() == 90 * core.dma_issue_s / 10
     assert list(timeline.order.queues[0].values()) == [0, 1, 1, 1, 1]
     none = [(Work(V, 1, 0), (), ())]
-    assert timelines([program_of(core, none)])[0].issuing_s() == 0
+    assert timelines([program_of(core, none)])[0].queue_issue_s() == 0
 
 
 def test_at_a_meeting_a_transfer_is_issued_when_all_have_come(core_v3):

@@ -137,9 +137,9 @@ def test_what_is_changed_is_timed_in_the_kept_order_and_anew(bench):
     timeline = matmul_kernel(bench(), tiles=6)
     program = timeline.program
     own = [EnginePlacement(checked.engine, checked.cost) for checked in program.checked]
-    for time_s in (timeline.device_time_if_s, timeline.device_time_after_s):
+    for time_s in (timeline.same_order_time_s, timeline.new_order_time_s):
         assert time_s(lambda index: own[program.which[index]]) == timeline.device_time_s
-    assert timeline.undisturbed_anew_s == timeline.undisturbed_s == timeline.device_time_s
+    assert timeline.undisturbed_new_order_s == timeline.undisturbed_s == timeline.device_time_s
     assert 0 < timeline.overlapped_halves_s() <= timeline.device_time_s
 
 

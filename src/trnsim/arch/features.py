@@ -41,7 +41,8 @@ class Features:
         int32_matmul: the compiler multiplies matrices of 32-bit integers.
         pe_transpose_psum_banks: PSUM banks that the compiler reserves where it replaces DMA
             transposes by Tensor Engine transposes.
-        fp8_bfloat16_flops: bfloat16 operations as which a profiler counts one FP8 operation.
+        fp8_bfloat16_flops: number of bfloat16 operations for which a profiler counts one FP8
+            operation.
         base_clock_hz: the clock in which a profiler counts NeuronCore cycles; None if unpublished.
     """
 

@@ -13,7 +13,7 @@ from typing import Any
 from trnsim.facts import Provenance, Rate
 
 Row = Mapping[str, Any]
-MakeProvenance = Callable[[list[str], str], Provenance]
+ProvenanceMaker = Callable[[list[str], str], Provenance]
 """Function from the keys of sources in the catalogue, and a note, to a provenance."""
 
 
@@ -25,8 +25,8 @@ class Terms:
         text: the offer in words.
         shortest_days: the shortest time that is charged; 0 for the second, minute or hour.
         longest_days: the longest time sold, or None: no end.
-        daily_up_to_days: the longest duration that may be any number of whole days; 0: none is.
-        step_days: the unit of longer durations, which are its multiples; 0: any is sold.
+        daily_up_to_days: any number of whole days up to this is sold; 0: only `step_days` count.
+        step_days: longer durations are sold in multiples of this; 0: in any number of days.
         sizes: legal numbers of instances in one order; empty: any number.
         most_instances: instances that one account may hold over all orders; None: its own quota.
         start_within_days: longest time until an order starts, or None: it starts at once.
@@ -88,7 +88,7 @@ class Credit:
     note: str
 
 
-def read_terms(row: Row, provenance_of: MakeProvenance) -> Terms:
+def read_terms(row: Row, provenance_of: ProvenanceMaker) -> Terms:
     """The terms in a stored row."""
     return Terms(
         text=row["text"],
@@ -104,7 +104,7 @@ def read_terms(row: Row, provenance_of: MakeProvenance) -> Terms:
     )
 
 
-def read_price(row: Row, terms: Mapping[str, Terms], provenance_of: MakeProvenance) -> Price:
+def read_price(row: Row, terms: Mapping[str, Terms], provenance_of: ProvenanceMaker) -> Price:
     """The price in a stored row; a row's own terms precede those of its kind."""
     first_seen, last_seen = seen_days(row["as_of"])
     provenance = provenance_of(row["source"], row.get("note") or "")

@@ -1,9 +1,9 @@
 """Rows of a calibration: each measured time with the estimate of the same figure.
 
 A question is a command of trnsim, such as "plan layer llama.json --on trn1", whose answer has the
-estimate. Each question is asked once, without the corrections of a site (`trnsim.site`). Of more
-than `MOST_QUESTIONS` or `MOST_SLOW_QUESTIONS` questions that many are asked, evenly spaced over the
-log: further rows would change no factor.
+estimate. Each question is asked once, without the corrections of a site (`trnsim.site`). At most
+`MOST_QUESTIONS` and `MOST_SLOW_QUESTIONS` questions are asked, evenly spaced over the log: further
+rows would change no factor.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ MOST_SLOW_QUESTIONS: Final = 200
 """Maximum number of questions to commands that search, compile or run a program."""
 _QUICK: Final = ("plan infer", "plan layer", "plan collective")
 
-Ask = Callable[[str], tuple[str, object]]
+QuestionAnswerer = Callable[[str], tuple[str, object]]
 """A function of a question that returns the schema and the values of its answer."""
 
 
 def rows_of(
-    measurements: Sequence[Measurement], ask: Ask, tell: Callable[[str], None] = lambda _: None
+    measurements: Sequence[Measurement],
+    ask: QuestionAnswerer,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> tuple[list[Row], int]:
     """The rows of measurements, and the number of those whose questions were not asked.
 
@@ -41,26 +43,27 @@ def rows_of(
     Raises:
         BadInput: a question cannot be asked, or its answer has no such figure, with the line.
     """
-    first: dict[str, Measurement] = {}
-    for each in measurements:
-        first.setdefault(each.question, each)
-    quick = [question for question in first if question.startswith(_QUICK)]
-    slow = [question for question in first if not question.startswith(_QUICK)]
+    by_question: dict[str, Measurement] = {}
+    """The first measurement of each question."""
+    for measurement in measurements:
+        by_question.setdefault(measurement.question, measurement)
+    quick = [question for question in by_question if question.startswith(_QUICK)]
+    slow = [question for question in by_question if not question.startswith(_QUICK)]
     chosen = evenly_spaced(quick, MOST_QUESTIONS) + evenly_spaced(slow, MOST_SLOW_QUESTIONS)
     answers: dict[str, Mapping[str, EstimatedFigure]] = {}
     for count, question in enumerate(chosen):
         tell(f"question {count + 1} of {len(chosen)}")
-        answers[question] = figures_of_question(question, ask, first[question])
+        answers[question] = figures_of_question(question, ask, by_question[question])
     rows = [
-        Row(each, _figure(each, answers[each.question]))
-        for each in measurements
-        if each.question in answers
+        Row(measurement, _figure(measurement, answers[measurement.question]))
+        for measurement in measurements
+        if measurement.question in answers
     ]
     return rows, len(measurements) - len(rows)
 
 
 def figures_of_question(
-    question: str, ask: Ask, measurement: Measurement | None = None
+    question: str, ask: QuestionAnswerer, measurement: Measurement | None = None
 ) -> Mapping[str, EstimatedFigure]:
     """The figures of the answer to a question, without the corrections of a site.
 
@@ -118,7 +121,7 @@ def _check_chip(measurement: Measurement, figure: EstimatedFigure) -> None:
     if chip != figure.chip:
         raise fault(
             measurement.line.file,
-            f"of {measurement.instance}, whose chip is {chip}; the question is of {figure.chip}",
+            f"the chip of {measurement.instance} is {chip}; the question is of {figure.chip}",
             f"ask with --on {measurement.instance}",
             measurement.line.line,
         )

@@ -19,7 +19,7 @@ import numpy as np
 
 from trnsim.arch.catalogue import Instance, catalogue
 from trnsim.calibrate.answers import INSTANCE_RATE, RATE, TIME, figures_of
-from trnsim.calibrate.asking import Ask, figures_of_question
+from trnsim.calibrate.asking import QuestionAnswerer, figures_of_question
 from trnsim.calibrate.fit import PRIOR_ERROR, PRIOR_SIGMAS, Effect, effects_of
 from trnsim.calibrate.row import EstimatedFigure
 from trnsim.calibrate.shrinkage import Array, shrink
@@ -81,7 +81,7 @@ class Suggestion:
     experiments: tuple[Experiment, ...]
 
 
-def suggest(question: str, ask: Ask) -> Suggestion:
+def suggest(question: str, ask: QuestionAnswerer) -> Suggestion:
     """The experiments that narrow the answer to a question most.
 
     Raises:
@@ -134,7 +134,7 @@ def _is_dearer(experiment: Experiment, others: Sequence[Experiment]) -> bool:
 
 
 def _experiments(
-    words: Sequence[str], subject: EstimatedFigure, sigma: float, ask: Ask
+    words: Sequence[str], subject: EstimatedFigure, sigma: float, ask: QuestionAnswerer
 ) -> Iterator[Experiment]:
     """The candidates that can be asked, with the width that each leaves."""
     own_question = shlex.join(words)

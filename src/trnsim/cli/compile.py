@@ -101,7 +101,7 @@ _TABLE_COLUMNS: Final = (
     "flop",
 )
 """Columns of the table for spreadsheets."""
-_Compiled = tuple[Any, "tuple[PatternUse, ...] | None"]
+_ReportAndPatterns = tuple[Any, "tuple[PatternUse, ...] | None"]
 """The report of a model on a chip, and the compiler's patterns in it with --explain."""
 _JAX_ENDINGS: Final = (".jax", ".mlir", ".mlirbc", ".stablehlo", ".hlo", ".pb", ".neff")
 """Endings of files that are read as programs of JAX or XLA."""
@@ -163,13 +163,13 @@ def compile_model(
     _import_all(modules or [])
     compiler_flags = Flags.parse(flags, "--flags", Flags.of_environment())
     chips, sizes = chips_of(on), (batch, sequence, past, tp)
-    compiled: list[_Compiled] = []
+    compiled: list[_ReportAndPatterns] = []
     comparison = Comparison()
     files: list[tuple[str, Path]] = []
     with progress() as tell:
         tell(model.name)
         subject, report_for = _model_and_reporter(model, sizes, phase, dtype, weights or [])
-        shape = _pass_values(model, sizes, phase, dtype)
+        pass_values = _pass_values(model, sizes, phase, dtype)
         for chip in chips:
             tell_of = partial(_tell_of_subject, tell, f"{model.name} for {chip.name}")
             tell_of("")
@@ -180,14 +180,14 @@ def compile_model(
         comparison.check(compiled)
         if folder is not None:
             files = _write([chip_report for chip_report, _ in compiled], folder, name, tell)
-    document = _document(model, compiled, shape, files, comparison.refusals)
+    document = _document(model, compiled, pass_values, files, comparison.refusals)
     answer(document, None, output, as_json=as_json)
 
 
 def _document(
     model: Path,
-    compiled: Sequence[_Compiled],
-    shape: dict[str, object],
+    compiled: Sequence[_ReportAndPatterns],
+    pass_values: dict[str, object],
     files: Sequence[tuple[str, Path]],
     refusals: Sequence[Refusal],
 ) -> Document:
@@ -199,7 +199,7 @@ def _document(
         sections.append(Section("", [refusal.note for refusal in refusals]))
         refused = {"refused": [refusal.values for refusal in refusals]}
     for chip_report, patterns in compiled:
-        values.append({**chip_report.as_dict(), **shape, **refused})
+        values.append({**chip_report.as_dict(), **pass_values, **refused})
         sections.append(Section("", chip_report.blocks()))
         if patterns is not None:
             values[-1]["patterns"] = [pattern.as_dict() for pattern in patterns]

@@ -34,8 +34,8 @@ def message(error: EmulatorError) -> str:
 def show(error: BaseException, script: Path, prefix: str = "") -> int:
     """Print the error that ended `script` to stderr; returns the exit status.
 
-    Before the text of an error of trnsim comes `prefix`, and with TRNSIM_FULL_TRACEBACK=1 all its
-    frames.
+    For an error of trnsim, `prefix` and the error's text; with TRNSIM_FULL_TRACEBACK=1 after all of
+    its frames.
     """
     if isinstance(error, EmulatorError):
         if keeps_all_frames():
@@ -53,23 +53,24 @@ def users_traceback(error: BaseException, script: Path) -> str:
 
     Where trnsim itself raised the error, its frames stay: a bug report needs them.
     """
-    shown = TracebackException.from_exception(error)
-    pending: list[TracebackException | None] = [shown]
+    summary = TracebackException.from_exception(error)
+    pending: list[TracebackException | None] = [summary]
     while pending:
         part = pending.pop()
         if part is not None:
             part.stack = StackSummary.from_list(_users_frames(part.stack, script))
             pending += [part.__cause__, part.__context__]
-    return "".join(shown.format())
+    return "".join(summary.format())
 
 
 def _users_frames(frames: list[FrameSummary], script: Path) -> list[FrameSummary]:
     """The frames from the script on; of trnsim's frames, only those after the last user's frame."""
     starts = [i for i, frame in enumerate(frames) if Path(frame.filename) == script]
     starts += [i for i, frame in enumerate(frames) if not _is_machinery(frame.filename)]
-    shown = frames[starts[0] :] if starts else frames
-    last_users = max((i for i, f in enumerate(shown) if not is_of_trnsim(f.filename)), default=-1)
-    return [f for i, f in enumerate(shown) if i > last_users or not is_of_trnsim(f.filename)]
+    from_script = frames[starts[0] :] if starts else frames
+    users = [i for i, frame in enumerate(from_script) if not is_of_trnsim(frame.filename)]
+    last = max(users, default=-1)
+    return [frame for i, frame in enumerate(from_script) if i > last or i in users]
 
 
 def _is_users_line(line: SourceLine) -> bool:

@@ -62,11 +62,11 @@ def fault(
     Example: trnsim fault hbm-ecc --device 3 --core 1 --for 30s
     """
     folder = state_folder()
-    model = instance_of(read_all(folder, listen_s=0))
+    instance = instance_of(read_all(folder, listen_s=0))
     if kind not in (_CLEAR, _RESET):
         hardware.check_kind(kind)
     if device is not None:
-        model.device(device)
+        instance.device(device)
     if kind == _CLEAR:
         _refuse_options(kind, {"--core": core, "--for": lasts_s})
         echo(f"{hardware.clear(folder, device)} faults ended (emulated)")
@@ -77,10 +77,10 @@ def fault(
         return
     if device is None:
         raise BadInput(f"trnsim fault {kind} needs a device", fix="--device 0")
-    cores = model.devices[device].cores
+    cores = instance.devices[device].cores
     if core is not None and not 0 <= core < cores:
         raise BadInput(
-            f"--core {core}; legal on {model.name} at LNC={model.lnc}: 0 to {cores - 1}",
+            f"--core {core}; legal on {instance.name} at LNC={instance.lnc}: 0 to {cores - 1}",
             fix="leave --core out for all of them",
         )
     if lasts_s is not None and lasts_s <= 0:
@@ -91,7 +91,7 @@ def fault(
         core,
         time.time(),
         lasts_s,
-        serial_number=model.devices[device].serial_number,
+        serial_number=instance.devices[device].serial_number,
     )
     injected = hardware.inject(folder, request)
     echo(hardware.log_line(injected))

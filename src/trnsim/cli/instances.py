@@ -21,7 +21,7 @@ from trnsim.errors import BadInput
 from trnsim.formatting import clipped
 from trnsim.place.machine import machine
 from trnsim.price import Quote, check_kind, quote
-from trnsim.system.holding import holding
+from trnsim.system.holding import smallest_holding
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.config import read
 from trnsim.workload.model_names import config_file
@@ -211,8 +211,10 @@ def _fit_values(
     sequences: int,
     catalogue: Catalogue,
 ) -> dict[str, Any]:
-    """An instance type as JSON: the number that holds the model, and its USD an hour."""
-    fit = holding(model, machine(instance.name, rows=catalogue), tokens=tokens, sequences=sequences)
+    """An instance type as JSON: the number of instances that hold the model, and their price."""
+    fit = smallest_holding(
+        model, machine(instance.name, rows=catalogue), tokens=tokens, sequences=sequences
+    )
     instance_type = picked(instance, "name chip=accelerator chips=count")
     if fit is None:
         return {**instance_type, "instances": None, **_price_values(quote, 0), "usd_per_hour": None}

@@ -94,7 +94,7 @@ def compile_graph(
     except EmulatorError as error:
         complain(f"{PROGRAM}: {message(error)}")
         raise typer.Exit(FAILED_STATUS) from None
-    output_lines, error_lines = messages(compiled, arguments.level, arguments.ignored)
+    output_lines, error_lines = messages(compiled, arguments.level, arguments.flag_notes)
     for line in error_lines:
         echo(line, is_error=True)
     for line in output_lines:

@@ -17,7 +17,7 @@ HELP_OPTIONS: Final = {"help_option_names": ["-h", "--help"]}
 ENDS_AT_PROGRAM: Final = {"allow_interspersed_args": False}
 """Settings of a command that starts a program, whose words begin at the first non-option."""
 USAGE_ERROR: Final[Any] = typer.BadParameter.__mro__[1]
-"""The parser's own error, which recent releases of typer carry inside them."""
+"""click's UsageError; recent releases of typer carry click inside them."""
 _NO_ARGUMENTS: Final = "NoArgsIsHelpError"
 
 

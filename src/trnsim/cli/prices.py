@@ -51,7 +51,7 @@ _COMPARISON_COLUMNS: Final = columns(
 )
 
 _USUAL_KIND: Final = "capacity_block"
-"""The kind of purchase of a comparison in which all have a price of it."""
+"""The kind of purchase of a comparison, if no option names another and all have such a price."""
 
 Region = Annotated[
     str | None, typer.Option(help="The code of an AWS region, such as us-east-1.", metavar="REGION")
@@ -188,7 +188,7 @@ def _has_all(kinds: Mapping[str, Sequence[str]], kind: str) -> bool:
 
 
 def _kind_notes(quotes: Sequence[Quote], kinds: Mapping[str, Sequence[str]]) -> list[Note]:
-    """For those without a price of their line's kind, the kinds that have one."""
+    """Notes on lines without a price: the kinds of purchase in which their instances have one."""
     notes = [
         f"{quoted.instance} has no price as {quoted.kind}, but as {', '.join(priced)}"
         if (priced := kinds[quoted.instance])
@@ -227,7 +227,7 @@ def _compared_line(quoted: Quote, first: Quote, rows: Catalogue) -> dict[str, An
 
 
 def _chips_and_peak(name: str, rows: Catalogue) -> tuple[int, float | None]:
-    """Chips of an instance, and its published BF16 FLOP per second where there is one."""
+    """Chips of an instance and its published BF16 FLOP per second; (0, None) if it is unknown."""
     instance = rows.instances.get(name)
     if instance is None:
         return 0, None

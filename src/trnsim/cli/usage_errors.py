@@ -1,8 +1,7 @@
 """Usage errors: what is wrong with a command line, and how it is to be written.
 
-    reason, fix: an example of the command, a value of the option, the nearest name
-
-The parser's own texts name the fault alone; here each has the fix of its kind.
+The parser's own texts name the fault alone. Here each kind of fault has a fix: an example of the
+command, a legal value of the option, or the nearest name.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _EXTRA_PATTERN: Final = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \
 _MOST_NAMES: Final = 12
 """Commands of a group that an error lists; the help lists more."""
 _LIKENESS_MARGIN: Final = 0.1
-"""A name is suggested if its ratio of `difflib` is at most this below the nearest name's."""
+"""Largest difference of the similarity (`difflib`) of a suggested name from the nearest one's."""
 _NUMBER: Final = "NUMBER"
 _PLAIN_NUMBER: Final = "1"
 """The value in an example of a NUMBER option whose help shows none."""
@@ -81,9 +80,9 @@ def _no_value(error: Any, reason: str, context: Any) -> Refusal:
 def _no_option(error: Any, _: str, context: Any) -> Refusal:
     """The refusal for an unknown option, with the options of similar names."""
     name = error.option_name
-    same = next((names for names in _NAMES_OF_ONE_OPTION if name in names), ())
+    synonyms = next((names for names in _NAMES_OF_ONE_OPTION if name in names), ())
     options = (opt for param in context.command.get_params(context) for opt in param.opts)
-    near = [option for option in options if option in same]
+    near = [option for option in options if option in synonyms]
     if not near:
         names = [name for name in error.possibilities or () if name not in HIDDEN_NAMES]
         near = _nearest(name, names)
@@ -98,7 +97,7 @@ def _wrong_value(error: Any, reason: str, context: Any) -> Refusal:
 
 
 def _unknown_or_extra(error: Any, reason: str, context: Any) -> Refusal:
-    """The refusal of a command that is not known, or of arguments behind the last."""
+    """The refusal of an unknown command, or of more arguments than the command takes."""
     if match := _NO_COMMAND_PATTERN.match(error.format_message()):
         return _no_command(match["name"], context)
     if match := _EXTRA_PATTERN.match(reason):
@@ -123,7 +122,7 @@ def _perhaps(near: list[str]) -> str:
 
 
 def _extra(words: str, context: Any) -> Refusal:
-    """The refusal for arguments behind the last one that the command takes."""
+    """The refusal of more arguments than the command takes."""
     usage = call_form(context.command, context)
     return f"Got unexpected extra arguments: {words}", f"leave them out; usage: {usage}"
 

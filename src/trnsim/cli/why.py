@@ -20,7 +20,7 @@ from trnsim.cli.parsing import USAGE_ERROR
 from trnsim.cli.report_files import answering
 from trnsim.cli.usage_errors import refusal
 from trnsim.cli.why_document import why_document
-from trnsim.decide.why import KINDS, AnswersOrLog, answers, explain, with_logs
+from trnsim.decide.why import KINDS, AnswersOrLog, answers, comparable_answers, explain
 from trnsim.document.answer import Document
 from trnsim.errors import BadInput, EmulatorError
 from trnsim.formatting import clipped
@@ -67,7 +67,7 @@ def why(
         )
     names = _name("A", first), _name("B", second)
     sides = _answers_or_log(names[0], first), _answers_or_log(names[1], second)
-    comparison = explain(*with_logs(*sides, names), names)
+    comparison = explain(*comparable_answers(*sides, names), names)
     texts = clipped(first, _MOST_TEXT_CHARS * 2), clipped(second, _MOST_TEXT_CHARS * 2)
     return why_document(comparison, texts)
 

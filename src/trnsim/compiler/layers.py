@@ -94,10 +94,10 @@ class Stack:
 def stacks_of(graph: Graph) -> list[Stack]:
     """The stacks of at least three equal layers, by the operations that they save, most first."""
     stacks: list[Stack] = []
-    makers = maker_places(graph)
+    producers = producer_places(graph)
     for run in sorted(_best_runs(graph), key=lambda run: run.start):
         for number, stack in enumerate(stacks):
-            tie = _tie_of(graph, makers, stack, run)
+            tie = _tie_of(graph, producers, stack, run)
             if tie is not None:
                 stacks[number] = Stack((*stack.runs, run), (*stack.ties, tie))
                 break
@@ -137,7 +137,7 @@ def _is_sum(graph: Graph, run: LayerRun) -> bool:
     )
 
 
-def maker_places(graph: Graph) -> dict[int, int]:
+def producer_places(graph: Graph) -> dict[int, int]:
     """Place of the operation that makes each value, by the value's number."""
     return {value.number: at for at, node in enumerate(graph.nodes) for value in node.results}
 
@@ -182,10 +182,10 @@ def _runs_of_length(keys: list[int], length: int) -> list[LayerRun]:
     return runs
 
 
-def _tie_of(graph: Graph, makers: dict[int, int], stack: Stack, run: LayerRun) -> Tie | None:
+def _tie_of(graph: Graph, producers: dict[int, int], stack: Stack, run: LayerRun) -> Tie | None:
     """The tie of a run whose layers read those of a stack one by one; None if they do not."""
     for earlier, tie in zip(stack.runs, stack.ties, strict=True):
-        pairs = set(_layers_read(graph, makers, earlier, run))
+        pairs = set(_layers_read(graph, producers, earlier, run))
         ties = Counter(Tie(sign, at - sign * mine) for mine, at in pairs for sign in (-1, 1))
         (closest, times), *_ = ties.most_common(1) or [(tie, 0)]
         if 2 * times >= min(run.count, earlier.count):
@@ -194,12 +194,12 @@ def _tie_of(graph: Graph, makers: dict[int, int], stack: Stack, run: LayerRun) -
 
 
 def _layers_read(
-    graph: Graph, makers: dict[int, int], earlier: LayerRun, run: LayerRun
+    graph: Graph, producers: dict[int, int], earlier: LayerRun, run: LayerRun
 ) -> Iterator[tuple[int, int]]:
     """Pairs of a layer of `run` and a layer of the other run that it reads."""
     for place in range(run.start, run.end):
         for value in graph.nodes[place].values:
-            at = earlier.layer(makers.get(value.number, -1))
+            at = earlier.layer(producers.get(value.number, -1))
             if at is not None:
                 yield (place - run.start) // run.length, at
 
@@ -280,7 +280,7 @@ class _Shortening:
 
     def __init__(self, graph: Graph, cuts: list[_Cut]) -> None:
         self.whole, self.cuts = graph, cuts
-        self.makers = maker_places(graph)
+        self.producers = producer_places(graph)
 
     def _layer_at(self, place: int) -> tuple[_Cut, int] | None:
         """The cut of the run that an operation is in, and its layer; None outside of cut runs."""
@@ -299,7 +299,7 @@ class _Shortening:
 
         A value that is not removed is its own substitute.
         """
-        place = self.makers.get(value.number, -1)
+        place = self.producers.get(value.number, -1)
         position = self._layer_at(place)
         if position is None or not position[0].removes(position[1]):
             return value

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 from trnsim import disk_cache
-from trnsim.compiler.layers import Stack, maker_places, shorten_graph, stacks_of
+from trnsim.compiler.layers import Stack, producer_places, shorten_graph, stacks_of
 from trnsim.compiler.links import RankLinks
 from trnsim.compiler.program import legalize_graph
 from trnsim.compiler.schedules import CompileOptions, alternative_schedules, fastest_schedule
@@ -274,8 +274,8 @@ def _least_operations(whole: TimedGraph, shortest: int) -> int:
 
 def _places_in_whole(graph: Graph, shorter: Graph) -> list[int]:
     """For each operation of `shorter`, which has fewer layers, its index in `graph`."""
-    makers = maker_places(graph)
-    return [makers[node.result.number] for node in shorter.nodes]
+    producers = producer_places(graph)
+    return [producers[node.result.number] for node in shorter.nodes]
 
 
 def _fewest_layers(whole: TimedGraph) -> int:

@@ -1,9 +1,9 @@
-"""Candidate schedules of a program: how SBUF is divided between resident and passing tensors.
+"""Candidate schedules of a program: the split of SBUF between resident results and streamed tiles.
 
 The time model prices each schedule, and the fastest is taken. -O1 takes the first schedule, -O2
-also tries a schedule with more room for results if they had too little, -O3 tries all. Whether
-AWS's compiler loads more weights ahead is not known: published times of encoders agree with the
-ring of the first schedule.
+also tries a schedule with more room for results if they had too little, -O3 tries all. Weights are
+loaded ahead into a ring buffer. Whether AWS's compiler has a larger one is not known: published
+times of encoders agree with the size of the first schedule.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from trnsim.compiler.links import RankLinks, links_of
 from trnsim.lower.emit.schedule import FIRST_SCHEDULE, KIB, ROOM, SbufSchedule
 
 _MOST_INSTRUCTIONS_SEARCHED: Final = 60_000
-"""Instructions of a program beyond which -O2 does not search: some ten seconds a schedule."""
-_SMALL_PASSING: Final = SbufSchedule(40 * KIB)
-"""The schedule tried where results had no room: less of SBUF for tiles that pass."""
+"""Longest program, in instructions, for which -O2 tries a further schedule, in some ten seconds."""
+_SMALL_STREAM: Final = SbufSchedule(40 * KIB)
+"""The schedule tried if results had too little room: less of SBUF for streamed tiles."""
 _ALL_SCHEDULES: Final = tuple(
     SbufSchedule(passing * KIB, ring * KIB)
     for passing, ring in product((40, 56, 72, 96, 128), (16, 32, 64))
@@ -37,8 +37,8 @@ class CompileOptions:
         cores: number of cores that run the program.
         level: the optimization level, 1 to 3.
         tell: receives messages on the progress of the search.
-        lnc: cores of a rank, where only one of two runs the program; 0 stands for `cores`.
-        is_linked: whether exchanges between ranks take their time in the program.
+        lnc: cores of a rank: 2 if a program of one core runs on half a rank; 0 stands for `cores`.
+        is_linked: whether the program has exchanges between ranks, which take time.
         limit_s: time of another program of the same work; a program that cannot take less is not
             compiled.
     """
@@ -63,7 +63,7 @@ def alternative_schedules(
     if level == 1 or not shortages or (level == 2 and instructions > _MOST_INSTRUCTIONS_SEARCHED):  # noqa: PLR2004  -O2
         return ()
     if level == 2:  # noqa: PLR2004  -O2
-        return (_SMALL_PASSING,) if ROOM in shortages else ()
+        return (_SMALL_STREAM,) if ROOM in shortages else ()
     return tuple(schedule for schedule in _ALL_SCHEDULES if schedule != FIRST_SCHEDULE)
 
 

@@ -71,7 +71,7 @@ def _reasons(traced: TracedProgram, graph: Graph, weights: frozenset[int]) -> In
 
 def caches(graph: Graph, weights: frozenset[int]) -> frozenset[int]:
     """Numbers of the inputs, weights excepted, that attention reads unchanged as keys or values."""
-    maker = {value.number: node for node in graph.nodes for value in node.results}
+    producers = {value.number: node for node in graph.nodes for value in node.results}
     waiting = [
         value
         for node in graph.nodes
@@ -85,7 +85,7 @@ def caches(graph: Graph, weights: frozenset[int]) -> frozenset[int]:
         if value.number in visited:
             continue
         visited.add(value.number)
-        node = maker.get(value.number)
+        node = producers.get(value.number)
         if node is None:
             inputs.add(value.number)
         elif isinstance(node.operation, _MOVING_OPERATIONS):

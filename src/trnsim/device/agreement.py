@@ -50,7 +50,8 @@ class CallArguments:
         send_counts: number of elements for each rank of the group, where these may differ.
         receive_counts: number of elements from each rank of the group.
         elements: number of elements of a message; -1 for a collective.
-        programs: programs with collectives that the rank has run since the group's last call.
+        programs: text of the programs with collectives that the rank has run since the group's
+            last call (`ProgramSequence.published`).
     """
 
     name: str
@@ -138,7 +139,7 @@ class Agreement:
         return self._unless_store_gone(lambda: self._publish_and_wait(call))
 
     def begin(self, group: str, sender: int, receiver: int, args: CallArguments) -> PendingCall:
-        """Publish a send to `receiver` or a receive from `sender` of this rank."""
+        """Publish this rank's send to `receiver`, or its receive from `sender`."""
         call = self._next_call(f"{group}/{sender}>{receiver}", (sender, receiver), args)
         if receiver not in self._any_source_ranks:
             self._unless_store_gone(lambda: self._publish(call))
@@ -211,7 +212,7 @@ class Agreement:
                 if self._peer_receives_from_any(call):
                     break
                 self._publish_wait(call)
-                failure = self._published_deadlock(call) or self._failure_of_absent(call, by_rank)
+                failure = self._published_deadlock(call) or self._failure_of_missing(call, by_rank)
                 if failure is not None:
                     break
             time.sleep(min(max((now_s - begun_s) / _PAUSE_DIVISOR, _MIN_PAUSE_S), _MAX_PAUSE_S))
@@ -277,9 +278,10 @@ class Agreement:
             tell_of_waiting(is_waiting=False)
             self._has_published_wait = False
 
-    def _failure_of_absent(
+    def _failure_of_missing(
         self, call: PendingCall, by_rank: Mapping[int, CallArguments]
     ) -> CallFailure | None:
+        """The failure of a call whose other ranks have ended, or wait for this rank; else None."""
         missing = [rank for rank in call.ranks if rank not in by_rank]
         ended = [rank for rank in missing if alive.has_ended(self._lock_path(rank))]
         if ended:
@@ -297,49 +299,49 @@ class Agreement:
         waits for is then stuck too, they wait in a circle. The rank that detects a circle publishes
         it, so that it is reported once, even if a rank goes on after the error.
         """
-        waiting = {rank: call for rank, call in self._waiting_calls().items() if rank != self.rank}
-        stuck = {self.rank: own_call}
+        calls = {rank: call for rank, call in self._waiting_calls().items() if rank != self.rank}
+        stuck_calls = {self.rank: own_call}
         is_growing = True
         while is_growing:
             is_growing = False
-            for rank, call in waiting.items():
-                if rank not in stuck and self._waits_for_stuck(call, stuck):
-                    stuck[rank] = call
+            for rank, call in calls.items():
+                if rank not in stuck_calls and self._waits_for_stuck(call, stuck_calls):
+                    stuck_calls[rank] = call
                     is_growing = True
-        if not any(rank in stuck for rank in missing):
+        if not any(rank in stuck_calls for rank in missing):
             return None
-        failure = _deadlock_failure(stuck)
-        for rank, call in stuck.items():
+        failure = _deadlock_failure(stuck_calls)
+        for rank, call in stuck_calls.items():
             text = json.dumps([call.group, call.number, failure.reason, failure.fix])
             self._store.set(self._deadlock_key(rank), text)
         return failure
 
     def _published_deadlock(self, call: PendingCall) -> CallFailure | None:
-        """The failure of a circle that another rank detected, if it has this rank's call."""
+        """The failure of a circle with `call` that another rank detected; None without one."""
         for text in self._values_of({self.rank: self._deadlock_key(self.rank)}).values():
             group, number, reason, fix = json.loads(text)
             if (group, number) == (call.group, call.number):
                 return CallFailure(reason, fix)
         return None
 
-    def _waits_for_stuck(self, call: PendingCall, stuck: Mapping[int, PendingCall]) -> bool:
-        awaited = [rank for rank in call.ranks if rank in stuck]
-        if not awaited:
+    def _waits_for_stuck(self, call: PendingCall, stuck_calls: Mapping[int, PendingCall]) -> bool:
+        stuck_ranks = [rank for rank in call.ranks if rank in stuck_calls]
+        if not stuck_ranks:
             return False
         numbers = {rank: _decoded(text)[0] for rank, text in self._published_texts(call).items()}
-        return any(numbers.get(rank, -1) < call.number for rank in awaited)
+        return any(numbers.get(rank, -1) < call.number for rank in stuck_ranks)
 
     def _waiting_calls(self) -> dict[int, PendingCall]:
         """Calls in which ranks have published that they wait, without those that have failed."""
-        waiting: dict[int, PendingCall] = {}
+        calls: dict[int, PendingCall] = {}
         for rank, text in self._values_of({r: self._wait_key(r) for r in self._world}).items():
             if text:
                 group, ranks, number, arguments = json.loads(text)
-                waiting[rank] = PendingCall(group, tuple(ranks), number, _arguments_of(arguments))
-        for rank, text in self._values_of({r: self._deadlock_key(r) for r in waiting}).items():
-            if tuple(json.loads(text)[:2]) == (waiting[rank].group, waiting[rank].number):
-                del waiting[rank]
-        return waiting
+                calls[rank] = PendingCall(group, tuple(ranks), number, _arguments_of(arguments))
+        for rank, text in self._values_of({r: self._deadlock_key(r) for r in calls}).items():
+            if tuple(json.loads(text)[:2]) == (calls[rank].group, calls[rank].number):
+                del calls[rank]
+        return calls
 
     def _lock_path(self, rank: int) -> str:
         if rank not in self._lock_paths:
@@ -383,7 +385,7 @@ def _arguments_of(fields: Sequence[Any]) -> CallArguments:
 def _arguments_at(texts: Mapping[int, str], number: int) -> dict[int, CallArguments]:
     """The arguments of call `number` by rank, of the ranks whose text is of that call."""
     calls = {rank: _decoded(text) for rank, text in texts.items()}
-    return {rank: arguments for rank, (of, arguments) in calls.items() if of == number}
+    return {rank: arguments for rank, (n, arguments) in calls.items() if n == number}
 
 
 # Failures as text
@@ -458,18 +460,16 @@ def _last_call(text: str | None, call_kind: str) -> str:
     return f"its last {call_kind} was number {number + 1}: {arguments}"
 
 
-def _deadlock_failure(stuck: Mapping[int, PendingCall]) -> CallFailure:
-    calls = sorted(stuck.items())
+def _deadlock_failure(stuck_calls: Mapping[int, PendingCall]) -> CallFailure:
+    calls = sorted(stuck_calls.items())
     lines = [f"  rank {rank}: {call.arguments}, {_position(call)}" for rank, call in calls]
-    is_of_pairs = any(call.arguments.is_point_to_point for call in stuck.values())
+    is_of_pairs = any(call.arguments.is_point_to_point for call in stuck_calls.values())
     calls_name = "calls" if is_of_pairs else "collectives"
     fix = "let all ranks go through their groups in one order"
     if is_of_pairs:
         fix += ", and have a receive for each send: where both send first, one may use isend"
-    return CallFailure(
-        f"ranks {sorted(stuck)} wait for each other in different {calls_name}\n" + "\n".join(lines),
-        fix,
-    )
+    head = f"ranks {sorted(stuck_calls)} wait for each other in different {calls_name}"
+    return CallFailure("\n".join([head, *lines]), fix)
 
 
 def _position(call: PendingCall) -> str:

@@ -57,7 +57,7 @@ def last_step(recording: Recording, target: str) -> LastStep:
         repeated = _repeated_program(events, times)
         if repeated is not None:
             program = repeated.name
-            spans = _runs_of(repeated, events)
+            spans = _last_run_spans(repeated, events)
     steps: dict[int, list[CallEvent]] = {}
     time_s: dict[int, float] = {}
     for core in sorted({event.core for event in events}):
@@ -116,7 +116,7 @@ def _repeated_program(
     return longest if total_s[longest] >= max(single_s, default=0.0) else None
 
 
-def _runs_of(program: DeviceCall, events: Sequence[CallEvent]) -> dict[int, tuple[int, int]]:
+def _last_run_spans(program: DeviceCall, events: Sequence[CallEvent]) -> dict[int, tuple[int, int]]:
     """By core, the calls from the end of a program's second last run to that of its last."""
     ends: dict[int, list[int]] = {}
     for number, event in enumerate(events):

@@ -41,7 +41,7 @@ from trnsim.instance.cores import (
 from trnsim.instance.model import instance_model
 from trnsim.instance.state import hardware, identity
 from trnsim.instance.state.folder import OFF, STATE_VARIABLE, state_folder
-from trnsim.instance.state.free_cores import choosing, free_cores
+from trnsim.instance.state.free_cores import core_choice, free_cores
 from trnsim.instance.state.reader import read_all
 from trnsim.instance.state.record import ProcessRecord, percentiles
 from trnsim.instance.state.writer import Writer, say_not_kept
@@ -339,7 +339,7 @@ def begin(tool: str = "") -> None:
         recording for recording in call_log.recordings if not isinstance(recording, WorkRecording)
     ]
     try:
-        with choosing(state_folder()) if _counts_cores() else nullcontext():
+        with core_choice(state_folder()) if _counts_cores() else nullcontext():
             watch = _Watch(tool or _tool())
             _watching.clear()
             _watching[pid] = watch

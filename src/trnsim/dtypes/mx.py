@@ -1,8 +1,8 @@
 """Microscaling (MX): blocks of 32 elements with a shared power-of-two scale in float8_e8m0fnu.
 
-``value = element * scale``.  The scale X of a block whose largest magnitude is a, in an element
-format whose largest exponent is Emax (8 for float8_e4m3fn, 15 for float8_e5m2, 2 for
-float4_e2m1fn), both clamped to what the scale format holds, 2**-127 to 2**127:
+``value = element * scale``.  Let a be the largest magnitude of a block, and Emax the largest
+exponent of the element format (8 for float8_e4m3fn, 15 for float8_e5m2, 2 for float4_e2m1fn).
+There are two rules for the block's scale X, clamped to the scale format's range, 2**-127 to 2**127:
 
     "aws"   ``X = 2**(floor(log2 a) - (Emax - 1))``   nki.isa.quantize_mx, from NKI 0.5.0
     "ocp"   ``X = 2**(floor(log2 a) - Emax)``         OCP MX v1.0, sample conversion; NKI to 0.4

@@ -107,13 +107,13 @@ def expand(values: Array, tags: npt.NDArray[np.integer], pattern: str) -> Float3
             source="trainium2_arch.rst, M:N Structured Sparsity",
         )
     elements = to_float32(_blocks(values, form.nonzeros, f"kept values, for {pattern}"))
-    places = _blocks(tags, form.nonzeros, f"tags, for {pattern}").astype(np.int64)
-    _check_tags(places, form)
+    indices = _blocks(tags, form.nonzeros, f"tags, for {pattern}").astype(np.int64)
+    _check_tags(indices, form)
     dense = np.zeros((*elements.shape[:-1], form.block), np.float32)
     for slot in range(form.nonzeros):
-        place = places[..., slot : slot + 1]
-        total = np.take_along_axis(dense, place, axis=-1) + elements[..., slot : slot + 1]
-        np.put_along_axis(dense, place, total, axis=-1)
+        index = indices[..., slot : slot + 1]
+        total = np.take_along_axis(dense, index, axis=-1) + elements[..., slot : slot + 1]
+        np.put_along_axis(dense, index, total, axis=-1)
     return dense.reshape(*values.shape[:-1], values.shape[-1] * form.compression)
 
 

@@ -67,7 +67,7 @@ class MeasuredTimes:
 
     Attributes:
         file: the file that states them.
-        curves: the times as curves, by pass ("forward", "backward"), phase, part and layer.
+        curves: the times as curves, by direction ("forward", "backward"), phase, part and layer.
     """
 
     file: str

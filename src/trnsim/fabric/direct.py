@@ -1,7 +1,7 @@
 """Collectives for which AWS describes no algorithm: each transfer goes straight to its rank.
 
 All of these are assumptions. Broadcast and reduce are not here: `trnsim.fabric.choice` composes
-each of a collective of these and one that AWS describes.
+them, each of one collective of this file and one that AWS describes.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from trnsim.errors import BadInput
 from trnsim.fabric.constants import EFA_HOP_S, hop_s, rank_bytes_per_s, start_s
 from trnsim.fabric.topology import DIRECTIONS, Topology, topology_of
 from trnsim.fabric.transfers import Ranks, TransferPhase
-from trnsim.fabric.ways import Ways, adapters_of_chips
+from trnsim.fabric.ways import Routes, adapters_of_chips
 
 _RESOURCES_OF_EACH_TRANSFER: Final = 3
 """Resources of every transfer: both chips' HBM and the sender's DMA engines."""
@@ -295,12 +295,12 @@ class Fabric:
         )
 
     @cached_property
-    def _routes(self) -> tuple[Ways, ...]:
+    def _routes(self) -> tuple[Routes, ...]:
         """The routes inside each instance, shared by instances with the same faults."""
         links = frozenset(range(len(self.topology.links)))
         dead = [self._dead_resources(node) & links for node in range(self.nodes)]
-        ways = {dead_links: Ways(self.topology, dead_links) for dead_links in dead}
-        return tuple(ways[dead_links] for dead_links in dead)
+        routes = {dead_links: Routes(self.topology, dead_links) for dead_links in dead}
+        return tuple(routes[dead_links] for dead_links in dead)
 
     @cached_property
     def _adapters_of_chips(self) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:

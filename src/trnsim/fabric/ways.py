@@ -12,7 +12,7 @@ from trnsim.errors import BadInput
 from trnsim.fabric.topology import Route, Topology
 
 
-class Ways(dict[tuple[int, int], tuple[int, ...]]):
+class Routes(dict[tuple[int, int], tuple[int, ...]]):
     """The links between two chips of an instance, computed at the first access."""
 
     def __init__(self, topology: Topology, dead: Collection[int]) -> None:
@@ -36,19 +36,19 @@ class Ways(dict[tuple[int, int], tuple[int, ...]]):
         """
         chips = range(self._topology.chips)
         routes: dict[int, Route] = {source: ()}
-        front = [source]
-        while front:
-            following = []
-            for near in front:
-                for far in chips:
-                    step = self._topology.route(near, far)
-                    is_new = far not in routes and step and not self._dead.intersection(step)
-                    if is_new:
-                        routes[far] = routes[near] + step
-                        following.append(far)
+        frontier = [source]
+        while frontier:
+            next_frontier = []
+            for chip in frontier:
+                for neighbour in chips:
+                    step = self._topology.route(chip, neighbour)
+                    is_new = neighbour not in routes and step
+                    if is_new and not self._dead.intersection(step):
+                        routes[neighbour] = routes[chip] + step
+                        next_frontier.append(neighbour)
             if target in routes:
                 return routes[target]
-            front = following
+            frontier = next_frontier
         raise BadInput(
             f"no way is left from chip {source} to chip {target}: every link between them is dead",
             fix="leave one of the links, or a part of its bandwidth: factor=0.1",

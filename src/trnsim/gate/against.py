@@ -33,20 +33,20 @@ def earlier_baselines(
     working_folder = Path.cwd().resolve()
     with tempfile.TemporaryDirectory(prefix="trnsim-") as folder:
         _unpack(_git("archive", "--format=tar", commit, in_top=True), Path(folder))
-        earlier = Path(folder, PurePosixPath(prefix))
+        earlier_folder = Path(folder, PurePosixPath(prefix))
         names = [_relative(path, working_folder) for path in paths]
-        stored = Path(folder) / f"earlier-{FILE}"
+        baseline_file = Path(folder) / f"earlier-{FILE}"
         for name in names:
-            if not (earlier / name).is_file():
+            if not (earlier_folder / name).is_file():
                 continue
             command = [*_CHECK, name.as_posix(), "--on", ",".join(chips)]
-            command += ["--baseline", str(stored), "--update"]
+            command += ["--baseline", str(baseline_file), "--update"]
             command += [] if kernel is None else ["--kernel", kernel]
             # A file that fails has no earlier times; the comparison reports them as missing.
             subprocess.run(  # noqa: S603  this program itself
-                command, cwd=earlier, capture_output=True, check=False
+                command, cwd=earlier_folder, capture_output=True, check=False
             )
-        baselines = read_baselines(stored)
+        baselines = read_baselines(baseline_file)
     baselines.path = Path(f"revision {revision}")
     return baselines
 
@@ -67,8 +67,8 @@ def commit_of(revision: str) -> str:
     Raises:
         BadInput: no git, no repository, or no such revision.
     """
-    stored = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
-    return stored.decode().strip()
+    output = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    return output.decode().strip()
 
 
 def _git(*arguments: str, in_top: bool = False) -> bytes:
@@ -97,10 +97,10 @@ def _git(*arguments: str, in_top: bool = False) -> bytes:
     return process.stdout
 
 
-def _unpack(stored: bytes, folder: Path) -> None:
+def _unpack(archive: bytes, folder: Path) -> None:
     """Unpack an archive of git into a folder, without links that lead out of it."""
-    with tarfile.open(fileobj=io.BytesIO(stored)) as archive:
-        archive.extractall(folder, filter=_inner_member)  # noqa: S202  the filter is tarfile's own
+    with tarfile.open(fileobj=io.BytesIO(archive)) as file:
+        file.extractall(folder, filter=_inner_member)  # noqa: S202  the filter is tarfile's own
 
 
 def _inner_member(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:

@@ -139,7 +139,7 @@ def _cost_us(timeline: Timeline, change: LineChange) -> float:
         for engine, cost in placed
     ]
     which, line_of = program.which, program.line_of
-    without_s = timeline.device_time_after_s(
+    without_s = timeline.new_order_time_s(
         lambda index: (former if line_of[index] in line_instructions else placed)[which[index]]
     )
-    return _US_PER_S * (timeline.undisturbed_anew_s - without_s)
+    return _US_PER_S * (timeline.undisturbed_new_order_s - without_s)

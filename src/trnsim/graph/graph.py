@@ -110,7 +110,7 @@ class Graph:
     outputs: list[Value] = field(default_factory=list[Value])
     current_origin: Origin | None = field(default=None, repr=False)
     _count: int = field(default=0, repr=False)
-    _maker: dict[int, Node] = field(default_factory=dict[int, Node], repr=False)
+    _producers: dict[int, Node] = field(default_factory=dict[int, Node], repr=False)
 
     def key(self) -> Hashable:
         """Structural key: equal for graphs with the same inputs, operations and outputs."""
@@ -177,7 +177,7 @@ class Graph:
     def append(self, node: Node) -> None:
         """Add a node as it is."""
         self.nodes.append(node)
-        self._maker.update({value.number: node for value in node.results})
+        self._producers.update({value.number: node for value in node.results})
 
     def elementwise(
         self, name: str, *operands: Operand, dtype: str = "", **attributes: Any
@@ -294,18 +294,18 @@ class Graph:
         """Running sums (add), products, maxima or minima along the last dimension."""
         return self.apply(Scan(op), value)
 
-    def maker(self, value: Value) -> Node | None:
+    def producer(self, value: Value) -> Node | None:
         """The operation that made a value; None for an input."""
-        return self._maker.get(value.number)
+        return self._producers.get(value.number)
 
     def transpose_source(self, value: Value) -> tuple[Value, Shape]:
         """The operand and the permutation of the transpose that makes a value.
 
         Any other value is its own operand, with its dimensions in order.
         """
-        maker = self._maker.get(value.number)
-        if maker is not None and isinstance(maker.operation, Transpose):
-            return maker.values[0], maker.operation.permutation
+        producer = self._producers.get(value.number)
+        if producer is not None and isinstance(producer.operation, Transpose):
+            return producer.values[0], producer.operation.permutation
         return value, tuple(range(len(value.shape)))
 
     def dot_general(

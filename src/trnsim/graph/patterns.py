@@ -25,7 +25,7 @@ Captures = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Makers:
+class Producers:
     """The node that makes each value of a graph, and the number of its readers.
 
     Attributes:
@@ -37,17 +37,17 @@ class Makers:
     uses: Mapping[int, int] = field(default_factory=dict[int, int])
 
     @classmethod
-    def of_graph(cls, graph: Graph) -> Makers:
-        """The makers and readers in a graph."""
+    def of_graph(cls, graph: Graph) -> Producers:
+        """The producers of the values of a graph, and the counts of their readers."""
         uses = Counter(v.number for node in graph.nodes for v in node.values)
         uses.update(v.number for v in graph.outputs)
         return cls({v.number: node for node in graph.nodes for v in node.results}, uses)
 
 
-def number_of(makers: Mapping[int, Node], operand: Operand) -> float | None:
+def number_of(producers: Mapping[int, Node], operand: Operand) -> float | None:
     """The number that an operand is or repeats; None for other operands."""
     while isinstance(operand, Value):
-        node = makers.get(operand.number)
+        node = producers.get(operand.number)
         if node is not None and isinstance(node.operation, Constant):
             return float(node.operation.number)
         if node is None or not isinstance(node.operation, BroadcastInDim | Reshape):
@@ -60,7 +60,7 @@ class Form:
     """A pattern that an operand matches or not; each subclass is a kind of pattern."""
 
     def match(
-        self, operand: Operand, makers: Makers, captures: Captures, readers: int = 0
+        self, operand: Operand, producers: Producers, captures: Captures, readers: int = 0
     ) -> Captures | None:
         """`captures` with those of this form; None where the operand does not match.
 
@@ -85,7 +85,7 @@ class TensorForm(Form):
     readers: int = 0
 
     def match(
-        self, operand: Operand, makers: Makers, captures: Captures, readers: int = 0
+        self, operand: Operand, producers: Producers, captures: Captures, readers: int = 0
     ) -> Captures | None:
         """`captures` with the tensor under its name, and with those of `form`."""
         if not isinstance(operand, Value) or captures.get(self.name, operand) != operand:
@@ -93,7 +93,7 @@ class TensorForm(Form):
         captures = {**captures, self.name: operand} if self.name else captures
         if self.form is None:
             return captures
-        return self.form.match(operand, makers, captures, self.readers or readers)
+        return self.form.match(operand, producers, captures, self.readers or readers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +101,11 @@ class Number(Form):
     """The form of a number, or of a tensor that repeats a number."""
 
     def match(
-        self, operand: Operand, makers: Makers, captures: Captures, readers: int = 0
+        self, operand: Operand, producers: Producers, captures: Captures, readers: int = 0
     ) -> Captures | None:
         """`captures` without additions, if the operand is a number."""
         del readers
-        return None if number_of(makers.nodes, operand) is None else captures
+        return None if number_of(producers.nodes, operand) is None else captures
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +117,10 @@ class Op(Form):
         operands: their forms; () matches any operands.
         name: the name under which its result is captured.
         readers: maximum number of readers of its result; 0 for any number.
-        past: True for nodes that may stand between the operand and the operation, such as casts;
-            they are skipped as long as each has a single reader.
-        where: further condition, on the operation's node and on the operand: the node's result, or
-            the result of the first skipped node.
+        skips: function that is True for nodes between the operand and the operation that are
+            skipped, such as casts, if each has a single reader.
+        where: further condition, a function of the operation's node and of the matched operand,
+            which is the node's result unless nodes are skipped.
         is_commutative: True if the operands may match in reverse order.
     """
 
@@ -128,53 +128,55 @@ class Op(Form):
     operands: tuple[Form, ...] = ()
     name: str = ""
     readers: int = 0
-    past: Callable[[Node], bool] = lambda _: False
-    where: Callable[[Node, Value], bool] = lambda _node, _read: True
+    skips: Callable[[Node], bool] = lambda _: False
+    where: Callable[[Node, Value], bool] = lambda _node, _operand: True
     is_commutative: bool = False
 
     def match(
-        self, operand: Operand, makers: Makers, captures: Captures, readers: int = 0
+        self, operand: Operand, producers: Producers, captures: Captures, readers: int = 0
     ) -> Captures | None:
         """`captures` with those of the operation that makes the operand."""
         if not isinstance(operand, Value):
             return None
         value, max_readers = operand, readers or self.readers
-        while not max_readers or makers.uses.get(value.number, 0) <= max_readers:
-            node = makers.nodes.get(value.number)
-            if node is None or not self.past(node):
-                return None if node is None else self.captures_of(node, makers, captures, operand)
+        while not max_readers or producers.uses.get(value.number, 0) <= max_readers:
+            node = producers.nodes.get(value.number)
+            if node is None or not self.skips(node):
+                return (
+                    None if node is None else self.captures_of(node, producers, captures, operand)
+                )
             value, max_readers = node.values[0], 1
         return None
 
     def captures_of(
         self,
         node: Node,
-        makers: Makers,
+        producers: Producers,
         captures: Captures | None = None,
-        read: Value | None = None,
+        operand: Value | None = None,
     ) -> Captures | None:
         """`captures` with those of a node; None where it does not match.
 
-        `read` is the operand that `where` is given; None for the node's result.
+        `operand` is the value that is matched, for `where`; None for the node's result.
         """
         if not isinstance(node.operation, self.operations):
             return None
-        if not self.where(node, read or node.result):
+        if not self.where(node, operand or node.result):
             return None
         captures = {**(captures or {}), self.name: node.result} if self.name else captures or {}
         if not self.operands:
             return captures
         orders = [node.operands, node.operands[::-1]][: 1 + self.is_commutative]
-        tried = (_match_all(self.operands, order, makers, captures) for order in orders)
-        return next((captured for captured in tried if captured is not None), None)
+        matches = (_match_all(self.operands, order, producers, captures) for order in orders)
+        return next((captured for captured in matches if captured is not None), None)
 
 
 def _match_all(
-    forms: Sequence[Form], operands: Sequence[Operand], makers: Makers, captures: Captures
+    forms: Sequence[Form], operands: Sequence[Operand], producers: Producers, captures: Captures
 ) -> Captures | None:
     captured: Captures | None = captures if len(forms) == len(operands) else None
     for form, operand in zip(forms, operands, strict=False):
-        captured = None if captured is None else form.match(operand, makers, captured)
+        captured = None if captured is None else form.match(operand, producers, captured)
     return captured
 
 
@@ -183,8 +185,8 @@ def form_of(operations: Any, *operands: Form, **options: Any) -> Op:
 
     `options` are the other attributes of `Op`.
     """
-    several = operations if isinstance(operations, tuple) else (operations,)
-    return Op(several, operands, **options)
+    classes = operations if isinstance(operations, tuple) else (operations,)
+    return Op(classes, operands, **options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,11 +196,11 @@ class Either(Form):
     forms: tuple[Form, ...]
 
     def match(
-        self, operand: Operand, makers: Makers, captures: Captures, readers: int = 0
+        self, operand: Operand, producers: Producers, captures: Captures, readers: int = 0
     ) -> Captures | None:
         """`captures` with those of the first alternative that matches."""
-        tried = (form.match(operand, makers, captures, readers) for form in self.forms)
-        return next((captured for captured in tried if captured is not None), None)
+        matches = (form.match(operand, producers, captures, readers) for form in self.forms)
+        return next((captured for captured in matches if captured is not None), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,12 +218,12 @@ class Chain(Form):
     name: str
 
     def match(
-        self, operand: Operand, makers: Makers, captures: Captures, readers: int = 0
+        self, operand: Operand, producers: Producers, captures: Captures, readers: int = 0
     ) -> Captures | None:
         """`captures` with the results of the chain and the captures of its base."""
         values: tuple[Value, ...] = ()
         step = replace(self.step, name=self.name)
-        while (captured := step.match(operand, makers, {}, readers)) is not None:
+        while (captured := step.match(operand, producers, {}, readers)) is not None:
             values = (*values, captured[self.name])
-            operand, readers = makers.nodes[values[-1].number].operands[0], 0
-        return self.base.match(operand, makers, {**captures, self.name: values}, readers)
+            operand, readers = producers.nodes[values[-1].number].operands[0], 0
+        return self.base.match(operand, producers, {**captures, self.name: values}, readers)

@@ -29,12 +29,12 @@ from trnsim.graph.graph import Graph, Node, Value
 from trnsim.graph.operation import Operation
 from trnsim.graph.ops.layout import Pad
 from trnsim.graph.ops.leaves import Constant
-from trnsim.graph.patterns import Captures, Makers, Op
+from trnsim.graph.patterns import Captures, Op, Producers
 from trnsim.graph.verifier import verify
 
 ANY: Final = Op((Operation,))
 """Every operation."""
-_NO_MAKERS: Final = Makers({})
+_NO_PRODUCERS: Final = Producers({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +85,9 @@ class Match:
         return self.walk.facts
 
     @property
-    def makers(self) -> Makers:
+    def producers(self) -> Producers:
         """The node that makes each value of the old graph."""
-        return self.walk.makers
+        return self.walk.producers
 
     def __getitem__(self, name: str) -> Value:
         """A captured tensor, in the new graph."""
@@ -95,7 +95,7 @@ class Match:
 
     def operation(self, name: str) -> Any:
         """The operation that makes a captured tensor."""
-        return self.makers.nodes[self.captured[name].number].operation
+        return self.producers.nodes[self.captured[name].number].operation
 
     def twin(self) -> tuple[Value, ...] | None:
         """The results of the first equal operation on the same operands; None if this is the first.
@@ -148,23 +148,23 @@ class _Walk:
         graph: Graph,
         patterns: Sequence[Pattern] = (),
         facts: Any = None,
-        makers: Makers | None = None,
+        producers: Producers | None = None,
     ) -> None:
         self.facts = facts
         self.new_graph = graph.without_nodes()
         self.counts: Counter[str] = Counter()
         self.replacements: dict[int, Value] = {}
         self.twins: dict[Hashable, Node] = {}
-        self._graph, self._makers, self._node_count = graph, makers, 0
+        self._graph, self._producers, self._node_count = graph, producers, 0
         self._patterns = patterns
         self._by_operation: dict[type[Operation], list[Pattern]] = {}
 
     @property
-    def makers(self) -> Makers:
+    def producers(self) -> Producers:
         """The node that makes each value of the old graph, found at the first use."""
-        if self._makers is None:
-            self._makers = Makers.of_graph(self._graph)
-        return self._makers
+        if self._producers is None:
+            self._producers = Producers.of_graph(self._graph)
+        return self._producers
 
     def new_value(self, value: Value) -> Value:
         """A value of the old graph in the new one."""
@@ -196,9 +196,9 @@ class _Walk:
                 pattern for pattern in candidates if pattern.after is not None
             ]
         for pattern in self._by_operation[kind]:
-            # A pattern of one operation reads no makers, which take a walk over the whole graph.
-            makers = self.makers if pattern.before.operands else _NO_MAKERS
-            captured = pattern.before.captures_of(node, makers)
+            # A pattern of one operation reads no producers, which take a walk over the whole graph.
+            producers = self.producers if pattern.before.operands else _NO_PRODUCERS
+            captured = pattern.before.captures_of(node, producers)
             if captured is not None:
                 match = Match(self.new_node(node), captured, self)
                 if pattern.when(match):
@@ -246,10 +246,10 @@ def observe_patterns(names: Collection[str] = ()) -> Generator[Counter[str]]:
         yield observation.counts
 
 
-def match_node(pattern: Pattern, node: Node, makers: Makers) -> Match | None:
+def match_node(pattern: Pattern, node: Node, producers: Producers) -> Match | None:
     """The match of a node with a pattern whose operations stay; None if it does not match."""
-    captured = None if _is_omitted(pattern) else pattern.before.captures_of(node, makers)
-    match = Match(node, captured or {}, _Walk(Graph(), makers=makers))
+    captured = None if _is_omitted(pattern) else pattern.before.captures_of(node, producers)
+    match = Match(node, captured or {}, _Walk(Graph(), producers=producers))
     return match if captured is not None and pattern.when(match) else None
 
 

@@ -107,7 +107,7 @@ def _parse_graph(values: Any, origins: Sequence[Origin], depth: int) -> Graph:
         graph.nodes,
         graph.outputs,
         _count=max(by_number, default=-1) + 1,
-        _maker={value.number: node for node in graph.nodes for value in node.results},
+        _producers={value.number: node for node in graph.nodes for value in node.results},
     )
 
 

@@ -1,7 +1,7 @@
 """The verifier: checks that a graph is well formed.
 
-Each value has one maker, which comes before its readers; operands and results have the types that
-the operation's class allows and infers; outputs exist.
+Each value has one producer, which comes before its readers; operands and results have the types
+that the operation's class allows and infers; outputs exist.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def verify(graph: Graph, verified: Collection[int] = ()) -> None:
             )
 
 
-def _define(values: dict[int, Value], value: Value, maker: str) -> None:
+def _define(values: dict[int, Value], value: Value, producer: str) -> None:
     if value.number in values:
-        raise InternalError(f"{maker} makes %{value.number} a second time")
+        raise InternalError(f"{producer} makes %{value.number} a second time")
     values[value.number] = value
 
 

@@ -42,7 +42,8 @@ class SetRule:
 
     Attributes:
         groups: sizes of the groups in AWS's figures; () where every run of devices is a set.
-        within: devices of the part of the instance that a group smaller than the instance lies in.
+        part_devices: number of devices of each part of the instance; a group lies in one part,
+            unless it is the whole instance.
         provenance: the document that states the rule, or the basis of the assumption.
         note: a caveat, or "".
     """
@@ -50,7 +51,7 @@ class SetRule:
     instance: str
     devices: int
     groups: tuple[int, ...]
-    within: int
+    part_devices: int
     provenance: Provenance
     note: str = ""
 
@@ -135,8 +136,8 @@ def legal_sets(instance: str, count: int) -> tuple[DeviceSet, ...]:
         return (tuple(range(count)),)
     return tuple(
         tuple(range(first, first + count))
-        for part in range(0, set_rule.devices, set_rule.within)
-        for first in range(part, part + set_rule.within - count + 1, count)
+        for part in range(0, set_rule.devices, set_rule.part_devices)
+        for first in range(part, part + set_rule.part_devices - count + 1, count)
     )
 
 
@@ -174,7 +175,7 @@ def _refusal(
 def choose(instance: str, count: int, free: Iterable[int]) -> DeviceSet | None:
     """The free set of `count` devices after which the largest sets stay free; None without one.
 
-    Of sets that leave equally many the one with the lowest numbers.
+    Among equal ones, the set with the lowest numbers is chosen.
     """
     set_rule, available = rule(instance), frozenset(free)
     fitting = [devices for devices in legal_sets(instance, count) if available.issuperset(devices)]
@@ -200,13 +201,13 @@ def _wholeness(set_rule: SetRule, free: frozenset[int]) -> tuple[int, ...]:
 
 
 def _lengths(free: Iterable[int], part: int = 0) -> tuple[int, ...]:
-    """Lengths of runs of consecutive numbers, descending; parts of `part` numbers end a run."""
+    """Lengths of runs of consecutive numbers, descending; a run ends at each multiple of `part`."""
     ordered = sorted(free)
     if not ordered:
         return ()
     lengths = [1]
-    for before, behind in pairwise(ordered):
-        if behind == before + 1 and not (part and behind % part == 0):
+    for number, following in pairwise(ordered):
+        if following == number + 1 and not (part and following % part == 0):
             lengths[-1] += 1
         else:
             lengths.append(1)
@@ -223,8 +224,8 @@ def legal_core_counts(instance: str, cores_per_device: int) -> tuple[int, ...]:
     set_rule = rule(instance)
     if not set_rule.groups:
         return tuple(range(1, set_rule.devices * cores_per_device + 1))
-    whole = (count * cores_per_device for count in set_rule.groups)
-    return tuple(sorted({*range(1, cores_per_device + 1), *whole}))
+    group_counts = (count * cores_per_device for count in set_rule.groups)
+    return tuple(sorted({*range(1, cores_per_device + 1), *group_counts}))
 
 
 @cache

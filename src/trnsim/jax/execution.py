@@ -136,7 +136,7 @@ class DeviceProgram:
             *overrides,
         ]
         if is_placed(self.code):
-            module = self._module()  # without kinds: the caller's keeps them
+            module = self._module()  # a copy, as the caller's module keeps its memory kinds
             forget_kinds(module)
         callbacks = self._kernels.callbacks(module)
         return private.load(host().client, module, devices, options, callbacks)
@@ -202,14 +202,14 @@ class DeviceProgram:
             results = [[host().put(array, core) for array in arrays] for arrays, core in pairs]
         for arrays in arguments:
             for number in self.donors:
-                arrays[number].delete()  # XLA takes none that was read in NumPy
+                arrays[number].delete()  # XLA keeps an array that NumPy has read
         return results
 
     def _check_donated(self, arrays: list[HostArray]) -> None:
-        """Check that no array that may be taken is another argument, too.
+        """Check that no donated array is also another argument.
 
         Raises:
-            BadInput: for one that is.
+            BadInput: a donated array is passed twice.
         """
         for number in self.donors:
             positions = [at for at, array in enumerate(arrays) if array is arrays[number]]

@@ -106,15 +106,15 @@ def _nodes_that_round(graph: Graph) -> list[Node]:
         for node in graph.nodes
         if _rounds(node) or any(map(_any_rounds, inner_graphs(node.operation)))
     )
-    makers = {value.number: node for node in graph.nodes for value in node.results}
+    producers = {value.number: node for node in graph.nodes for value in node.results}
     products = (
-        makers[value.number]
+        producers[value.number]
         for node in graph.nodes
         if isinstance(node.operation, Convert) and node.result.dtype in INTEGERS
         for value in node.values
-        if value.number in makers
+        if value.number in producers
     )
-    return [*outer, *(node for node in products if _is_product_of_integers(node, makers))]
+    return [*outer, *(node for node in products if _is_product_of_integers(node, producers))]
 
 
 def _rounds(node: Node) -> bool:
@@ -127,12 +127,12 @@ def _any_rounds(graph: Graph) -> bool:
     return bool(_nodes_that_round(graph))
 
 
-def _is_product_of_integers(node: Node, makers: Mapping[int, Node]) -> bool:
+def _is_product_of_integers(node: Node, producers: Mapping[int, Node]) -> bool:
     """True for a product or convolution of integers, which a program converts to float32."""
-    operands = [makers.get(value.number) for value in node.values]
+    operands = [producers.get(value.number) for value in node.values]
     return isinstance(node.operation, _PRODUCTS) and all(
-        maker is not None
-        and isinstance(maker.operation, Convert)
-        and maker.values[0].dtype in INTEGERS
-        for maker in operands
+        producer is not None
+        and isinstance(producer.operation, Convert)
+        and producer.values[0].dtype in INTEGERS
+        for producer in operands
     )

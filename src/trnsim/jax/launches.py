@@ -2,7 +2,7 @@
 
 A kernel is compiled for the shapes of its arguments when a program is traced: what the chip refuses
 is refused there, at the kernel's line. In a program the kernel is AWS's custom call
-(`trnsim.jax.kernel_calls`). Arrays of the CPU take the way of numpy arrays.
+(`trnsim.jax.kernel_calls`). A call with arrays of the CPU runs as one with numpy arrays.
 
 Source: nki/guides/framework_custom_op.rst, JAX; nki.jit.
 """
@@ -59,8 +59,8 @@ def launch(kernel: Kernel, args: Any, kwargs: Any) -> Any:
     if is_traced:
         check_degree(kernel)
     arrays = [leaf for leaf in leaves if _is_array(leaf)]
-    frozen = [_without_values(kernel, leaf) for leaf in leaves]
-    call = KernelCall.of(kernel, frozen, tree)
+    leaf_specs = [_without_values(kernel, leaf) for leaf in leaves]
+    call = KernelCall.of(kernel, leaf_specs, tree)
     outline = _outline(call)
     compute = _binding if is_traced else _program
     return with_results(outline.results, iter(compute(call)(*arrays)))

@@ -1,4 +1,4 @@
-"""Texts of fixes: the legal value to write in place of one that a spec cannot have."""
+"""Texts of fixes: the legal value to write in place of an illegal value of a spec."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def field_fix(name: str, why: str, value: Any) -> str:
 
     Args:
         name: the field.
-        why: what is legal, after "legal: "; any other reason has no fix of its own.
-        value: what stands there; None for a field that is missing.
+        why: the reason; if it begins with "legal: ", the legal values follow, else there is no fix.
+        value: the illegal value; None for a missing field.
     """
     if not why.startswith(_LEGAL):
         return ""
@@ -62,14 +62,16 @@ def field_fix(name: str, why: str, value: Any) -> str:
 
 
 def count_fix(value: Any, legal: str = "a whole number") -> str:
-    """The number that a text such as "4 nodes" begins with, else the legal values."""
+    """The fix of a count: the number in a text such as "4 nodes", else the legal values."""
     match = _NUMBER.fullmatch(str(value))
-    is_other = match is not None and match[1] != str(value) and "." not in match[1]
-    return f"write {int(match[1])}" if match and is_other and int(match[1]) else f"write {legal}"
+    has_more_text = match is not None and match[1] != str(value) and "." not in match[1]
+    return (
+        f"write {int(match[1])}" if match and has_more_text and int(match[1]) else f"write {legal}"
+    )
 
 
 def quantity_fix(value: Any) -> str:
-    """A quantity of Kubernetes for a text such as "64 GB": 64Gi."""
+    """The fix of a quantity: Kubernetes' form of a text such as "64 GB", 64Gi."""
     match = _NUMBER.fullmatch(str(value))
     if match is None:
         return "write a number with or without a unit, as 8, 500m or 64Gi"
@@ -78,7 +80,7 @@ def quantity_fix(value: Any) -> str:
 
 
 def memory_fix(text: str) -> str:
-    """A size of Slurm for a text such as "64 GiB": 64G."""
+    """The fix of a size: Slurm's form of a text such as "64 GiB", 64G."""
     match = _NUMBER.fullmatch(text)
     size_unit = _SIZE_UNIT.fullmatch(match[2]) if match else None
     unit = size_unit[1].upper() if size_unit else ""
@@ -91,7 +93,7 @@ def memory_fix(text: str) -> str:
 
 
 def time_fix(text: str) -> str:
-    """A time of Slurm for a text such as "36h" or "1d12h": 1-12:00:00."""
+    """The fix of a time: Slurm's form of a text such as "36h" or "1d12h", 1-12:00:00."""
     plain = text.strip().lower()
     parts = _TIME.findall(plain)
     if clock := _CLOCK.fullmatch(plain):

@@ -30,7 +30,7 @@ _FIX: Final = "name the world.json of a launch: trnsim launch --report DIR"
 
 @dataclass(frozen=True, kw_only=True)
 class _Rank(ForeignRecord):
-    """What the time of a launch needs from one rank's entry in its report."""
+    """Fields of a rank's entry in the report of a launch that give its time."""
 
     steps: int = between("steps", 0, 1e12)
     device_time_s: float = declared(help="time of its kernels in a step", unit="s", minimum=0)
@@ -39,7 +39,7 @@ class _Rank(ForeignRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class _World(ForeignRecord):
-    """What the time of a launch needs from its report."""
+    """Fields of the report of a launch that give its time."""
 
     instance: str
     nodes: int = between("number of instances", 1, 1e6)

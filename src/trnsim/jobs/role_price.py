@@ -120,8 +120,8 @@ def _quote(
     offers = [(name, kind) for kind in ((purchase,) if purchase else _KINDS)]
     if job.kind is JobKind.SERVING and not purchase and is_sagemaker:
         priced = {row.instance for row in rows.prices}
-        hosted = (hosted for hosted in (f"{_SAGEMAKER}{name}", name) if hosted in priced)
-        offers = [*((instance, HOSTING) for instance in hosted), *offers]
+        names = (each for each in (f"{_SAGEMAKER}{name}", name) if each in priced)
+        offers = [*((instance, HOSTING) for instance in names), *offers]
     quotes = [
         quote(instance, kind, region=job.region or None, rows=rows) for instance, kind in offers
     ]

@@ -31,7 +31,7 @@ from trnsim.nki import language as nl
 from trnsim.nki.kernel import Kernel
 from trnsim.program import current_core
 from trnsim.runner import observed_run
-from trnsim.runs import Run, collected, launch
+from trnsim.runs import Run, collect, launch
 from trnsim.timing.occupancy import Integers
 from trnsim.timing.time_limit import within
 
@@ -199,20 +199,20 @@ def trace(
     arrays = tuple(array.view(np.uint8) if array.dtype == np.bool_ else array for array in inputs)
     nki_kernel = Kernel(kernel, {})
 
-    def collect() -> Run:
-        return collected(
+    def issue() -> Run:
+        return collect(
             launch(nki_kernel, (arrays, ()), {}, chip, numerics=False, is_mirrored=lnc == MIRRORED)
         )
 
     if numerics:
         if weights:
-            collect()  # its trace lists the layouts that the program needs of the weights
+            issue()  # its trace lists the layouts that the program needs of the weights
         by_number = dict(zip((value.number for value in graph.inputs), arrays, strict=True))
         panels = tracers[0].panels if tracers else ()
         parts = tuple(panel.of(by_number[panel.number]) for panel in panels)
         run = observed_run(nki_kernel, (arrays, parts), {}, chip)
     else:
-        run = collect()
+        run = issue()
     last = emissions[-1]
     names, residents = last.names.stretches, last.residents
     spilled, wanted_bytes = _serials(residents.spilled), residents.demand.wanted_bytes

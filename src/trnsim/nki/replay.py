@@ -24,7 +24,7 @@ from trnsim.nki.tensor import NkiTensor
 from trnsim.program import Capture, CoreContext, Executable
 from trnsim.program.capture import refuse_recording
 from trnsim.program.execution import Deviation
-from trnsim.runs import Run, collected, launch
+from trnsim.runs import Run, collect, launch
 
 MOST_RECORDINGS: Final = 64
 """Maximum number of recordings that a replay keeps.
@@ -186,7 +186,7 @@ class Replay:
         """
         if self._plain is not None and not kwargs and _are_plain(args, self._plain):
             run = self.run.with_outputs(self._recordings[0].outputs(args))
-            return collected(run)
+            return collect(run)
         arguments = self._kernel.bind(args, kwargs).arguments
         self._check(_leaves_of(arguments))
         recording: Recording | None = self._recordings[-1]
@@ -195,12 +195,12 @@ class Replay:
             for name, value in arguments.items():
                 boundary.enter(name, value)
             try:
-                return collected(recording.execute(boundary))
+                return collect(recording.execute(boundary))
             except Deviation as deviation:
                 recording = self._matching_recording(recording, deviation)
         run, recording = self._record(args, kwargs)
         self._recordings = [*self._recordings[-MOST_RECORDINGS + 1 :], recording]
-        return collected(run)
+        return collect(run)
 
     @property
     def recordings(self) -> Sequence[Recording]:

@@ -32,8 +32,8 @@ def relative_cost(
         ours: our price.
         theirs: the price that it is compared with.
         work_ratio: our work per hour over theirs.
-        is_mixed_on_purpose: allow different purchase kinds; the caller's output must then say so,
-            as it must have the `trnsim.price.caveats` of both.
+        is_mixed_on_purpose: allow different purchase kinds. The caller prints the caveats of both
+            prices (`trnsim.price.caveats`), which then name the kinds.
 
     Raises:
         BadInput: the kinds differ, and `is_mixed_on_purpose` is False; or `work_ratio` is

@@ -27,14 +27,14 @@ _HBM = Memory.HBM
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """An instruction that passed every check, without its data.
+    """A distinct instruction that passed every check, without its data.
 
     Attributes:
-        instruction: the instruction; its operands have no bytes, but suffice to price it again.
+        instruction: the instruction; it has no data, but its cost can be computed again.
         dims: its axis lengths.
-        cost: its price on the core that it was checked for.
+        cost: its cost on the core that it was checked for.
         engine: the engine that executes it.
-        is_spill: true if it is no instruction of the kernel, but moves data that exceed SBUF.
+        is_spill: true if it moves data that exceed SBUF, and is no instruction of the kernel.
     """
 
     instruction: Instruction
@@ -62,8 +62,8 @@ class StorageUse:
         row_bytes: bytes of a partition on chip, of a row in HBM.
         name: the user's name for it, or "".
         line: the line that allocated it.
-        first_write: the instruction that wrote it first, or -1 if one read it before any wrote it.
-        last_use: the last instruction that accessed it.
+        first_write: index of the first instruction that wrote it; -1 if it was read before.
+        last_use: index of the last instruction that accessed it.
         reads: number of instructions that read it (HBM only; not counted on chip).
         written_bytes: bytes that instructions wrote to it (HBM only).
         is_spill: true if it holds data that exceed SBUF (HBM only).
@@ -83,14 +83,14 @@ class StorageUse:
 
 
 class Successors:
-    """By instruction, the later instructions that name it among their predecessors.
+    """By instruction, its successors: the later instructions that have it as a predecessor.
 
     Attributes:
         counts: by instruction, its number of predecessors.
     """
 
     def __init__(self, before: array[int], starts: array[int]) -> None:
-        """`before` has the predecessors of all instructions, those of i from ``starts[i]`` on."""
+        """`before` has the predecessors of all instructions; those of i begin at ``starts[i]``."""
         predecessors = np.asarray(before)
         self.counts = np.diff(np.asarray(starts))
         owners = np.repeat(np.arange(len(self.counts)), self.counts)
@@ -101,7 +101,7 @@ class Successors:
         self._start.frombytes(ends.astype("l").tobytes())
 
     def of(self, index: int) -> Sequence[int]:
-        """The instructions that name `index`, in order."""
+        """The successors of instruction `index`, ascending."""
         return self._later[self._start[index] : self._start[index + 1]]
 
 
@@ -118,8 +118,8 @@ class Program:
         first_serial: lower bound of the serials of its own storages.
         touches: the on-chip tiles that each instruction accesses, of the storages in `uses`.
         as_issued: the program before memory reuse or spills changed it; None if they did not.
-        ordering: the order that the kernel itself asks for, beside the order that its data need.
-        without_edges: the program before edges added dependences; None if they did not.
+        ordering: the edges that the kernel adds to the dependences of its data.
+        without_edges: the program before these edges added dependences; None if they did not.
     """
 
     core: NeuronCore
@@ -215,7 +215,7 @@ class Program:
         return delayed
 
     def with_before(self, before: Iterable[tuple[int, Before]]) -> Program:
-        """This program with other dependences of some instructions, given in their order."""
+        """This program with other dependences of some instructions, ascending by index."""
         changes = tuple(before)
         waits_for, waits_start = _replaced(
             self._waits_for,
@@ -306,9 +306,9 @@ class Program:
 def _replaced(
     values: array[int], starts: array[int], others: Iterable[tuple[int, Sequence[int]]]
 ) -> tuple[array[int], array[int]]:
-    """A column of `Program` with other values of some instructions, given in their order.
+    """A column of `Program` with other values for some instructions, ascending by index.
 
-    Those of instruction i are from ``starts[i]`` on.
+    The values of instruction i begin at ``starts[i]``.
     """
     new_values, counts, next_index = array("l"), np.diff(np.asarray(starts)), 0
     for index, replacement in others:

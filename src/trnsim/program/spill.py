@@ -98,9 +98,9 @@ class _Residence:
         writers: the instructions that wrote its data since it was last saved.
         users: the instructions that accessed it since its arrival; of each compute engine, which
             works nearly in order, only the last.
-        arrived: the first instruction that accessed it since its arrival, or -1.
-        saved: the instruction that saved it last, or -1.
-        reloaded: the instruction that reloaded its current data, or -1.
+        first_access: the first instruction that accessed it since its arrival, or -1.
+        last_save: the instruction that saved it last, or -1.
+        reload: the instruction that reloaded its current data, or -1.
     """
 
     next_use: int = NEVER
@@ -110,9 +110,9 @@ class _Residence:
     is_loaded: bool = True
     writers: list[int] = field(default_factory=list[int])
     users: dict[object, int] = field(default_factory=dict[object, int])
-    arrived: int = -1
-    saved: int = -1
-    reloaded: int = -1
+    first_access: int = -1
+    last_save: int = -1
+    reload: int = -1
 
 
 class _Rewriter:
@@ -120,7 +120,7 @@ class _Rewriter:
 
     Attributes:
         program: the spilled program so far.
-        moved: serial of a tensor in the memory -> its bytes saved and reloaded so far.
+        traffic_bytes: serial of a tensor in the memory -> [bytes saved, bytes reloaded] so far.
     """
 
     def __init__(self, issued: Program, memory: Memory) -> None:
@@ -132,59 +132,61 @@ class _Rewriter:
             first_serial=issued.first_serial,
             as_issued=issued.issued,
         )
-        self.moved: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0])
-        self._place = array("q", [-1]) * len(issued)
-        self._elsewhere = {
+        self.traffic_bytes: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0])
+        self._places = array("q", [-1]) * len(issued)
+        """By issued instruction, its place in the spilled program; -1 before it has one."""
+        self._other_serials = {
             serial for serial, use in issued.uses.items() if use.memory is not memory
         }
-        self._moved: set[tuple[TensorPart, int]] = set()
+        self._sized_parts: set[tuple[TensorPart, int]] = set()
+        """Parts whose bytes the storage in the next memory already counts, with its serial."""
         self._areas: dict[TensorPart | tuple[str, SourceLine | None], int] = {}
         self._transfers: dict[tuple[int, int, int, bool], int] = {}
 
     def copy(self, index: int, after: Iterable[int]) -> int:
         """Append issued instruction `index`, which waits for `after` too; returns its place."""
-        issued, place = self._issued, self._place
-        waits_for = {*(place[predecessor] for predecessor in issued.waits_for(index)), *after}
+        issued, places = self._issued, self._places
+        waits_for = {*(places[predecessor] for predecessor in issued.waits_for(index)), *after}
         follows = [
-            place[predecessor]
+            places[predecessor]
             for predecessor in issued.follows(index)
-            if place[predecessor] not in waits_for
+            if places[predecessor] not in waits_for
         ]
-        now = len(self.program)
+        place = len(self.program)
         self.program.append(
             issued.which[index], Before(sorted(waits_for), follows), issued.line(index)
         )
         self.program.tensor_of.append(issued.tensor_of[index])
-        elsewhere = self._elsewhere
+        others = self._other_serials
         self.program.touches.append(
-            [touch for touch in issued.touches.tiles_of(index) if touch[0] in elsewhere]
+            [touch for touch in issued.touches.tiles_of(index) if touch[0] in others]
         )
-        place[index] = now
-        return now
+        places[index] = place
+        return place
 
     def move(self, part: TensorPart, after: Iterable[int], before: int, *, is_save: bool) -> int:
         """Append a transfer of `part`, for issued instruction `before`; returns its place."""
-        now, program = len(self.program), self.program
+        place, program = len(self.program), self.program
         area = self._area(part, is_save=is_save)
         use = program.uses[area]
         which = self._transfer(part, area, is_save=is_save)
         program.append(which, Before(sorted(set(after)), []), self._issued.line(before))
         program.tensor_of.append(area if use.memory is Memory.HBM else -1)
-        (source,), (target,) = program.instruction(now).instruction.accesses()
+        (source,), (target,) = program.instruction(place).instruction.accesses()
         layout = (target if is_save else source).layout
         program.touches.append([(area, layout, is_save)] if use.memory is not Memory.HBM else [])
-        use.last_use = now
-        if (part, area) not in self._moved:
-            self._moved.add((part, area))
+        use.last_use = place
+        if (part, area) not in self._sized_parts:
+            self._sized_parts.add((part, area))
             use.nbytes += part.nbytes
         if is_save:
-            use.first_write = now if use.first_write < 0 else use.first_write
+            use.first_write = place if use.first_write < 0 else use.first_write
             use.written_bytes += part.nbytes
         else:
             use.reads += 1
             use.read_bytes += part.nbytes
-        self.moved[part.serial][not is_save] += part.nbytes
-        return now
+        self.traffic_bytes[part.serial][not is_save] += part.nbytes
+        return place
 
     def note_live_range(self, part: TensorPart, first: int, last: int) -> None:
         """Record that `part` was in SBUF from instruction `first` to `last`."""
@@ -197,18 +199,18 @@ class _Rewriter:
         """Record that the instruction at `place` accesses a part."""
         engine = self.program.instruction(place).engine
         residence.users[place if engine is Engine.dma else engine] = place
-        if residence.arrived < 0:
-            residence.arrived = place
+        if residence.first_access < 0:
+            residence.first_access = place
 
     def finish(self) -> Program:
         """The spilled program, with the lives of tensors in other memories."""
-        place = self._place
+        places = self._places
         for serial, use in self._issued.uses.items():
             if use.memory is not self._memory:
-                first = place[use.first_write] if use.first_write >= 0 else -1
-                new_use = replace(use, first_write=first, last_use=place[use.last_use])
+                first = places[use.first_write] if use.first_write >= 0 else -1
+                new_use = replace(use, first_write=first, last_use=places[use.last_use])
                 self.program.uses[serial] = new_use
-        self.program.ordering = self._issued.ordering.renumbered(place)
+        self.program.ordering = self._issued.ordering.renumbered(places)
         return self.program
 
     def _area(self, part: TensorPart, *, is_save: bool) -> int:
@@ -280,6 +282,7 @@ class _Spiller:
         self._pool = FreeBytes(capacity_bytes(program.core, memory))
         self._rewriter = _Rewriter(program, memory)
         self._farthest: list[tuple[int, int]] = []
+        """Heap of (-next use, number) of the parts in the memory, with outdated entries."""
         self._deferred: set[int] = set()
         # Parts may fit where whole tensors do not.
         is_exceeded = memory is Memory.SBUF and division.peak_bytes() > self._pool.free_bytes
@@ -304,9 +307,9 @@ class _Spiller:
                 self._issue(index, index)
         for index in sorted(self._deferred):
             self._step(index, index)
-        program, moved_bytes = self._rewriter.finish(), self._rewriter.moved
+        program, moved_bytes = self._rewriter.finish(), self._rewriter.traffic_bytes
         saved_bytes, reloaded_bytes = (
-            sum(counts[way] for counts in moved_bytes.values()) for way in (0, 1)
+            sum(nbytes[direction] for nbytes in moved_bytes.values()) for direction in (0, 1)
         )
         most_moved = max(moved_bytes, key=lambda serial: sum(moved_bytes[serial]), default=None)
         transfers = len(program) - len(self._issued)
@@ -322,9 +325,9 @@ class _Spiller:
             access.kind is AccessKind.FILL or not self._residences[access.part].is_filled
             for access in self._accesses[index]
         )
-        return is_new and self._pool.free_bytes < self._lacking(index) + self._ahead_bytes
+        return is_new and self._pool.free_bytes < self._missing_bytes(index) + self._ahead_bytes
 
-    def _lacking(self, index: int) -> int:
+    def _missing_bytes(self, index: int) -> int:
         """The bytes of a partition that `index` accesses and that are not in the memory."""
         absent = (
             access.part
@@ -333,32 +336,35 @@ class _Spiller:
         )
         return sum(self._parts[part].row_bytes for part in absent)
 
-    def _issue(self, index: int, now: int) -> None:
+    def _issue(self, index: int, current: int) -> None:
         """Append instruction `index` after the loads that it waits for."""
-        due = self._due(index) if self._deferred else []
-        for load in due:
-            due += self._due(load)
-        for step_index in (*sorted(due), index):
-            self._step(step_index, now)
+        loads = self._pop_due_loads(index) if self._deferred else []
+        for load in loads:
+            loads += self._pop_due_loads(load)
+        for step_index in (*sorted(loads), index):
+            self._step(step_index, current)
 
-    def _due(self, index: int) -> list[int]:
+    def _pop_due_loads(self, index: int) -> list[int]:
         """Remove and return the deferred loads that `index` waits for, or may not overtake."""
         issued = self._issued
         before = (*issued.waits_for(index), *issued.follows(index))
-        due = [load for load in before if load in self._deferred]
-        self._deferred.difference_update(due)
-        return due
+        due_loads = [load for load in before if load in self._deferred]
+        self._deferred.difference_update(due_loads)
+        return due_loads
 
-    def _step(self, index: int, now: int) -> None:
-        """Make room for the parts that `index`, or a load for `now`, accesses, then append it."""
+    def _step(self, index: int, current: int) -> None:
+        """Append `index`, which is issued instruction `current` or a load that it waits for.
+
+        Before that, make room for the parts that it accesses.
+        """
         accesses, residences = self._accesses[index], self._residences
         absent = [access for access in accesses if not residences[access.part].is_here]
         waits: set[int] = set()
         if absent:
-            self._make_room(index, now)
+            self._make_room(index, current)
             for access in absent:
                 waits.update(self._arrive(index, access))
-        waits.update([residences[access.part].reloaded for access in accesses])
+        waits.update([residences[access.part].reload for access in accesses])
         waits.discard(-1)
         place = self._rewriter.copy(index, waits)
         for access in accesses:
@@ -370,12 +376,12 @@ class _Spiller:
         after = self._pool.allocate(part.row_bytes)
         residence.is_here = True
         if access.kind is AccessKind.FILL or not residence.is_filled:
-            residence.reloaded = -1
+            residence.reload = -1
             return after
-        before = [residence.saved] if residence.saved >= 0 else residence.writers
-        residence.reloaded = self._rewriter.move(part, [*after, *before], index, is_save=False)
-        self._rewriter.use(residence, residence.reloaded)
-        return [residence.reloaded]
+        before = [residence.last_save] if residence.last_save >= 0 else residence.writers
+        residence.reload = self._rewriter.move(part, [*after, *before], index, is_save=False)
+        self._rewriter.use(residence, residence.reload)
+        return [residence.reload]
 
     def _access(self, index: int, place: int, access: Access) -> None:
         """Record the access of the instruction at `place` in the spilled program."""
@@ -394,50 +400,50 @@ class _Spiller:
         """Record that an instruction wrote new data to a part."""
         issued = self._issued
         if kind is AccessKind.FILL or not residence.is_filled:
-            residence.writers, residence.is_loaded, residence.reloaded = [], True, -1
+            residence.writers, residence.is_loaded, residence.reload = [], True, -1
         is_load = self._loads[issued.which[index]] and issued.tensor_of[index] in self._inputs
         residence.is_loaded &= is_load
         residence.writers.append(place)
-        residence.is_filled, residence.is_copied, residence.saved = True, False, -1
+        residence.is_filled, residence.is_copied, residence.last_save = True, False, -1
 
-    def _make_room(self, index: int, now: int) -> None:
+    def _make_room(self, index: int, current: int) -> None:
         """Evict parts until there is room for the parts of `index`, and for the next transfers.
 
         Raises:
             OutOfMemory: if `index` alone needs more than the memory holds.
         """
-        lacking_bytes, ahead, pool = self._lacking(index), self._ahead_bytes, self._pool
-        while pool.free_bytes < lacking_bytes + ahead:
-            number = self._pop_farthest(now)
-            if pool.free_bytes >= lacking_bytes:
+        missing_bytes, ahead, pool = self._missing_bytes(index), self._ahead_bytes, self._pool
+        while pool.free_bytes < missing_bytes + ahead:
+            number = self._pop_farthest(current)
+            if pool.free_bytes >= missing_bytes:
                 if number is None:
                     return
                 if self._parts[number].row_bytes > ahead:
                     heappush(self._farthest, (-self._residences[number].next_use, number))
                     return
             elif number is None:
-                # A large load for `now` evicts even parts that `now` needs.
+                # A large load for instruction `current` evicts even parts that `current` needs.
                 number = self._pop_farthest(index)
                 if number is None:
                     raise self._too_large(index)
-            self._evict(number, now)
+            self._evict(number, current)
 
-    def _evict(self, number: int, now: int) -> None:
-        """Free the room of a part whose data are needed later than `now`."""
+    def _evict(self, number: int, current: int) -> None:
+        """Free the room of a part whose data are needed later than `current`."""
         part, residence = self._parts[number], self._residences[number]
         if not (residence.is_copied or residence.is_loaded):
             before = (
-                [*residence.writers, residence.reloaded]
-                if residence.reloaded >= 0
+                [*residence.writers, residence.reload]
+                if residence.reload >= 0
                 else residence.writers
             )
-            residence.saved = self._rewriter.move(part, before, now, is_save=True)
-            self._rewriter.use(residence, residence.saved)
+            residence.last_save = self._rewriter.move(part, before, current, is_save=True)
+            self._rewriter.use(residence, residence.last_save)
             residence.is_copied, residence.writers = True, []
         self._leave(number)
 
-    def _pop_farthest(self, now: int) -> int | None:
-        """The resident part that is used farthest after `now`; None if all are needed now."""
+    def _pop_farthest(self, current: int) -> int | None:
+        """The resident part that is used farthest after `current`; None if none is used later."""
         current_uses: list[tuple[int, int]] = []
         farthest = None
         while self._farthest and farthest is None:
@@ -445,7 +451,7 @@ class _Spiller:
             residence = self._residences[number]
             if not residence.is_here or residence.next_use != -next_use:
                 continue  # outdated: of an earlier access, or an earlier residence
-            if residence.next_use > now:
+            if residence.next_use > current:
                 farthest = number
             else:
                 current_uses.append((next_use, number))
@@ -469,9 +475,9 @@ class _Spiller:
         """Take a part out of its memory; its room is free after all accesses to it."""
         residence, part = self._residences[number], self._parts[number]
         users = list(residence.users.values())
-        self._rewriter.note_live_range(part, residence.arrived, max(users))
+        self._rewriter.note_live_range(part, residence.first_access, max(users))
         self._pool.free(part.row_bytes, users)
-        residence.is_here, residence.users, residence.arrived = False, {}, -1
+        residence.is_here, residence.users, residence.first_access = False, {}, -1
 
 
 def _is_plain_load(checked: Checked) -> bool:

@@ -1,4 +1,4 @@
-"""The answer of a parser: values and a way to their lines, or the line where it stopped."""
+"""The result of a parser: the values of a text and their lines, or the error of a line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ParsedText:
         line_of: function from keys to the line, from 1, of the value under them, or of the mapping
             or list that lacks it.
         columns: the names in the first line of a table in CSV.
-        fractions: those columns in which a number shows that points stand before fractions.
+        fractions: columns in which some number has a decimal point, not one between thousands.
     """
 
     content: Any
@@ -29,7 +29,13 @@ class ParsedText:
 
 
 class Malformed(Exception):
-    """The text is not of its format: in which line, why, and what to do, or ""."""
+    """Error of a text that is not of its format.
+
+    Attributes:
+        line: the line, from 1.
+        why: the reason.
+        fix: a remedy, or "".
+    """
 
     def __init__(self, line: int, why: str, fix: str = "") -> None:
         super().__init__(why)

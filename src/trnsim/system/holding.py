@@ -40,7 +40,7 @@ class Holding:
     usable_bytes: float
 
 
-def holding(
+def smallest_holding(
     model: Architecture, machine: Machine, *, tokens: int, sequences: int = 1
 ) -> Holding | None:
     """The fewest instances of a type that hold a model and its sequences; None if no number does.

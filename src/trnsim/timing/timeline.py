@@ -170,7 +170,7 @@ class Timeline:
             busy[engine] = busy.get(engine, 0.0) + duration_s
         return busy
 
-    def issuing_s(self) -> float:
+    def queue_issue_s(self) -> float:
         """The issue time of the DMA queue that issued longest."""
         program, queue_of = self.program, self.order.queues[self._rank]
         issue_s_by_queue: dict[int, float] = {}
@@ -180,7 +180,7 @@ class Timeline:
             )
         return max(issue_s_by_queue.values(), default=0.0)
 
-    def throttled(self, parts: int) -> list[tuple[float, float, float]]:
+    def throttled_periods(self, parts: int) -> list[tuple[float, float, float]]:
         """The Tensor Engine's throttled periods: (start, duration, mean fraction of full speed).
 
         Times are in seconds. A ramp from one speed to another is divided into `parts` periods.
@@ -205,17 +205,17 @@ class Timeline:
         """The device time with the constants of each of `cores`, in the same order."""
         return device_times_s(self._programs, together(cores), self.order, self._rank)
 
-    def device_time_if_s(self, placement: Callable[[int], EnginePlacement]) -> float:
-        """`undisturbed_s` with instruction i placed by `placement(i)`, in the same order."""
+    def same_order_time_s(self, placement: Callable[[int], EnginePlacement]) -> float:
+        """`undisturbed_s` with `placement(i)` for instruction i, in the order of this timeline."""
         program = self.program
         return schedule_alone(
             program, program.core, self.order, self._rank, placement
         ).device_time_s
 
-    def device_time_after_s(
+    def new_order_time_s(
         self, placement: Callable[[int], EnginePlacement], *, keeps_memory_reuse: bool = True
     ) -> float:
-        """`undisturbed_s` with instruction i placed by `placement(i)`, in an order chosen again.
+        """`undisturbed_s` with `placement(i)` for instruction i, in an order chosen for these.
 
         `keeps_memory_reuse` False is for changes that move tensors: waits for reused memory
         (`program.memory_reuse`) and spills, which would change too, are left out.
@@ -225,10 +225,10 @@ class Timeline:
 
     def device_time_without_s(self, is_left_out: Callable[[Edge], bool]) -> float:
         """The device time without some of the edges of all cores, in an order chosen again."""
-        bare = [program.issued.without_edges or program.issued for program in self._programs]
+        edgeless = [program.issued.without_edges or program.issued for program in self._programs]
         programs = [
             apply_edges(program, [edge for edge in program.ordering.edges if not is_left_out(edge)])
-            for program in bare
+            for program in edgeless
         ]
         if any(program.as_issued is not None for program in self._programs):
             parts = range(0, len(programs), self._cores_per_rank)
@@ -250,15 +250,15 @@ class Timeline:
         if len(self._programs) == 1:
             return self.device_time_s
         table = recorded_placements(program)
-        return self.device_time_if_s(lambda index: table[program.which[index]])
+        return self.same_order_time_s(lambda index: table[program.which[index]])
 
     @cached_property
-    def undisturbed_anew_s(self) -> float:
-        """`undisturbed_s` in an order that is chosen for this core alone."""
+    def undisturbed_new_order_s(self) -> float:
+        """The device time in an order that is chosen for this core without its neighbours."""
         if len(self._programs) == 1:
             return self.device_time_s
         table = recorded_placements(self.program)
-        return self.device_time_after_s(lambda index: table[self.program.which[index]])
+        return self.new_order_time_s(lambda index: table[self.program.which[index]])
 
     def facts(self) -> dict[Evidence, list[tuple[str, Fact]]]:
         """The facts on which the estimate rests, by kind of evidence: those of the core.
@@ -284,8 +284,9 @@ def timelines(
     """The timelines of cores that ran a kernel together, by core, in the order of `policy`.
 
     A single program waits at no meeting: another core, if there is one, runs the same program. Each
-    rank has `cores_per_rank` cores; by default all cores are of one rank. If further ranks take the
-    same times (`program.likeness`), `ranks` has the numbers of those whose programs are given.
+    rank has `cores_per_rank` cores; by default all cores are of one rank. If the programs of
+    some ranks stand for all, as their times are the same (`program.likeness`), `ranks` has the
+    numbers of these ranks.
     """
     timing = _Timing(programs, policy, cores_per_rank, ranks)
     return tuple(Timeline(programs, rank, timing) for rank in range(len(programs)))

@@ -58,5 +58,5 @@ def instance_columns(model: InstanceModel, columns: tuple[DeviceColumn, ...]) ->
 
     Source: aws-neuron-sdk setup/multiframework-dlami.rst, a table of one device.
     """
-    is_joined = any(device.connected for device in model.devices)
-    return [column for column in columns if column is not _CONNECTED or is_joined]
+    has_links = any(device.connected for device in model.devices)
+    return [column for column in columns if column is not _CONNECTED or has_links]

@@ -58,7 +58,8 @@ class _RankAttention:
 
     Attributes:
         heads: query heads of the rank, padded where the tensor ranks do not divide them.
-        new: new tokens of a sequence on the rank; ranks divide earlier ones in a decode step.
+        new_tokens: new tokens of a sequence on the rank; in a decode step the ranks divide the
+            earlier ones.
         keys: tokens whose keys and values its queries attend to, masked ones too.
     """
 
@@ -75,7 +76,9 @@ class _RankAttention:
         self.attention = attention if wiring else _sizes_of(attention)
         self.heads = math.ceil(self.attention.heads / self.split.tensor)
         self.is_step = self.model_pass.phase is Phase.DECODE
-        self.new = math.ceil(self.model_pass.tokens / (1 if self.is_step else self.split.context))
+        self.new_tokens = math.ceil(
+            self.model_pass.tokens / (1 if self.is_step else self.split.context)
+        )
         self.keys = math.ceil(self._keys() / (self.split.context if self.is_step else 1))
 
     @property
@@ -117,7 +120,7 @@ class _RankAttention:
         if not attention.is_causal:
             return replace(plain, window=window)
         if self.is_step:  # earlier tokens are shared out, and none of them is masked
-            first, apart = max(self.keys - self.new, 0), 1
+            first, apart = max(self.keys - self.new_tokens, 0), 1
         else:
             apart = self.split.context
             first = self._keys() - self.model_pass.tokens + (apart - 1) // 2
@@ -135,7 +138,7 @@ class _RankAttention:
         return rows
 
     def _without_sinks(self, results: Value) -> Value:
-        """Results [B, H, L, D] scaled for a sink: the softmax's share of a score of no key removed.
+        """Results [B, H, L, D] scaled for a sink, whose score is a term of the softmax's divisor.
 
         ``sum(exp(s)) / (sum(exp(s)) + exp(sink)) = logistic(log(sum(exp(s))) - sink)``.
         """
@@ -146,10 +149,10 @@ class _RankAttention:
         graph, shape = rank_graph.graph, results.shape
         sink_scores = rank_graph.cast(rank_graph.vector(shape[1], "sinks"), 32)
         logs = graph.reshape(statistics, shape[:3])
-        apart = graph.elementwise(
+        differences = graph.elementwise(
             "subtract", logs, graph.broadcast_in_dim(sink_scores, shape[:3], (1,))
         )
-        score_shares = rank_graph.cast(graph.elementwise("logistic", apart), rank_graph.bits)
+        score_shares = rank_graph.cast(graph.elementwise("logistic", differences), rank_graph.bits)
         return graph.elementwise(
             "multiply", results, graph.broadcast_in_dim(score_shares, shape, (0, 1, 2))
         )
@@ -160,10 +163,10 @@ class _RankAttention:
         statistics = rank_graph.statistics
         if statistics is None:
             return rows
-        short = rank_graph.cast(
+        cast_statistics = rank_graph.cast(
             rank_graph.graph.reshape(statistics, (rows.shape[0], self.heads)), rank_graph.bits
         )
-        packed = rank_graph.graph.concatenate((rows, short, short), 1)
+        packed = rank_graph.graph.concatenate((rows, cast_statistics, cast_statistics), 1)
         summed = rank_graph.exchange("all_reduce", packed, Axis.CONTEXT, self.split.context)
         return rank_graph.columns(summed, width)[0]
 
@@ -184,7 +187,7 @@ class _RankAttention:
             return new
         rank_graph.write_cache(new, self.model.kv_bits)
         before = math.ceil((self._keys() - model_pass.tokens) / self.split.context)
-        before = self.keys - self.new if self.is_step else before
+        before = self.keys - self.new_tokens if self.is_step else before
         if before <= 0:
             return new
         *outer, _, width = new.shape
@@ -197,14 +200,14 @@ class _RankAttention:
         merged = graph.concatenate(parts, last)
         *outer, tokens, width = merged.shape
         rows = graph.reshape(merged, (math.prod(outer) * tokens, width))
-        every = rank_graph.exchange("all_gather", rows, Axis.CONTEXT, self.split.context)
+        gathered = rank_graph.exchange("all_gather", rows, Axis.CONTEXT, self.split.context)
         rank_graph.operator("cache")
-        every = graph.reshape(every, (*outer, tokens * self.split.context, width))
+        gathered = graph.reshape(gathered, (*outer, tokens * self.split.context, width))
         starts, at = [0] * len(merged.shape), 0
         pieces: list[Value] = []
         for part in parts:
             starts[-1] = at
-            pieces.append(graph.slice(every, starts, (*outer, self.keys, part.shape[-1])))
+            pieces.append(graph.slice(gathered, starts, (*outer, self.keys, part.shape[-1])))
             at += part.shape[-1]
         return pieces
 
@@ -330,7 +333,7 @@ class _Latent(_RankAttention):
             rotated = rotated_heads(rank_graph, rank_graph.heads(place, batch, 1), attention.rotary)
             place = rank_graph.heads_to_rows(rotated)
         merged = rank_graph.graph.concatenate((short, place), 1)
-        latent = rank_graph.graph.reshape(merged, (batch, self.new, latent.shape[1]))
+        latent = rank_graph.graph.reshape(merged, (batch, self.new_tokens, latent.shape[1]))
         (latent,) = self.past_and_new(latent)
         results = self._absorbed(query, latent) if self.is_step else self._expanded(query, latent)
         return self.weighted("output", results, self.rows.shape[1])
@@ -347,11 +350,11 @@ class _Latent(_RankAttention):
             return query
         shape = query.shape[:3]
         plain = rank_graph.graph.slice(query, (*zeros, 0), (*shape, attention.plain_dim))
-        placed = rank_graph.graph.slice(
+        rotary_part = rank_graph.graph.slice(
             query, (*zeros, attention.plain_dim), (*shape, attention.rotary_dim)
         )
         return rank_graph.graph.concatenate(
-            (plain, rotated_heads(rank_graph, placed, attention.rotary)), 3
+            (plain, rotated_heads(rank_graph, rotary_part, attention.rotary)), 3
         )
 
     def _queries(self) -> Value:
@@ -379,11 +382,11 @@ class _Latent(_RankAttention):
         value = rank_graph.graph.slice(
             pairs, (0, 0, 0, attention.plain_dim), (*shape, attention.value_dim)
         )
-        placed = rank_graph.heads(rotary, batch, 1)
-        placed = rank_graph.graph.broadcast_in_dim(
-            placed, (*shape, attention.rotary_dim), (0, 1, 2, 3)
+        rotary_part = rank_graph.heads(rotary, batch, 1)
+        rotary_part = rank_graph.graph.broadcast_in_dim(
+            rotary_part, (*shape, attention.rotary_dim), (0, 1, 2, 3)
         )
-        return self.attend(query, rank_graph.graph.concatenate((plain, placed), 3), value)
+        return self.attend(query, rank_graph.graph.concatenate((plain, rotary_part), 3), value)
 
     def _absorbed(self, query: Value, latent: Value) -> Value:
         """Attention to latent vectors, with up-projections moved to queries and results.
@@ -396,22 +399,24 @@ class _Latent(_RankAttention):
         by_head = rank_graph.graph.transpose(query, (1, 0, 2, 3))
         by_head = rank_graph.graph.reshape(by_head, (*rows, query.shape[3]))
         plain = rank_graph.graph.slice(by_head, (0, 0, 0), (*rows, attention.plain_dim))
-        placed = rank_graph.graph.slice(
+        rotary_part = rank_graph.graph.slice(
             by_head, (0, 0, attention.plain_dim), (*rows, attention.rotary_dim)
         )
         up = self.weight("keys absorbed", (heads, attention.plain_dim, attention.kv_rank))
         merged = rank_graph.graph.concatenate(
-            (rank_graph.product("keys absorbed", plain, up), placed), 2
+            (rank_graph.product("keys absorbed", plain, up), rotary_part), 2
         )
-        apart = rank_graph.graph.reshape(merged, (heads, batch, tokens, merged.shape[2]))
-        absorbed = rank_graph.graph.transpose(apart, (1, 0, 2, 3))
+        head_queries = rank_graph.graph.reshape(merged, (heads, batch, tokens, merged.shape[2]))
+        absorbed = rank_graph.graph.transpose(head_queries, (1, 0, 2, 3))
         key = rank_graph.graph.reshape(latent, (batch, 1, *latent.shape[1:]))
         value = rank_graph.graph.slice(key, (0, 0, 0, 0), (*key.shape[:3], attention.kv_rank))
         results = self.attend(absorbed, key, value)
-        apart = rank_graph.graph.reshape(results, (batch * tokens, heads, attention.kv_rank))
+        latent_results = rank_graph.graph.reshape(
+            results, (batch * tokens, heads, attention.kv_rank)
+        )
         down = self.weight("values absorbed", (heads, attention.kv_rank, attention.value_dim))
         results = rank_graph.product(
-            "values absorbed", rank_graph.graph.transpose(apart, (1, 0, 2)), down
+            "values absorbed", rank_graph.graph.transpose(latent_results, (1, 0, 2)), down
         )
         token_rows = rank_graph.graph.transpose(results, (1, 0, 2))
         return rank_graph.graph.reshape(token_rows, (batch * tokens, heads * attention.value_dim))

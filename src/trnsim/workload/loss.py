@@ -30,7 +30,7 @@ def add_loss(rank_graph: RankGraph, scores: Value, ranks: int) -> None:
         first = rank_graph.input(1, name="first word", dtype="int32")
         first = graph.broadcast_in_dim(graph.reshape(first, ()), (rows,), ())
         columns = graph.elementwise("subtract", labels, first)
-    # Compared, not gathered: a gather of single elements takes a transfer for each.
+    # Labels are compared, as a gather of single elements takes a transfer for each.
     label_columns = graph.broadcast_in_dim(columns, scores.shape, (0,))
     all_columns = graph.iota(scores.shape, 1)
     is_label = graph.elementwise(
@@ -40,8 +40,8 @@ def add_loss(rank_graph: RankGraph, scores: Value, ranks: int) -> None:
     picked = _over_ranks(rank_graph, picked, "add", ranks)
     losses = graph.elementwise("subtract", graph.elementwise("log", total), picked)
     has_label = graph.elementwise("compare", labels, 0.0, dtype="float32", direction="GE")
-    counted = graph.elementwise("multiply", losses, has_label)
-    sums = [graph.reduce("add", values, (0,)) for values in (counted, has_label)]
+    masked_losses = graph.elementwise("multiply", losses, has_label)
+    sums = [graph.reduce("add", values, (0,)) for values in (masked_losses, has_label)]
     rank_graph.named_outputs["loss"] = graph.elementwise("divide", *sums)
 
 

@@ -318,8 +318,9 @@ class RankTower:
 
     def _serial_layer(self, rank_graph: RankGraph, layer: Layer, x: Value) -> Value:
         """Output of a layer whose halves follow each other; attentions may be side by side."""
-        every = layer.attentions
-        for number, forms in enumerate([every] if layer.is_beside else [(one,) for one in every]):
+        attentions = layer.attentions
+        groups = [attentions] if layer.is_beside else [(form,) for form in attentions]
+        for number, forms in enumerate(groups):
             halves = {_half_name(form, number): form for form in forms}
             rank_graph.half = next(iter(halves))
             rows, outputs = self._half_input(rank_graph, x), list[Value]()

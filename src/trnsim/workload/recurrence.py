@@ -118,7 +118,7 @@ class Recurrence:
         return self.graph.slice(flat, (0, 0, 0, 0), shape), state
 
     def _new_value(self, key: Value, state: Value) -> Value:
-        """What one token adds to the decayed state at its key [B, H, 1, N], before its strength."""
+        """A token's value for the decayed state at its key [B, H, 1, N], before its strength."""
         del key, state
         return self.rows.value
 

@@ -57,7 +57,7 @@ def state_bytes(model: Architecture, split: Split = WHOLE) -> float:
 
 
 def _last_step_cache(model: Architecture, tokens: int, split: Split, source: int) -> Cache:
-    """What the decode step of a sequence's last token reads and writes."""
+    """The cache that the decode step of a sequence's last token reads and writes."""
     step = Pass(Phase.DECODE, 1, 1, max(tokens - 1, 0), source=source)
     parts = summaries(model, step, split)
     return sum((part.cache.times(part.times) for part in parts), Cache(0.0, 0.0))

@@ -98,11 +98,11 @@ class PartSummary:
     weight_bytes: float = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        of_products = sum(product.weight_bytes for product in self.products)
+        product_bytes = sum(product.weight_bytes for product in self.products)
         derived = {
             "flop": sum(product.flop for product in self.products),
             "useful_flop": sum(product.useful_flop for product in self.products),
-            "weight_bytes": of_products + sum(op.weight_bytes for op in self.elementwise),
+            "weight_bytes": product_bytes + sum(op.weight_bytes for op in self.elementwise),
         }
         for name, number in derived.items():
             object.__setattr__(self, name, number)
@@ -151,9 +151,9 @@ def _parts(nodes: Iterable[Node]) -> list[tuple[str, list[Node]]]:
     parts: dict[str, list[Node]] = {}
     last = ""
     for node in nodes:
-        experts_used = _LAYER_NAME.match(node.origin.module if node.origin else "")
-        last = experts_used[1] if experts_used else last
-        key = experts_used[1] if experts_used else f"\0{last}"
+        match = _LAYER_NAME.match(node.origin.module if node.origin else "")
+        last = match[1] if match else last
+        key = match[1] if match else f"\0{last}"
         parts.setdefault(key, []).append(node)
     return [(_name(key), part) for key, part in parts.items()]
 
@@ -175,9 +175,9 @@ class _Reader:
             for value in rank_graph.graph.inputs
             if value.number in rank_graph.weights
         }
-        """The weight of which a value is another shape or type."""
+        """By number of a value that is a weight in another shape or type, the weight."""
         self.routed = {n for n, weight in rank_graph.weights.items() if weight.use is Use.ROUTED}
-        """Values that are experts' matrices, chosen by what tokens take."""
+        """Numbers of values that are matrices of the experts that tokens are routed to."""
         for node in rank_graph.graph.nodes:
             self._follow(node)
 
@@ -194,7 +194,7 @@ class _Reader:
             self.routed.add(node.result.number)
 
     def products(self, node: Node) -> list[Product]:
-        """The matrix products of an operation; one that picks experts' biases is none."""
+        """The matrix products of an operation, without a product that selects experts' biases."""
         operation = node.operation
         if isinstance(operation, DotGeneral):
             return [] if _operator(node).endswith(" bias") else [self._matrices(node, operation)]
@@ -226,21 +226,21 @@ class _Reader:
     def _routed(self, node: Node, experts: Value, product: Product) -> Product:
         """Products of experts, to which rows are routed evenly."""
         rows = self.routed_rows(node.values[0])
-        takers = self.experts_used(rows, experts.shape[0])
-        return replace(product, m=rows / takers, times=takers)
+        times = self.experts_used(rows, experts.shape[0])
+        return replace(product, m=rows / times, times=times)
 
     def experts_used(self, rows: float, experts: int) -> float:
         """``E (1 - (1 - 1 / E)^rows)``: experts that at least one of evenly routed rows takes."""
-        missed: float = (1 - 1 / experts) ** rows
-        return experts * (1 - missed)
+        unused_share: float = (1 - 1 / experts) ** rows
+        return experts * (1 - unused_share)
 
     def routed_rows(self, value: Value) -> int:
-        """Rows that experts take, before they were gathered into blocks of one expert each."""
-        maker = self.rank_graph.graph.maker(value)
-        while maker is not None and isinstance(maker.operation, Reshape | Gather | Pad):
-            if isinstance(maker.operation, Pad):
-                return maker.values[0].shape[0]
-            maker = self.rank_graph.graph.maker(maker.values[0])
+        """Rows that are routed to experts, before they are gathered into blocks of one expert."""
+        producer = self.rank_graph.graph.producer(value)
+        while producer is not None and isinstance(producer.operation, Reshape | Gather | Pad):
+            if isinstance(producer.operation, Pad):
+                return producer.values[0].shape[0]
+            producer = self.rank_graph.graph.producer(producer.values[0])
         return math.prod(value.shape[:-1])
 
     def _windows(self, node: Node, operation: Convolution) -> Product:
@@ -257,7 +257,7 @@ class _Reader:
         """Queries with keys, scores with values; heads that share keys are rows of one product."""
         query, key, value = node.values[:3]
         heads, queries, keys = math.prod(query.shape[:-2]), query.shape[-2], value.shape[-2]
-        groups = min(self._once(key) // (keys * key.shape[-1]), heads) or heads
+        groups = min(self._elements_before_repeats(key) // (keys * key.shape[-1]), heads) or heads
         times = groups * (
             _GRADIENT_PRODUCTS if isinstance(node.operation, AttentionBackward) else 1
         )
@@ -268,12 +268,13 @@ class _Reader:
         causal = node.operation.flop(*node.operand_types) / flop if flop else 1.0
         return [replace(product, causal=causal) for product in (scores, values)]
 
-    def _once(self, value: Value) -> int:
+    def _elements_before_repeats(self, value: Value) -> int:
         """Elements of a value before it was repeated."""
-        elements, maker = value.type.elements, self.rank_graph.graph.maker(value)
-        while maker is not None and isinstance(maker.operation, _REPEATING_OPERATIONS):
-            value = maker.values[0]
-            elements, maker = min(elements, value.type.elements), self.rank_graph.graph.maker(value)
+        elements, producer = value.type.elements, self.rank_graph.graph.producer(value)
+        while producer is not None and isinstance(producer.operation, _REPEATING_OPERATIONS):
+            value = producer.values[0]
+            elements = min(elements, value.type.elements)
+            producer = self.rank_graph.graph.producer(value)
         return elements
 
 
@@ -315,7 +316,7 @@ class _BuiltReader(_Reader):
         )
 
     def routed_rows(self, value: Value) -> int:
-        """Rows that experts take, without the padding of their blocks."""
+        """Rows that are routed to experts, without the padding of their blocks."""
         rows = math.prod(value.shape[:-1])
         return self.rank_graph.unpadded_rows.get(rows, rows)
 
@@ -327,10 +328,10 @@ class _BuiltReader(_Reader):
         if self._routing is None:
             return super().experts_used(rows, experts)
         (scores,), per_token = self._routing.operand_types, self._routing.result.shape[-1]
-        tokens, every = math.prod(scores.shape[:-1]), scores.shape[-1]
-        ranks = every / experts
-        missed: float = (1 - per_token / every) ** (tokens * math.ceil(ranks))
-        return max(every * (1 - missed) / math.ceil(ranks), 1.0)
+        tokens, all_experts = math.prod(scores.shape[:-1]), scores.shape[-1]
+        ranks = all_experts / experts
+        unused_share: float = (1 - per_token / all_experts) ** (tokens * math.ceil(ranks))
+        return max(all_experts * (1 - unused_share) / math.ceil(ranks), 1.0)
 
     def _bytes(self, numbers: dict[int, float]) -> float:
         graph = self.rank_graph.graph
@@ -482,7 +483,7 @@ def _merged(operators: Iterable[Elementwise]) -> list[Elementwise]:
     for operator in operators:
         elements, nbytes = sums.get(operator.name, (0.0, 0.0))
         sums[operator.name] = elements + operator.elements, nbytes + operator.weight_bytes
-    return [Elementwise(name, *both) for name, both in sums.items()]
+    return [Elementwise(name, elements, nbytes) for name, (elements, nbytes) in sums.items()]
 
 
 def _operator(node: Node) -> str:

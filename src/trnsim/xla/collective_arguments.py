@@ -43,9 +43,11 @@ def require_scale(kind: str, scale: Any) -> None:
     """Refuse a scale that is neither a number nor a tensor with one element."""
     is_number = isinstance(scale, Number)
     if not is_number and not (isinstance(scale, Tensor) and scale.numel() == 1):
-        shown = f"a tensor of {list(scale.shape)}" if isinstance(scale, Tensor) else repr(scale)
+        scale_text = (
+            f"a tensor of {list(scale.shape)}" if isinstance(scale, Tensor) else repr(scale)
+        )
         raise CollectiveMisused(
-            f"xm.{kind} with scale={shown}; legal: a number",
+            f"xm.{kind} with scale={scale_text}; legal: a number",
             fix="pass the factor of the sum, such as scale=1.0, or 1 / the number of ranks",
             line=program_line(),
         )

@@ -35,6 +35,7 @@ _START: Final = 101
 """The seed of a program that sets none."""
 _DRAW: Final = (214013, 2531011)
 _STEP: Final = (7012063, 1012031)
+"""Factor and term of the linear congruences of a draw and of a step's end."""
 _BITS: Final = 64
 _MASK: Final = (1 << _BITS) - 1
 _STATE: Final = struct.Struct("<QQ")

@@ -3,7 +3,7 @@
 import pytest
 from slurm_cases import JOB, STEP, ask
 
-from trnsim.cluster.slurm.allocation import job_devices, scontrol, step_count
+from trnsim.cluster.slurm.allocation import job_devices, scontrol, step_device_count
 from trnsim.errors import BadInput
 
 
@@ -62,7 +62,7 @@ def test_a_node_that_scontrol_does_not_name_is_refused():
     ],
 )
 def test_the_number_of_a_steps_devices(more, count):
-    assert step_count(STEP, ask(more=more)) == count
+    assert step_device_count(STEP, ask(more=more)) == count
 
 
 def test_scontrol_that_is_missing_or_fails_is_said(tmp_path, monkeypatch):

@@ -98,7 +98,7 @@ def test_a_number_is_never_silently_another(tmp_path, column, written):
         ({"port_state": "slow"}, "port_state is 'slow'; legal: tuned, as-ported"),
         (
             {"port_state": "as-ported"},
-            "port_state is 'as-ported': ports that are not tuned are known of servers of mixtures",
+            "port_state is 'as-ported': legal for servers of mixtures of experts, which were",
         ),
         ({"staff_weeks": "-1"}, "staff_weeks is '-1'; legal: a number from 0 to 10,000"),
         ({"framework": "torch"}, "framework is 'torch'; legal: pytorch, jax, "),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from trnsim.calibrate.logs.measured import Load, RunLog
 from trnsim.decide.why.answers import answers
 from trnsim.decide.why.explain import explain
-from trnsim.decide.why.logs import with_logs
+from trnsim.decide.why.logs import comparable_answers
 from trnsim.errors import BadInput
 
 PARTS = st.dictionaries(
@@ -165,7 +165,7 @@ def test_candidates_are_matched_by_instance_and_their_milliseconds_are_terms():
 def test_the_whole_difference_to_a_log_is_unexplained(is_first):
     plan = answers(serve(), "a.json")
     sides = (LOG, plan) if is_first else (plan, LOG)
-    (one,) = explain(*with_logs(*sides, ("A", "B"))).differences
+    (one,) = explain(*comparable_answers(*sides, ("A", "B"))).differences
     ttft, tpot = one.times
     assert [time.old.name for time in one.times] == ["TTFT", "TPOT"]
     for time, change in ((ttft, 0.05), (tpot, 0.009)):
@@ -178,7 +178,7 @@ def test_the_whole_difference_to_a_log_is_unexplained(is_first):
 
 
 def test_an_encoders_latency_stands_beside_the_first_answer_of_a_log():
-    (one,) = explain(*with_logs(answers(infer(), "a.json"), LOG, ("A", "B"))).differences
+    (one,) = explain(*comparable_answers(answers(infer(), "a.json"), LOG, ("A", "B"))).differences
     assert [(time.old.name, time.new.name) for time in one.times] == [("latency", "TTFT")]
 
 

@@ -3,7 +3,7 @@ from answer_cases import infer, serve, train
 
 from trnsim.calibrate.logs.measured import Load, LoggedStep, RunLog, Training
 from trnsim.decide.why.answers import answers
-from trnsim.decide.why.logs import with_logs
+from trnsim.decide.why.logs import comparable_answers
 from trnsim.errors import BadInput
 
 NAMES = ("A (plan.json)", "B (run.log)")
@@ -20,7 +20,7 @@ LOAD = RunLog(
 
 
 def logged(plan, log):
-    _, new = with_logs(answers(plan, "plan.json"), log, NAMES)
+    _, new = comparable_answers(answers(plan, "plan.json"), log, NAMES)
     (found,) = new.values()
     assert found.is_measured
     return found
@@ -49,13 +49,13 @@ def test_a_load_test_of_one_token_each_has_no_time_between_them():
 
 
 def test_the_log_may_be_the_first():
-    old, new = with_logs(LOAD, answers(serve(), "plan.json"), NAMES)
+    old, new = comparable_answers(LOAD, answers(serve(), "plan.json"), NAMES)
     assert (list(old), list(new)) == (["bench.json"], ["trn2"])
 
 
 def test_two_plans_stay_as_they_are():
     both = answers(serve(), "a"), answers(infer(), "b")
-    assert with_logs(*both, NAMES) == both
+    assert comparable_answers(*both, NAMES) == both
 
 
 @pytest.mark.parametrize(
@@ -82,4 +82,4 @@ def test_a_layout_without_ranks_is_refused():
 
 def test_two_logs_are_refused():
     with pytest.raises(BadInput, match=r"A \(plan.json\) and B \(run.log\) are measured logs"):
-        with_logs(LOAD, LOAD, NAMES)
+        comparable_answers(LOAD, LOAD, NAMES)

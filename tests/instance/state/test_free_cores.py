@@ -37,8 +37,8 @@ def test_the_first_cores_in_a_row_that_nobody_uses(records, number, expected):
 def test_others_wait_until_one_has_chosen(tmp_path):
     program = (
         "import sys, time; from pathlib import Path\n"
-        "from trnsim.instance.state.free_cores import choosing\n"
-        "with choosing(Path(sys.argv[1])):\n"
+        "from trnsim.instance.state.free_cores import core_choice\n"
+        "with core_choice(Path(sys.argv[1])):\n"
         "    print('begun', flush=True)\n"
         "    time.sleep(0.3)\n"
         "    print('done', flush=True)\n"
@@ -46,17 +46,17 @@ def test_others_wait_until_one_has_chosen(tmp_path):
     command = [sys.executable, "-c", program, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout.readline() == "begun\n"
-        with free.choosing(tmp_path):
+        with free.core_choice(tmp_path):
             os.set_blocking(other.stdout.fileno(), False)
             assert other.stdout.readline() == "done\n"
-    with free.choosing(tmp_path):  # nothing stays locked
+    with free.core_choice(tmp_path):  # nothing stays locked
         assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no flock(2)")
 def test_one_that_is_stopped_while_it_chooses_stops_nobody(tmp_path, monkeypatch):
     monkeypatch.setattr(free, "_LONGEST_S", 0.1)
-    with free.choosing(tmp_path):
+    with free.core_choice(tmp_path):
         began_s = time.monotonic()
-        with free.choosing(tmp_path):
+        with free.core_choice(tmp_path):
             assert time.monotonic() - began_s >= 0.1

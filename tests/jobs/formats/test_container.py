@@ -5,7 +5,7 @@ from trnsim.jobs.formats.container import (
     ContainerReader,
     common_fields,
     device_numbers,
-    with_places,
+    with_kept_places,
 )
 from trnsim.jobs.job import KeptField, Role
 from trnsim.jobs.spec import SpecReader
@@ -57,8 +57,8 @@ def test_locked_memory(limits, is_unlimited):
 def test_the_first_amount_of_a_resource_counts():
     rows = [{"type": "GPU", "value": "1"}, {"type": "GPU", "value": "2"}]
     reader = container(resourceRequirements=rows)
-    assert reader.required("GPU", "gpus") == 1
-    assert reader.required("VCPU", "vcpus") is None
+    assert reader.required_amount("GPU", "gpus") == 1
+    assert reader.required_amount("VCPU", "vcpus") is None
     assert reader.names == {("c", "resourceRequirements"): {0: "GPU"}}
     assert len(reader.reader.kept_fields()) == 2
 
@@ -79,7 +79,7 @@ def test_lists_have_room_for_items_kept_whole():
         KeptField(("c", "environment", 0, "name"), "kept"),
         KeptField(("c", "linuxParameters", "devices", 0, "hostPath"), "/dev/kmsg"),
     )
-    assert with_places(common_fields(role), kept, ("c",)) == {
+    assert with_kept_places(common_fields(role), kept, ("c",)) == {
         "image": "i",
         "environment": [{}, {"name": "A", "value": "1"}],
         "linuxParameters": {

@@ -3,11 +3,11 @@ import pytest
 from trnsim.errors import BadInput
 from trnsim.jobs.formats.listing import (
     check_model,
-    indexed,
     item_count,
     placed,
     tagged_model,
     tags,
+    with_indexes,
     with_names,
 )
 from trnsim.jobs.job import Job, KeptField
@@ -39,12 +39,12 @@ def test_names_stand_for_indexes():
         ("c", 1),
     ]
     document = {"a": [{}, {"type": "other"}, {"name": "second", "b": [{"hostPath": "third"}]}]}
-    assert [field.keys for field in indexed(document, by_name)] == [
+    assert [field.keys for field in with_indexes(document, by_name)] == [
         ("a", 0, "x"),
         ("a", 2, "b", 0),
         ("c", 1),
     ]
-    assert indexed({"a": []}, by_name[1:2]) == ()
+    assert with_indexes({"a": []}, by_name[1:2]) == ()
 
 
 def test_written_items_stand_beside_those_kept_whole():

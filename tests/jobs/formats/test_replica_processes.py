@@ -1,7 +1,7 @@
 import pytest
 
 from trnsim.errors import BadInput
-from trnsim.jobs.formats.replica_processes import stated_processes, word_or_processes
+from trnsim.jobs.formats.replica_processes import read_processes, stated_processes
 from trnsim.jobs.job import Role
 from trnsim.jobs.spec import SpecReader
 from trnsim.reader import load_documents
@@ -24,14 +24,14 @@ def reader(folder, value):
 )
 def test_a_word_or_a_template_is_kept_and_a_number_taken(tmp_path, value, processes, is_kept):
     source = reader(tmp_path, value)
-    assert word_or_processes(source, "spec", "count", field="roles.0.processes") == processes
+    assert read_processes(source, "spec", "count", field="roles.0.processes") == processes
     assert bool(source.kept_fields()) is is_kept
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "many", "1.5", "[1]"])
 def test_anything_else_is_refused_at_its_line(tmp_path, value):
     with pytest.raises(BadInput, match=r"a\.yaml:2: spec.count is "):
-        word_or_processes(reader(tmp_path, value), "spec", "count", field="x")
+        read_processes(reader(tmp_path, value), "spec", "count", field="x")
 
 
 @pytest.mark.parametrize(

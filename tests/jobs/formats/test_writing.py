@@ -2,7 +2,13 @@ import json
 
 import yaml
 
-from trnsim.jobs.formats.writing import in_order, json_spec, with_kept, without_empty, yaml_spec
+from trnsim.jobs.formats.writing import (
+    in_order,
+    json_spec,
+    with_kept_fields,
+    without_empty,
+    yaml_spec,
+)
 from trnsim.jobs.job import KeptField
 
 
@@ -15,7 +21,7 @@ def test_kept_fields_are_put_at_their_places():
         KeptField(("f",), "kept"),
     )
     document = {"f": "ours", "a": {"b": [{"name": "n"}]}}
-    assert with_kept(document, kept) == {
+    assert with_kept_fields(document, kept) == {
         "f": "ours",
         "a": {"b": [{"name": "n", "d": {}}, {"c": 5}]},
         "e": ["x", None],
@@ -23,7 +29,7 @@ def test_kept_fields_are_put_at_their_places():
 
 
 def test_a_kept_field_at_the_place_of_another_kind_is_left_out():
-    assert with_kept(
+    assert with_kept_fields(
         {"a": "text", "b": []}, (KeptField(("a", "b"), 1), KeptField(("b", "c"), 2))
     ) == {
         "a": "text",

@@ -76,9 +76,9 @@ def test_a_start_is_compared_in_its_own_type(agree, dtype, start):
 
 def test_rows_are_as_wide_as_what_lies_together():
     rows = _Rows((3, 4, 5, 6), (2, 1, 5, 6))
-    assert (rows.outer, rows.width, rows.parts, rows.within) == (2, 30, 1, (2, 1, 1))
+    assert (rows.outer, rows.width, rows.parts, rows.slice_rows) == (2, 30, 1, (2, 1, 1))
     whole = _Rows((4, 6), (4, 6))
-    assert (whole.outer, whole.table, whole.within) == (0, (1, 24), (1,))
+    assert (whole.outer, whole.table, whole.slice_rows) == (0, (1, 24), (1,))
 
 
 def test_what_is_wider_than_a_partition_takes_several_rows(agree):

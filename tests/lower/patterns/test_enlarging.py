@@ -3,9 +3,9 @@
 import pytest
 from made_graphs import Made
 
-from trnsim.graph.patterns import Makers
+from trnsim.graph.patterns import Producers
 from trnsim.graph.rewriting import match_node
-from trnsim.lower.patterns.enlarging import ENLARGING, repeat_counts
+from trnsim.lower.patterns.enlarging import IMAGE_ENLARGEMENT, repeat_counts
 
 
 def found(shape, wide, dims, result):
@@ -13,8 +13,8 @@ def found(shape, wide, dims, result):
     images = made.given(*shape)
     value = made.graph.broadcast_in_dim(images, wide, dims)
     value = made.graph.reshape(value, result)
-    makers = Makers.of_graph(made.graph)
-    match = match_node(ENLARGING, makers.nodes[value.number], makers)
+    producers = Producers.of_graph(made.graph)
+    match = match_node(IMAGE_ENLARGEMENT, producers.nodes[value.number], producers)
     return match and (match["images"] == images, repeat_counts(match))
 
 

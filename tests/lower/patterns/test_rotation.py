@@ -3,7 +3,7 @@
 import pytest
 from made_graphs import Made
 
-from trnsim.graph.patterns import Makers
+from trnsim.graph.patterns import Producers
 from trnsim.graph.rewriting import match_node
 from trnsim.lower.patterns.rotation import ROTATION
 
@@ -11,8 +11,8 @@ HALF = (2, 20, 32)
 
 
 def found(made, value):
-    makers = Makers.of_graph(made.graph)
-    match = match_node(ROTATION, makers.nodes[value.number], makers)
+    producers = Producers.of_graph(made.graph)
+    match = match_node(ROTATION, producers.nodes[value.number], producers)
     return match and match["x"]
 
 

@@ -204,5 +204,5 @@ def test_what_a_queue_issues_all_the_time_is_no_serial_chain(kernel):
     for _ in range(16):
         kernel.load(128, 64)
     timeline = kernel.timeline()
-    assert timeline.busy_s()[Engine.dma] < 0.5 * timeline.device_time_s < timeline.issuing_s()
+    assert timeline.busy_s()[Engine.dma] < 0.5 * timeline.device_time_s < timeline.queue_issue_s()
     assert "serial chain" not in {advice.rule for advice in advise(timeline)}

@@ -97,7 +97,7 @@ def engine(share):
 
 
 @pytest.mark.parametrize(
-    ("launch_s", "engines", "issuing_s", "expected"),
+    ("launch_s", "engines", "queue_issue_s", "expected"),
     [
         (2.0, (engine(0.9),), 0.95, "launch"),
         (0.1, (engine(0.9),), 0.8, "Vector Engine"),
@@ -110,9 +110,9 @@ def engine(share):
     ],
 )
 def test_bound_by_is_launch_latency_issue_or_the_busiest_engine(
-    launch_s, engines, issuing_s, expected
+    launch_s, engines, queue_issue_s, expected
 ):
-    assert bound_by(launch_s, 1.0, engines, issuing_s) == expected
+    assert bound_by(launch_s, 1.0, engines, queue_issue_s) == expected
 
 
 def test_bound_by_of_programs(new_kernel):
@@ -170,7 +170,7 @@ def test_where_the_issue_of_transfers_matters_most_it_is_the_bottleneck():
     run = trnsim.run(examples.module("attention").attention, *[array] * 3, numerics=False)
     assert run.summary.engines[0].engine == "Vector Engine"
     dma = next(use for use in run.summary.engines if use.engine == "DMA")
-    assert dma.active_s < run.timeline.issuing_s() < run.summary.engines[0].active_s
+    assert dma.active_s < run.timeline.queue_issue_s() < run.summary.engines[0].active_s
     assert run.summary.bound_by == "DMA issue"
 
 

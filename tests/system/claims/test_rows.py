@@ -10,7 +10,7 @@ import pytest
 from trnsim.arch.catalogue import catalogue, parse
 from trnsim.system.claims import claims
 from trnsim.system.claims.amounts import Absent, Grade
-from trnsim.system.claims.rows import WRITTEN, RowReader, price_row
+from trnsim.system.claims.rows import GUIDE_DAY, RowReader, price_row
 
 ALL = os.environ.get("TRNSIM_CLAIMS") == "all"
 SAMPLED = 12
@@ -108,7 +108,7 @@ def test_a_row_that_only_a_judged_document_states_is_in_doubt(rows):
 def test_prices_of_the_documents_day_come_first():
     known = RowReader(catalogue())
     first = known.prices("p5.48xlarge", "capacity_block")[0]
-    assert first.first_seen <= WRITTEN <= first.last_seen
+    assert first.first_seen <= GUIDE_DAY <= first.last_seen
     assert known.prices("no.such", "on_demand") == []
 
 

@@ -30,4 +30,4 @@ def load_test(deployment=None, *, seed=0, router=Router.ROUND_ROBIN):
 
 def measured_capacity(test, slo, guess_per_s):
     """The capacity of a load test within an SLO."""
-    return test.final_capacity(slo, *test.long_most(slo, guess_per_s))
+    return test.final_capacity(slo, *test.highest_rate_in_long_runs(slo, guess_per_s))

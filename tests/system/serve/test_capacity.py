@@ -41,11 +41,11 @@ def test_a_trace_keeps_its_order_and_has_a_rate_of_its_own():
 
 
 def test_requests_one_by_one_never_meet():
-    load = PATTERN.one_by_one(5)
+    load = PATTERN.sequential_load(5)
     assert is_closed(load)
     assert [one.after for one in load] == [None, 0, 1, 2, 3]
     test = load_test()
-    values = test.alone().values
+    values = test.unloaded_figures().values
     step_s = test.cell.steps.decode(4, 288).time_s
     assert values["tpot_p99_s"] <= step_s * 1.001
     assert values["queue_mean"] == 0
@@ -90,7 +90,7 @@ def test_the_guess_does_not_matter():
 def test_the_knee_is_twice_the_latency_of_a_request_alone(runs):
     test = load_test()
     capacity = measured_capacity(test, Slo(), 30.0)
-    alone_s = test.alone().values["e2e_p99_s"]
+    alone_s = test.unloaded_figures().values["e2e_p99_s"]
     assert capacity.binding == "e2e"
     assert capacity.limits == Slo(latency_s=KNEE_RATIO * alone_s)
     assert not test.is_within(capacity.limits, (1 + runs[1]) * capacity.per_s, capacity.requests)

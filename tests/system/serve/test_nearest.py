@@ -15,14 +15,14 @@ def test_the_nearest_layout_says_which_limit_is_missed_and_by_how_much():
     assert near.test is fast
     (missed,) = near.missed
     assert (missed.name, missed.limit_s) == ("tpot", 1e-3)
-    assert missed.least_s == pytest.approx(fast.alone().values["tpot_p99_s"])
+    assert missed.least_s == pytest.approx(fast.unloaded_figures().values["tpot_p99_s"])
 
 
 def test_the_nearest_slo_is_feasible():
     test = load_test()
     near = nearest([test], Slo(1e-3, 1e-3))
     assert {each.name for each in near.missed} == {"ttft", "tpot"}
-    assert near.slo.is_met(test.alone())
+    assert near.slo.is_met(test.unloaded_figures())
     assert near.most_per_s > 0
     assert test.is_within(near.slo, near.most_per_s, 512)
 

@@ -26,7 +26,7 @@ def test_no_layout_keeps_more_than_the_one_that_is_found(slo):
     for unit in UNITS:
         test = LoadTest(unit, PATTERN, Router.ROUND_ROBIN)
         limits = test.limits(slo)
-        if limits.is_met(test.alone()):
+        if limits.is_met(test.unloaded_figures()):
             assert not test.is_within(limits, 1.05 * best.capacity.per_s, 2048)
 
 
@@ -57,11 +57,13 @@ def test_no_layout_serves_a_rate_with_fewer_instances(rate_per_s):
 def test_the_winner_alone_is_measured_in_the_longest_runs(monkeypatch):
     """Of nine layouts several are compared; the sampling error of the others does not matter."""
     measured, tried = [], []
-    own, long = LoadTest.final_capacity, LoadTest.long_most
+    own, long = LoadTest.final_capacity, LoadTest.highest_rate_in_long_runs
     monkeypatch.setattr(
         LoadTest, "final_capacity", lambda *given: measured.append(given[0]) or own(*given)
     )
-    monkeypatch.setattr(LoadTest, "long_most", lambda *given: tried.append(1) or long(*given))
+    monkeypatch.setattr(
+        LoadTest, "highest_rate_in_long_runs", lambda *given: tried.append(1) or long(*given)
+    )
     best = ranking(Slo(0.3, 0.03)).best()
     assert measured == [best.test]
     assert tried

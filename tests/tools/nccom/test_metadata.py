@@ -57,7 +57,7 @@ def test_an_entry_a_rank(counted):
         {"send_counts": [3, 4], "send_displs": [0, 3], "recv_counts": [2, 4]},
     ]
     counts = counted("alltoallv", entries)
-    assert [counts.sent(0, 1), counts.sent(1, 0)] == [2, 3]
+    assert [counts.send_count(0, 1), counts.send_count(1, 0)] == [2, 3]
     entries[1]["recv_counts"] = [5, 4]
     with pytest.raises(BadInput, match=r"rank 1 expects 5 elements of rank 0, which sends 2"):
         counted("alltoallv", entries)

@@ -81,12 +81,12 @@ def test_a_graph_that_cannot_be_read_is_named(stored, tmp_path):
 def test_an_instruction_is_written_as_hlo_does():
     graph = Graph()
     value = graph.reduce("add", graph.input((2, 3), "bfloat16"), [1])
-    assert instruction_text(graph.maker(value)) == "bf16[2]{0} reduce(bf16[2,3]{1,0})"
+    assert instruction_text(graph.producer(value)) == "bf16[2]{0} reduce(bf16[2,3]{1,0})"
     added = graph.elementwise("add", value, 10.0)
-    assert instruction_text(graph.maker(added)) == "bf16[2]{0} add(bf16[2]{0}, 10)"
+    assert instruction_text(graph.producer(added)) == "bf16[2]{0} add(bf16[2]{0}, 10)"
     narrow = graph.input((2,), "float8_e4m3fn")
     total = graph.elementwise("add", narrow, narrow)
-    assert instruction_text(graph.maker(total)).startswith("f8e4m3fn[2]{0} add(f8e4m3fn[2]{0}")
+    assert instruction_text(graph.producer(total)).startswith("f8e4m3fn[2]{0} add(f8e4m3fn[2]{0}")
 
 
 def test_a_call_of_a_refused_type_fails_in_the_compiler_even_without_a_lowering(tmp_path):

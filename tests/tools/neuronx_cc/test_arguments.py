@@ -14,7 +14,7 @@ def test_the_least_that_is_asked_for_has_awss_defaults():
     found = CompileArguments.of(LEAST)
     assert (found.model, found.target, found.family) == (Path("m.hlo"), "trn2", "trn2")
     assert (found.output, found.logfile) == (Path("file.neff"), Path("log-neuron-cc.txt"))
-    assert (found.workdir, found.level, found.flags, found.ignored) == (None, 30, (), ())
+    assert (found.workdir, found.level, found.flags, found.flag_notes) == (None, 30, (), ())
 
 
 def test_flags_stand_before_and_behind_the_file_in_any_spelling():
@@ -38,7 +38,7 @@ def test_the_last_of_several_settings_holds():
 
 def test_a_flag_without_effect_is_accepted_and_said():
     found = CompileArguments.of([*LEAST, "--enable-fast-context-switch", "--cache_dir=x"])
-    assert [line.partition(" ")[0] for line in found.ignored] == [
+    assert [line.partition(" ")[0] for line in found.flag_notes] == [
         "--enable-fast-context-switch",
         "--cache-dir=x",
     ]

@@ -118,8 +118,12 @@ def test_frequencies_that_grow_in_some_layers_alone_are_not_known():
 @pytest.mark.parametrize(
     ("model_type", "given", "said"),
     [
-        ("llama", {"head_dim": 5}, "head_dim is 5; legal: what turns pairs of the 5 elements"),
-        ("gptj", {"rotary_dim": 6}, "rotary_dim is 6; legal: what turns pairs of the 4"),
+        (
+            "llama",
+            {"head_dim": 5},
+            "head_dim is 5; legal: a value by which pairs of up to 5",
+        ),
+        ("gptj", {"rotary_dim": 6}, "rotary_dim is 6; legal: a value by which pairs of up to 4"),
         ("llama", {"rope_scaling": {**YARN, "factor": "x"}}, "rope_scaling.factor is 'x'"),
         ("llama", {"rms_norm_eps": 1e999}, "rms_norm_eps is inf; .* computed with it, so it is f"),
         ("granite", {"residual_multiplier": "x"}, "residual_multiplier is 'x'; legal: a number"),
@@ -150,7 +154,7 @@ GROUPED = {
 
 def test_the_rotated_part_of_latent_attention_is_named():
     sizes = {**GROUPED, "n_group": 1, "topk_group": 1, "qk_rope_head_dim": 3}
-    with pytest.raises(BadInput, match="qk_rope_head_dim is 3; legal: what turns pairs of the 3"):
+    with pytest.raises(BadInput, match="qk_rope_head_dim is 3; legal: a value by which pairs of"):
         tower("deepseek_v3", **sizes)
 
 

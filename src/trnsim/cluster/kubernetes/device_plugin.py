@@ -108,7 +108,7 @@ class DevicePlugin:
     def _check_files(self) -> None:
         if not self._settings.files:
             return
-        for device in self._settings.devices.model.devices:
+        for device in self._settings.devices.instance.devices:
             path = Path(f"/dev/neuron{device.index}")
             if not path.is_char_device():
                 raise BadInput(
@@ -132,7 +132,7 @@ class DevicePlugin:
         if all(self._register(server) for server in self._servers):
             self._registered_with, self._is_waiting = kubelet, False
             names = ", ".join(self._settings.resources)
-            self._settings.say(f"registered {names} of {self._settings.devices.model.name}")
+            self._settings.say(f"registered {names} of {self._settings.devices.instance.name}")
 
     def _say_waiting(self) -> None:
         if not self._is_waiting:
@@ -294,7 +294,7 @@ class _ResourceServer:
         devices, count = self._settings.devices, request.allocation_size
         available = set(request.available_deviceIDs)
         required_ids = set(request.must_include_deviceIDs)
-        per_device = devices.model.devices[0].cores
+        per_device = devices.instance.devices[0].cores
         chosen = first_reserved(reserved, self.resource, count, per_device)
         if chosen is not None and required_ids <= set(chosen) <= available | required_ids:
             return chosen

@@ -51,11 +51,11 @@ class NodeDevices:
     """The devices of a node.
 
     Attributes:
-        model: the emulated instance.
+        instance: the emulated instance.
 
     """
 
-    model: InstanceModel
+    instance: InstanceModel
 
     def ids(self, resource: str) -> list[str]:
         """Ids of a resource: the numbers of its devices, or of its logical cores."""
@@ -68,37 +68,36 @@ class NodeDevices:
         survive, `thermal`, makes no device unhealthy.
         """
         severe = [fault for fault in faults if fault.is_active() and KINDS[fault.kind].status]
-        per_device = self.model.devices[0].cores
+        per_device = self.instance.devices[0].cores
         faulty_cores = {
             core
             for fault in severe
-            for core in range(self.model.cores)
+            for core in range(self.instance.cores)
             if fault.strikes(core % per_device, core // per_device)
         }
         return {
-            name: faulty_cores.isdisjoint(self.cores(resource, [name]))
-            for name in self.ids(resource)
+            id_: faulty_cores.isdisjoint(self.cores(resource, [id_])) for id_ in self.ids(resource)
         }
 
-    def cores(self, resource: str, names: Iterable[str]) -> tuple[int, ...]:
+    def cores(self, resource: str, ids: Iterable[str]) -> tuple[int, ...]:
         """Numbers of the logical cores that ids of a resource stand for, ascending.
 
         Raises:
             BadInput: the node has no such id.
         """
-        numbers = sorted({self._number(resource, name) for name in names})
+        numbers = sorted({self._number(resource, id_) for id_ in ids})
         if resource == NEURONCORE:
             return tuple(numbers)
-        return tuple(core for number in numbers for core in self.model.devices[number].core_ids)
+        return tuple(core for number in numbers for core in self.instance.devices[number].core_ids)
 
-    def devices(self, resource: str, names: Iterable[str]) -> tuple[int, ...]:
+    def devices(self, resource: str, ids: Iterable[str]) -> tuple[int, ...]:
         """Numbers of the devices that ids of a resource name, or whose cores they name, ascending.
 
         Raises:
             BadInput: the node has no such id.
         """
-        per_device = self.model.devices[0].cores
-        return tuple(sorted({core // per_device for core in self.cores(resource, names)}))
+        per_device = self.instance.devices[0].cores
+        return tuple(sorted({core // per_device for core in self.cores(resource, ids)}))
 
     def preferred(
         self,
@@ -118,19 +117,20 @@ class NodeDevices:
             available: ids that kubelet may give.
             required_ids: ids that it will give in any case.
             count: number of ids.
-            holdings: what all containers hold; hardware of another resource is left out.
+            holdings: what all containers hold; hardware that is held as another resource is not
+                chosen.
 
         Raises:
             BadInput: the node has no such id.
         """
         other_cores = self._taken_elsewhere(resource, holdings)
-        needed_numbers = {self._number(resource, name) for name in required_ids}
+        needed_numbers = {self._number(resource, id_) for id_ in required_ids}
         free = {
-            self._number(resource, name)
-            for name in available
-            if other_cores.isdisjoint(self.cores(resource, [name]))
+            self._number(resource, id_)
+            for id_ in available
+            if other_cores.isdisjoint(self.cores(resource, [id_]))
         } | needed_numbers
-        chosen = self._legal(resource, free, needed_numbers, count)
+        chosen = self._legal_set(resource, free, needed_numbers, count)
         if chosen is None:
             others = sorted(free - needed_numbers)
             chosen = tuple(
@@ -138,10 +138,11 @@ class NodeDevices:
             )
         return [str(number) for number in chosen]
 
-    def _legal(
+    def _legal_set(
         self, resource: str, free: set[int], needed_numbers: set[int], count: int
     ) -> tuple[int, ...] | None:
-        name, per_device = self.model.name, self.model.devices[0].cores
+        """The numbers of a legal set of `count` free ones, the needed ones included; else None."""
+        name, per_device = self.instance.name, self.instance.devices[0].cores
         if needed_numbers:
             sets = (
                 legal_core_sets(name, count, per_device)
@@ -154,10 +155,10 @@ class NodeDevices:
         return choose(name, count, free)
 
     def conflict(
-        self, resource: str, names: Iterable[str], holdings: Iterable[ContainerHolding]
+        self, resource: str, ids: Iterable[str], holdings: Iterable[ContainerHolding]
     ) -> ContainerHolding | None:
         """The container that holds hardware of these ids as another resource; None without one."""
-        cores = set(self.cores(resource, names))
+        cores = set(self.cores(resource, ids))
         for holding in holdings:
             if self._is_other(resource, holding) and not cores.isdisjoint(
                 self.cores(holding.resource, holding.ids)
@@ -165,14 +166,14 @@ class NodeDevices:
                 return holding
         return None
 
-    def variables(self, resource: str, names: Sequence[str]) -> Mapping[str, str]:
-        """Environment of a container: its cores, and the instance that they are numbers of.
+    def variables(self, resource: str, ids: Sequence[str]) -> Mapping[str, str]:
+        """Environment variables of a container: its cores, and the emulated instance.
 
-        AWS's plugin sets the cores alone; a program of ours has no driver to ask for the rest.
+        AWS's plugin sets the cores alone, as a program asks the driver for the instance.
         """
-        pairs = {CORES_VARIABLE: str(self.model.lnc)} if self.model.has_pairs else {}
-        cores = self.cores(resource, names)
-        return {VISIBLE: _visible(cores), INSTANCE_VARIABLE: self.model.name, **pairs}
+        pairs = {CORES_VARIABLE: str(self.instance.lnc)} if self.instance.has_pairs else {}
+        cores = self.cores(resource, ids)
+        return {VISIBLE: _visible(cores), INSTANCE_VARIABLE: self.instance.name, **pairs}
 
     def _taken_elsewhere(self, resource: str, holdings: Iterable[ContainerHolding]) -> set[int]:
         """Cores that containers hold as another resource."""
@@ -188,13 +189,15 @@ class NodeDevices:
         return holding.resource in RESOURCES and holding.resource != resource
 
     def _total(self, resource: str) -> int:
-        return self.model.cores if resource == NEURONCORE else len(self.model.devices)
+        return self.instance.cores if resource == NEURONCORE else len(self.instance.devices)
 
-    def _number(self, resource: str, name: str) -> int:
+    def _number(self, resource: str, id_: str) -> int:
         total = self._total(resource)
-        if name.isascii() and name.isdecimal() and int(name) < total:
-            return int(name)
-        raise BadInput(f"{resource} has no {name!r} on {self.model.name}; legal: 0 to {total - 1}")
+        if id_.isascii() and id_.isdecimal() and int(id_) < total:
+            return int(id_)
+        raise BadInput(
+            f"{resource} has no {id_!r} on {self.instance.name}; legal: 0 to {total - 1}"
+        )
 
 
 def _visible(cores: Sequence[int]) -> str:

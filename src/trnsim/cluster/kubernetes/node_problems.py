@@ -210,7 +210,7 @@ class NodeProblems:
     def _struck(self, fault: StoredFault) -> list[ContainerHolding]:
         """Containers that hold a core which a fault strikes, each pod once."""
         devices = self._node.devices
-        per_device = devices.model.devices[0].cores
+        per_device = devices.instance.devices[0].cores
         by_pod: dict[tuple[str, str], ContainerHolding] = {}
         for holding in self._node.holdings():
             cores = devices.cores(holding.resource, holding.ids)

@@ -133,7 +133,10 @@ def _disjoint(
 def _with_initial(
     node: NeuronNode, initial: Sequence[ContainerDemand], free: frozenset[int], placed: Placement
 ) -> Placement | None:
-    """`placed`, and sets of init containers that add as few cores to it as possible."""
+    """`placed` with a set for each init container, of as few further cores as possible.
+
+    None if an init container has no free set.
+    """
     result = dict(placed)
     for demand in initial:
         other_cores = {core for cores in result.values() for core in cores}

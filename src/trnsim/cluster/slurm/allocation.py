@@ -1,8 +1,8 @@
 """The Neuron devices of a step on each of its nodes, as scontrol tells them.
 
 Slurm sets no variable for a resource that it has no plugin for (gres.conf(5), CountOnly), so the
-devices of a job are read from `scontrol show job --details`: ``GRES=neuron:4(IDX:0-3)``. Of a step
-it tells only their number.
+devices of a job are read from `scontrol show job --details`: ``GRES=neuron:4(IDX:0-3)``. For a step
+scontrol prints only the number of its devices.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ RESOURCE: Final = "neuron"
 _SCONTROL_TIMEOUT_S: Final = 60.0
 _NAMED_CORES: Final = "NEURON_RT_VISIBLE_CORES=0-7"
 _NODES: Final = re.compile(r"^\s+Nodes=(\S+) .*\bGRES=(\S*)", re.MULTILINE)
-_NUMBERED: Final = re.compile(rf"(?:^|,)(?:gres:)?{RESOURCE}(?::[^:(),]+)?:\d+\(IDX:([\d,-]+)\)")
-_COUNTED: Final = re.compile(rf"(?:^|,)(?:gres:)?{RESOURCE}(?::[^:(),]+)?:\d+\((?!IDX:\d)")
-_NODE_HAS: Final = re.compile(rf"^\s+Gres=(?:\S*,)?{RESOURCE}[:(,\s]", re.MULTILINE)
-_STEP_HAS: Final = re.compile(
+_NUMBERS: Final = re.compile(rf"(?:^|,)(?:gres:)?{RESOURCE}(?::[^:(),]+)?:\d+\(IDX:([\d,-]+)\)")
+_DEVICE_COUNT: Final = re.compile(rf"(?:^|,)(?:gres:)?{RESOURCE}(?::[^:(),]+)?:\d+\((?!IDX:\d)")
+_NODE_RESOURCE: Final = re.compile(rf"^\s+Gres=(?:\S*,)?{RESOURCE}[:(,\s]", re.MULTILINE)
+_STEP_RESOURCE: Final = re.compile(
     rf"Tres(PerNode|PerTask)=(?:\S*,)?(?:gres[:/])?{RESOURCE}(?::[^:,=\s\d][^:,=\s]*)?(?:[:=](\d+))?(?=[,\s])"
 )
 
-Ask = Callable[[Sequence[str]], str]
+Scontrol = Callable[[Sequence[str]], str]
 """A function that returns what scontrol prints for its arguments."""
 
 
@@ -66,17 +66,17 @@ def _no_answer(command: str, reason: str) -> BadInput:
     )
 
 
-def job_devices(step: SlurmStep, ask: Ask = scontrol) -> dict[str, tuple[int, ...]]:
+def job_devices(step: SlurmStep, run: Scontrol = scontrol) -> dict[str, tuple[int, ...]]:
     """The devices of the step's job on each host; () on hosts that declare none to Slurm.
 
     Raises:
-        BadInput: Slurm does not number the devices, or the job requested none of a node's.
+        BadInput: Slurm does not number the devices, or the job requested no devices of a node.
     """
-    record = _record(ask(["show", "job", "--details", str(step.job)]), step.job)
+    record = _record(run(["show", "job", "--details", str(step.job)]), step.job)
     devices: dict[str, tuple[int, ...]] = {}
     for names, resources in _NODES.findall(record):
-        numbered = _NUMBERED.search(resources)
-        if numbered is None and _COUNTED.search(resources):
+        numbered = _NUMBERS.search(resources)
+        if numbered is None and _DEVICE_COUNT.search(resources):
             raise BadInput(
                 f"job {step.job} has {resources} on {names}: Slurm counts the devices and does not "
                 "number them",
@@ -92,7 +92,7 @@ def job_devices(step: SlurmStep, ask: Ask = scontrol) -> dict[str, tuple[int, ..
             fix=f"name the cores: {_NAMED_CORES}",
         )
     for host in step.hosts:
-        if not devices[host] and _NODE_HAS.search(ask(["show", "node", host])):
+        if not devices[host] and _NODE_RESOURCE.search(run(["show", "node", host])):
             raise BadInput(
                 f"job {step.job} requests none of the Neuron devices of {host}",
                 fix=f"sbatch --gres={RESOURCE}:16",
@@ -102,15 +102,15 @@ def job_devices(step: SlurmStep, ask: Ask = scontrol) -> dict[str, tuple[int, ..
 
 
 def _record(text: str, job: int) -> str:
-    """The job's own record: the last task of an array has the number of the whole array."""
+    """The record of one job; `scontrol` prints the whole array for its last task."""
     records = re.split(r"\n\s*\n(?=JobId=)", text)
     job_records = (record for record in records if record.startswith(f"JobId={job} "))
     return next(job_records, text)
 
 
-def step_count(step: SlurmStep, ask: Ask = scontrol) -> int | None:
+def step_device_count(step: SlurmStep, run: Scontrol = scontrol) -> int | None:
     """Devices of the step on its node; None where the step names none, so that it has the job's."""
-    match = _STEP_HAS.search(ask(["show", "step", step.name]) + "\n")
+    match = _STEP_RESOURCE.search(run(["show", "step", step.name]) + "\n")
     if match is None:
         return None
     number = int(match[2] or 1)

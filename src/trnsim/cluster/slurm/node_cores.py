@@ -6,7 +6,13 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from trnsim.cluster.slurm.allocation import RESOURCE, Ask, job_devices, scontrol, step_count
+from trnsim.cluster.slurm.allocation import (
+    RESOURCE,
+    Scontrol,
+    job_devices,
+    scontrol,
+    step_device_count,
+)
 from trnsim.cluster.slurm.claim import claimed_devices
 from trnsim.cluster.slurm.step import SlurmStep
 from trnsim.errors import BadInput
@@ -16,7 +22,10 @@ from trnsim.instance.model import InstanceModel
 
 
 def node_cores(
-    step: SlurmStep, model: InstanceModel, environment: Mapping[str, str], ask: Ask = scontrol
+    step: SlurmStep,
+    model: InstanceModel,
+    environment: Mapping[str, str],
+    run: Scontrol = scontrol,
 ) -> range:
     """The cores on the task's node.
 
@@ -27,7 +36,7 @@ def node_cores(
     """
     visible_cores = environment.get(VISIBLE)
     try:
-        devices = node_devices(step, model, ask)
+        devices = node_devices(step, model, run)
     except BadInput:
         if visible_cores is None or shutil.which("scontrol") is not None:
             raise
@@ -47,14 +56,17 @@ def node_cores(
 
 
 def node_devices(
-    step: SlurmStep, model: InstanceModel, ask: Ask = scontrol, lock_root: Path | None = None
+    step: SlurmStep,
+    model: InstanceModel,
+    run: Scontrol = scontrol,
+    lock_root: Path | None = None,
 ) -> tuple[int, ...]:
     """The step's devices on the task's node, ascending; all where none are declared to Slurm.
 
     Raises:
         BadInput: they are no legal set of the instance.
     """
-    devices = job_devices(step, ask)[step.host]
+    devices = job_devices(step, run)[step.host]
     if not devices:
         return tuple(range(len(model.devices)))
     if devices[-1] >= len(model.devices):
@@ -63,7 +75,7 @@ def node_devices(
             f", 0 to {len(model.devices) - 1}",
             fix=f"write gres.conf anew: trnsim slurm gres --on {model.name}",
         )
-    count = step_count(step, ask)
+    count = step_device_count(step, run)
     refusal = device_sets.refusal(model.name, len(devices) if count is None else count)
     if refusal is not None:
         raise BadInput(refusal.reason, fix=refusal.fix, source=refusal.source)

@@ -154,7 +154,7 @@ class _CountedIndices:
     """Small index tensors of a graph that are computed from iotas and constants alone."""
 
     def __init__(self) -> None:
-        self._maker: dict[int, Node] = {}
+        self._producers: dict[int, Node] = {}
         """The node that computes each such value, by the value's number."""
         self._counted: set[int] = set()
         """Numbers of those values that depend on an iota."""
@@ -184,8 +184,8 @@ class _CountedIndices:
         is_first = isinstance(op, Iota | Constant)
         if node.kind in _UNCOMPUTED_KINDS or node.result.type.elements > _PLACES_MAX:
             return
-        if is_first or (node.values and all(v.number in self._maker for v in node.values)):
-            self._maker.update({value.number: node for value in node.results})
+        if is_first or (node.values and all(v.number in self._producers for v in node.values)):
+            self._producers.update({value.number: node for value in node.results})
             if isinstance(op, Iota) or any(v.number in self._counted for v in node.values):
                 self._counted |= {value.number for value in node.results}
 
@@ -193,7 +193,7 @@ class _CountedIndices:
         """The elements of a recorded value."""
         waiting, arrays = [value], self._arrays
         while waiting:
-            node = self._maker[waiting[-1].number]
+            node = self._producers[waiting[-1].number]
             missing = [operand for operand in node.values if operand.number not in arrays]
             if missing:
                 waiting += missing

@@ -60,13 +60,13 @@ def _is_of_one_format(node: Node, read: Value) -> bool:
     return len({value.dtype for value in node.values}) == 1
 
 
-_single_reader_form = partial(form_of, readers=1, past=_keeps_rows)
-"""The form of an operation with one reader, past nodes that leave its rows as they are."""
+_single_reader_form = partial(form_of, readers=1, skips=_keeps_rows)
+"""The form of an operation with one reader; nodes that leave its rows as they are are skipped."""
 
 
 def _row_reduction(op: str, form: Form) -> Op:
     """The form of a reduction of each row with `op`, repeated to the length of the row."""
-    return form_of(Reduce, form, readers=1, past=_repeats, where=partial(_reduces_rows, op))
+    return form_of(Reduce, form, readers=1, skips=_repeats, where=partial(_reduces_rows, op))
 
 
 _PRODUCTS = _single_reader_form(DotGeneral, TensorForm("query"), TensorForm("key"), name="products")
@@ -103,8 +103,8 @@ def _scale(match: Match) -> float:
     """The factor of the products of query and key."""
     scale = 1.0
     for value in reversed(match.captured["scaled"]):
-        step = match.makers.nodes[value.number]
-        number = number_of(match.makers.nodes, step.operands[1]) or 0.0
+        step = match.producers.nodes[value.number]
+        number = number_of(match.producers.nodes, step.operands[1]) or 0.0
         scale *= number if isinstance(step.operation, Multiply) or not number else 1 / number
     return scale
 

@@ -61,7 +61,7 @@ def _results_as_inputs(match: Match) -> tuple[Value, ...]:
     return match.node.results
 
 
-AHEAD = Pattern(
+WEIGHT_HOISTING = Pattern(
     "ahead",
     "what depends on weights alone, and is no larger than they, is computed before the step",
     before=ANY,
@@ -74,7 +74,7 @@ AHEAD = Pattern(
 def hoist_weights(graph: Graph, weights: frozenset[int]) -> HoistedGraph:
     """A graph divided into the computations on its weights and the step."""
     nbytes = _bytes_of_weights(graph, weights)
-    step = rewrite_graph(graph, [AHEAD], nbytes)
+    step = rewrite_graph(graph, [WEIGHT_HOISTING], nbytes)
     step = Graph(step.inputs, list(step.nodes), step.outputs)
     step.prune()
     read = {value.number for node in step.nodes for value in node.values}

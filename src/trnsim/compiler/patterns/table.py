@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from trnsim.compiler.patterns.attention import ATTENTION
-from trnsim.compiler.patterns.hoist import AHEAD
+from trnsim.compiler.patterns.hoist import WEIGHT_HOISTING
 from trnsim.compiler.patterns.merge import COMMON_SUBEXPRESSION
 from trnsim.graph.rewriting import Pattern
 from trnsim.lower.legalize import legal_patterns
 from trnsim.lower.patterns.contractions import SPLIT_CONTRACTION
 from trnsim.lower.patterns.convolutions import SINGLE_WINDOW, VOLUME
-from trnsim.lower.patterns.enlarging import ENLARGING
+from trnsim.lower.patterns.enlarging import IMAGE_ENLARGEMENT
 from trnsim.lower.patterns.rotation import ROTATION
 
 PATTERNS: Final[tuple[Pattern, ...]] = (
@@ -20,8 +20,8 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     VOLUME,
     COMMON_SUBEXPRESSION,
     SPLIT_CONTRACTION,
-    AHEAD,
+    WEIGHT_HOISTING,
     *legal_patterns(),
     ROTATION,
-    ENLARGING,
+    IMAGE_ENLARGEMENT,
 )

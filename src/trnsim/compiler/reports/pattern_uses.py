@@ -19,7 +19,7 @@ from trnsim.compiler.program import legalize_graph
 from trnsim.compiler.program_times import is_separate
 from trnsim.document.answer import Block, Note, Table, columns
 from trnsim.graph import Graph
-from trnsim.graph.patterns import Makers
+from trnsim.graph.patterns import Producers
 from trnsim.graph.rewriting import Pattern, match_node, observe_patterns
 from trnsim.profile.units import time_text
 
@@ -91,9 +91,9 @@ def _match_counts(
             if is_separate(piece):
                 continue
             whole, _ = legalize_graph(piece, piece_weights)
-            makers = Makers.of_graph(whole)
+            producers = Producers.of_graph(whole)
             for pattern in _IN_PLACE_PATTERNS:
-                matches = (match_node(pattern, node, makers) for node in whole.nodes)
+                matches = (match_node(pattern, node, producers) for node in whole.nodes)
                 times[pattern.name] += sum(match is not None for match in matches)
     return dict(times)
 

@@ -80,7 +80,7 @@ class SplitChoice:
         return best
 
     def _exchange_s(self, value: Value, split: Split) -> float:
-        """Time of the exchanges between the split of a value's maker and those of its readers."""
+        """Time of the exchanges from the split of a value's producer to those of its readers."""
         needs = self._needs.get(value.number, set())
         splits = {need if need != ANY else (WHOLE if split == SUM else split) for need in needs}
         return sum(self._work.move_s(value.type, split, need) for need in splits)

@@ -72,8 +72,8 @@ def _migration_usd(workload: WorkloadDecision, candidate: Candidate) -> float:
         return workload.migration.usd
     if current.instance == candidate.instance:
         return 0.0
-    here = stack(current.instance, current.is_neuron)
-    return migration(here, stack(candidate.instance, candidate.is_neuron)).usd
+    current_stack = stack(current.instance, current.is_neuron)
+    return migration(current_stack, stack(candidate.instance, candidate.is_neuron)).usd
 
 
 def _time(workload: WorkloadDecision, candidate: Candidate) -> dict[str, Any] | None:

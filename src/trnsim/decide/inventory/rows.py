@@ -148,7 +148,7 @@ def _model(row: InventoryRow, path: Path) -> Architecture:
     if row.port_state != "tuned" and (row.kind != "serve" or model.experts is None):
         raise row.refused(
             "port_state",
-            f"ports that are not tuned are known of servers of mixtures of experts, and this is to "
+            f"legal for servers of mixtures of experts, which were measured; the workload is to "
             f"{row.kind} {model.name}",
             "leave it out",
         )

@@ -112,7 +112,7 @@ def _selected_workloads(workloads: list[Workload], name: str | None) -> list[Wor
 
 @dataclass(frozen=True)
 class _Survey:
-    """Maker of prospects: which workloads can have a pilot, and which pilot."""
+    """Survey of the workloads: whether each can have a pilot, and which."""
 
     places: WorkloadPlacements
     rows: Catalogue
@@ -152,10 +152,10 @@ class _Survey:
     def _stakes(
         self, workload: Workload, decision: WorkloadDecision, comparison: WorkloadComparison
     ) -> list[tuple[WorkloadPlacement, Stake]]:
-        """Placements with AWS's chips that a pilot can test, with the stakes of a move there."""
+        """Placements on AWS's chips that a pilot can test, with the stakes of a move to each."""
         stakes: list[tuple[WorkloadPlacement, Stake]] = []
         for option in decision.candidates:
-            # a verdict that names an instance puts only that one in question
+            # a verdict with a best instance leaves the other candidates out of question
             is_in_question = decision.best in (None, option.instance)
             if (
                 not is_in_question

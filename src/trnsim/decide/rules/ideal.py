@@ -13,7 +13,7 @@ from trnsim.decide.rules.evidence import WorkloadEvidence
 CHIPS: Final = 100
 """Chips of a training job above which the document sees Trainium's strength."""
 SAVING: Final = 0.30
-"""Share of the bill: the lower end of the document's 30 to 50 %."""
+"""Fraction of the bill that is saved: the lower end of the document's 30 to 50 %."""
 FRAMEWORKS: Final = ("pytorch", "jax")
 _GROUP: Final = "ideal"
 

@@ -15,6 +15,7 @@ class Remedy(NamedTuple):
     """Replacement of a package or function on AWS's chips.
 
     Attributes:
+        effort: S for some lines to change, M for a part to replace, L for a kernel to rewrite.
         advice: the replacement, in words.
     """
 

@@ -2,7 +2,7 @@
 
 from trnsim.decide.why.answers import KINDS, PlanAnswer, answers
 from trnsim.decide.why.explain import AnswerComparison, AnswerDifference, TimeDifference, explain
-from trnsim.decide.why.logs import AnswersOrLog, with_logs
+from trnsim.decide.why.logs import AnswersOrLog, comparable_answers
 
 __all__ = [
     "KINDS",
@@ -12,6 +12,6 @@ __all__ = [
     "PlanAnswer",
     "TimeDifference",
     "answers",
+    "comparable_answers",
     "explain",
-    "with_logs",
 ]

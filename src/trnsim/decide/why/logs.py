@@ -18,7 +18,7 @@ AnswersOrLog: TypeAlias = "Mapping[str, PlanAnswer] | RunLog"
 """Answers of trnsim's commands by name, or a log."""
 
 
-def with_logs(
+def comparable_answers(
     old: AnswersOrLog, new: AnswersOrLog, names: tuple[str, str]
 ) -> tuple[Mapping[str, PlanAnswer], Mapping[str, PlanAnswer]]:
     """Both sides of a comparison as answers; one side may be a log.
@@ -52,10 +52,10 @@ def _log_answer(
             fix="name one platform with --on",
         )
     (plan,) = plans.values()
-    return {log.path: of_log(log, plan)}
+    return {log.path: answer_of_log(log, plan)}
 
 
-def of_log(log: RunLog, plan: PlanAnswer) -> PlanAnswer:
+def answer_of_log(log: RunLog, plan: PlanAnswer) -> PlanAnswer:
     """A log as an answer, to be compared with a plan of the same run.
 
     If the log has only rates (tokens a second of a rank), the time of a step is the number of

@@ -114,7 +114,7 @@ class _RecomputedFactors:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self._makers = {value.number: node for node in graph.nodes for value in node.results}
+        self._producers = {value.number: node for node in graph.nodes for value in node.results}
         self._free: set[int] = set()
         for node in graph.nodes:  # operands come before what reads them
             if self._costs_nothing(node):
@@ -140,7 +140,7 @@ class _RecomputedFactors:
             if not isinstance(value, Value) or not self._is_pending(value):
                 stack.pop()
                 continue
-            node = self._makers[value.number]
+            node = self._producers[value.number]
             earlier = next(filter(self._is_pending, node.operands), None)
             if earlier is not None:
                 stack.append(earlier)
@@ -161,7 +161,7 @@ class _RecomputedFactors:
         """True for a value that is to be recomputed and was not recomputed yet."""
         if not isinstance(operand, Value) or operand.number in self._recomputed:
             return False
-        node = self._makers.get(operand.number)
+        node = self._producers.get(operand.number)
         if node is None or node.kind is Kind.LEAF:
             return False
         if operand.number in self._free:

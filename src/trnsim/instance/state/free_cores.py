@@ -17,27 +17,29 @@ from typing import Final
 from trnsim.instance.model import InstanceModel
 from trnsim.instance.state.record import ProcessRecord
 
-_LONGEST_S: Final = 2.0
+_LONGEST_WAIT_S: Final = 2.0
 """Time for which a process waits for another one that is choosing."""
 _RETRY_S: Final = 0.01
 """Time between two attempts to lock the folder."""
 
 
 def free_cores(
-    records: Iterable[ProcessRecord], number: int, model: InstanceModel
+    records: Iterable[ProcessRecord], number: int, instance: InstanceModel
 ) -> tuple[int, ...] | None:
     """The first `number` cores in a row that no process uses; None where there are none.
 
     Args:
         records: records of the running processes, on any instance.
         number: number of cores that are needed.
-        model: the instance.
+        instance: the instance.
     """
     records_here = (
-        record for record in records if (record.instance, record.lnc) == (model.name, model.lnc)
+        record
+        for record in records
+        if (record.instance, record.lnc) == (instance.name, instance.lnc)
     )
     used_cores = {core for record in records_here for core in record.cores}
-    for first in range(model.cores - number + 1):
+    for first in range(instance.cores - number + 1):
         candidates = range(first, first + number)
         if used_cores.isdisjoint(candidates):
             return tuple(candidates)
@@ -45,8 +47,8 @@ def free_cores(
 
 
 @contextmanager
-def choosing(folder: Path) -> Generator[None]:
-    """A context in which one process chooses its cores; others wait, for 2 s at most.
+def core_choice(folder: Path) -> Generator[None]:
+    """Context of a process's choice of cores, one process at a time; others wait up to 2 s.
 
     Systems without flock(2), such as Windows, do without.
     """
@@ -57,7 +59,7 @@ def choosing(folder: Path) -> Generator[None]:
 
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        until_s = time.monotonic() + _LONGEST_S
+        until_s = time.monotonic() + _LONGEST_WAIT_S
         while time.monotonic() < until_s:
             try:
                 flock(descriptor, LOCK_EX | LOCK_NB)

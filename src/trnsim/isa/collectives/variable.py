@@ -171,7 +171,7 @@ class VariableCollective(Collective, engines=()):
             self._check_within((rank, receiver), chunk, self.srcs[0].pattern.elements, None)
 
     def _received(self, group: Sequence[int], offers: MemberArrays, member: int) -> list[Array]:
-        """What member number `member` receives: an item of `received_arrays`."""
+        """The arrays that member number `member` receives: an item of `received_arrays`."""
         part_elements = self._part_elements(group)
         receive_displacements = offers[member][1][_PLACES]
         counts, offsets, chunks, flags = [], [], [], []

@@ -85,14 +85,14 @@ def _only_reader(op: Op) -> Op | None:
 
 def _value_on(scope: Scope, ssa: Ssa, device: int) -> int | None:
     """The integer that a value is on a device; None if it depends on more than the device."""
-    makers = list[Op]()
+    producers = list[Op]()
     for count, op in enumerate(_producers(ssa, _MOST_INSPECTED)):
         if op is None or count == _MOST_INSPECTED:
             return None
-        if op not in makers:
-            makers.append(op)
+        if op not in producers:
+            producers.append(op)
     scratch = Scope(Target(scope.target.functions, Device(device, scope.target.device.count)))
-    for op in makers:
+    for op in producers:
         scratch.add(op)
     constant = scratch.constant_of(ssa)
     return None if constant is None else int(constant)
@@ -103,10 +103,10 @@ def _producers(ssa: Ssa, most_depth: int) -> Iterator[Op | None]:
 
     None stands for an argument, and for what lies behind `most_depth` operations one on another.
     """
-    maker = getattr(ssa.owner, "operation", ssa.owner)
-    if not most_depth or not hasattr(maker, "operands"):
+    producer = getattr(ssa.owner, "operation", ssa.owner)
+    if not most_depth or not hasattr(producer, "operands"):
         yield None
         return
-    for operand in maker.operands:
+    for operand in producer.operands:
         yield from _producers(operand, most_depth - 1)
-    yield maker
+    yield producer

@@ -84,7 +84,7 @@ def _logistic_argument(scope: Scope, dividend: Operand, divisor: Operand) -> Val
         return None
     value = divisor
     for name in ("add", "exponential", "negate"):
-        node = scope.graph.maker(value)
+        node = scope.graph.producer(value)
         if node is None or node.name != name or len(node.values) != 1:
             return None
         if name == "add" and 1.0 not in node.operands:

@@ -82,21 +82,21 @@ def _is_lowest(name: str, numbers: Any) -> bool:
 
 def _is_index_operand(op: Op, dims: Sequence[int]) -> bool:
     """True if the second operand has the indices along the one dimension that is reduced."""
-    maker = op.operands[1].owner
-    name = getattr(maker, "name", "")
+    producer = op.operands[1].owner
+    name = getattr(producer, "name", "")
     if name == "stablehlo.broadcast_in_dim":
-        return _is_repeated_iota(maker, dims)
+        return _is_repeated_iota(producer, dims)
     is_iota = name == "stablehlo.iota"
-    return is_iota and tuple(dims) == (mlir.number(maker, "iota_dimension"),)
+    return is_iota and tuple(dims) == (mlir.number(producer, "iota_dimension"),)
 
 
 def _is_repeated_iota(op: Op, dims: Sequence[int]) -> bool:
     """True if a broadcast repeats an iota along the reduced dimension for the other dimensions."""
-    maker = op.operands[0].owner
-    if getattr(maker, "name", "") != "stablehlo.iota":
+    producer = op.operands[0].owner
+    if getattr(producer, "name", "") != "stablehlo.iota":
         return False
     broadcast_dims = mlir.ints(op, "broadcast_dimensions")
-    return tuple(dims) == (broadcast_dims[mlir.number(maker, "iota_dimension")],)
+    return tuple(dims) == (broadcast_dims[mlir.number(producer, "iota_dimension")],)
 
 
 def _extreme_and_index(scope: Scope, op: Op, name: str, dims: Sequence[int]) -> tuple[Value, Value]:

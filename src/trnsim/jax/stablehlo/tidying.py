@@ -45,7 +45,7 @@ def _transposes_matrices(match: Match) -> bool:
 
 def _exchanged_product(match: Match) -> Value:
     """The product with its sides exchanged, which keeps the origin of the product."""
-    product = match.makers.nodes[match.captured["product"].number]
+    product = match.producers.nodes[match.captured["product"].number]
     operation: Any = product.operation
     match.graph.current_origin = product.origin
     exchanged = DotGeneral(operation.contracting[::-1])

@@ -31,13 +31,13 @@ from trnsim.jobs.formats.container import (
     ContainerReader,
     common_fields,
     device_numbers,
-    with_places,
+    with_kept_places,
 )
 from trnsim.jobs.formats.format import JobFormat
-from trnsim.jobs.formats.listing import Keys, indexed, item_count, with_names
+from trnsim.jobs.formats.listing import Keys, item_count, with_indexes, with_names
 from trnsim.jobs.formats.refusal import UnsupportedField, check_expressible, check_ranks, in_units
 from trnsim.jobs.formats.rendezvous import with_head, without_head
-from trnsim.jobs.formats.writing import json_spec, with_kept, without_empty
+from trnsim.jobs.formats.writing import json_spec, with_kept_fields, without_empty
 from trnsim.jobs.job import Job, Role
 from trnsim.jobs.parallelism import started_ranks
 from trnsim.jobs.spec import JobSpec, SpecReader
@@ -110,13 +110,21 @@ def _role(
     names: dict[Keys, dict[int, str]],
     **fields: Any,
 ) -> Role:
-    """The role of a container; `fields` are those that its properties do not state."""
+    """The role of a container.
+
+    Args:
+        reader: the reader of the job definition.
+        keys: the names and indexes that lead to the container.
+        index: index of the role.
+        names: receives, for each list of named items, the name of the item at each index.
+        fields: fields of the role that the container's properties do not state.
+    """
     if reader.value(*keys) == {}:
         reader.take(*keys)
     container = ContainerReader(reader, keys, f"roles.{index}")
     field = container.field
-    vcpus_keys = container.requirement("VCPU", "vcpus") or (*keys, "vcpus")
-    memory_keys = container.requirement("MEMORY", "memory_bytes") or (*keys, "memory")
+    vcpus_keys = container.requirement_keys("VCPU", "vcpus") or (*keys, "vcpus")
+    memory_keys = container.requirement_keys("MEMORY", "memory_bytes") or (*keys, "memory")
     vcpus = reader.number(*vcpus_keys, field=f"{field}.vcpus")
     memory = reader.whole(*memory_keys, field=f"{field}.memory_bytes")
     for amount_keys in (vcpus_keys, memory_keys):
@@ -127,7 +135,7 @@ def _role(
         name=f"nodes{index}" if index else "main",
         vcpus=vcpus,
         memory_bytes=None if memory is None else memory * MIB,
-        gpus=container.required("GPU", "gpus"),
+        gpus=container.required_amount("GPU", "gpus"),
         command=command,
         processes=started_ranks(command),
         instance=container.text("instanceType", field="instance")
@@ -148,8 +156,8 @@ def _write(job: Job) -> str:
     if is_multinode:
         document["nodeProperties"] = {NODES[1]: _node_ranges(job)}
     else:
-        document[_SINGLE] = with_places(_container(job.roles[0]), job.kept_fields, (_SINGLE,))
-    document = with_kept(without_empty(document), indexed(document, job.kept_fields))
+        document[_SINGLE] = with_kept_places(_container(job.roles[0]), job.kept_fields, (_SINGLE,))
+    document = with_kept_fields(without_empty(document), with_indexes(document, job.kept_fields))
     if is_multinode:
         defaults = without_empty({"numNodes": job.replicas, "mainNode": 0})
         document["nodeProperties"] = defaults | document["nodeProperties"]
@@ -161,7 +169,7 @@ def _node_ranges(job: Job) -> list[dict[str, Any]]:
     ranges: list[dict[str, Any]] = []
     for index, (role, nodes) in enumerate(zip(job.roles, target_ranges(job), strict=True)):
         container = _container(role) | {"instanceType": role.instance}
-        container = with_places(container, job.kept_fields, (*NODES, index, "container"))
+        container = with_kept_places(container, job.kept_fields, (*NODES, index, "container"))
         ranges.append({"targetNodes": nodes, "container": container})
     return ranges
 

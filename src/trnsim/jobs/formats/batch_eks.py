@@ -30,7 +30,7 @@ from trnsim.jobs.formats.kubernetes import KeptFields, Keys
 from trnsim.jobs.formats.pod_head import has_head
 from trnsim.jobs.formats.pod_template import role
 from trnsim.jobs.formats.pod_template_writing import check_job, pod_spec
-from trnsim.jobs.formats.writing import in_order, json_spec, with_kept, without_empty
+from trnsim.jobs.formats.writing import in_order, json_spec, with_kept_fields, without_empty
 from trnsim.jobs.job import Job, Role
 from trnsim.jobs.spec import JobSpec, SpecReader
 from trnsim.reader import SourcePlace
@@ -112,7 +112,7 @@ def _write(job: Job) -> str:
         }
     else:
         document[_EKS] = {_POD[1]: _pod(job.roles[0], job, kept_fields.fields_below(*_POD))}
-    return json_spec(with_kept(without_empty(document), job.kept_fields))
+    return json_spec(with_kept_fields(without_empty(document), job.kept_fields))
 
 
 def _pod(job_role: Role, job: Job, kept_fields: KeptFields) -> dict[str, Any]:

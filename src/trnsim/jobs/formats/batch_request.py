@@ -189,13 +189,13 @@ class _Request:
         check_mapping(self._reader, *keys)
         container = ContainerReader(self._reader, keys, f"roles.{index}")
         common, changes = container.common(), dict[str, Any]()
-        vcpus_keys = container.requirement("VCPU", "vcpus") or (*keys, "vcpus")
-        memory_keys = container.requirement("MEMORY", "memory_bytes") or (*keys, "memory")
+        vcpus_keys = container.requirement_keys("VCPU", "vcpus") or (*keys, "vcpus")
+        memory_keys = container.requirement_keys("MEMORY", "memory_bytes") or (*keys, "memory")
         memory = self._reader.whole(*memory_keys, field=f"roles.{index}.memory_bytes")
         resources = {
             "vcpus": self._reader.number(*vcpus_keys, field=f"roles.{index}.vcpus"),
             "memory_bytes": None if memory is None else memory * MIB,
-            "gpus": container.required("GPU", "gpus"),
+            "gpus": container.required_amount("GPU", "gpus"),
         }
         changes |= {name: value for name, value in resources.items() if value is not None}
         if job_role.is_exclusive and (name := container.text("instanceType", field="instance")):

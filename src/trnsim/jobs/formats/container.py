@@ -82,7 +82,7 @@ class ContainerReader:
         """A list of texts of the container for a field of the role."""
         return self.reader.words(*self.keys, *keys, field=f"{self.field}.{field}")
 
-    def requirement(self, kind: str, field: str) -> Keys | None:
+    def requirement_keys(self, kind: str, field: str) -> Keys | None:
         """Keys of the amount of a resource, whose type is then taken; None if there is none.
 
         A type that is stated twice is kept from the second one on.
@@ -96,13 +96,13 @@ class ContainerReader:
                 return (*list_keys, index, "value")
         return None
 
-    def required(self, kind: str, field: str) -> int | None:
-        """A whole amount of a resource.
+    def required_amount(self, kind: str, field: str) -> int | None:
+        """The required amount of a resource, a whole number; None if there is none.
 
         Raises:
             BadInput: it is something else.
         """
-        list_keys = self.requirement(kind, field)
+        list_keys = self.requirement_keys(kind, field)
         return (
             None
             if list_keys is None
@@ -215,7 +215,7 @@ def common_fields(role: Role) -> dict[str, Any]:
     }
 
 
-def with_places(
+def with_kept_places(
     fields: dict[str, Any], kept_fields: Iterable[KeptField], keys: Keys
 ) -> dict[str, Any]:
     """The fields of a container without empty ones, with room in lists for items kept whole.

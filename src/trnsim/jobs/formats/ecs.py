@@ -24,16 +24,16 @@ from trnsim.jobs.formats.container import (
     ContainerReader,
     common_fields,
     device_numbers,
-    with_places,
+    with_kept_places,
 )
 from trnsim.jobs.formats.format import JobFormat
 from trnsim.jobs.formats.listing import (
     Keys,
-    indexed,
     item_count,
     placed,
     tagged_model,
     tags,
+    with_indexes,
     with_names,
 )
 from trnsim.jobs.formats.refusal import (
@@ -44,7 +44,7 @@ from trnsim.jobs.formats.refusal import (
     common_value,
     in_units,
 )
-from trnsim.jobs.formats.writing import json_spec, with_kept, without_empty
+from trnsim.jobs.formats.writing import json_spec, with_kept_fields, without_empty
 from trnsim.jobs.job import Job, JobKind, KeptField, Role
 from trnsim.jobs.parallelism import options_of, started_ranks
 from trnsim.jobs.spec import JobSpec, SpecReader
@@ -127,7 +127,7 @@ def _role(container: ContainerReader, instance: str, *, is_alone: bool) -> Role:
         "command": (*entry, *arguments),
         "processes": started_ranks((*entry, *arguments)),
         "entry_words": len(entry),
-        "gpus": container.required("GPU", "gpus"),
+        "gpus": container.required_amount("GPU", "gpus"),
         "capabilities": container.words(
             "linuxParameters", "capabilities", "add", field="capabilities"
         ),
@@ -164,7 +164,7 @@ def _managed_devices(container: ContainerReader) -> int | None:
         keys = (*list_keys, index)
         is_neuron = container.reader.value(*keys, "type") == "NeuronDevice"
         if is_neuron and container.reader.value(*keys, "value") != "ALL":
-            return container.required("NeuronDevice", "devices")
+            return container.required_amount("NeuronDevice", "devices")
     return None
 
 
@@ -218,7 +218,7 @@ def _write(job: Job) -> str:
     )
     for index, container in enumerate(containers):
         if container:
-            containers[index] = with_places(container, job.kept_fields, (_CONTAINERS, index))
+            containers[index] = with_kept_places(container, job.kept_fields, (_CONTAINERS, index))
     constraint = {"type": "memberOf", "expression": f"attribute:ecs.instance-type == {instance}"}
     constraints = placed(
         [constraint] if instance else [], job.kept_fields, ("placementConstraints",), "expression"
@@ -232,7 +232,7 @@ def _write(job: Job) -> str:
             "tags": tags(job, ("tags",), key="key", value="value"),
         }
     )
-    return json_spec(with_kept(document, indexed(document, job.kept_fields)))
+    return json_spec(with_kept_fields(document, with_indexes(document, job.kept_fields)))
 
 
 def _container(role: Role) -> dict[str, Any]:

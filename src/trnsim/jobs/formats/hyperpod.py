@@ -32,7 +32,7 @@ from trnsim.jobs.formats.pod_head import has_head
 from trnsim.jobs.formats.pod_template import role, selected
 from trnsim.jobs.formats.pod_template_writing import check_job, pod_spec
 from trnsim.jobs.formats.refusal import check_training
-from trnsim.jobs.formats.replica_processes import stated_processes, word_or_processes
+from trnsim.jobs.formats.replica_processes import read_processes, stated_processes
 from trnsim.jobs.formats.writing import without_empty
 from trnsim.jobs.job import Job, Role
 from trnsim.jobs.spec import JobSpec, SpecReader
@@ -48,8 +48,8 @@ _PROCESSES: Final = "nprocPerNode"
 _POD: Final[Keys] = ("template", "spec")
 _CONTAINER: Final = "pytorch"
 _LAUNCHER: Final = "hyperpodrun"
-_MEETING: Final = ("--rdzv-backend", "--rdzv-endpoint")
-"""Options of torchrun for the address where ranks meet; each takes the word after it.
+_RENDEZVOUS_OPTIONS: Final = ("--rdzv-backend", "--rdzv-endpoint")
+"""Options of torchrun for the address of the rendezvous; each takes the word after it.
 
 Source: PyTorch, torchrun's documentation.
 """
@@ -94,7 +94,7 @@ def _role(reader: SpecReader, index: int) -> Role:
     if reader.value(*keys, "replicas") is None:
         replicas = 0
     job_role = role(reader, (*keys, *_POD), path, name=name, replicas=replicas)
-    processes = word_or_processes(reader, "spec", _PROCESSES, field=f"{path}.processes")
+    processes = read_processes(reader, "spec", _PROCESSES, field=f"{path}.processes")
     return job_role if processes is None else replace(job_role, processes=processes)
 
 
@@ -133,15 +133,15 @@ def _write(job: Job) -> str:
 
 
 def _words(job_role: Role) -> tuple[str, ...]:
-    """A role's command with HyperPod's launcher for a torchrun that states where ranks meet."""
+    """A role's command; a torchrun with a rendezvous address is replaced by HyperPod's launcher."""
     words = job_role.command
     if words[:1] != ("torchrun",) or not has_head(Job(roles=(job_role,))):
         return words
-    launched: list[str] = []
+    launcher_words: list[str] = []
     for index, word in enumerate(words[1:], 1):
-        if word not in _MEETING and words[index - 1] not in _MEETING:
-            launched.append(word)
-    return (_LAUNCHER, *launched)
+        if word not in _RENDEZVOUS_OPTIONS and words[index - 1] not in _RENDEZVOUS_OPTIONS:
+            launcher_words.append(word)
+    return (_LAUNCHER, *launcher_words)
 
 
 def _elastic(job: Job) -> dict[str, Any]:

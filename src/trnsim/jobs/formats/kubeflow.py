@@ -32,7 +32,7 @@ from trnsim.jobs.formats.pod_head import with_head, without_head
 from trnsim.jobs.formats.pod_template import role, selected
 from trnsim.jobs.formats.pod_template_writing import check_job, pod_spec
 from trnsim.jobs.formats.refusal import check_training
-from trnsim.jobs.formats.replica_processes import stated_processes, word_or_processes
+from trnsim.jobs.formats.replica_processes import read_processes, stated_processes
 from trnsim.jobs.formats.writing import without_empty
 from trnsim.jobs.job import Job, Role
 from trnsim.jobs.spec import JobSpec, SpecReader
@@ -176,7 +176,7 @@ def _processes(kind: KubeflowKind, reader: SpecReader, field: str) -> int | None
     """The number of processes of a worker; None for a word such as "auto", in a text field."""
     keys = ("spec", kind.processes_field)
     if kind.is_processes_field_text:
-        return word_or_processes(reader, *keys, field=field)
+        return read_processes(reader, *keys, field=field)
     return count(reader, *keys, field=field, minimum=1)
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 from trnsim.errors import BadInput
 from trnsim.jobs.correction import quantity_fix
 from trnsim.jobs.formats.kubernetes_quantity import LEGAL, parse_quantity
-from trnsim.jobs.formats.writing import in_order, with_kept, yaml_spec
+from trnsim.jobs.formats.writing import in_order, with_kept_fields, yaml_spec
 from trnsim.jobs.job import Job, KeptField
 from trnsim.jobs.spec import JobSpec, SpecReader, is_template
 from trnsim.reader import SourcePlace
@@ -256,7 +256,9 @@ def manifest_text(job: Job, document: dict[str, Any], defaults: Defaults) -> str
         "apiVersion": kept_fields.value("apiVersion", default=document["apiVersion"]),
         "kind": kept_fields.value("kind", default=document["kind"]),
     }
-    manifest = with_kept({**document, **head}, job.kept_fields)
+    manifest = with_kept_fields({**document, **head}, job.kept_fields)
     if job.model:
-        with_kept(manifest, [KeptField(_MODEL, job.model)])
-    return yaml_spec(with_kept(manifest, [KeptField(keys, value) for keys, value in defaults]))
+        with_kept_fields(manifest, [KeptField(_MODEL, job.model)])
+    return yaml_spec(
+        with_kept_fields(manifest, [KeptField(keys, value) for keys, value in defaults])
+    )

@@ -49,7 +49,7 @@ def with_names(
     return tuple(KeptField(renamed(field.keys), field.value) for field in kept_fields)
 
 
-def indexed(document: Any, kept_fields: Iterable[KeptField]) -> tuple[KeptField, ...]:
+def with_indexes(document: Any, kept_fields: Iterable[KeptField]) -> tuple[KeptField, ...]:
     """The kept fields with indexes of `document` for names, without fields of missing items."""
     fields = [(_indexed(document, field.keys), field.value) for field in kept_fields]
     return tuple(KeptField(keys, value) for keys, value in fields if keys is not None)

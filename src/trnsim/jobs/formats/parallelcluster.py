@@ -14,7 +14,7 @@ from typing import Any, Final
 from trnsim.arch.catalogue import catalogue
 from trnsim.errors import BadInput
 from trnsim.jobs.formats.format import JobFormat
-from trnsim.jobs.formats.writing import in_order, with_kept, without_empty, yaml_spec
+from trnsim.jobs.formats.writing import in_order, with_kept_fields, without_empty, yaml_spec
 from trnsim.jobs.job import Job, JobKind, Role
 from trnsim.jobs.spec import JobSpec, SpecReader, is_template
 from trnsim.reader import SourcePlace
@@ -181,7 +181,7 @@ def _write(job: Job) -> str:
             queues.append({"Name": queue, **capacity, _RESOURCES: []})
         queues[-1][_RESOURCES].append(_resource(role, name))
     document[_QUEUES[0]] = {_QUEUES[1]: queues}
-    with_kept(document, job.kept_fields)
+    with_kept_fields(document, job.kept_fields)
     for keys, value in _PLACEHOLDERS:
         _put(document, keys, value)
     for queue_fields in queues:

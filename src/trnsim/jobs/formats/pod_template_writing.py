@@ -11,7 +11,7 @@ from trnsim.errors import BadInput
 from trnsim.jobs.formats.kubernetes import KeptFields, label_name
 from trnsim.jobs.formats.kubernetes_quantity import bytes_text, cpu_value
 from trnsim.jobs.formats.pod_template import EXTENDED, INSTANCE_LABELS, JOB_LABELS, PURCHASES
-from trnsim.jobs.formats.writing import IMAGE, with_kept, without_empty
+from trnsim.jobs.formats.writing import IMAGE, with_kept_fields, without_empty
 from trnsim.jobs.job import Job, Role
 from trnsim.jobs.parallelism import started_ranks
 
@@ -138,7 +138,7 @@ def pod_spec(
             [{"name": _SHM, "emptyDir": shm}] if has_shm else []
         ),
     }
-    return with_kept(without_empty(spec), kept_fields.fields)
+    return with_kept_fields(without_empty(spec), kept_fields.fields)
 
 
 def _selector(job: Job) -> dict[str, str]:

@@ -17,7 +17,7 @@ from trnsim.jobs.spec import SpecReader
 _WORDS: Final = ("auto", "cpu", "gpu")
 
 
-def word_or_processes(reader: SpecReader, *keys: str, field: str) -> int | None:
+def read_processes(reader: SpecReader, *keys: str, field: str) -> int | None:
     """Processes of a replica; None for a word such as "auto", which is kept, and for a template.
 
     Raises:

@@ -26,7 +26,7 @@ from trnsim.jobs.formats.sagemaker import (
     instance_name,
     take_examples,
 )
-from trnsim.jobs.formats.writing import json_spec, with_kept, without_empty
+from trnsim.jobs.formats.writing import json_spec, with_kept_fields, without_empty
 from trnsim.jobs.job import Job, JobKind, Role
 from trnsim.jobs.spec import JobSpec, SpecReader
 from trnsim.reader import SourcePlace
@@ -120,7 +120,7 @@ def _write(job: Job) -> str:
         _VARIANTS: [_variant(role) for role in job.roles],
         "Tags": tags(job, ("Tags",), key="Key", value="Value"),
     }
-    document = with_kept(without_empty(document), job.kept_fields)
+    document = with_kept_fields(without_empty(document), job.kept_fields)
     for variant, role in zip(document[_VARIANTS], job.roles, strict=False):
         _complete(variant, role)
     return json_spec(document)

@@ -35,7 +35,7 @@ from trnsim.jobs.formats.sagemaker import (
     instance_name,
     take_examples,
 )
-from trnsim.jobs.formats.writing import json_spec, with_kept, without_empty
+from trnsim.jobs.formats.writing import json_spec, with_kept_fields, without_empty
 from trnsim.jobs.job import Job, JobKind, KeptField, Role
 from trnsim.jobs.parallelism import started_ranks
 from trnsim.jobs.spec import JobSpec, SpecReader
@@ -51,7 +51,7 @@ _HEAD: Final = "algo-1"
 """Name of the first host. Source: developer guide, "How Amazon SageMaker AI Provides Training
 Information", resourceconfig.json."""
 _MOST_WORDS: Final = 100
-_MOST_WORD: Final = 256
+_MOST_WORD_CHARACTERS: Final = 256
 """Maximum number of words of an entry point and of arguments, and of characters of a word. Source:
 AlgorithmSpecification, ContainerEntrypoint and ContainerArguments."""
 _MOST_VALUE: Final = 2500
@@ -203,7 +203,7 @@ def _write(job: Job) -> str:
         ),
     }
     examples = (KeptField(keys, value) for keys, value in _EXAMPLES.items())
-    return json_spec(with_kept(without_empty(document), (*job.kept_fields, *examples)))
+    return json_spec(with_kept_fields(without_empty(document), (*job.kept_fields, *examples)))
 
 
 def _resources(job: Job) -> dict[str, Any]:
@@ -230,7 +230,7 @@ def _parameters(command: tuple[str, ...], entry_words: int) -> dict[str, str]:
         and not entry_words
         and len(names) == len(values) == len(set(names))
         and len(names) <= _MOST_WORDS
-        and all(name.startswith("--") and len(name) <= _MOST_WORD for name in names)
+        and all(name.startswith("--") and len(name) <= _MOST_WORD_CHARACTERS for name in names)
         and all(len(value) <= _MOST_VALUE for value in values)
     )
     pairs = zip(names, values, strict=True) if is_pairs else ()
@@ -250,10 +250,10 @@ def _words(command: tuple[str, ...], entry_words: int) -> dict[str, Any]:
         "ContainerArguments": list(command[entry_words:]),
     }
     for words in parts.values():
-        if len(words) > _MOST_WORDS or any(len(word) > _MOST_WORD for word in words):
+        if len(words) > _MOST_WORDS or any(len(word) > _MOST_WORD_CHARACTERS for word in words):
             raise BadInput(
                 f"the command has {len(words)} words, the longest of {max(map(len, words))} "
-                f"characters; legal in SageMaker: {_MOST_WORDS} words of {_MOST_WORD}",
+                f"characters; legal in SageMaker: {_MOST_WORDS} words of {_MOST_WORD_CHARACTERS}",
                 fix="put the command into a script of the image",
             )
     return parts

@@ -207,13 +207,13 @@ def _cluster_facts(job: Job) -> Iterator[str]:
 
 
 def _body(job: Job, kept_values: dict[tuple[str | int, ...], Any]) -> Iterator[str]:
-    """Statements, variables and the command, in the order of their numbers."""
+    """Lines of the script: kept statements at their numbers, variables and the command between."""
     statements = {
         keys[1]: value
         for keys, value in kept_values.items()
         if keys[0] == "script" and len(keys) > 1
     }
-    written = [
+    own_lines = [
         *(f"export {name}={quoted(value)}" for name, value in job.roles[0].environment),
         *_command(job, kept_values),
     ]
@@ -224,11 +224,11 @@ def _body(job: Job, kept_values: dict[tuple[str | int, ...], Any]) -> Iterator[s
     if names_head(words) and not has_head:
         yield f"export {HEAD[0]}={HEAD[1]}"
     slot = 0
-    while statements or written:
+    while statements or own_lines:
         if slot in statements:
             yield str(statements.pop(slot))
-        elif written:
-            yield written.pop(0)
+        elif own_lines:
+            yield own_lines.pop(0)
         else:
             yield from (str(statement) for _, statement in sorted(statements.items()))
             return

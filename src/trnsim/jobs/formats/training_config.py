@@ -18,7 +18,7 @@ from trnsim.jobs.correction import time_fix, time_text
 from trnsim.jobs.field_fault import FieldFault
 from trnsim.jobs.formats import sbatch_options
 from trnsim.jobs.formats.interpolation import ConfigReader, Keys
-from trnsim.jobs.formats.writing import with_kept, yaml_spec
+from trnsim.jobs.formats.writing import with_kept_fields, yaml_spec
 from trnsim.jobs.job import Job, JobKind, Role
 from trnsim.jobs.parallelism import Parallelism, options_of, parallelism_in
 from trnsim.jobs.spec import JobSpec, is_template
@@ -234,7 +234,7 @@ def write_config(job: Job, keys: TrainingConfigKeys) -> str:
     for section in keys.sections:
         document.values.setdefault(section, {})
     comments = "".join(f"# started with {fact}\n" for fact in _start_facts(job, keys))
-    return comments + yaml_spec(with_kept(document.values, job.kept_fields))
+    return comments + yaml_spec(with_kept_fields(document.values, job.kept_fields))
 
 
 def _stated_layout(job: Job) -> Parallelism:

@@ -81,7 +81,7 @@ def in_order(kept_fields: Iterable[KeptField]) -> tuple[KeptField, ...]:
     )
 
 
-def with_kept(document: dict[str, Any], kept_fields: Sequence[KeptField]) -> dict[str, Any]:
+def with_kept_fields(document: dict[str, Any], kept_fields: Sequence[KeptField]) -> dict[str, Any]:
     """A document with the kept fields under their keys.
 
     A field is left out if a value on the way to it is no mapping or list.

@@ -122,7 +122,11 @@ def _ranks_of_cores(spec: JobSpec) -> Iterator[Violation]:
 def _root_address(spec: JobSpec) -> Iterator[Violation]:
     for index, role in enumerate(spec.job.roles):
         path = f"roles.{index}.environment.{_ROOT}"
-        if role.variable(_ROOT) is not None or spec.is_template(path) or _may_be_set(spec, role):
+        if (
+            role.variable(_ROOT) is not None
+            or spec.is_template(path)
+            or _may_set_variables(spec, role)
+        ):
             continue
         if _is_multi_host_test(role):
             reason = "nccom-test on several hosts starts its ranks by mpi"
@@ -149,7 +153,7 @@ def _is_multi_host_test(role: Role) -> bool:
     return is_several and bool({"-s", "--hosts", "--hosts-file"} & set(names))
 
 
-def _may_be_set(spec: JobSpec, role: Role) -> bool:
+def _may_set_variables(spec: JobSpec, role: Role) -> bool:
     """True if an image, or a file that a script reads, may set variables."""
     return bool(role.image) or any(
         isinstance(field.value, str) and _SETTING_FILES.search(field.value)
@@ -186,7 +190,7 @@ def _efa_contradiction(spec: JobSpec) -> Iterator[Violation]:
 
 def _efa_absence(spec: JobSpec) -> Iterator[Violation]:
     for index, role in enumerate(spec.job.roles):
-        if not _crosses_nodes(role) or _may_be_set(spec, role):
+        if not _crosses_nodes(role) or _may_set_variables(spec, role):
             continue
         missing = [
             f"{name}={value}"

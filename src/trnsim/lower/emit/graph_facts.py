@@ -111,11 +111,13 @@ class GraphFacts:
         """
         for node in path:
             is_own = node.values[0] == value
-            value = node.result if is_own else self.viewed(value, node.operation, node.result.shape)
+            value = (
+                node.result if is_own else self.add_view(value, node.operation, node.result.shape)
+            )
         return value
 
-    def viewed(self, value: Value, operation: Operation, shape: Shape) -> Value:
-        """A view of a value that the graph does not have: the result of a new node."""
+    def add_view(self, value: Value, operation: Operation, shape: Shape) -> Value:
+        """Add a view that the graph does not have; returns the result of its node."""
         number = min(0, *self.producers) - 1  # numbers of the graph's values are not below 0
         result = Value(number, TensorType(shape, value.dtype))
         self.producers[number] = Node(operation, (value,), (result,))
@@ -129,26 +131,26 @@ class GraphFacts:
         """
         nodes = self.graph.nodes
         products = {n.result.number for n in nodes if isinstance(n.operation, DotGeneral)}
-        standing = products & self.long_rows  # products with rows along the partitions
-        waiting = [node.values[2] for node in nodes if isinstance(node.operation, Attention)]
-        while waiting:
-            value = waiting.pop()
+        row_products = products & self.long_rows  # products with rows along the partitions
+        pending_values = [node.values[2] for node in nodes if isinstance(node.operation, Attention)]
+        while pending_values:
+            value = pending_values.pop()
             node = self.producers.get(value.number)
             if node is None:
                 continue
             if isinstance(node.operation, DotGeneral):
-                standing.add(value.number)
+                row_products.add(value.number)
             elif is_view(node) or (
                 node.kind is Kind.ELEMENTWISE and self.uses.get(value.number, 0) <= 1
             ):
-                waiting += node.values
-        return standing
+                pending_values += node.values
+        return row_products
 
 
 def use_counts(graph: Graph) -> dict[int, int]:
-    """Number of a value -> how many nodes read it; an output of the graph counts as one.
+    """Number of a value -> its number of readers; being an output of the graph counts as one.
 
-    In place of a view or a widening its own readers count.
+    A view or a widening does not count itself: its readers count as readers of its operand.
     """
     counts: dict[int, int] = {}
     for value in graph.outputs:
@@ -184,8 +186,8 @@ def contracted_values(graph: Graph) -> set[int]:
 def long_row_values(graph: Graph) -> set[int]:
     """Large values whose rows lie best along the partitions, as the scores of a vocabulary do.
 
-    They have the size and the row length of a value that is too large to be transposed, and of
-    whose rows a maximum or a minimum is taken.
+    Some value of the same size and row length is reduced to the maximum or the minimum of each row,
+    and is too large to be transposed.
     """
     sizes: set[tuple[int, int]] = set()
     for node in graph.nodes:
@@ -204,10 +206,10 @@ def long_row_values(graph: Graph) -> set[int]:
 
 
 def _is_deferred_gather(facts: GraphFacts, node: Node) -> bool:
-    """True if the only reader of a gather loads what it chooses by indices of one dimension.
+    """True if a gather is deferred: its only reader loads the gathered elements itself.
 
-    That is a product, of matrices [B, K, N] or of rows [B * S, K] that may be reshaped to
-    [B, S, K], if it sums over K; or an elementwise operation on rows.
+    The indices have one dimension. The reader is a product that sums over K, of matrices [B, K, N]
+    or of rows [B * S, K], which may be reshaped to [B, S, K]; or an elementwise operation on rows.
     """
     if not isinstance(node.operation, Gather) or facts.is_output(node.result):
         return False
@@ -226,23 +228,23 @@ def _is_deferred_gather(facts: GraphFacts, node: Node) -> bool:
 
 
 def _is_gathered_faster(node: Node) -> bool:
-    """True if a gather of rows to HBM by few transfers, and a load, beat a transfer for each 128.
+    """True if a gather from HBM to HBM and a load are faster than a gather into SBUF.
 
-    A transfer by index with its rows along the partitions has 128; from HBM to HBM it has thousands
-    (`kernels/indexing`), on chips with indirect DMA.
+    A transfer by index has 128 rows if they go to the partitions of SBUF, and thousands if they
+    stay in HBM (`kernels/indexing`), on chips with indirect DMA.
     """
     rows = node.values[1].type.elements
     if rows < _MANY_ROWS or not (core := current_core().core).features.indirect_dma:
         return False
-    apart_s = rows / P * float(core.dma_issue_s)
-    moved_s = 2 * node.result.type.nbytes / float(core.dma_bytes_per_s)
-    return moved_s + _TWO_WAYS_S < apart_s
+    to_sbuf_s = rows / P * float(core.dma_issue_s)
+    through_hbm_s = 2 * node.result.type.nbytes / float(core.dma_bytes_per_s)
+    return through_hbm_s + _TWO_LATENCIES_S < to_sbuf_s
 
 
 _MANY_ROWS: Final = 16 * P
-"""Rows whose transfers take longer than the latencies of two ways."""
-_TWO_WAYS_S: Final = 8e-6
-"""Latencies of a gather to HBM and of the load that follows."""
+"""Fewest rows whose transfers to SBUF may take longer than two transfers' latencies."""
+_TWO_LATENCIES_S: Final = 8e-6
+"""Sum of the latencies of a gather to HBM and of the load that follows."""
 
 
 def _is_summed(facts: GraphFacts, value: Value, dim: int) -> bool:

@@ -30,7 +30,7 @@ _ROW_ELEMENTS: Final = 4096
 _FEWEST_ELEMENTS: Final = 128
 """Elements of a row below which the fixed cost of its transfer is most of its time."""
 _ROW_BYTES: Final = 64 * 1024
-"""Bytes of a partition that a row may take from which elements are gathered: a third of SBUF."""
+"""Longest row, in bytes of a partition, whose single elements are gathered: a third of SBUF."""
 _DMA_INDEX_DTYPES: Final = ("int32", "uint32")
 """Indices that a transfer takes (nki-dge.rst, Indirect addressing)."""
 
@@ -44,7 +44,7 @@ class _Rows:
 
     @property
     def outer(self) -> int:
-        """The count of first dimensions of which a slice has a part."""
+        """The number of dimensions up to the last one that a slice does not have whole."""
         pairs = list(zip(self.shape, self.sizes, strict=True))
         return next((dim + 1 for dim in reversed(range(len(pairs))) if len({*pairs[dim]}) > 1), 0)
 
@@ -52,8 +52,8 @@ class _Rows:
     def width(self) -> int:
         """Elements of a row: all that lie together, or a divisor of them if they are many.
 
-        Where the divisors are few, as those of a prime, the next one above is chosen: kernels split
-        rows that are too long for a partition.
+        If all divisors below the limit are small, as of a prime, the next larger one is taken, and
+        kernels split a row that is too long for a partition.
         """
         together = prod(self.shape[self.outer :])
         if together <= _ROW_ELEMENTS:
@@ -75,14 +75,14 @@ class _Rows:
         return prod(self.shape) // self.width, self.width
 
     @property
-    def within(self) -> Shape:
+    def slice_rows(self) -> Shape:
         """The rows of a slice, in the slice's own dimensions."""
         return (*self.sizes[: self.outer], self.parts)
 
     def numbers(self, b: Build, starts: Starts, count: int) -> Value:
-        """The table's row for each row of `count` slices: [B, *within], int32."""
+        """The table's row for each row of `count` slices: [B, *slice_rows], int32."""
         steps = [prod(self.shape[dim + 1 : self.outer]) * self.parts for dim in range(self.outer)]
-        shape = (count, *self.within)
+        shape = (count, *self.slice_rows)
         terms = [
             b.graph.broadcast_in_dim(_scale(b, start, step), shape, (0,))
             for start, step in zip(starts, steps, strict=False)
@@ -105,8 +105,8 @@ def _clamp(b: Build, index: Value, largest: int) -> Value:
     limits = np.iinfo(index.type.numpy_dtype())
     if largest == 0:
         return b.filled(0, TensorType(index.shape, "int32"))
-    inside = b.ew("clamp", 0.0, index, float(min(largest, limits.max)), dtype=index.dtype)
-    return b.convert(inside, "int32")
+    clamped = b.ew("clamp", 0.0, index, float(min(largest, limits.max)), dtype=index.dtype)
+    return b.convert(clamped, "int32")
 
 
 def _flat(b: Build, value: Value) -> Value:
@@ -148,8 +148,8 @@ def _gathers_by_kernel(node: Node) -> bool:
 def gather(b: Build, op: Gather, operand: Value, indices: Value) -> Value:
     """Rows of the operand by clamped indices, put in the order of the result's dimensions."""
     if replace(op, is_in_bounds=True) == Gather.in_rows(operand.shape):
-        inside = _clamp(b, indices, operand.shape[-1] - 1)
-        node = Node(replace(op, is_in_bounds=True), (operand, inside), ())
+        clamped = _clamp(b, indices, operand.shape[-1] - 1)
+        node = Node(replace(op, is_in_bounds=True), (operand, clamped), ())
         if _gathers_by_kernel(node):
             return b.graph.apply(node.operation, *node.operands)
     batch, sizes = _batch(op, indices.shape), op.slice_sizes
@@ -169,7 +169,7 @@ def gather(b: Build, op: Gather, operand: Value, indices: Value) -> Value:
 
 
 def _slices(b: Build, operand: Value, sizes: Shape, starts: Starts, count: int) -> Value:
-    """`count` slices of the operand at clamped starts: [B, *within, width] of `_Rows`."""
+    """`count` slices of the operand at clamped starts: [B, *slice_rows, width] of `_Rows`."""
     rows = _Rows(operand.shape, sizes)
     table = b.graph.reshape(operand, rows.table)
     return b.graph.gather(table, rows.numbers(b, starts, count))
@@ -177,7 +177,7 @@ def _slices(b: Build, operand: Value, sizes: Shape, starts: Starts, count: int) 
 
 @legal(DynamicSlice)
 def dynamic_slice(b: Build, op: DynamicSlice, operand: Value, *starts: Value) -> Value:
-    """One slice."""
+    """The slice at clamped starts, one scalar for each dimension."""
     slices = _slices(b, operand, op.shape, _scalar_starts(b, operand.shape, op.shape, starts), 1)
     return b.graph.reshape(slices, op.shape)
 
@@ -203,7 +203,7 @@ def dynamic_update_slice(
     table = b.graph.scatter(
         b.graph.reshape(operand, rows.table),
         rows.numbers(b, places, 1),
-        b.graph.reshape(update, (1, *rows.within, rows.width)),
+        b.graph.reshape(update, (1, *rows.slice_rows, rows.width)),
         "assign",
     )
     return b.graph.reshape(table, operand.shape)
@@ -219,7 +219,7 @@ def _scatters_by_kernel(node: Node) -> bool:
 
 @legal(Scatter, unless=_scatters_by_kernel)
 def scatter(b: Build, op: Scatter, updates: Value, indices: Value, *operand: Value) -> Value:
-    """Scatter by rows; updates out of bounds go to an added row of the operand, then dropped."""
+    """Scatter by rows; updates out of bounds go to an additional row, which is dropped."""
     (result_type,) = b.result_types
     if not updates.type.elements:
         return operand[0] if operand else b.filled(0, result_type)
@@ -232,10 +232,10 @@ def scatter(b: Build, op: Scatter, updates: Value, indices: Value, *operand: Val
     rows = _Rows(result_type.shape, sizes)
     count = prod(updates.shape[dim] for dim in others)
     starts = _starts(b, op, indices, len(sizes))
-    begins = [None if start is None else b.convert(start, "int32") for start in starts]
-    numbers = rows.numbers(b, begins, count)
+    int32_starts = [None if start is None else b.convert(start, "int32") for start in starts]
+    numbers = rows.numbers(b, int32_starts, count)
     height, width = rows.table
-    is_inside = None if op.is_in_bounds else _are_inside(b, op, rows, begins)
+    is_inside = None if op.is_in_bounds else _are_inside(b, op, rows, int32_starts)
     if is_inside is not None:
         is_row_inside = b.graph.broadcast_in_dim(is_inside, numbers.shape, (0,))
         numbers = b.ew("select", is_row_inside, numbers, float(height), dtype="int32")
@@ -243,7 +243,7 @@ def scatter(b: Build, op: Scatter, updates: Value, indices: Value, *operand: Val
     data = b.graph.transpose(
         b.convert(updates, result_type.dtype), [*others, *op.update_window_dims]
     )
-    data = b.graph.reshape(data, (count, *rows.within, width))
+    data = b.graph.reshape(data, (count, *rows.slice_rows, width))
     table = _table(b, operand, result_type, rows.table, height)
     new_table = b.graph.scatter(table, numbers, data, op.op)
     return b.graph.reshape(b.graph.slice(new_table, (0, 0), rows.table), result_type.shape)

@@ -36,7 +36,7 @@ def _are_copies(match: Match) -> bool:
     return shape == (*copied_shape[:3], copied_shape[4]) and all(n * k == m for n, k, m in pairs)
 
 
-ENLARGING = Pattern(
+IMAGE_ENLARGEMENT = Pattern(
     "enlarging",
     "copies of rows and columns are made while a convolution or a pooling loads its images",
     before=form_of(Reshape, form_of(BroadcastInDim, TensorForm("images"), name="copies")),

@@ -1,7 +1,8 @@
 """Exchanges of one rank's program, which other ranks of its instance run too.
 
-A plan's ranks fill instances of the chip's usual type, so the groups of all copies exchange at
-once. A program of one group of ranks is asked the same: its groups are those of the first copy.
+The ranks of a plan fill whole instances of the chip's usual type, so all replicas of the program's
+groups exchange at the same time. A program of one group of ranks is timed in the same way: its
+groups are taken as the first replica.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from trnsim.place.machine import machine
 
 
 def usual_instance(chip: str) -> str:
-    """The instance type of a chip's plans, which TRNSIM_INSTANCE names or not."""
+    """The instance type that TRNSIM_INSTANCE names; without it, that of the chip's plans."""
     target = next(target.name for target in TARGETS.values() if target.chip == chip)
     return os.environ.get(INSTANCE_VARIABLE, "") or machine(target).instance.name
 
@@ -50,5 +51,5 @@ def program_time(
     chip = arch.target(target).chip
     instance = usual_instance(chip)
     members = tuple(tuple(group) for group in groups)
-    whole = with_replicas(program_fabric(chip, members, lnc, instance), members)
-    return collective_time(kind, nbytes, whole, target, lnc=lnc, instance=instance)
+    all_groups = with_replicas(program_fabric(chip, members, lnc, instance), members)
+    return collective_time(kind, nbytes, all_groups, target, lnc=lnc, instance=instance)

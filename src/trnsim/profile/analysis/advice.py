@@ -154,7 +154,7 @@ def _serial_chain(examined: Examination, threshold_share: float) -> Repair | Non
     It is an upper bound, as the halves may depend on each other in ways that the schedule lacks.
     """
     steps = critical_steps(examined.timeline)
-    busiest_s = max(examined.timeline.issuing_s(), *examined.busy_s.values(), 0.0)
+    busiest_s = max(examined.timeline.queue_issue_s(), *examined.busy_s.values(), 0.0)
     waiting_s = float(steps.waiting_s.sum())
     if not len(steps.index) or busiest_s > threshold_share * examined.base_time_s:
         return None

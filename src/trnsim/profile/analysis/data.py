@@ -35,7 +35,7 @@ _MAX_STEPS: Final = 4096
 _MOST_SOURCES: Final = 16
 _MOST_SOURCE_LETTERS: Final = 400_000
 _MAX_PAIRS: Final = 1024
-"""Maximum number of edges of a statement that are drawn."""
+"""Maximum number of drawn edges of one statement of the kernel that adds edges."""
 
 JsonObject = dict[str, Any]
 """A JSON object."""
@@ -205,7 +205,7 @@ def _advice(advice: Advice, numbers: dict[SourceLine, int]) -> JsonObject:
 
 
 def _edge(effect: EdgeEffect, numbers: dict[SourceLine, int]) -> JsonObject:
-    """The edges of a statement; without times if it was not tried."""
+    """The edges that a statement of the kernel adds; times if the run without them is known."""
     row: JsonObject = {
         "form": effect.form,
         "kind": effect.kind,

@@ -43,7 +43,7 @@ class Examination:
         self.program = timeline.program
         self.core = timeline.program.core
         self.recorded_placements = recorded_placements(self.program)
-        self.base_time_s = timeline.undisturbed_anew_s
+        self.base_time_s = timeline.undisturbed_new_order_s
 
     @cached_property
     def spans(self) -> Columns:
@@ -95,7 +95,7 @@ class Examination:
             for which, placement in enumerate(self.recorded_placements)
         ]
         which_of, overrides = self.program.which, by_issued or {}
-        return self.timeline.device_time_after_s(
+        return self.timeline.new_order_time_s(
             lambda index: overrides.get(index) or placements[which_of[index]],
             keeps_memory_reuse=keeps_memory_plan,
         )

@@ -62,7 +62,7 @@ def _free(timeline: Timeline, line: SourceLine) -> Gain:
         for engine, cost in placed
     ]
     which, line_of = program.which, program.line_of
-    time_s = timeline.device_time_if_s(
+    time_s = timeline.same_order_time_s(
         lambda i: (free if line_of[i] == line_index else placed)[which[i]]
     )
     gain_s = timeline.undisturbed_s - time_s

@@ -37,7 +37,7 @@ def roofline(timeline: Timeline, summary: Summary) -> dict[str, Any]:
 
 
 def _opcode_rates(timeline: Timeline) -> list[dict[str, Any]]:
-    """For each opcode that multiplies, its FLOPs per second of occupied Tensor Engine."""
+    """For each opcode that multiplies, its FLOPs per second while it occupies the Tensor Engine."""
     spans, program = columns(timeline), timeline.program
     totals = Totals(program)
     busy_s = np.bincount(

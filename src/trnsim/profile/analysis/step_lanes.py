@@ -37,8 +37,8 @@ def step_lanes(
         kernels.append(LaneSpan(end_s - row.time_s, row.time_s, kind, words, page))
         words = f"launch of {row.name}: {time_text(row.launch_s)}"
         launches.append(LaneSpan(launch_end_s - row.launch_s, row.launch_s, "launch", words))
-    curve = [(ends_s[run - 1] if run else 0.0, live) for run, live in program.hbm]
-    peak_bytes = max((live for _, live in program.hbm), default=0)
+    curve = [(ends_s[run - 1] if run else 0.0, live_bytes) for run, live_bytes in program.hbm]
+    peak_bytes = max((live_bytes for _, live_bytes in program.hbm), default=0)
     use = f"{bytes_text(peak_bytes)} at most of {bytes_text(program.hbm_bytes)}"
     return [
         Lane("kernels", kernels, time_text(float(program.times_s.sum()))),

@@ -187,7 +187,7 @@ def summarize(timeline: Timeline) -> Summary:
     program, core = timeline.program, timeline.program.core
     total_s, device_s = timeline.total_time_s, timeline.device_time_s
     expected = unseen_error(core, total_s, publication_of(program))
-    interval, issuing_s = timeline.interval(), timeline.issuing_s()
+    interval, queue_issue_s = timeline.interval(), timeline.queue_issue_s()
     waits_s = critical_steps(timeline).waiting_s
     order, assumed, facts = timeline.order, conditions(timeline), timeline.facts()
     peaks = {
@@ -208,7 +208,7 @@ def summarize(timeline: Timeline) -> Summary:
         conditions=assumed,
         launch_s=timeline.launch_s,
         device_time_s=device_s,
-        bound_by=_bottleneck(timeline, engines, issuing_s),
+        bound_by=_bottleneck(timeline, engines, queue_issue_s),
         waiting_share=_share(float(waits_s.sum()), device_s),
         engines=engines,
         instructions=len(program),
@@ -225,9 +225,9 @@ def summarize(timeline: Timeline) -> Summary:
 
 
 def bound_by(
-    launch_s: float, device_time_s: float, engines: tuple[EngineUse, ...], issuing_s: float
+    launch_s: float, device_time_s: float, engines: tuple[EngineUse, ...], queue_issue_s: float
 ) -> str:
-    """The bottleneck; `engines` are busiest first, and `issuing_s` is a DMA queue's time of issue.
+    """The bottleneck; `engines` are busiest first, and `queue_issue_s` is a DMA queue's issue time.
 
     "launch" where the launch takes longer than the device; else "latency" where no engine or queue
     is busy for more than half of the device time, so that all wait for results most of the time;
@@ -236,20 +236,20 @@ def bound_by(
     if launch_s > device_time_s or not engines:
         return LAUNCH
     busiest = engines[0]
-    if max(busiest.active_s, issuing_s) <= _LEAST_BUSY_SHARE * device_time_s:
+    if max(busiest.active_s, queue_issue_s) <= _LEAST_BUSY_SHARE * device_time_s:
         return LATENCY
-    return ISSUE if issuing_s > busiest.active_s else busiest.engine
+    return ISSUE if queue_issue_s > busiest.active_s else busiest.engine
 
 
-def _bottleneck(timeline: Timeline, engines: tuple[EngineUse, ...], issuing_s: float) -> str:
+def _bottleneck(timeline: Timeline, engines: tuple[EngineUse, ...], queue_issue_s: float) -> str:
     """`bound_by`; of several busy engines, the one whose speed matters most."""
-    bottleneck = bound_by(timeline.launch_s, timeline.device_time_s, engines, issuing_s)
+    bottleneck = bound_by(timeline.launch_s, timeline.device_time_s, engines, queue_issue_s)
     # A collective is as fast as links are, not as an engine.
     if bottleneck in (LAUNCH, LATENCY, ISSUE, Engine.collective.label) or len(engines) == 1:
         return bottleneck
     gains_s = {engine.label: gain_s for engine, gain_s in faster_gains_s(timeline).items()}
     first = max(engines, key=lambda use: gains_s[use.engine])
-    is_issue = first.engine == Engine.dma.label and issuing_s > first.active_s
+    is_issue = first.engine == Engine.dma.label and queue_issue_s > first.active_s
     return ISSUE if is_issue else first.engine
 
 

@@ -50,7 +50,11 @@ class _CollectiveSlice(NamedTuple):
 
 @dataclass
 class _World:
-    """A world's trace being written; `slices` holds those of collectives back until the end."""
+    """The writer of a world's trace.
+
+    Attributes:
+        slices: slices of collectives, which are written last.
+    """
 
     ranks: Ranks
     links: Sequence[LinkRate]
@@ -102,10 +106,10 @@ class _World:
                 last: numbers,
                 **{member: [number] for member, number in zip(others, numbers, strict=True)},
             }
-            for member, arrows in flows.items():
+            for member, flow_numbers in flows.items():
                 collective_slice = self.slices[member]
                 notes = _annotations(
-                    collectives[member.rank][member.core][member.instruction], last, arrows
+                    collectives[member.rank][member.core][member.instruction], last, flow_numbers
                 )
                 yield from self.trace.slice(*collective_slice, notes)
 

@@ -32,7 +32,7 @@ def span(
     category: str = "",
 ) -> TraceEvent:
     """A span of time on a track; viewers show `arguments` when it is selected."""
-    event = {"ph": "X", "name": name, **_at(start), "dur": length_us}
+    event = {"ph": "X", "name": name, **_point_fields(start), "dur": length_us}
     if category:
         event["cat"] = category
     return event if arguments is None else {**event, "args": dict(arguments)}
@@ -47,7 +47,12 @@ def arrow(name: str, number: int | str, tail: Point, head: Point) -> tuple[Trace
     """An arrow between the spans that begin at two points; `number` is unique in the trace."""
     flow = {"name": name, "cat": name, "id": number}
     # bp=e: the arrow ends at the span that begins there, not at the next one.
-    return {"ph": "s", **flow, **_at(tail)}, {"ph": "f", "bp": "e", **flow, **_at(head)}
+    return {"ph": "s", **flow, **_point_fields(tail)}, {
+        "ph": "f",
+        "bp": "e",
+        **flow,
+        **_point_fields(head),
+    }
 
 
 def metadata(kind: str, process: int | str, track: int | str = 0, **arguments: Any) -> TraceEvent:
@@ -61,5 +66,5 @@ def as_json(events: Iterable[TraceEvent]) -> str:
     return json.dumps(trace, allow_nan=False, separators=(",", ":"))
 
 
-def _at(point: Point) -> TraceEvent:
+def _point_fields(point: Point) -> TraceEvent:
     return {"pid": point.process, "tid": point.track, "ts": point.time_us}

@@ -29,8 +29,8 @@ Columns = dict[str, str]
 def tables() -> dict[str, Columns]:
     """The columns of each table that a report writes."""
     text = (resources.files("trnsim.profile.measures") / "schema.json").read_text(encoding="utf-8")
-    loaded: dict[str, Columns] = json.loads(text)
-    return loaded
+    columns_of_tables: dict[str, Columns] = json.loads(text)
+    return columns_of_tables
 
 
 def summary_names() -> tuple[str, ...]:

@@ -78,14 +78,14 @@ def transfers(timeline: Timeline) -> Transfers:
     """The DMA transfers of `timeline`."""
     program, spans = timeline.program, columns(timeline)
     queues: dict[str, int] = {}
-    facts = np.zeros((len(program.checked), 6), np.int64)
+    properties = np.zeros((len(program.checked), 6), np.int64)
     for which, checked in enumerate(program.checked):
         if checked.engine is Engine.dma:
             queue_type = _TYPE_OF[getattr(checked.instruction, "dge_mode", DgeMode.unknown)]
             queue = queues.setdefault(_queue_name(checked, queue_type), len(queues))
             sizes = (*_bytes(checked.instruction), _packets(checked.instruction, program.core))
-            facts[which] = (1, *sizes, QUEUE_TYPES.index(queue_type), queue)
-    rows = facts[spans.which]
+            properties[which] = (1, *sizes, QUEUE_TYPES.index(queue_type), queue)
+    rows = properties[spans.which]
     is_dma = rows[:, 0] == 1
     _, read_bytes, written_bytes, packets, queue_types, queue_of = rows[is_dma].T
     return Transfers(

@@ -23,35 +23,41 @@ from trnsim.profile.measures.transfers import QUEUE_TYPES
 def packets(core: Core) -> Table:
     """One row per transfer and DMA engine; the engines share the bytes evenly."""
     dma_transfers = core.transfers
-    row = np.repeat(np.arange(len(dma_transfers.index)), dma_transfers.packets)
-    first_row = np.repeat(
+    transfer = np.repeat(np.arange(len(dma_transfers.index)), dma_transfers.packets)
+    first_packet = np.repeat(
         np.cumsum(dma_transfers.packets) - dma_transfers.packets, dma_transfers.packets
     )
-    packet = np.arange(len(row)) - first_row
+    packet = np.arange(len(transfer)) - first_packet
     shares = {
-        "read_bytes": _share(dma_transfers.read_bytes[row], dma_transfers.packets[row], packet),
-        "write_bytes": _share(dma_transfers.write_bytes[row], dma_transfers.packets[row], packet),
-        "transfer_bytes": _share(dma_transfers.bytes[row], dma_transfers.packets[row], packet),
+        "read_bytes": _share(
+            dma_transfers.read_bytes[transfer], dma_transfers.packets[transfer], packet
+        ),
+        "write_bytes": _share(
+            dma_transfers.write_bytes[transfer], dma_transfers.packets[transfer], packet
+        ),
+        "transfer_bytes": _share(
+            dma_transfers.bytes[transfer], dma_transfers.packets[transfer], packet
+        ),
     }
-    start, end = ns(dma_transfers.start_s[row]), ns(dma_transfers.end_s[row])
+    start, end = ns(dma_transfers.start_s[transfer]), ns(dma_transfers.end_s[transfer])
     names = np.array(core.names(dma_transfers.index), np.object_)
     return {
         "start_ts": start,
         "end_ts": end,
         "duration_ns": end - start,
-        "pcore_idx": core.rank_column(len(row)),
-        "id": core.ids(np.arange(len(row))),
+        "pcore_idx": core.rank_column(len(transfer)),
+        "id": core.ids(np.arange(len(transfer))),
         "packet_idx": packet,
-        "packet_aggregation_id": core.ids(dma_transfers.index[row]),
+        "packet_aggregation_id": core.ids(dma_transfers.index[transfer]),
         "engine_idx": packet,
         **shares,
         "throughput": _rate(
-            shares["transfer_bytes"], (dma_transfers.end_s - dma_transfers.start_s)[row]
+            shares["transfer_bytes"], (dma_transfers.end_s - dma_transfers.start_s)[transfer]
         ),
-        "queue_type": [QUEUE_TYPES[kind] for kind in dma_transfers.queue_type[row]],
-        "variable": names[row].tolist(),
-        "queue_name": [dma_transfers.queues[queue] for queue in dma_transfers.queue[row]],
-        "queue_idx": dma_transfers.queue[row],
+        "queue_type": [QUEUE_TYPES[kind] for kind in dma_transfers.queue_type[transfer]],
+        "variable": names[transfer].tolist(),
+        "queue_name": [dma_transfers.queues[queue] for queue in dma_transfers.queue[transfer]],
+        "queue_idx": dma_transfers.queue[transfer],
     }
 
 
@@ -59,26 +65,27 @@ def aggregated_transfers(core: Core) -> Table:
     """One row per transfer, with the shapes that it reads and writes."""
     dma_transfers = core.transfers
     start, end = ns(dma_transfers.start_s), ns(dma_transfers.end_s)
-    instructions = core.spans.which[dma_transfers.index].tolist()
+    # indices of distinct instructions, by transfer
+    which = core.spans.which[dma_transfers.index].tolist()
     checked = core.program.checked
-    sides = {row: _sides(checked[row].instruction) for row in set(instructions)}
+    sides = {row: _sides(checked[row].instruction) for row in set(which)}
     return {
         "start_ts": start,
         "end_ts": end,
         "duration_ns": end - start,
         "id": core.ids(dma_transfers.index),
-        "pcore_idx": core.rank_column(len(instructions)),
-        "block_id": list(range(len(instructions))),
+        "pcore_idx": core.rank_column(len(which)),
+        "block_id": list(range(len(which))),
         "queue_idx": dma_transfers.queue,
         "queue_name": [dma_transfers.queues[queue] for queue in dma_transfers.queue],
         "queue_type": [QUEUE_TYPES[kind] for kind in dma_transfers.queue_type],
-        "op": [checked[row].opcode for row in instructions],
+        "op": [checked[row].opcode for row in which],
         "variable": core.names(dma_transfers.index),
         "read_bytes": dma_transfers.read_bytes,
         "write_bytes": dma_transfers.write_bytes,
         "transfer_bytes": dma_transfers.bytes,
         "throughput": _rate(dma_transfers.bytes, dma_transfers.end_s - dma_transfers.start_s),
-        **{name: [sides[row][name] for row in instructions] for name in _SIDE_COLUMNS},
+        **{name: [sides[row][name] for row in which] for name in _SIDE_COLUMNS},
     }
 
 
@@ -166,5 +173,5 @@ def _share(nbytes: Any, packets: Any, packet: Any) -> Any:
     return nbytes // packets + (packet < nbytes % packets)
 
 
-def _rate(nbytes: Any, lasted_s: Any) -> Any:
-    return np.divide(nbytes, lasted_s, out=np.zeros(len(nbytes)), where=lasted_s > 0)
+def _rate(nbytes: Any, duration_s: Any) -> Any:
+    return np.divide(nbytes, duration_s, out=np.zeros(len(nbytes)), where=duration_s > 0)

@@ -168,7 +168,7 @@ def active_times(core: Core) -> Table:
 
 def throttles(core: Core) -> Table:
     """One row per eighth of each clock ramp of the Tensor Engine: k / n is the clock's limit."""
-    stretches = core.timeline.throttled(_RAMP_PARTS)
+    stretches = core.timeline.throttled_periods(_RAMP_PARTS)
     starts = ns(np.array([start_s for start_s, _, _ in stretches], np.float64)).tolist()
     return {
         "timestamp": starts,

@@ -16,7 +16,7 @@ from trnsim.facts import Evidence, Rate
 from trnsim.price import Quote, caveats, history
 from trnsim.system.claims.amounts import Absent, Amount, Citation, Grade
 
-WRITTEN: Final = date(2025, 12, 11)
+GUIDE_DAY: Final = date(2025, 12, 11)
 """Day of the guide, which is document 001. The notes (000, 002, 003) have no date. Grok 4 Fast, the
 model that wrote them, is of September 2025, so that the guide's day stands in for theirs."""
 _JUDGED_DOCUMENTS: Final = (
@@ -53,7 +53,7 @@ class Pair:
     @property
     def caveats(self) -> tuple[str, ...]:
         """Caveats of a figure that compares the two prices (`trnsim.price.caveats`)."""
-        quotes = [Quote(row.instance, row.kind, WRITTEN, row) for row in (self.ours, self.theirs)]
+        quotes = [Quote(row.instance, row.kind, GUIDE_DAY, row) for row in (self.ours, self.theirs)]
         return caveats(quotes, is_mixed_on_purpose=True)
 
 
@@ -244,7 +244,7 @@ def _chip_row(name: str, *, is_neuron: bool = True) -> str:
 
 def _days_from_document(price: Price) -> int:
     """Days between the document and the nearest day on which the price held."""
-    return max((price.first_seen - WRITTEN).days, (WRITTEN - price.last_seen).days, 0)
+    return max((price.first_seen - GUIDE_DAY).days, (GUIDE_DAY - price.last_seen).days, 0)
 
 
 def _days_between(ours: Price, theirs: Price) -> tuple[int, int]:

@@ -170,7 +170,7 @@ def _interval(best: RankedUnit, per_s: float, slo: Slo) -> Interval:
     for quantile in ("p10", "p90"):
         limits = best.test.limits(slo, quantile)
         rate = 0.0
-        if limits.is_met(best.test.alone(quantile)):
+        if limits.is_met(best.test.unloaded_figures(quantile)):
             rate = best.test.highest_rate(limits, best.short_per_s, SHORT_RUN, quantile=quantile)
         rates_per_s.append(per_s * rate / best.short_per_s)
     low, high = sorted(rates_per_s)
@@ -181,7 +181,7 @@ def _infeasible(ranking: Ranking, slo: Slo, rate_per_s: float | None) -> Capacit
     """The answer where no layout keeps the SLO: one unit of the layout nearest to it."""
     closest = nearest(ranking.tests, slo)
     limits = closest.test.limits(slo)
-    no_capacity = Capacity(0.0, limits, limits.worst(closest.test.alone())[0], 0.0, 0)
+    no_capacity = Capacity(0.0, limits, limits.worst(closest.test.unloaded_figures())[0], 0.0, 0)
     sizing = Sizing(1, 0.0, Spare.NONE, 0.0, rate_per_s)
     no_rate = Interval(0.0, 0.0, 0.0)
     return CapacityAnswer(

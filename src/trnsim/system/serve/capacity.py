@@ -38,7 +38,8 @@ BRIEF_RUN: Final = 1024
 SAMPLING_ERROR: Final = 0.01
 """Relative sampling error of a capacity at which runs are long enough."""
 TOLERANCE: Final = 0.01
-"""Relative distance of a rate within the limits and one beyond at which bisection ends."""
+"""Relative difference between a rate that keeps the limits and one that does not at which
+bisection ends."""
 _MOST_REQUESTS: Final = 65536
 """Maximum number of requests of a run, even if its queue needs more to reach a limit."""
 _ALONE_REQUESTS: Final = 64
@@ -90,7 +91,7 @@ class RequestPattern:
             self._drawings[key] = distribution.requests(self.longest)
         return at_rate(self._drawings[key], rate_per_s, count, seed)
 
-    def one_by_one(self, count: int) -> Load:
+    def sequential_load(self, count: int) -> Load:
         """`count` requests, each sent at the end of the previous request."""
         requests = self.load(1.0, count)
         return tuple(
@@ -179,10 +180,10 @@ class LoadTest:
             self._runs[key] = (load, *self._run(load, quantile))
         return self._runs[key]
 
-    def alone(self, quantile: str = "p50") -> RunFigures:
+    def unloaded_figures(self, quantile: str = "p50") -> RunFigures:
         """Figures without load: requests one at a time."""
         if quantile not in self._alone:
-            load = self.pattern.one_by_one(_ALONE_REQUESTS)
+            load = self.pattern.sequential_load(_ALONE_REQUESTS)
             self._alone[quantile] = self._run(load, quantile)[1]
         return self._alone[quantile]
 
@@ -192,7 +193,9 @@ class LoadTest:
         An SLO of `tpot` alone gets a limit of `ttft`, an empty one a limit of `e2e`. Both are those
         of the knee: twice the time of a whole request without load.
         """
-        knee_s = KNEE_RATIO * self.alone(quantile).values[f"e2e_p{slo.reported_percentile}_s"]
+        knee_s = (
+            KNEE_RATIO * self.unloaded_figures(quantile).values[f"e2e_p{slo.reported_percentile}_s"]
+        )
         if not slo:
             return replace(slo, latency_s=knee_s)
         if slo.ttft_s is None and slo.latency_s is None:
@@ -208,8 +211,8 @@ class LoadTest:
         """
         limit_s = min(filter(None, (limits.ttft_s, limits.latency_s)), default=0.0)
         overload = _PROBE if count > SHORT_RUN else _SHORT_PROBE
-        revealing = math.ceil(limit_s * rate_per_s / self.cells / overload)
-        return max(count, min(revealing, _MOST_REQUESTS))
+        fewest = math.ceil(limit_s * rate_per_s / self.cells / overload)
+        return max(count, min(fewest, _MOST_REQUESTS))
 
     def is_within(self, limits: Slo, rate_per_s: float, count: int, quantile: str = "p50") -> bool:
         """True if a run at `rate_per_s` keeps the limits."""
@@ -256,13 +259,13 @@ class LoadTest:
                 high = middle
         return low
 
-    def long_most(self, slo: Slo, guess_per_s: float) -> tuple[float, int]:
+    def highest_rate_in_long_runs(self, slo: Slo, guess_per_s: float) -> tuple[float, int]:
         """The highest rate within an SLO in long runs, and the number of requests of each run.
 
         The rate is 0 if a request without load breaks a limit.
         """
         limits = self.limits(slo)
-        if not limits.is_met(self.alone()) or guess_per_s <= 0:
+        if not limits.is_met(self.unloaded_figures()) or guess_per_s <= 0:
             return 0.0, _ALONE_REQUESTS
         count = self.requests(limits, guess_per_s, BRIEF_RUN if self.is_brief else LONG_RUN)
         return self.highest_rate(limits, guess_per_s, count, step=_NEAR_STEP), count
@@ -272,16 +275,16 @@ class LoadTest:
 
         Runs are doubled, and the rate searched again, while the sampling error is too large.
         """
-        limits, rate_per_s, first = self.limits(slo), most_per_s, count
+        limits, rate_per_s, first_count = self.limits(slo), most_per_s, count
         if not rate_per_s:
-            return Capacity(0.0, limits, limits.worst(self.alone())[0], 0.0, count)
-        binding = limits.worst(self.run((1 + _PROBE) * rate_per_s, first)[2])[0]
-        slope = self._slope(limits, binding, rate_per_s, first)
-        error = self._sampling_error(limits, binding, rate_per_s, first, slope)
-        last = BRIEF_RUN if self.is_brief else LONGEST_RUN
-        while error * math.sqrt(first / count) > SAMPLING_ERROR and count < last:
+            return Capacity(0.0, limits, limits.worst(self.unloaded_figures())[0], 0.0, count)
+        binding = limits.worst(self.run((1 + _PROBE) * rate_per_s, first_count)[2])[0]
+        slope = self._slope(limits, binding, rate_per_s, first_count)
+        error = self._sampling_error(limits, binding, rate_per_s, first_count, slope)
+        longest_run = BRIEF_RUN if self.is_brief else LONGEST_RUN
+        while error * math.sqrt(first_count / count) > SAMPLING_ERROR and count < longest_run:
             count *= 2
-        if count > first:
+        if count > first_count:
             share = float(self._are_beyond(limits, binding, rate_per_s, count).mean())
             log_change = (1 - limits.percentile / 100 - share) / slope if slope else 0.0
             guess_per_s = rate_per_s * math.exp(min(max(log_change, -_PROBE), _PROBE))
@@ -366,8 +369,8 @@ def saturated_per_s(deployment: Deployment, pattern: RequestPattern) -> float:
     length = min(inputs + outputs, engine.max_model_len)
     prompt_s = steps.prefill(1, engine.bucket(min(inputs, engine.max_model_len)), 0).time_s
     decode = steps.decode(sequences, engine.bucket(length) if engine.is_compiled else int(length))
-    decoding_s = outputs * decode.time_s / engine.tokens_per_step
+    decode_total_s = outputs * decode.time_s / engine.tokens_per_step
     if options.prefill_replicas:
-        decoding = (deployment.replicas - options.prefill_replicas) * sequences / decoding_s
-        return min(options.prefill_replicas / prompt_s, decoding)
-    return deployment.replicas * sequences / (sequences * prompt_s + decoding_s)
+        decode_rate = (deployment.replicas - options.prefill_replicas) * sequences / decode_total_s
+        return min(options.prefill_replicas / prompt_s, decode_rate)
+    return deployment.replicas * sequences / (sequences * prompt_s + decode_total_s)

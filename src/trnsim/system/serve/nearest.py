@@ -55,8 +55,8 @@ class Nearest:
 
 def nearest(tests: Sequence[LoadTest], slo: Slo) -> Nearest:
     """The layout whose worst ratio of unloaded latency to limit is the lowest."""
-    test = min(tests, key=lambda test: test.limits(slo).worst(test.alone())[1])
-    values, limits = test.alone().values, slo.by_name
+    test = min(tests, key=lambda test: test.limits(slo).worst(test.unloaded_figures())[1])
+    values, limits = test.unloaded_figures().values, slo.by_name
     alone = {name: values.get(f"{name}_p{slo.reported_percentile}_s", 0.0) for name in limits}
     missed = tuple(
         MissedLimit(name, limit, alone[name])
@@ -95,6 +95,6 @@ def keeps_alone(
             deployment = deploy(model, machine, single)
         except (BadInput, OutOfMemory):
             continue
-        if slo.is_met(LoadTest(deployment, pattern, Router.ROUND_ROBIN).alone()):
+        if slo.is_met(LoadTest(deployment, pattern, Router.ROUND_ROBIN).unloaded_figures()):
             return True
     return False

@@ -240,7 +240,7 @@ def _final_run(search: Search, answer: CapacityAnswer) -> tuple[Load, ServingRes
     demand, test = search.demand, answer.test
     router, seed = demand.router, demand.synthetic.seed
     if answer.load_per_s is None or answer.nearest is not None:
-        load = test.pattern.one_by_one(WAVES)
+        load = test.pattern.sequential_load(WAVES)
         return load, serve(test.deployment, load, router=router, seed=seed)
     if demand.trace is not None or demand.is_saved:
         load = search.requests or test.pattern.load(answer.load_per_s, _REPORTED_RUN)

@@ -154,7 +154,7 @@ class Ranking:
                 break
             self._tell(f"layout {index + 1} of {len(self.tests)}: {layout(test.deployment)}")
             limits, instances = test.limits(self.slo), test.deployment.instances
-            if not limits.is_met(test.alone()):
+            if not limits.is_met(test.unloaded_figures()):
                 continue
             guess = (1 - _SHORT_ERROR) * best_per_s * instances
             if guess and not test.is_within(limits, guess, SHORT_RUN):
@@ -171,7 +171,7 @@ class Ranking:
         equal = [
             unit for unit in ranked if unit.instance_rate_per_s >= _EQUAL_RATIO * highest_per_s
         ]
-        return min(equal, key=lambda unit: unit.test.alone().values["e2e_p50_s"])
+        return min(equal, key=lambda unit: unit.test.unloaded_figures().values["e2e_p50_s"])
 
     def _near_best(
         self, ranked: Sequence[RankedUnit], best: RankedUnit, rate_per_s: float | None
@@ -211,7 +211,7 @@ class Ranking:
     def _long_run(self, ranked: RankedUnit) -> RankedUnit:
         """A unit with the highest rate at which it keeps the limits in long runs."""
         self._tell(f"capacity of {layout(ranked.unit)}")
-        per_s, count = ranked.test.long_most(self.slo, ranked.short_per_s)
+        per_s, count = ranked.test.highest_rate_in_long_runs(self.slo, ranked.short_per_s)
         return replace(ranked, per_s=per_s, requests=count)
 
     def _capacity_run(self, ranked: RankedUnit) -> RankedUnit:

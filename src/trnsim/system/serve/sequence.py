@@ -102,7 +102,7 @@ class PrefixCache:
         for name in [name for name, (_, users) in self._entries.items() if not users]:
             if tokens <= 0:
                 break
-            dropped = self._entries.pop(name)[0]
-            self.tokens -= dropped
-            tokens -= dropped
+            entry_tokens = self._entries.pop(name)[0]
+            self.tokens -= entry_tokens
+            tokens -= entry_tokens
         return tokens <= 0

@@ -197,13 +197,13 @@ class _Search:
     def _refuse_for_room(self, machine: Machine, candidates: list[Layout]) -> NoReturn:
         """Raise what the smallest layout needs, and what would have room."""
         smallest = smallest_layout(self.model, candidates)
-        on = f"{machine.count:,} x {machine.instance.name}"
-        reason, fix = f"no layout of {on} has room", ""
+        size = f"{machine.count:,} x {machine.instance.name}"
+        reason, fix = f"no layout of {size} has room", ""
         try:
             memory.check(memory.stages(self.model, smallest), smallest, machine)
         except OutOfMemory as error:
             reason = (
-                f"none of {len(candidates):,} layouts fits {on}: with {smallest}, {error.reason}"
+                f"none of {len(candidates):,} layouts fits {size}: with {smallest}, {error.reason}"
             )
             fix = error.fix
         if not _SEARCHED_FIELDS & self.request.fixed_fields.keys():
@@ -273,7 +273,7 @@ class _Search:
         return replace(result, machine_steps=tuple(machine_steps))
 
     def _rough_step(self, machine: Machine) -> tuple[Machine, TrainingStep] | None:
-        """The shortest step of a few layouts, by rough time, that fit; None if none fits."""
+        """`machine`, and its shortest step of a few layouts that fit; None if none fits."""
         steps = self._steps(machine)
         candidates = fitting_layouts(
             self.model, machine, layouts(self.model, machine, self.request)
@@ -318,13 +318,13 @@ def layout_step_s(
         Seconds, or "memory" if the layout does not fit.
     """
     try:
-        steps, words = _steps(model, name, count, lnc, measured, site_key())
-        with recorded_words() as new_words:
+        steps, provenances = _steps(model, name, count, lnc, measured, site_key())
+        with recorded_words() as step_provenances:
             step_s = steps.step(Layout(**sizes)).step_s.p50
     except OutOfMemory:
         return "memory"
-    words |= new_words
-    for provenance in words:
+    provenances |= step_provenances
+    for provenance in provenances:
         note_used(provenance)
     return step_s
 
@@ -340,11 +340,11 @@ def _steps(
 ) -> tuple[TrainingSteps, set[str]]:
     """The times of steps on a machine, and the provenances of corrections in them.
 
-    `_site` is part of the key alone: other corrections make other times.
+    `_site` is a part of the cache's key: other corrections of a site make other times.
     """
-    with recorded_words() as words:
+    with recorded_words() as provenances:
         steps = TrainingSteps(model, machine(name, count, lnc=lnc or None), measured=measured)
-    return steps, words
+    return steps, provenances
 
 
 def front(points: Sequence[tuple[float, ...]]) -> list[int]:

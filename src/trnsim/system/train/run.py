@@ -167,7 +167,7 @@ _SHORTEST_INTERVAL_OF_MTBF: Final = 1e-3
 
 
 def best_interval_s(mtbf_s: float, checkpoint_s: float) -> float:
-    """Seconds between checkpoints of highest `kept_fraction`; near ``sqrt(2 d M)`` (Young 1974)."""
+    """The interval with the highest `kept_fraction`; near ``sqrt(2 d M)`` (Young 1974)."""
     low, high = (
         _SHORTEST_INTERVAL_OF_MTBF * mtbf_s,
         2 * math.sqrt(2 * checkpoint_s * mtbf_s) + _SHORTEST_INTERVAL_OF_MTBF * mtbf_s,

@@ -1,7 +1,7 @@
 """A page of Grafana over the series of neuron-monitor, by instance and program.
 
-An instance is a target of Prometheus's scrapes (its label `instance`), as emulated instances have
-one number at EC2 between them; a program is its runtime tag.
+An instance is a target of Prometheus's scrapes (the label `instance`), as all emulated instances
+have the same EC2 instance id; a program is its runtime tag.
 """
 
 from __future__ import annotations
@@ -61,15 +61,17 @@ def _lines(operation: str, series: str, *labels: str) -> dict[str, str]:
 
 
 def _cores() -> list[Chart]:
-    busy = f"neuroncore_utilization_ratio{{{_PROGRAM_SELECTOR}}}"
+    utilisation = f"neuroncore_utilization_ratio{{{_PROGRAM_SELECTOR}}}"
     return [
-        Chart("Utilisation of each core", _lines("max", busy, "neuroncore"), "percentunit"),
+        Chart("Utilisation of each core", _lines("max", utilisation, "neuroncore"), "percentunit"),
         Chart(
             "Mean utilisation of a program's cores",
-            _lines("avg", busy, "runtime_tag"),
+            _lines("avg", utilisation, "runtime_tag"),
             "percentunit",
         ),
-        Chart("Cores in use", _lines("count", busy, "runtime_tag"), "short", is_stacked=True),
+        Chart(
+            "Cores in use", _lines("count", utilisation, "runtime_tag"), "short", is_stacked=True
+        ),
     ]
 
 
@@ -93,13 +95,13 @@ def _memory() -> list[Chart]:
 
 
 def _executions() -> list[Chart]:
-    executed = f"rate(execution_status_total{{{_PROGRAM_SELECTOR}}}{_RATE_WINDOW})"
+    executions = f"rate(execution_status_total{{{_PROGRAM_SELECTOR}}}{_RATE_WINDOW})"
     errors = f"rate(execution_errors_total{{{_PROGRAM_SELECTOR}}}{_RATE_WINDOW})"
     latency = f"execution_latency_seconds{{{_PROGRAM_SELECTOR}}}"
     return [
         Chart(
             "Executions a second",
-            _lines("sum", executed, "runtime_tag", "status_type"),
+            _lines("sum", executions, "runtime_tag", "status_type"),
             "short",
         ),
         Chart("Errors a second", _lines("sum", errors, "runtime_tag", "error_type"), "short"),

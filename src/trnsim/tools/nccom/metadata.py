@@ -61,7 +61,7 @@ class Metadata:
     entries: Sequence[MetadataEntry] = field(default=())
     is_gather: bool = False
 
-    def sent(self, rank: int, peer: int) -> int:
+    def send_count(self, rank: int, peer: int) -> int:
         """Elements that a rank sends to the member `peer` of its group."""
         return self.entries[rank].send_counts[0 if self.is_gather else peer]
 
@@ -79,7 +79,7 @@ class Metadata:
             receiver: index of the rank in the group.
         """
         displacements = self.entries[group[receiver]].recv_displs
-        counts = [self.sent(sender, receiver) for sender in group]
+        counts = [self.send_count(sender, receiver) for sender in group]
         return displacements or tuple(accumulate(counts[:-1], initial=0))
 
     def transfers(self, groups: Groups, element_bytes: int) -> Iterator[Transfer]:
@@ -88,7 +88,9 @@ class Metadata:
             for rank in group:
                 for peer, target in enumerate(group):
                     if target != rank:
-                        yield Transfer(rank, target, float(self.sent(rank, peer) * element_bytes))
+                        yield Transfer(
+                            rank, target, float(self.send_count(rank, peer) * element_bytes)
+                        )
 
     def check_fits(self, groups: Groups, nbytes: int, element_bytes: int) -> None:
         """Refuse chunks that do not lie within buffers of that size.
@@ -120,7 +122,9 @@ class Metadata:
         received = zip(self.receive_offsets(group, member), group, strict=True)
         return {
             "send_displs": max(first + count for first, count in sent),
-            "recv_displs": max(first + self.sent(sender, member) for first, sender in received),
+            "recv_displs": max(
+                first + self.send_count(sender, member) for first, sender in received
+            ),
         }
 
 
@@ -194,7 +198,7 @@ def _check_received(metadata: Metadata, group: Sequence[int]) -> None:
     for member, rank in enumerate(group):
         entry = metadata.entries[rank]
         for peer, count in enumerate(entry.recv_counts):
-            sent = metadata.sent(group[peer], member)
+            sent = metadata.send_count(group[peer], member)
             if count != sent:
                 raise entry.refused(
                     "recv_counts",

@@ -227,7 +227,7 @@ def _received_chunks(
         for receiver in range(len(group)):
             offsets = metadata.receive_offsets(group, receiver)
             for index, sender in enumerate(group):
-                length = metadata.sent(sender, receiver)
+                length = metadata.send_count(sender, receiver)
                 source, target = metadata.send_offset(sender, receiver), offsets[index]
                 outputs[receiver][target : target + length] = inputs[index][
                     source : source + length

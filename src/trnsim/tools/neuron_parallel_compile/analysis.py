@@ -151,9 +151,11 @@ def instruction_text(node: Node) -> str:
 
 
 def _type_text(type_: TensorType) -> str:
-    sides = ",".join(map(str, type_.shape))
+    lengths = ",".join(map(str, type_.shape))
     layout = ",".join(str(dim) for dim in reversed(range(len(type_.shape))))
-    return f"{_NAMES.get(type_.dtype, type_.dtype)}[{sides}]" + (f"{{{layout}}}" if layout else "")
+    return f"{_NAMES.get(type_.dtype, type_.dtype)}[{lengths}]" + (
+        f"{{{layout}}}" if layout else ""
+    )
 
 
 def _aten_name(operator: str) -> str:

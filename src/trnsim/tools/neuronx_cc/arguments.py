@@ -39,7 +39,7 @@ class CompileArguments:
         output: path of the file that is written instead of neuronx-cc's NEFF.
         logfile: the file of the report's text.
         workdir: the folder of the whole report; None for none.
-        ignored: for each flag without an effect, a sentence.
+        flag_notes: a sentence on each flag without an effect.
     """
 
     model: Path
@@ -50,7 +50,7 @@ class CompileArguments:
     logfile: Path
     workdir: Path | None
     level: int
-    ignored: tuple[str, ...]
+    flag_notes: tuple[str, ...]
 
     @classmethod
     def of(cls, words: Sequence[str]) -> CompileArguments:
@@ -139,6 +139,6 @@ def flag_lines() -> list[tuple[str, str]]:
     lines: list[tuple[str, str]] = []
     for flag in FLAGS.values():
         values = [value for value in flag.values if value]
-        takes = ", ".join([*values, *([flag.value_text] if flag.value_text else [])])
-        lines.append((f"--{flag.name}", takes))
+        values_text = ", ".join([*values, *([flag.value_text] if flag.value_text else [])])
+        lines.append((f"--{flag.name}", values_text))
     return lines

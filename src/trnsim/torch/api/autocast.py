@@ -50,7 +50,7 @@ _WIDEST_OPERATORS: Final = """
 
 
 policies: Final[dict[str, Callable[[list[Tensor]], torch.dtype]]] = {}
-"""The dtype of each operator's operands; operators without one keep theirs."""
+"""By operator, the function that gives the dtype of its operands; others keep their dtypes."""
 
 
 def register(library: Library, fallbacks: Library) -> None:
@@ -89,7 +89,7 @@ def widest_dtype(tensors: list[Tensor]) -> torch.dtype:
 
 
 def casting_kernel(operator: OpOverload[..., Any], name: str) -> Kernel:
-    """The kernel of an operator in autocast, by what `policies` has for its name at each call."""
+    """The kernel of an operator in autocast; it reads `policies` at each call."""
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         dtype_for = policies.get(name)

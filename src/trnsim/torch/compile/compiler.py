@@ -47,13 +47,13 @@ _ADVICE: Final = (
 
 _ROOM: Final = Path(__file__).parents[1]
 """The folder trnsim/torch."""
-_TRACED: Final = ("custom_ops.py", "kernel_launcher.py", "launches.py", "scope_tracker.py")
+_TRACED_FILES: Final = ("custom_ops.py", "kernel_launcher.py", "launches.py", "scope_tracker.py")
 """Files that PyTorch's compiler has to trace: calls and modules of the program pass there."""
 # Folders of trnsim that compute eager calls.
 _ROOMS: Final = ("compiler", "device", "dtypes", "graph", "isa", "lower", "memory", "timing")
-_NOT_TRACED: Final = (
+_UNTRACED_FILES: Final = (
     *(_ROOM.parent / room for room in _ROOMS),
-    *(path for path in _ROOM.rglob("*.py") if path.name not in _TRACED),
+    *(path for path in _ROOM.rglob("*.py") if path.name not in _TRACED_FILES),
 )
 """Files that compute eager calls, which PyTorch's compiler meets where a graph breaks."""
 
@@ -73,7 +73,7 @@ def __getattr__(name: str) -> Callable[..., Any]:
     if name != "compile_graph":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     pytorch.make_opaque(call_in_graph)
-    pytorch.never_trace(_NOT_TRACED)
+    pytorch.never_trace(_UNTRACED_FILES)
     pytorch.never_compile(exact)
     return _compile_graph
 
@@ -131,7 +131,7 @@ def graph_runner(
     writable_results: int | None,
 ) -> Callable[..., Any]:
     """The function that computes and records a graph; `writable_results` as for `host_function`."""
-    on_host_run = host_function(module, writable_results)
+    run_on_host = host_function(module, writable_results)
 
     def run(*args: Any) -> Any:
         program = program_for(args)
@@ -147,7 +147,7 @@ def graph_runner(
                 else:
                     # Otherwise the device's kernels compute it operator by operator.
                     is_whole = mode.kind == "fast" and not mode.is_stochastic
-                    results = (on_host_run if is_whole else module)(*args)
+                    results = (run_on_host if is_whole else module)(*args)
             note(graph, core, scope_tracker.scope)
         return results
 
@@ -172,7 +172,7 @@ def _compile_program(
     graph = apply_casts(imported.graph, flags)
     plan = memory_plan(graph, imported.names)
     numbers = list(imported.names)
-    weights = frozenset(numbers[place] for place in constant if place < len(numbers))
+    weights = frozenset(numbers[index] for index in constant if index < len(numbers))
     operators, missing = imported.operators, imported.missing
     compiled_graph = record_graph(
         kind,

@@ -25,7 +25,7 @@ from trnsim.torch.pytorch import Kernel, Library
 
 _aten: Final[Any] = torch.ops.aten
 _LOGSUMEXP_MULTIPLE: Final = 32
-"""Queries to a multiple of which an efficient attention pads its logsumexps. Source: PyTorch,
+"""An efficient attention pads its logsumexps to a multiple of this many queries. Source: PyTorch,
 torch/_meta_registrations.py, meta__efficient_attention_forward."""
 _WINDOWS_BY_MASK_TYPE: Final = {
     0: Window(),
@@ -42,13 +42,13 @@ def register(library: Library) -> None:
         library.impl(name, kernel, "PrivateUse1")
 
 
-def _place_like(like: Tensor, host_tensor: Tensor) -> Tensor:
-    """A host tensor, placed on the device of `like`."""
-    return host_tensor if like.is_cpu else place(host_tensor, like.get_device())
+def _place_beside(tensor: Tensor, host_tensor: Tensor) -> Tensor:
+    """A host tensor, placed on the device of `tensor`."""
+    return host_tensor if tensor.is_cpu else place(host_tensor, tensor.get_device())
 
 
-def _infinite(*shape: int) -> Tensor:
-    """Logsumexps of queries that see no key (infinity), as a host tensor."""
+def _initial_logsumexps(*shape: int) -> Tensor:
+    """Logsumexps of queries that see no key, which are infinity, as a host tensor."""
     return torch.full(shape, math.inf, dtype=torch.float32, device="cpu")
 
 
@@ -79,9 +79,9 @@ def _check(query: Tensor, key: Tensor, value: Tensor, dropout_p: float) -> None:
             f"values {value.shape[-1]} wide of keys {query.shape[-1]} wide",
             "pad the values, or F.scaled_dot_product_attention",
         )
-    heads, shared = query.shape[-2], key.shape[-2]
-    if heads % shared:
-        raise BadInput(f"{heads} heads of queries share {shared} of keys; legal: a multiple")
+    heads, key_heads = query.shape[-2], key.shape[-2]
+    if heads % key_heads:
+        raise BadInput(f"{heads} heads of queries share {key_heads} of keys; legal: a multiple")
 
 
 def _by_head(tensor: Tensor, heads: int) -> Tensor:
@@ -95,32 +95,32 @@ class _AttentionOptions:
     """Options of the fused attention of equal sequences.
 
     Attributes:
-        skipped: leading queries that see no key.
+        hidden_queries: number of leading queries that see no key.
         is_causal: true if the attention's own causal mask is the window.
         bias: added to the scores, with the window's mask unless `is_causal`; None for nothing.
     """
 
     def __init__(self, query: Tensor, key: Tensor, window: Window, bias: Tensor | None) -> None:
         queries, keys = query.shape[1], key.shape[1]
-        self.skipped = window.hidden_queries(queries, keys)
+        self.hidden_queries = window.hidden_queries(queries, keys)
         self.is_causal = bias is None and window.is_causal(queries, keys)
-        self.bias = bias if bias is None else bias[..., self.skipped :, :]
+        self.bias = bias if bias is None else bias[..., self.hidden_queries :, :]
         if not self.is_causal:
-            window_bias = window.bias(queries, keys, self.skipped)
+            window_bias = window.bias(queries, keys, self.hidden_queries)
             if window_bias is not None:
-                mask = _place_like(query, window_bias.to(query.dtype))
+                mask = _place_beside(query, window_bias.to(query.dtype))
                 self.bias = mask if self.bias is None else self.bias + mask
 
 
 def _forward(
     query: Tensor, key: Tensor, value: Tensor, window: Window, bias: Tensor | None, scale: Any
 ) -> Iterator[tuple[slice, Tensor, Tensor]]:
-    """Slice of the queries that see a key, their results and logsumexps; nothing if none sees one.
+    """At most one item: a slice of the queries that see a key, their results and logsumexps.
 
     Results are ``[B, L, H, D]``, logsumexps ``[B, H, L]``.
     """
     options = _AttentionOptions(query, key, window, bias)
-    visible = slice(options.skipped, query.shape[1])
+    visible = slice(options.hidden_queries, query.shape[1])
     if visible.start == visible.stop:
         return
     heads = query.shape[2]
@@ -135,18 +135,18 @@ def _forward(
 def _backward(
     operands: tuple[Tensor, ...], window: Window, bias: Tensor | None, scale: Any
 ) -> Iterator[tuple[slice, tuple[Tensor, ...]]]:
-    """Slice of the queries that see a key, and gradients of Q, K and V; nothing if none sees one.
+    """At most one item: a slice of the queries that see a key, and the gradients of Q, K and V.
 
     Gradients are ``[B, L, H, D]``.
     """
     grad, query, key, value, out, logs = operands
     options = _AttentionOptions(query, key, window, bias)
-    visible = slice(options.skipped, query.shape[1])
+    visible = slice(options.hidden_queries, query.shape[1])
     if visible.start == visible.stop:
         return
-    heads, shared = query.shape[2], key.shape[2]
+    heads, key_heads = query.shape[2], key.shape[2]
     compute: Any = host_attention_backward if query.is_cpu else getattr(_aten, f"{FUSED}_backward")
-    empty = _place_like(query, torch.empty(0, dtype=torch.int64, device="cpu"))
+    empty = _place_beside(query, torch.empty(0, dtype=torch.int64, device="cpu"))
     inputs = [
         _by_head(operand, heads) for operand in (grad[:, visible], query[:, visible], key, value)
     ]
@@ -156,8 +156,9 @@ def _backward(
         0.0, options.is_causal, empty, empty, scale=scale,
     )  # fmt: skip
     grads = [grad.transpose(1, 2) for grad in results[:3]]
-    if heads != shared:
-        grads[1:] = [grad.unflatten(2, (shared, heads // shared)).sum(3) for grad in grads[1:]]
+    if heads != key_heads:
+        groups = (key_heads, heads // key_heads)
+        grads[1:] = [grad.unflatten(2, groups).sum(3) for grad in grads[1:]]
     yield visible, tuple(grads)
 
 
@@ -224,10 +225,10 @@ def _outputs(
     bias: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The result, and each query's logsumexp: infinity for a query that sees no key."""
-    out = _place_like(query, torch.zeros_like(on_host(query)))
+    out = _place_beside(query, torch.zeros_like(on_host(query)))
     heads = query.shape[-2]
     shape = (query.shape[0], heads, query.shape[1]) if pieces is None else (heads, query.shape[0])
-    logs = _place_like(query, _infinite(*shape))
+    logs = _place_beside(query, _initial_logsumexps(*shape))
     for batch in _batches(pieces):
         operands = batch.queries(query), batch.keys(key), batch.keys(value)
         for visible, part, part_logs in _forward(*operands, window, bias, scale):
@@ -246,15 +247,17 @@ def _gradients(
     """Gradients of queries, keys and values."""
     grad, query, key, value, out, logs = operands
     grads = [
-        _place_like(query, torch.zeros_like(on_host(operand))) for operand in (query, key, value)
+        _place_beside(query, torch.zeros_like(on_host(operand))) for operand in (query, key, value)
     ]
     for batch in _batches(pieces):
-        of_q, of_k = batch.queries, batch.keys
-        parts = of_q(grad), of_q(query), of_k(key), of_k(value), of_q(out), batch.logsumexps(logs)
-        for visible, (of_query, of_key, of_value) in _backward(parts, window, bias, scale):
-            _write(of_q(grads[0])[:, visible], of_query)
-            _write(of_k(grads[1]), of_key)
-            _write(of_k(grads[2]), of_value)
+        parts = (
+            *(batch.queries(grad), batch.queries(query), batch.keys(key), batch.keys(value)),
+            *(batch.queries(out), batch.logsumexps(logs)),
+        )
+        for visible, (query_grad, key_grad, value_grad) in _backward(parts, window, bias, scale):
+            _write(batch.queries(grads[0])[:, visible], query_grad)
+            _write(batch.keys(grads[1]), key_grad)
+            _write(batch.keys(grads[2]), value_grad)
     return grads[0], grads[1], grads[2]
 
 
@@ -291,7 +294,7 @@ def flash(
     empty = torch.empty(0, dtype=query.dtype, device="cpu")
     # int64, which every policy accepts; without dropout nothing reads its state.
     states = [torch.zeros(shape, dtype=torch.int64, device="cpu") for shape in ((2,), ())]
-    return out, logs, *(_place_like(query, extra) for extra in (*states, empty))
+    return out, logs, *(_place_beside(query, extra) for extra in (*states, empty))
 
 
 def flash_into(out: Tensor, query: Tensor, *others: Any, **options: Any) -> Tensor:
@@ -385,12 +388,12 @@ def efficient(
     padded_queries = (
         -(-longest[0] // _LOGSUMEXP_MULTIPLE) * _LOGSUMEXP_MULTIPLE if compute_log_sumexp else 0
     )
-    padded_logs = _place_like(query, _infinite(count, query.shape[2], padded_queries))
+    padded_logs = _place_beside(query, _initial_logsumexps(count, query.shape[2], padded_queries))
     for index in range(count if padded_queries else 0):
         piece_logs = logs[index] if pieces is None else logs[:, pieces[index].queries]
         _write(padded_logs[index, :, : piece_logs.shape[1]], piece_logs)
     dropout_state = [
-        _place_like(query, torch.zeros((), dtype=torch.int64, device="cpu")) for _ in range(2)
+        _place_beside(query, torch.zeros((), dtype=torch.int64, device="cpu")) for _ in range(2)
     ]
     return out, padded_logs, *dropout_state, *longest
 
@@ -426,13 +429,13 @@ def efficient_backward(
     if shared_storage_dqdkdv:
         _refuse("gradients in one tensor (shared_storage_dqdkdv)", "leave it out")
     window = _mask_window(custom_mask_type, window_size)
-    no_bias_gradient = _place_like(query, torch.empty((), device="cpu"))
+    no_bias_gradient = _place_beside(query, torch.empty((), device="cpu"))
     operands = (grad_out_, query, key, value, out)
     if cu_seqlens_q is None:
         logs = logsumexp[..., : query.shape[1]]
         return *_gradients((*operands, logs), None, window, scale, bias), no_bias_gradient
     pieces = _pieces(query[0], key[0], cu_seqlens_q, cu_seqlens_k) or []
-    logs = _place_like(query, _infinite(query.shape[2], query.shape[1]))
+    logs = _place_beside(query, _initial_logsumexps(query.shape[2], query.shape[1]))
     for index, piece in enumerate(pieces):
         piece_logs = logs[:, piece.queries]
         _write(piece_logs, logsumexp[index, :, : piece_logs.shape[1]])

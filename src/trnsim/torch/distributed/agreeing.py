@@ -22,11 +22,12 @@ from trnsim.torch.aten.spec import tensor_text
 from trnsim.torch.device_errors import CollectiveBroken, PeerLost
 
 _UNEVEN: Final = frozenset({"alltoall", "alltoall_base"})
+"""Collectives in which ranks may send different numbers of elements to each other."""
 _ONE_SIDED: Final = {"gather": "input_tensors", "scatter": "output_tensors"}
 """The argument that every rank passes; only the root passes the list of tensors."""
 
 
-class _Current:
+class _DefaultAgreement:
     """The agreement of the default group.
 
     Attributes:
@@ -41,7 +42,7 @@ class _Current:
         self.number = 0
 
 
-_current: Final = _Current()
+_current: Final = _DefaultAgreement()
 
 
 def begin(store: Any, rank: int, size: int) -> Agreement:
@@ -56,11 +57,11 @@ def begin(store: Any, rank: int, size: int) -> Agreement:
 def agreement() -> Agreement:
     """The agreement of the default group, created here if the group's backend is not neuron."""
     store = pytorch.default_store()
-    agreed = _current.agreement
-    if agreed is None or _current.store not in (None, store):
-        agreed = begin(store, dist.get_rank(), dist.get_world_size())
+    joined = _current.agreement
+    if joined is None or _current.store not in (None, store):
+        joined = begin(store, dist.get_rank(), dist.get_world_size())
     _current.store = store
-    return agreed
+    return joined
 
 
 def agree(kind: str, arguments: dict[str, Any], group: Any) -> None:

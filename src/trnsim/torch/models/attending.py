@@ -22,8 +22,8 @@ MASKED: Final = "trnsim"
 UNMASKED: Final = "trnsim_causal"
 """transformers' name of the attention without a mask function, for which it computes no mask.
 
-With a mask function transformers looks for sequences that are packed in a row, and masks between
-them where it cannot see values.
+With a mask function, transformers looks for several sequences packed in one row of tokens; while it
+traces, it cannot see whether there are any, and computes a mask between them.
 """
 
 
@@ -46,8 +46,8 @@ def attend(
 ) -> tuple[Tensor, None]:
     """Attention of [B, heads, L, E] to [B, KV heads, S, E]: [B, L, heads, E].
 
-    Groups of heads share keys. For a single query, the heads of a group form a matrix; for more,
-    keys are repeated for each head, which moves nothing until they are copied.
+    A group of query heads shares one head of keys and values. With a single query the heads of a
+    group are the rows of one matrix; with more, keys and values are repeated for each head.
     """
     del options
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal

@@ -81,7 +81,7 @@ class PlaceRecorder(TorchFunctionMode):
             yield
 
     def _record_gradient(self, autograd_node: Any, place: TracePlace) -> None:
-        """Record the place of an autograd node, and of those behind it that have no place yet."""
+        """Record the place of an autograd node, and of those that it leads to without a place."""
         for new_node in _autograd_nodes(autograd_node, self._place_of_gradient.__contains__):
             self._place_of_gradient[new_node] = place
 

@@ -47,7 +47,8 @@ class LoadedProgram:
     """A loaded program.
 
     Attributes:
-        owner: the bytes of the program in the module that runs it; None until there is one.
+        owner: the tensor of the program's bytes in the module that runs it; None before a module
+            takes the instance.
     """
 
     def __init__(self, program: StoredProgram) -> None:
@@ -437,10 +438,10 @@ def instance_of(number: int, program: Tensor) -> LoadedProgram:
             shared = _instances[number] = LoadedProgram(_read(program))
         if shared.owner is None:
             shared.owner = program
-        place = storage_address(program)
-        if place == storage_address(shared.owner):
+        address = storage_address(program)
+        if address == storage_address(shared.owner):
             return shared
-        key = number, place
+        key = number, address
         if key not in _copies:
             _copies[key] = LoadedProgram(_read(program))
             _copies[key].owner = program

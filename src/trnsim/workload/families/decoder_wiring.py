@@ -46,7 +46,7 @@ _FACTOR_LISTS: Final = {
     "ssm_multipliers": ("mixer.gate", "mixer.value", "mixer.key", "mixer.query", "mixer.step"),
     "mlp_multipliers": ("mlp.gate", "mlp.down"),
 }
-"""Keys of lists of these."""
+"""Keys of lists of such factors, with the name of each item."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Traits:
         is_paired: whether neighbours are rotated together.
         rotary_fraction: default part of a head that is rotated.
         has_slopes: whether scores have ALiBi's linear bias.
-        is_normed_last: whether norms of queries and keys follow their rotation.
+        is_norm_after_rotation: whether queries and keys are normed after their rotation.
         is_scaled: whether scores are divided by the root of a head's size.
         is_root_embedded: whether embeddings are multiplied by the root of the hidden size.
         has_local_table: whether layers with a window have frequencies of their own.
@@ -83,7 +83,7 @@ class Traits:
     is_paired: bool = False
     rotary_fraction: float = 1.0
     has_slopes: bool = False
-    is_normed_last: bool = False
+    is_norm_after_rotation: bool = False
     is_scaled: bool = True
     is_root_embedded: bool = False
     has_local_table: bool = False
@@ -94,11 +94,11 @@ class Traits:
 _PLAIN_TRAITS: Final = Traits()
 _LAYER_NORMED: Final = Traits(1e-5, is_centered=True, function="gelu_new")
 """Traits of GPT-2's successors, whose norms are centered (LayerNorm)."""
-_UNROTATED: Final = replace(_LAYER_NORMED, has_rotary=False)
+_WITHOUT_ROTARY: Final = replace(_LAYER_NORMED, has_rotary=False)
 """The same without rotary embeddings."""
 _GEMMA: Final = Traits(offset=1.0, function="gelu_pytorch_tanh", is_root_embedded=True)
 _COHERE: Final = Traits(1e-5, is_centered=True, is_paired=True)
-_CHOSEN: Final = Routing("chosen", is_normed=False)
+_CHOSEN_SCORES: Final = Routing("chosen", is_normed=False)
 _SIGMOID: Final = Routing("logistic", is_corrected=True)
 _GRANITE_MOE: Final = ("granitemoe", "granitemoeshared", "granitemoehybrid")
 _DEEPSEEK_V3: Final = Traits(is_paired=True, routing=_SIGMOID)
@@ -107,7 +107,7 @@ TRAITS: Final[dict[str, Traits]] = {
         ("llama", "granite", "internlm2", "ministral", "mistral", "qwen2", "qwen3"), _PLAIN_TRAITS
     ),
     **dict.fromkeys(("seed_oss", "qwen2_moe", "qwen3_moe"), _PLAIN_TRAITS),
-    **dict.fromkeys(_GRANITE_MOE, Traits(routing=_CHOSEN)),
+    **dict.fromkeys(_GRANITE_MOE, Traits(routing=_CHOSEN_SCORES)),
     "helium": Traits(1e-8, is_paired=True),
     "smollm3": Traits(rotary_layers="n-th"),
     "arcee": Traits(1e-5, function="relu2"),
@@ -128,17 +128,17 @@ TRAITS: Final[dict[str, Traits]] = {
     "olmo2": Traits(1e-5, norm_position="after"),
     "olmo3": Traits(1e-5, norm_position="after", has_local_table=True),
     "starcoder2": replace(_LAYER_NORMED, function="gelu_pytorch_tanh"),
-    "gpt2": _UNROTATED,
-    "gpt_bigcode": replace(_UNROTATED, function="gelu_pytorch_tanh"),
-    "gpt_neo": replace(_UNROTATED, is_scaled=False),
+    "gpt2": _WITHOUT_ROTARY,
+    "gpt_bigcode": replace(_WITHOUT_ROTARY, function="gelu_pytorch_tanh"),
+    "gpt_neo": replace(_WITHOUT_ROTARY, is_scaled=False),
     "gpt_neox": replace(_LAYER_NORMED, function="gelu", rotary_fraction=0.25),
     **dict.fromkeys(("gptj", "codegen"), replace(_LAYER_NORMED, is_paired=True)),
-    "opt": replace(_UNROTATED, function="relu"),
-    "biogpt": replace(_UNROTATED, epsilon=1e-12, function="gelu", is_root_embedded=True),
+    "opt": replace(_WITHOUT_ROTARY, function="relu"),
+    "biogpt": replace(_WITHOUT_ROTARY, epsilon=1e-12, function="gelu", is_root_embedded=True),
     "phi": replace(_LAYER_NORMED, rotary_fraction=0.5),
     "persimmon": replace(_LAYER_NORMED, function="relu2", rotary_fraction=0.5),
-    "bloom": replace(_UNROTATED, has_slopes=True),
-    "mpt": replace(_UNROTATED, function="gelu", has_slopes=True),
+    "bloom": replace(_WITHOUT_ROTARY, has_slopes=True),
+    "mpt": replace(_WITHOUT_ROTARY, function="gelu", has_slopes=True),
     "falcon": replace(_LAYER_NORMED, function="gelu"),
     "mixtral": Traits(1e-5),
     "olmoe": Traits(1e-5),
@@ -151,7 +151,7 @@ TRAITS: Final[dict[str, Traits]] = {
     "ernie4_5_moe": Traits(1e-5, is_paired=True, routing=Routing(is_corrected=True)),
     "gpt_oss": Traits(
         1e-5,
-        routing=_CHOSEN,
+        routing=_CHOSEN_SCORES,
         clamped_gate=ClampedGate(alpha=1.702, limit=7.0),
     ),
     "deepseek_v2": Traits(is_paired=True, routing=Routing(is_normed=False, scores_per_group=1)),
@@ -162,7 +162,7 @@ TRAITS: Final[dict[str, Traits]] = {
         ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"),
         Traits(offset=1.0, rotary_fraction=0.25),
     ),
-    **dict.fromkeys(_HUNYUAN, Traits(1e-5, is_normed_last=True)),
+    **dict.fromkeys(_HUNYUAN, Traits(1e-5, is_norm_after_rotation=True)),
     "cwm": Traits(1e-5),
     "hy_v3": Traits(1e-5, routing=_SIGMOID),
     "falcon_h1": Traits(1e-5),
@@ -173,10 +173,12 @@ TRAITS: Final[dict[str, Traits]] = {
 _ALWAYS_NORMED: Final = (
     *("mixtral", "ernie4_5_moe", "minimax_m2", "hunyuan_v1_moe", "hy_v3", "qwen3_5_moe_text"),
 )
+"""Families that always divide the scores of a token's experts by their sum."""
 _NORMED_BY_DEFAULT: Final = (
     *("glm4_moe", "glm4_moe_lite", "solar_open", "exaone_moe", "deepseek_v3", "kimi_k2"),
     *("nemotron_h", "qwen3_next"),
 )
+"""Families that do so unless `norm_topk_prob` is false."""
 _GROUP_DEFAULTS: Final = {
     **dict.fromkeys(("deepseek_v3", "kimi_k2"), (8, 4, 2.5)),
     **dict.fromkeys(("deepseek_v2", "glm4_moe", "dots1", "solar_open", "nemotron_h"), (1, 1, 1.0)),
@@ -243,7 +245,7 @@ class DecoderConfig:
 
     @property
     def norm(self) -> Norm:
-        """The norm of layers and ends."""
+        """The norm of layers, and of the end of the tower."""
         traits = self.traits or _PLAIN_TRAITS
         name = self.keys.first(_EPSILON_KEYS)
         is_stated = name is not None and self.model_type not in ("olmo", "opt")
@@ -260,10 +262,10 @@ class DecoderConfig:
         nested = scaling.config.get("full_attention")
         return scaling.nested("full_attention") if isinstance(nested, dict) else scaling
 
-    def rotary(self, dim: int, *, has_window: bool, place: int) -> Rotary | None:
-        """Rotary position embedding of heads of `dim` elements in the layer at a place."""
+    def rotary(self, dim: int, *, has_window: bool, layer: int) -> Rotary | None:
+        """Rotary position embedding of heads of `dim` elements in the layer of index `layer`."""
         traits = self.traits
-        if traits is None or not traits.has_rotary or not self._has_rotary(place, has_window):
+        if traits is None or not traits.has_rotary or not self._has_rotary(layer, has_window):
             return None
         table = _LOCAL_PREFIX if traits.has_local_table and has_window else ""
         factor = 1.0 if table else self._rotation_factor()
@@ -280,41 +282,41 @@ class DecoderConfig:
         positions = keys.whole("max_position_embeddings", default=1)
         # Phi-3 has the key beside rope_scaling; there it counts first (transformers,
         # RotaryEmbeddingConfigMixin).
-        outer = keys if keys.first((_ORIGINAL_KEY,)) else rope_config
-        original = outer.whole(_ORIGINAL_KEY, default=positions, minimum=2)
+        config = keys if keys.first((_ORIGINAL_KEY,)) else rope_config
+        original = config.whole(_ORIGINAL_KEY, default=positions, minimum=2)
         factor = _number(rope_config, "factor", positions / original)
         if kind == "longrope":
             is_longer = min(factor, original) > 1
             return math.sqrt(1 + math.log(factor) / math.log(original)) if is_longer else 1.0
-        ends = [_number(rope_config, name, 0.0) for name in ("mscale", "mscale_all_dim")]
-        if all(ends):
-            return _stretch(factor, ends[0]) / _stretch(factor, ends[1])
+        scales = [_number(rope_config, name, 0.0) for name in ("mscale", "mscale_all_dim")]
+        if all(scales):
+            return _stretch(factor, scales[0]) / _stretch(factor, scales[1])
         return _stretch(factor)
 
-    def _width(self, dim: int, usual: float) -> int:
+    def _width(self, dim: int, default: float) -> int:
         """Elements of a head that are rotated.
 
         Raises:
             BadInput: the number is not positive, or more than a head has.
         """
         name, keys = "qk_rope_head_dim" if self.row.is_latent else "head_dim", self.keys
-        width = int(dim * usual)
+        width = int(dim * default)
         if self.model_type in ("gptj", "codegen"):
             name, width = "rotary_dim", keys.whole("rotary_dim", default=64)
         else:
-            for within in (self.rope_config, self.keys):
-                part = within.first(("partial_rotary_factor", "rotary_pct")) if within else None
-                if within and part:
-                    name, keys = part, within
-                    width = int(dim * _number(within, part, 1.0))
+            for config in (self.rope_config, self.keys):
+                key = config.first(("partial_rotary_factor", "rotary_pct")) if config else None
+                if config and key:
+                    name, keys = key, config
+                    width = int(dim * _number(config, key, 1.0))
                     break
         width += width % _PAIR
         if not 0 < width <= dim:
-            legal = f"what turns pairs of the {dim} elements of a head"
-            raise keys.refuse(name, keys.config.get(name), legal, f"it turns {width}")
+            legal = f"a value by which pairs of up to {dim} elements of a head are rotated"
+            raise keys.refuse(name, keys.config.get(name), legal, f"it rotates {width}")
         return width
 
-    def _has_rotary(self, place: int, has_window: bool) -> bool:
+    def _has_rotary(self, layer: int, has_window: bool) -> bool:
         traits = self.traits or _PLAIN_TRAITS
         if self.model_type == "granitemoehybrid":
             return self.keys.text("position_embedding_type") == "rope"
@@ -326,7 +328,7 @@ class DecoderConfig:
         if traits.rotary_layers == "n-th":
             flags = self.keys.items("no_rope_layers", int, "0 or 1 for each layer")
             every = self.keys.whole("no_rope_layer_interval", default=4)
-            return bool(flags[place]) if place < len(flags) else (place + 1) % every != 0
+            return bool(flags[layer]) if layer < len(flags) else (layer + 1) % every != 0
         return True
 
     def scale(self, dim: int) -> float:
@@ -351,18 +353,18 @@ class DecoderConfig:
     @property
     def cap(self) -> float:
         """Bound of the scores of attention; 0 for none."""
-        usual = 50.0 if self.model_type == "gemma2" else 0.0
-        return _number(self.keys, "attn_logit_softcapping", usual)
+        default = 50.0 if self.model_type == "gemma2" else 0.0
+        return _number(self.keys, "attn_logit_softcapping", default)
 
     @property
     def clamped_gate(self) -> ClampedGate | None:
         """The clamped gate of its experts; None for an activation."""
-        usual = self.traits.clamped_gate if self.traits else None
-        if usual is None:
+        default = self.traits.clamped_gate if self.traits else None
+        if default is None:
             return None
         return ClampedGate(
-            _number(self.keys, "swiglu_alpha", usual.alpha),
-            _number(self.keys, "swiglu_limit", usual.limit),
+            _number(self.keys, "swiglu_alpha", default.alpha),
+            _number(self.keys, "swiglu_limit", default.limit),
         )
 
     @property
@@ -372,7 +374,7 @@ class DecoderConfig:
         if self.traits is None or not self.keys.has_feature(row.head_norm):
             return None
         if not row.is_head_norm_each:
-            return HeadNorm(norm, is_after_rotation=self.traits.is_normed_last)
+            return HeadNorm(norm, is_after_rotation=self.traits.is_norm_after_rotation)
         return HeadNorm(replace(norm, parts=1), "heads" if norm.is_centered else "row")
 
     def routing(self, count: int) -> Routing:
@@ -400,11 +402,11 @@ class DecoderConfig:
                 )
         if keys.config.get("topk_method") == "greedy":
             groups = groups_per_token = 1
-        usual = self.model_type in (*_ALWAYS_NORMED, *_NORMED_BY_DEFAULT)
+        default = self.model_type in (*_ALWAYS_NORMED, *_NORMED_BY_DEFAULT)
         is_normed = (
-            usual
+            default
             if self.model_type in _ALWAYS_NORMED
-            else keys.flag("norm_topk_prob", default=usual)
+            else keys.flag("norm_topk_prob", default=default)
         )
         if self.model_type == "deepseek_v2":
             is_normed = False
@@ -423,12 +425,12 @@ class DecoderConfig:
         keys = self.keys
         factors = {name: _number(keys, key, 1.0) for name, key in _FACTOR_KEYS.items()}
         for key, names in _FACTOR_LISTS.items():
-            listed = keys.items(key, object, f"{len(names)} numbers")
-            if listed and len(listed) != len(names):
+            items = keys.items(key, object, f"{len(names)} numbers")
+            if items and len(items) != len(names):
                 legal = f"a list of {len(names)}"
                 parts = ", ".join(name.partition(".")[2] for name in names)
-                raise keys.refuse(key, f"a list of {len(listed)}", legal, f"factors of {parts}")
-            values = (_finite(keys, key, value) for value in listed)
+                raise keys.refuse(key, f"a list of {len(items)}", legal, f"factors of {parts}")
+            values = (_finite(keys, key, value) for value in items)
             factors |= dict(zip(names, values, strict=False))
         return tuple((name, factor) for name, factor in factors.items() if factor != 1)
 
@@ -439,7 +441,7 @@ class DecoderConfig:
             return None
         is_before = keys.flag("do_layer_norm_before", default=True)
         is_root = traits.is_root_embedded and keys.flag("scale_embedding", default=True)
-        usual = self.hidden**0.5 if is_root else 1.0
+        default = self.hidden**0.5 if is_root else 1.0
         divisor = _number(keys, "logits_scaling", 1.0)
         if not divisor:
             raise keys.refuse("logits_scaling", divisor, "any number but 0", "it divides logits")
@@ -452,7 +454,7 @@ class DecoderConfig:
         return Wiring(
             self.norm,
             norm_position=traits.norm_position if is_before else "sum",
-            embedding_factor=_number(keys, "embedding_multiplier", usual),
+            embedding_factor=_number(keys, "embedding_multiplier", default),
             residual_factor=_number(keys, "residual_multiplier", 1.0),
             score_factor=score_factor,
             cap=_number(keys, "final_logit_softcapping", usual_cap),
@@ -463,17 +465,17 @@ class DecoderConfig:
         )
 
 
-def _number(keys: ConfigKeys, name: str, usual: float) -> float:
-    """The number under a key, or `usual` if it is absent.
+def _number(keys: ConfigKeys, name: str, default: float) -> float:
+    """The number under a key, or `default` if it is absent.
 
     Raises:
         BadInput: it is no number.
     """
     if name not in keys.config:
-        return usual
+        return default
     value: Any = keys.config[name]
     if value is None:
-        return 0.0 if "cap" in name else usual
+        return 0.0 if "cap" in name else default
     return _finite(keys, name, value)
 
 

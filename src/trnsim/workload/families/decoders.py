@@ -197,7 +197,7 @@ def attention_of(config: DecoderConfig, window: int, place: int) -> Attention | 
         output_biases=output_biases,
         scale=config.scale(dim),
         cap=config.cap,
-        rotary=config.rotary(dim, has_window=window > 0, place=place),
+        rotary=config.rotary(dim, has_window=window > 0, layer=place),
         head_norm=config.head_norm,
         has_slopes=config.traits is not None and config.traits.has_slopes,
         has_sinks=config.traits is not None and row.has_sinks,
@@ -220,7 +220,7 @@ def _latent(config: DecoderConfig) -> LatentAttention:
         value_dim=keys.whole("v_head_dim"),
         norms=query_rank + kv_rank + biases,
         norm=Norm(row.norm, _LATENT_EPSILON),
-        rotary=config.rotary(rotary, has_window=False, place=0),
+        rotary=config.rotary(rotary, has_window=False, layer=0),
         scale=config.scale(plain_dim + rotary),
     )
 

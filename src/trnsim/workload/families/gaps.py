@@ -1,4 +1,4 @@
-"""Architectures without a formula: what they have that no formula covers, and what may be asked.
+"""Architectures without a formula: the part that none covers, and how to get part of the answer.
 
 Source: modeling_*.py of transformers 5.23.
 """

@@ -1,4 +1,4 @@
-"""What a recording reads from a call: where its tensors lie, and which are new or written."""
+"""The parts of a call that a recording reads: places of tensors, and new and written tensors."""
 
 from __future__ import annotations
 

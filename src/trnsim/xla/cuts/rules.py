@@ -161,5 +161,5 @@ def rule_of(name: str) -> RecordingRule:
 
 
 def is_special(value: complex) -> bool:
-    """True for 0 and 1, constants where other numbers are inputs, unless a variable says no."""
+    """True for 0 and 1, which are constants of a program unless `NO_SPECIAL_SCALARS` is set."""
     return value in (0, 1) and os.environ.get(NO_SPECIAL_SCALARS) != "1"

@@ -1,7 +1,8 @@
 """Views as operators: a recording has the geometry of a view, a graph needs the calls that make it.
 
-A view's dimension is one of the base, of the same stride or a multiple of it, or is repeated.
-Where that does not fit, the base is laid out flat and cut along the view's own strides.
+Each dimension of a view is a dimension of its base, with the same stride or a multiple of it, or a
+repetition, with stride 0. If that is not so, the base is flattened, and reshaped so that it has
+dimensions of the view's strides.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ class ViewCall:
     arguments: tuple[Any, ...]
 
 
-def view_calls(whole: Geometry, view: Geometry) -> list[ViewCall] | None:
-    """The calls that make a view of a tensor; None where no chain of these operators does."""
-    shape, strides, first, dtype = whole
+def view_calls(base: Geometry, view: Geometry) -> list[ViewCall] | None:
+    """The calls that make a view of a base; None if no chain of these operators makes it."""
+    shape, strides, first, dtype = base
     if dtype is not view[3] or 0 in shape or 0 in view[0]:
         return None
     offset = view[2] - first
@@ -52,7 +53,10 @@ def _by_dimensions(
     view_strides: tuple[int, ...],
     offset: int,
 ) -> list[ViewCall] | None:
-    """Each dimension of the view as one of the base, sliced; the others are selected."""
+    """The calls for a view whose dimensions are slices of the base's; None if they are not.
+
+    Dimensions of the base that the view lacks have one element selected.
+    """
     dims = sorted(range(len(shape)), key=lambda dim: -strides[dim])
     starts, rest = dict[int, int](), offset
     for dim in dims:
@@ -60,12 +64,12 @@ def _by_dimensions(
         starts[dim], rest = at, rest - at * strides[dim]
     if rest:
         return None
-    source = _sources(shape, strides, view_shape, view_strides, starts)
-    if source is None:
+    base_dims = _base_dims(shape, strides, view_shape, view_strides, starts)
+    if base_dims is None:
         return None
     calls: list[ViewCall] = []
     for dim in range(len(shape)):
-        view_dim = source.index(dim) if dim in source else None
+        view_dim = base_dims.index(dim) if dim in base_dims else None
         begin = starts[dim]
         if view_dim is None:
             if shape[dim] > 1:
@@ -75,22 +79,25 @@ def _by_dimensions(
         end = begin + (view_shape[view_dim] - 1) * step + 1
         if (begin, end, step) != (0, shape[dim], 1):
             calls.append(ViewCall("aten::slice.Tensor", (dim, begin, end, step)))
-    return calls + _ordered(source, len(shape), view_shape)
+    return calls + _ordered(base_dims, len(shape), view_shape)
 
 
-def _sources(
+def _base_dims(
     shape: tuple[int, ...],
     strides: tuple[int, ...],
     view_shape: tuple[int, ...],
     view_strides: tuple[int, ...],
     starts: dict[int, int],
 ) -> list[int | None] | None:
-    """For each dimension of the view, that of the base; None for one of length 1 or repeated."""
+    """By dimension of the view, its dimension of the base; None if it is of length 1 or repeated.
+
+    None if some dimension fits no dimension of the base.
+    """
     free = [dim for dim in range(len(shape)) if shape[dim] > 1]
-    source: list[int | None] = []
+    base_dims: list[int | None] = []
     for length, step in zip(view_shape, view_strides, strict=True):
         if length == 1 or not step:
-            source.append(None)
+            base_dims.append(None)
             continue
         fitting = [
             dim
@@ -103,20 +110,20 @@ def _sources(
             return None
         nearest = max(fitting, key=lambda dim: strides[dim])
         free.remove(nearest)
-        source.append(nearest)
-    return source
+        base_dims.append(nearest)
+    return base_dims
 
 
-def _ordered(source: list[int | None], rank: int, view_shape: tuple[int, ...]) -> list[ViewCall]:
+def _ordered(base_dims: list[int | None], rank: int, view_shape: tuple[int, ...]) -> list[ViewCall]:
     """The calls that order dimensions, drop those of length 1, and repeat."""
-    order = [dim for dim in source if dim is not None]
+    order = [dim for dim in base_dims if dim is not None]
     calls: list[ViewCall] = []
     others = [dim for dim in range(rank) if dim not in order]
     whole_order = [*order, *others]
     if whole_order != list(range(rank)):
         calls.append(ViewCall("aten::permute", (whole_order,)))
-    lengths = [view_shape[at] if dim is not None else 1 for at, dim in enumerate(source)]
-    if others or None in source:
+    lengths = [view_shape[at] if dim is not None else 1 for at, dim in enumerate(base_dims)]
+    if others or None in base_dims:
         calls.append(ViewCall("aten::view", (lengths,)))
     if lengths != list(view_shape):
         calls.append(ViewCall("aten::expand", (list(view_shape),)))
@@ -136,7 +143,10 @@ def _is_flat(shape: Sequence[int], strides: Sequence[int]) -> bool:
 def _by_flat_memory(
     elements: int, view_shape: tuple[int, ...], view_strides: tuple[int, ...], offset: int
 ) -> list[ViewCall] | None:
-    """The base as a row, cut into rows as long as the view's strides."""
+    """The calls for a view of a flattened base; None if the view's strides do not divide it.
+
+    The base is reshaped to the strides of the view, each of which divides the larger ones.
+    """
     steps = sorted(
         {step for n, step in zip(view_shape, view_strides, strict=True) if n > 1 and step}
     )

@@ -27,7 +27,7 @@ from trnsim.torch.traces.structure import NestedValue, forward_text
 from trnsim.xla.neuronx import list_forms
 from trnsim.xla.neuronx.buckets import BucketModelConfig, Buckets, bucket_module
 from trnsim.xla.neuronx.program_modules import HloModuleProto, compile_content
-from trnsim.xla.neuronx.trace import compile_function, returned_of, traced_program
+from trnsim.xla.neuronx.trace import compile_function, result_structure, traced_program
 from trnsim.xla.neuronx.workdir import PROGRAM, check_workdir, write_workdir
 
 _SOURCE: Final = "neuronx-distributed trace/model_builder.py"
@@ -84,7 +84,7 @@ def _trace(  # pyright: ignore[reportUnusedFunction]  a name of torch_neuronx
     write_workdir(folder, compiled.report, compiled.program)
     function = compiled.function
     flattener = Flattener(
-        function.title, function.parameters, function.arguments, compiled.returned()
+        function.title, function.parameters, function.arguments, compiled.result()
     )
     return str(folder / PROGRAM), b"", flattener, None, function.weights
 
@@ -167,7 +167,7 @@ def generate_hlo(
         hlo_module=HloModuleProto(program.to_bytes()),
         metaneff=metaneff,
         flattener=list_forms.Flattener(tuple(range(len(function.inputs))), unread or None),
-        packer=list_forms.Packer.of(returned_of(function, program)),
+        packer=list_forms.Packer.of(result_structure(function, program)),
         weights=dict(function.weights) if return_weights else None,
         weight_name_to_idx={
             tensor.name: index

@@ -171,7 +171,7 @@ def _model_of(func: Callable[..., Any], kwargs: Mapping[str, Any]) -> tuple[Any,
 def _module(compiled: Sequence[CompiledTrace], config: BucketModelConfig) -> Any:
     """The module that chooses a program by the bucket's kernel."""
     first = compiled[0].function
-    texts = {bucket.returned().expression() for bucket in compiled}
+    texts = {bucket.result().expression() for bucket in compiled}
     if len(texts) != 1:
         raise BadInput(
             f"buckets of {first.title} return {' and '.join(sorted(texts))}; legal: the same "
@@ -185,10 +185,10 @@ def _module(compiled: Sequence[CompiledTrace], config: BucketModelConfig) -> Any
         [bucket.program for bucket in compiled],
         [list(bucket.function.weights.values()) for bucket in compiled],
     )
-    returned = compiled[0].returned()
+    result = compiled[0].result()
     return bucket_module(
         buckets,
-        lambda body: forward_text(first.parameters, first.arguments, returned, body),
+        lambda body: forward_text(first.parameters, first.arguments, result, body),
         config,
     )
 

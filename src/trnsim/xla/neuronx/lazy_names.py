@@ -1,6 +1,6 @@
-"""Names of a module of `torch_neuronx` that are imported when they are first asked for.
+"""Names of a module of `torch_neuronx` that are imported at their first use.
 
-`import torch_neuronx` also stands for the device alone, and pays for no compiler.
+A program may import `torch_neuronx` for the device alone; then no compiler is loaded.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ def serve(
     module: str,
     table: Mapping[Any, str],
     absent: Mapping[Any, tuple[str, str]] | None = None,
-    otherwise: Callable[[str], Any] | None = None,
+    fallback: Callable[[str], Any] | None = None,
 ) -> Callable[[str], Any]:
     """The `__getattr__` of a module.
 
     Args:
         public: the module's name in programs.
         module: its name here.
-        table: names, each with the module that has it, after a colon its name there.
-        absent: names that are refused, each with a reason and what is here instead.
-        otherwise: the function that looks up all other names.
+        table: by name, the module that has it, and after a colon its name there if that differs.
+        absent: by name that is refused, the reason and its replacement.
+        fallback: the function that looks up all other names.
     """
     refused = absent or {}
 
@@ -39,15 +39,15 @@ def serve(
         return Absence(f"{public}.{name}: {reason}", instead, _SOURCE)
 
     names = AbsentNames(module, public, explain)
-    AbsentNames(public, public, explain)
+    AbsentNames(public, public, explain)  # for from-imports by the public name
 
     def get(name: str) -> Any:
         place = table.get(name)
         if place is not None:
             owner, _, attribute = place.partition(":")
             return getattr(import_module(owner), attribute or name)
-        if otherwise is not None and name not in refused:
-            return otherwise(name)
+        if fallback is not None and name not in refused:
+            return fallback(name)
         return names.serve(name)
 
     return get

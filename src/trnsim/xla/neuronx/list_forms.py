@@ -1,6 +1,6 @@
 """`torch_neuronx.xla_impl.structure`: arguments as a list of tensors, and results from such a list.
 
-neuronx-distributed saves both classes as the texts of their attributes, and makes them again.
+neuronx-distributed saves an object of either class as the texts of its attributes.
 
 Source: neuronx-distributed trace/nxd_model/nxd_model.py, NxDModel.load.
 """
@@ -48,10 +48,10 @@ class Packer:
         self.constants = constants
 
     @classmethod
-    def of(cls, returned: NestedValue) -> Packer:
+    def of(cls, result: NestedValue) -> Packer:
         """The packer of a result of nested lists, tuples and dicts."""
         packer = cls(None, [], {})
-        packer.layout = packer._numbered(returned)
+        packer.layout = packer._numbered(result)
         return packer
 
     def _numbered(self, value: NestedValue) -> Any:

@@ -52,21 +52,21 @@ class CompiledTrace:
     program: StoredProgram
     report: ModelReport
 
-    def returned(self) -> NestedValue:
-        """The nesting of the results, without the states."""
-        return returned_of(self.function, self.program)
+    def result(self) -> NestedValue:
+        """The structure of the result, without the states."""
+        return result_structure(self.function, self.program)
 
     def script_module(self) -> Any:
         """The ScriptModule that runs the program."""
         function = self.function
         call = [f"r = self.{PART}(a)"]
-        text = forward_text(function.parameters, function.arguments, self.returned(), call)
+        text = forward_text(function.parameters, function.arguments, self.result(), call)
         parts = {PART: (self.program.to_bytes(), list(function.weights.values()))}
         return script_module(function.title, parts, text)
 
 
-def returned_of(function: TracedFunction, program: StoredProgram) -> NestedValue:
-    """The nesting of a function's results, without the states of its program."""
+def result_structure(function: TracedFunction, program: StoredProgram) -> NestedValue:
+    """The structure of a function's result, without the states of its program."""
     states = {output for _, output in program.aliases}
     result_places = [place for place in range(len(program.outputs)) if place not in states]
     positions = {place: position for position, place in enumerate(result_places)}
@@ -90,10 +90,10 @@ def trace(
     Args:
         func: a module or a function.
         example_inputs: a tensor, a tuple of nested tensors, or tensors by names of parameters.
-        *_: nothing: arguments beyond these two have names.
+        *_: refused, as only the first two arguments may be passed by position.
         input_output_aliases: by each state of `func` (a buffer that stays on the core) the index of
             the output that replaces it after a call. These outputs are not returned.
-        states: nothing: `input_output_aliases` names states.
+        states: refused, as `input_output_aliases` names the states.
         compiler_workdir: a folder for the report.
         compiler_args: flags of neuronx-cc, after those of NEURON_CC_FLAGS.
         partitioner_config: a `PartitionerConfig`, where the host may compute operators.
@@ -125,7 +125,7 @@ def trace(
         input_output_aliases or {},
         compiler_args or "",
         are_weights_apart=not inline_weights_to_neff,
-        is_for_host=cpu_backend,
+        is_without_device=cpu_backend,
     )
     if workdir is not None:
         write_workdir(workdir, compiled.report, compiled.program)
@@ -142,7 +142,7 @@ def compile_function(
     compiler_args: str | Sequence[str] = "",
     *,
     are_weights_apart: bool = False,
-    is_for_host: bool = False,
+    is_without_device: bool = False,
 ) -> CompiledTrace:
     """`func`, traced and compiled for the device's chip, or for that of --target.
 
@@ -150,10 +150,10 @@ def compile_function(
         BadInput: as `trace`.
     """
     flags = Flags.parse(compiler_args, "compiler_args", Flags.of_environment())
-    chip = _chip(flags, is_for_host=is_for_host)
+    chip = _chip(flags, is_without_device=is_without_device)
     _require_aliases(aliases)
     function = trace_function(func, example_inputs)
-    state_places = _states(function, aliases)
+    state_places = _state_indices(function, aliases)
     program, report = compile_module(
         function.title,
         function.line,
@@ -182,7 +182,7 @@ def traced_program(
     _require_aliases(aliases)
     function = trace_function(func, example_inputs, are_writes_kept=not aliases)
     results = len(function.result_forms) - len(function.written)
-    written = [[weight, results + index] for index, weight in enumerate(function.written)]
+    written_buffers = [[weight, results + index] for index, weight in enumerate(function.written)]
     tensors = zip(function.values[len(function.weights) :], function.inputs, strict=True)
     unread = {name for node, name in tensors if not node.users}
     if len(unread) == len(function.inputs):
@@ -207,7 +207,7 @@ def traced_program(
         },
         calls=calls.calls,
         outputs=calls.outputs,
-        aliases=[*_states(function, aliases), *written],
+        aliases=[*_state_indices(function, aliases), *written_buffers],
         places=calls.places,
         are_weights_apart=True,
     )
@@ -307,9 +307,9 @@ def _refuse_positional(arguments: tuple[Any, ...]) -> None:
         )
 
 
-def _chip(flags: Flags, *, is_for_host: bool) -> str:
+def _chip(flags: Flags, *, is_without_device: bool) -> str:
     """The chip to compile for."""
-    if not is_for_host:
+    if not is_without_device:
         return device_target().name
     if not flags.target:
         raise BadInput(
@@ -342,8 +342,8 @@ def _kind(value: Any) -> str:
     return "a tensor" if isinstance(value, Tensor) else repr(value)
 
 
-def _states(function: TracedFunction, aliases: Mapping[Tensor, int]) -> list[list[int]]:
-    """The place of each state among the weights, and of the output that replaces it."""
+def _state_indices(function: TracedFunction, aliases: Mapping[Tensor, int]) -> list[list[int]]:
+    """For each state [its index among the weights, the index of the output that replaces it]."""
     places: list[list[int]] = []
     originals = list(function.originals)
     outputs = function.result_forms

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from trnsim.lower.emit.attending.attention import AttentionEmitter
 
 _FEW_QUERIES: Final = 32
-"""Queries of a group of heads up to which groups share the partitions."""
+"""Most queries of a group of heads with which groups share the partitions."""
 _SCORE_BANKS: Final = 4
 """Banks of PSUM for scores; a last short stretch takes one more."""
 _PASS_BYTES: Final = 64 * 1024
 """Bytes of a partition for the keys and values of all heads in one pass."""
 _PASSES_IN_SBUF: Final = 2
-"""Passes whose keys are in SBUF: one is read while the next comes."""
+"""Passes whose keys are in SBUF: one is read while the next is loaded."""
 
 Head = tuple[int, ...]
 
@@ -59,31 +59,31 @@ def pack_groups(
     """
     if len(groups) == 1 or any(len(heads) * L > _FEW_QUERIES for heads in groups):
         return None
-    most_groups = -(-len(groups) // -(-len(groups) // most_groups))  # packs of about one size
-    full_packs: list[list[list[Head]]] = [[]]
+    most_groups = -(-len(groups) // -(-len(groups) // most_groups))  # packs of nearly equal size
+    packs: list[list[list[Head]]] = [[]]
     rows = 0
     for heads in groups:
-        if rows + len(heads) * L > P or len(full_packs[-1]) == most_groups:
-            full_packs.append([])
+        if rows + len(heads) * L > P or len(packs[-1]) == most_groups:
+            packs.append([])
             rows = 0
-        full_packs[-1].append(heads)
+        packs[-1].append(heads)
         rows += len(heads) * L
-    return full_packs
+    return packs
 
 
-def groups_of_long_runs(attending: Operands) -> int:
-    """The number of groups whose keys and values fit in SBUF in passes of the most keys.
+def groups_of_long_runs(operands: Operands) -> int:
+    """The most groups whose keys and values fit in SBUF in passes of the greatest length.
 
     With more groups, a pass would have fewer keys of each group: shorter runs in HBM, which take a
     DMA engine longer for each byte.
     """
-    keys = min(attending.S, _SCORE_BANKS * BANK)
-    return max(_PASS_BYTES // (_key_bytes(attending) * keys), 1)
+    keys = min(operands.S, _SCORE_BANKS * BANK)
+    return max(_PASS_BYTES // (_key_bytes(operands) * keys), 1)
 
 
-def _key_bytes(attending: Operands) -> int:
+def _key_bytes(operands: Operands) -> int:
     """Bytes of a partition for each key of a head, and its value."""
-    return int(attending.dtype.itemsize) * (1 + -(-attending.V // P))
+    return int(operands.dtype.itemsize) * (1 + -(-operands.V // P))
 
 
 class DecodingAttention:
@@ -98,9 +98,9 @@ class DecodingAttention:
         is_single_pass: whether one pass reads all keys.
     """
 
-    def __init__(self, attending: AttentionEmitter, groups: list[list[Head]]) -> None:
-        self.attending = attending
-        self.n = sum(len(heads) * attending.L for heads in groups)
+    def __init__(self, emitter: AttentionEmitter, groups: list[list[Head]]) -> None:
+        self.emitter = emitter
+        self.n = sum(len(heads) * emitter.L for heads in groups)
         self.members = list(self._members(groups))
         self.largest: Any = None
         self.total: Any = None
@@ -109,15 +109,15 @@ class DecodingAttention:
 
     def _members(self, groups: list[list[Head]]) -> Iterator[_Member]:
         """The groups, with their queries loaded."""
-        attending, start = self.attending, 0
-        queries = new((attending.E, len(groups), self.n), attending.dtype)
+        emitter, start = self.emitter, 0
+        queries = new((emitter.E, len(groups), self.n), emitter.dtype)
         nisa.memset(dst=queries, value=0.0)
         for number, heads in enumerate(groups):
-            rows = len(heads) * attending.L
+            rows = len(heads) * emitter.L
             for head_number, head in enumerate(heads):
-                at = start + head_number * attending.L
+                at = start + head_number * emitter.L
                 nisa.tensor_copy(
-                    dst=queries[:, number, at : at + attending.L], src=attending.queries_of(head)
+                    dst=queries[:, number, at : at + emitter.L], src=emitter.queries_of(head)
                 )
             yield _Member(heads, start, rows, queries[:, number])
             start += rows
@@ -127,28 +127,28 @@ class DecodingAttention:
         passes = self._passes()
         self.is_single_pass = len(passes) == 1
         for stretches in passes:
-            self._pass(stretches, self.attending.passes % _PASSES_IN_SBUF)
-            self.attending.passes += 1
+            self._pass(stretches, self.emitter.passes % _PASSES_IN_SBUF)
+            self.emitter.passes += 1
         inverse = new((self.n, 1))
         nisa.reciprocal(dst=inverse, data=self.total)
-        scaled_result = new((self.attending.V, self.n), self.attending.dtype)
+        scaled_result = new((self.emitter.V, self.n), self.emitter.dtype)
         nisa.tensor_tensor(
             dst=scaled_result, data1=self.result, data2=self._on_partitions(inverse), op=nl.multiply
         )
         for member in self.members:
             for head_number, head in enumerate(member.heads):
-                at = member.start + head_number * self.attending.L
-                self.attending.store_head(out, head, scaled_result[:, at : at + self.attending.L])
+                at = member.start + head_number * self.emitter.L
+                self.emitter.store_head(out, head, scaled_result[:, at : at + self.emitter.L])
 
     def _passes(self) -> list[list[Stretch]]:
         """By pass, the stretches of keys whose scores are in PSUM at once.
 
         A last stretch of up to a bank joins the pass before.
         """
-        attending = self.attending
-        key_bytes = _key_bytes(attending) * len(self.members)
+        emitter = self.emitter
+        key_bytes = _key_bytes(emitter) * len(self.members)
         banks = min(max(_PASS_BYTES // (key_bytes * BANK), 1), _SCORE_BANKS)
-        passes = [[stretch] for stretch in attending.stretches(banks * BANK)]
+        passes = [[stretch] for stretch in emitter.stretches(banks * BANK)]
         if len(passes) > 1 and passes[-1][0].count <= BANK:
             last = passes.pop()
             passes[-1] += last
@@ -156,7 +156,7 @@ class DecodingAttention:
 
     def _pass(self, stretches: list[Stretch], slot: int) -> None:
         """Add the weighted values of a pass; its keys and values are loaded into `slot`."""
-        scale, n = self.attending.scale, self.n
+        scale, n = self.emitter.scale, self.n
         keys_of_stretches = [
             self._load_stretch(stretch, (slot, at)) for at, stretch in enumerate(stretches)
         ]
@@ -176,22 +176,28 @@ class DecodingAttention:
         nisa.tensor_reduce(dst=largest, op=nl.maximum, data=maxima, axis=1)
         nisa.tensor_scalar(dst=shift, data=largest, op0=nl.multiply, operand0=-scale)
         totals = new((n, len(chunks)))
-        sums = new((self.attending.V, n), nl.float32, nl.psum)
+        sums = new((self.emitter.V, n), nl.float32, nl.psum)
         for number, ((keys, start, _), part) in enumerate(zip(chunks, scores, strict=True)):
-            powers = new(part.shape, self.attending.dtype)
-            self.attending.exponentials(powers, part, shift, totals[:, number : number + 1])
+            powers = new(part.shape, self.emitter.dtype)
+            self.emitter.exponentials(powers, part, shift, totals[:, number : number + 1])
             self._weigh(powers, keys, start, sums)
         total = new((n, 1))
         nisa.tensor_reduce(dst=total, op=nl.add, data=totals, axis=1)
         self._accumulate(largest, total, sums)
 
     def _load_stretch(self, stretch: Stretch, slot: tuple[int, int]) -> list[KeyStretch]:
-        """A stretch of each member's keys and values; all keys are loaded before the values."""
-        attending = self.attending
-        heads = {(slot, at): member.heads for at, member in enumerate(self.members)}
-        keys = [attending.keys_at(group, stretch, (key, "keys")) for key, group in heads.items()]
+        """A stretch of each member's keys and values; all keys are loaded before the values.
+
+        `slot` is the slot of the pass, and the number of the stretch within it.
+        """
+        emitter, members = self.emitter, list(enumerate(self.members))
+        keys = [
+            emitter.keys_at(member.heads, stretch, ((slot, number), "keys"))
+            for number, member in members
+        ]
         values = [
-            attending.values_at(group, stretch, (key, "values")) for key, group in heads.items()
+            emitter.values_at(member.heads, stretch, ((slot, number), "values"))
+            for number, member in members
         ]
         pairs = zip(keys, values, strict=True)
         return [KeyStretch(stretch.first, stretch.count, *pair) for pair in pairs]
@@ -208,9 +214,9 @@ class DecodingAttention:
     def _weigh(self, powers: Tensor, keys: list[KeyStretch], start: int, sums: Tensor) -> None:
         """Add weighted values, a column for each query."""
         for at, count in tiles.pieces(powers.shape[1], P):
-            flipped = new((count, self.n), powers.dtype, nl.psum)
-            nisa.nc_transpose(dst=flipped, data=powers[:, at : at + count])
-            weights = copied(flipped, powers.dtype)
+            transposed = new((count, self.n), powers.dtype, nl.psum)
+            nisa.nc_transpose(dst=transposed, data=powers[:, at : at + count])
+            weights = copied(transposed, powers.dtype)
             for member, member_keys in zip(self.members, keys, strict=True):
                 values = member_keys.values[(start + at) // P]
                 rows = slice(member.start, member.start + member.rows)
@@ -221,7 +227,7 @@ class DecodingAttention:
         if self.largest is not None:
             difference, factor, rescaled = (new((self.n, 1)) for _ in range(3))
             nisa.tensor_tensor(dst=difference, data1=self.largest, data2=largest, op=nl.subtract)
-            nisa.activation(dst=factor, op=nl.exp, data=difference, scale=self.attending.scale)
+            nisa.activation(dst=factor, op=nl.exp, data=difference, scale=self.emitter.scale)
             nisa.scalar_tensor_tensor(
                 dst=rescaled,
                 data=self.total,
@@ -246,13 +252,13 @@ class DecodingAttention:
     def _on_partitions(self, column: Tensor) -> Tensor:
         """A column [queries, 1] as a row on every partition, [V, queries]."""
         diagonal = new((self.n, self.n))
-        identity_tile = self.attending.emission.constants.get_or_make(("identity",), identity)
+        identity_tile = self.emitter.emission.constants.get_or_make(("identity",), identity)
         nisa.tensor_scalar(
             dst=diagonal, data=identity_tile[: self.n, : self.n], op0=nl.multiply, operand0=column
         )
-        ones = self.attending.emission.constants.ones(nl.float32)
-        sums = new((self.attending.V, self.n), nl.float32, nl.psum)
-        nisa.nc_matmul(dst=sums, stationary=ones[: self.n, : self.attending.V], moving=diagonal)
+        ones = self.emitter.emission.constants.ones(nl.float32)
+        sums = new((self.emitter.V, self.n), nl.float32, nl.psum)
+        nisa.nc_matmul(dst=sums, stationary=ones[: self.n, : self.emitter.V], moving=diagonal)
         return copied(sums, nl.float32)
 
 

@@ -57,8 +57,8 @@ class _Step:
 class StreamedAttention:
     """Attention step by step, two steps overlapped."""
 
-    def __init__(self, attending: AttentionEmitter) -> None:
-        self.attending = attending
+    def __init__(self, emitter: AttentionEmitter) -> None:
+        self.emitter = emitter
 
     def run(self, groups: list[list[tuple[int, ...]]], out: TensorPlace) -> None:
         """Emit every group of heads that share keys, 128 queries at a time."""
@@ -71,15 +71,11 @@ class StreamedAttention:
 
     def _steps(self, groups: list[list[tuple[int, ...]]]) -> Iterator[_Step]:
         """The steps of all groups of heads, without stretches that are masked for all queries."""
-        attending = self.attending
+        emitter = self.emitter
         for heads in groups:
-            for rows in attending.tiles_of(heads):
-                end = (
-                    max(at + n for _, at, n in rows.stretches)
-                    if attending.is_causal
-                    else attending.S
-                )
-                visible = [keys for keys in attending.keys_of(heads) if keys.start < end]
+            for rows in emitter.tiles_of(heads):
+                end = max(at + n for _, at, n in rows.stretches) if emitter.is_causal else emitter.S
+                visible = [keys for keys in emitter.keys_of(heads) if keys.start < end]
                 for keys in visible:
                     columns = min(keys.length, end - keys.start)
                     yield _Step(rows, keys, columns, keys is visible[-1], [])
@@ -96,7 +92,7 @@ class StreamedAttention:
         """Compute the scores of a step and their maxima, a bank at each iteration."""
         if step is None:
             return
-        attending, rows, keys = self.attending, step.rows, step.keys
+        emitter, rows, keys = self.emitter, step.rows, step.keys
         pieces = list(tiles.pieces(step.columns, BANK))
         maxima = new((rows.rows, len(pieces)))
         for number, (start, count) in enumerate(pieces):
@@ -104,8 +100,8 @@ class StreamedAttention:
             for query, key in zip(rows.queries, keys.keys, strict=True):
                 moving = key[:, start : start + count]
                 nisa.nc_matmul(dst=part, stationary=query, moving=moving)
-            attending.add_bias(part, rows.stretches[0], keys.start + start)
-            attending.mask_out(part, rows, keys.start + start)
+            emitter.add_bias(part, rows.stretches[0], keys.start + start)
+            emitter.mask_out(part, rows, keys.start + start)
             largest = maxima[:, number : number + 1]
             nisa.tensor_reduce(dst=largest, op=nl.maximum, data=part, axis=1)
             balance.record(Engine.vector, part)
@@ -115,7 +111,7 @@ class StreamedAttention:
 
     def _shift(self, step: _Step, maxima: Tensor) -> None:
         """Compute ``-scale * maximum`` of each row, over all stretches up to this one."""
-        rows, scale = step.rows, -self.attending.scale
+        rows, scale = step.rows, -self.emitter.scale
         step.earlier_shift, step.shift = rows.shift, new((rows.rows, 1))
         if balance.gpsimd_has_own_port():
             self._shift_on_gpsimd(step, maxima)
@@ -137,8 +133,8 @@ class StreamedAttention:
             halves = new((maxima.shape[0], half))
             _on_gpsimd(halves, maxima[:, :half], nl.maximum, maxima[:, maxima.shape[1] - half :])
             maxima = halves
-        scale = self.attending.emission.constants.get_or_make(
-            ("number", -self.attending.scale), lambda: _number_column(-self.attending.scale)
+        scale = self.emitter.emission.constants.get_or_make(
+            ("number", -self.emitter.scale), lambda: _number_column(-self.emitter.scale)
         )
         scale = scale[: maxima.shape[0]]
         if step.earlier_shift is None:
@@ -152,13 +148,11 @@ class StreamedAttention:
         """Sum the values of a step, weighted, a bank of keys at each iteration."""
         if step is None:
             return
-        attending, rows = self.attending, step.rows
-        step.result = new((rows.rows, attending.V + 1), nl.float32, nl.psum)
+        emitter, rows = self.emitter, step.rows
+        step.result = new((rows.rows, emitter.V + 1), nl.float32, nl.psum)
         for number, part in enumerate(step.scores):
-            powers = new(part.shape, attending.dtype)
-            nisa.activation(
-                dst=powers, op=nl.exp, data=part, bias=step.shift, scale=attending.scale
-            )
+            powers = new(part.shape, emitter.dtype)
+            nisa.activation(dst=powers, op=nl.exp, data=part, bias=step.shift, scale=emitter.scale)
             balance.record(Engine.scalar, part)
             self._add_weighted_values(step, powers, number * BANK)
             yield
@@ -168,10 +162,10 @@ class StreamedAttention:
         """Add the values of a bank of keys, weighted."""
         rows, columns = powers.shape
         blocks = -(-columns // P)
-        flipped = new((min(P, columns), blocks, rows), powers.dtype, nl.psum)
+        transposed = new((min(P, columns), blocks, rows), powers.dtype, nl.psum)
         for number, (at, count) in enumerate(tiles.pieces(columns, P)):
-            nisa.nc_transpose(dst=flipped[:count, number], data=powers[:, at : at + count])
-        weights = copy_from_psum(flipped, columns, blocks)
+            nisa.nc_transpose(dst=transposed[:count, number], data=powers[:, at : at + count])
+        weights = copy_from_psum(transposed, columns, blocks)
         for number, (at, count) in enumerate(tiles.pieces(columns, P)):
             values = step.keys.values[(start + at) // P][:count]
             for first, width in tiles.pieces(values.shape[1], BANK):
@@ -202,36 +196,34 @@ class StreamedAttention:
 
     def _store(self, rows: QueryRows, out: TensorPlace) -> None:
         """Divide by the sums of the weights, transpose, and store each head."""
-        attending = self.attending
-        total = rows.result[:, attending.V :]
-        attending.store_logs(rows.shift, total, rows.stretches)
+        emitter = self.emitter
+        total = rows.result[:, emitter.V :]
+        emitter.store_logs(rows.shift, total, rows.stretches)
         inverse = new((rows.rows, 1))
         nisa.reciprocal(dst=inverse, data=total)
-        result = new((rows.rows, attending.V), attending.dtype)
-        data = rows.result[:, : attending.V]
+        result = new((rows.rows, emitter.V), emitter.dtype)
+        data = rows.result[:, : emitter.V]
         if balance.choose_engine(balance.scalar_operand_times_s(data)) is Engine.scalar:
             nisa.activation(dst=result, op=nl.copy, data=data, scale=inverse)
         else:
             nisa.tensor_scalar(dst=result, data=data, op0=nl.multiply, operand0=inverse)
         first_head = head_of(out, rows.stretches[0][0])
-        if len(rows.stretches) == 1 or lies_in_rows(first_head, attending.V):
+        if len(rows.stretches) == 1 or lies_in_rows(first_head, emitter.V):
             self._store_each(rows, result, out)
             return
-        for at, width in tiles.pieces(attending.V, P):
-            flipped, column = new((width, rows.rows), attending.dtype, nl.psum), 0
-            nisa.nc_transpose(dst=flipped, data=result[:, at : at + width])
+        for at, width in tiles.pieces(emitter.V, P):
+            transposed, column = new((width, rows.rows), emitter.dtype, nl.psum), 0
+            nisa.nc_transpose(dst=transposed, data=result[:, at : at + width])
             for index, start, queries in rows.stretches:
                 matrix = head_of(out, index).sliced((queries, width), (start, at), (1, 1))
-                store_head(matrix, flipped[:, column : column + queries], attending.dtype)
+                store_head(matrix, transposed[:, column : column + queries], emitter.dtype)
                 column += queries
 
     def _store_each(self, rows: QueryRows, result: Tensor, out: TensorPlace) -> None:
         """Transpose and store each stretch of queries by itself."""
         column = 0
         for index, start, queries in rows.stretches:
-            self.attending.transpose_and_store(
-                result[column : column + queries], [index], start, out
-            )
+            self.emitter.transpose_and_store(result[column : column + queries], [index], start, out)
             column += queries
 
 

@@ -60,9 +60,9 @@ PIECE_ELEMENTS: Final = 2048
 _STRIP_BYTES: Final = 4096
 """Bytes of a partition in one transfer; shorter runs take longer (nki_perf_guide.rst, Opt #9)."""
 _BLOCKWISE_ROW_ELEMENTS: Final = 512
-"""Length of a row from which rows are computed block by block, with one operand for each row."""
+"""Shortest row that is computed block by block, with one scalar operand for each row."""
 _LONG_VECTOR: Final = 1 << 15
-"""Length of a vector from which it is computed from HBM to HBM, cut into rows."""
+"""Shortest vector that is computed from HBM to HBM, cut into rows."""
 _BANKS_OF_SUMS: Final = 4
 """Banks of PSUM for sums of products that are computed together; as many are read meanwhile."""
 _MOST_FULL_TILES: Final = 4
@@ -78,34 +78,37 @@ class Evaluation(FusedComputation):
         value: Value,
         pending: TensorPlace | None = None,
         *,
-        is_kept: bool = True,
+        is_stored: bool = True,
     ) -> None:
-        """The computation of a value; its place `pending`, if given, is the only leaf.
+        """Find the leaves of a value; `pending`, if given, is its place and the only leaf.
 
-        Without `is_kept` the value is not stored, as only another operation reads it; operands with
-        several readers are then computed and stored before.
+        `is_stored` is False if only the caller's operation reads the value's tiles. Then operands
+        with several readers are leaves, which are stored before.
         """
         super().__init__(emission)
         self.value = value
         self._memo: dict[tuple[int, Path], Tensor] = {}
         self._places: dict[int, TensorPlace] = {}
         self._output_tiles: dict[int, Tensor] = {}
-        self._also_stored: dict[int, Value] = {}
-        self._rows: dict[int, Node] = {}
+        self._side_values: dict[int, Value] = {}
+        """Operands with other readers that are computed and stored too, by number."""
+        self._row_reductions: dict[int, Node] = {}
+        """Number of a value that broadcasts a deferred reduction -> the reduction."""
         if pending is not None:
             self.leaves[value.number, ()] = pending
             return
-        for self._may_store_others in (is_kept, False):
-            for table in (self._also_stored, self._rows, self.leaves, self._values):
+        # First with side values; without them if the leaves that they bring rule them out.
+        for self._may_have_side_values in (is_stored, False):
+            for table in (self._side_values, self._row_reductions, self.leaves, self._values):
                 table.clear()
             vars(self).pop("frame", None)
-            self._collect_leaves(value, (), is_root=is_kept)
-            if not (self._also_stored or self._rows) or self._can_store_others():
+            self._collect_leaves(value, (), is_root=is_stored)
+            if not (self._side_values or self._row_reductions) or self._can_have_side_values():
                 break
-        inside = {*self._values, *(node.result.number for node in self._rows.values())}
-        for number, other in list(self._also_stored.items()):
-            if is_inside(emission, other, inside):
-                del self._also_stored[number]
+        reductions = {node.result.number for node in self._row_reductions.values()}
+        for number, other in list(self._side_values.items()):
+            if is_inside(emission, other, {*self._values, *reductions}):
+                del self._side_values[number]
         self._materialize_others()
 
     @cached_property
@@ -115,13 +118,13 @@ class Evaluation(FusedComputation):
         places = [place for place in self.leaves.values() if not place.is_generated]
         return choose_frame(self.emission, self.value, places, numbers)
 
-    def _can_store_others(self) -> bool:
+    def _can_have_side_values(self) -> bool:
         """True if operands with several readers, and deferred reductions, can be computed here too.
 
         Not if leaves are pending, whose sums are computed once for all readers; deferred reductions
         need their rows along the partitions.
         """
-        ranks = {len(node.result.shape) for node in self._rows.values()}
+        ranks = {len(node.result.shape) for node in self._row_reductions.values()}
         return not self.pending_leaves() and all(
             has_rows_on_partitions(self.frame, self.value.shape, rank) for rank in ranks
         )
@@ -154,9 +157,9 @@ class Evaluation(FusedComputation):
 
     def _run_in_parts(self, *, is_required: bool = False) -> TensorPlace | None:
         """Compute from HBM to HBM, in matrices that suit the engines; None if impossible."""
-        values = (*self._also_stored.values(), self.value)
+        values = (*self._side_values.values(), self.value)
         is_required |= prod(self.value.shape) == max(self.value.shape, default=0) >= _LONG_VECTOR
-        if self._rows or not (is_required or all(map(self._is_last, values))):
+        if self._row_reductions or not (is_required or all(map(self._is_last, values))):
             return None
         if not (self.is_in_hbm() and self.fits_any_frame()):
             return None
@@ -192,12 +195,12 @@ class Evaluation(FusedComputation):
 
     def _run(self) -> TensorPlace:
         """Compute the value, and those that are stored too; returns the value's place."""
-        for value in (*self._also_stored.values(), self.value):
+        for value in (*self._side_values.values(), self.value):
             if value.number not in self._places:
                 self._places[value.number] = self._allocate(value)
         for strip in self._strips(0, self.frame.columns):
             self._compute_strip(strip)
-        for number in (*self._also_stored, self.value.number):
+        for number in (*self._side_values, self.value.number):
             self.emission.places[number] = [self._places[number]]
         return self.emission.places[self.value.number][0]
 
@@ -208,22 +211,22 @@ class Evaluation(FusedComputation):
         return in_hbm(tensor, self.frame.shape)
 
     def _is_sent_to_hbm(self, value: Value) -> bool:
-        """True if a value is only read in HBM, and its rows there run along the columns."""
+        """True if a value is read only in HBM, and its innermost dimension is along the columns."""
         frame = self.frame
         if frame.is_replicated or not self.emission.facts.is_read_in_hbm(value):
             return False
-        down = [dim for dim in frame.f_dims if value.shape[dim] > 1]
-        return bool(down) and not any(length > 1 for length in value.shape[down[-1] + 1 :])
+        long_dims = [dim for dim in frame.f_dims if value.shape[dim] > 1]
+        return bool(long_dims) and not any(n > 1 for n in value.shape[long_dims[-1] + 1 :])
 
     def _compute_strip(self, strip: list[TileSpan]) -> None:
         """Compute neighbouring spans of all stored values; one transfer loads or stores them."""
         self._strip, self._parts = merged_span(strip), {}
         strip_span = self._strip
         shape = (strip_span.partitions, strip_span.blocks, strip_span.columns)
-        places = {number: at for number, at in self._places.items() if not at.is_on_chip}
+        places = {n: place for n, place in self._places.items() if not place.is_on_chip}
         self._output_tiles = {}
         if len(strip) > 1:
-            self._output_tiles = {n: new(shape, at.storage.dtype) for n, at in places.items()}
+            self._output_tiles = {n: new(shape, place.storage.dtype) for n, place in places.items()}
         for span in strip:
             self.tile(span)
         for number, place in places.items():
@@ -260,7 +263,7 @@ class Evaluation(FusedComputation):
         return tile
 
     def tile_spans(self, start: int = 0, columns: int = 0) -> Iterator[TileSpan]:
-        """Spans of `columns` from `start` on, 0 for all; of one bank if sums come from PSUM."""
+        """Spans of `columns` columns from `start`, or of all (0); of one bank if sums are read."""
         for strip in self._strips(start, start + (columns or self.frame.columns)):
             yield from strip
 
@@ -269,12 +272,12 @@ class Evaluation(FusedComputation):
         pending = self.pending_leaves()
         longest = 1 if pending else PIECE_ELEMENTS
         width = min((product.span_columns() for product in pending), default=PIECE_ELEMENTS)
-        if self._rows:
+        if self._row_reductions:
             width = self.frame.columns
             longest = width if width >= _BLOCKWISE_ROW_ELEMENTS else PIECE_ELEMENTS
         elif self._has_gathered_rows() and self.frame.columns >= _BLOCKWISE_ROW_ELEMENTS:
             longest = 1
-        if self._is_in_parts or self._rows:
+        if self._is_in_parts or self._row_reductions:
             longest = span_elements(self.frame, longest)
         itemsize, most_blocks = ITEM_BYTES[self.value.dtype], 1
         if pending and not any(place.is_on_chip for place in self._places.values()):
@@ -299,9 +302,9 @@ class Evaluation(FusedComputation):
         """Find the leaves below a value."""
         emission = self.emission
         node = emission.facts.producers.get(value.number)
-        key, is_added = (value.number, path), value.number in emission.facts.window_sums.parts
+        key, is_window_sum = (value.number, path), value.number in emission.facts.window_sums.parts
         self._values[value.number] = value
-        if value.number in emission.places or node is None or is_added:
+        if value.number in emission.places or node is None or is_window_sum:
             self.leaves[key] = self._leaf_place(value, path)
         elif isinstance(node.operation, Constant):
             return
@@ -309,10 +312,10 @@ class Evaluation(FusedComputation):
             self.leaves[key] = follow(path, place) or self._dense_leaf(*key)
         elif is_passed(node) and self._is_inlined(node.values[0]):
             self._collect_leaves(node.values[0], (node, *path))
-        elif not path and (value.number in self._also_stored or self._is_of_rows(value, node)):
+        elif not path and (value.number in self._side_values or self._is_of_rows(value, node)):
             return
         elif node.kind is Kind.ELEMENTWISE and (
-            is_root or self._is_inlined(value) or self._try_store_also(value, path)
+            is_root or self._is_inlined(value) or self._try_side_value(value, path)
         ):
             for operand in node.values:
                 self._collect_leaves(operand, path)
@@ -323,8 +326,8 @@ class Evaluation(FusedComputation):
         """True if each reader computes a value for itself, so that it is not stored."""
         emission = self.emission
         node = emission.facts.producers.get(value.number)
-        is_added = value.number in emission.facts.window_sums.parts
-        if node is None or value.number in emission.places or is_added:
+        is_window_sum = value.number in emission.facts.window_sums.parts
+        if node is None or value.number in emission.places or is_window_sum:
             return False
         if is_passed(node):
             return self._is_inlined(node.values[0])
@@ -353,23 +356,23 @@ class Evaluation(FusedComputation):
 
     def _is_of_rows(self, value: Value, node: Node) -> bool:
         """True if a value broadcasts a deferred reduction, whose operand is then collected."""
-        has_this_shape = self._may_store_others and value.shape == self.value.shape
+        has_this_shape = self._may_have_side_values and value.shape == self.value.shape
         if not has_this_shape or not isinstance(node.operation, BroadcastInDim):
             return False
         reduction = deferred_reduction(self.emission, node)
         if reduction is None or reduction.values[0].shape != value.shape:
             return False
-        is_new = value.number not in self._rows
-        self._rows[value.number] = reduction
+        is_new = value.number not in self._row_reductions
+        self._row_reductions[value.number] = reduction
         if is_new:
             self._collect_leaves(reduction.values[0], ())
         return True
 
-    def _try_store_also(self, value: Value, path: Path) -> bool:
+    def _try_side_value(self, value: Value, path: Path) -> bool:
         """True if an operand of this shape with other readers is computed and stored here too."""
-        has_this_shape = self._may_store_others and not path and value.shape == self.value.shape
+        has_this_shape = self._may_have_side_values and not path and value.shape == self.value.shape
         if has_this_shape and value.number not in self.emission.deferred.concatenations:
-            self._also_stored[value.number] = value
+            self._side_values[value.number] = value
             return True
         return False
 
@@ -385,22 +388,22 @@ class Evaluation(FusedComputation):
         return all(self._is_at_hand(operand) for operand in node.values)
 
     def _is_at_hand(self, value: Value) -> bool:
-        """True if a value is stored, an iota or one number, or a conversion or repeat of such."""
+        """True if a value is stored, an iota or a number, or a conversion or broadcast of these."""
         emission = self.emission
         while value.number not in emission.places:
             node = emission.facts.producers.get(value.number)
-            is_passed = node is not None and (
+            is_skipped = node is not None and (
                 isinstance(node.operation, BroadcastInDim | Reshape)
                 or (isinstance(node.operation, Convert) and are_floats(node))
             )
-            if node is None or not is_passed:
+            if node is None or not is_skipped:
                 is_iota = node is not None and isinstance(node.operation, Iota)
                 return is_iota or self._constant_number(value) is not None
             value = node.values[0]
         return not emission.places[value.number][0].is_pending
 
     def _leaf_place(self, value: Value, path: Path) -> TensorPlace:
-        """The place of a leaf in the shape that is computed, after its path of views."""
+        """The place of a leaf, seen through the views of `path`."""
         emission = self.emission
         places = emission.find_places(value)
         if places[0].is_pending:
@@ -429,7 +432,7 @@ class Evaluation(FusedComputation):
         key = (value.number, path)
         if key in self._memo and dst is None:
             return self._memo[key]
-        if path or value.number not in self._also_stored:
+        if path or value.number not in self._side_values:
             return self._compute_tile(value, path, span, dst)
         tile = self._compute_stored(value, span)
         return tile if dst is None else copied(tile, dst.dtype, dst)
@@ -440,7 +443,7 @@ class Evaluation(FusedComputation):
         number = self._constant_number(value)
         if number is not None:
             tile = constant_tile(number, value.dtype, span.partitions)
-        elif not path and value.number in self._rows:
+        elif not path and value.number in self._row_reductions:
             tile = self._row_value(self.emission.facts.producers[value.number].values[0], span)
         elif key in self.leaves:
             tile = self.leaf_tile(key, span)
@@ -462,7 +465,7 @@ class Evaluation(FusedComputation):
         return tile
 
     def _row_value(self, value: Value, span: TileSpan) -> Any:
-        """The tile of a value that deferred reductions give, [partitions, blocks, 1]."""
+        """A value from deferred reductions: a number, or a tile [partitions, blocks, 1]."""
         number = self._constant_number(value)
         if number is not None:
             return number

@@ -38,7 +38,7 @@ class FusedComputation(Leaves):
 
     value: Value
     _memo: dict[tuple[int, Path], Tensor]
-    _rows: dict[int, Node]
+    _row_reductions: dict[int, Node]
 
     def _tile_of(
         self, value: Value, path: Path, span: TileSpan, dst: Tensor | None = None
@@ -171,7 +171,9 @@ class FusedComputation(Leaves):
 
     def _is_column(self, value: Value, path: Path = ()) -> bool:
         """True if a value is a constant, or a leaf with one element for each partition."""
-        if self._constant_number(value) is not None or (not path and value.number in self._rows):
+        if self._constant_number(value) is not None or (
+            not path and value.number in self._row_reductions
+        ):
             return True
         place = self.leaves.get((value.number, path))
         if place is None or place.is_pending or "float" not in value.dtype:

@@ -18,7 +18,7 @@ _BELOW_ONE: Final = 1 - 2.0**-24
 
 
 class IotaSource(TileSource):
-    """A tensor whose element at position i is i; a place's strides say which dimension counts."""
+    """Positions along one dimension: the place has stride 1 in that dimension, else 0."""
 
     def tile(self, place: TensorPlace, frame: Frame, span: TileSpan) -> Tensor | None:
         """The positions of a span's elements; None if they are not evenly spaced."""
@@ -32,10 +32,12 @@ class IotaSource(TileSource):
         if len(pattern) <= 1:
             step = pattern[0][0] if pattern else 0
             pattern, first = [[step, span.columns]], first + span.start * step
-        counts = new((span.partitions, span.blocks, span.columns), self.dtype)
+        positions = new((span.partitions, span.blocks, span.columns), self.dtype)
         blocks = [[frame.block * row_step, span.blocks]]
-        nisa.iota(dst=counts, pattern=blocks + pattern, offset=first, channel_multiplier=row_step)
-        return counts
+        nisa.iota(
+            dst=positions, pattern=blocks + pattern, offset=first, channel_multiplier=row_step
+        )
+        return positions
 
 
 class RandomSource(TileSource):

@@ -49,11 +49,11 @@ class RowEvaluation(Evaluation):
 
     def _run_in_parts(self, *, is_required: bool = False) -> TensorPlace | None:
         """Compute from HBM to HBM, in matrices that suit the engines; None if impossible."""
-        if not self._rows:
+        if not self._row_reductions:
             return super()._run_in_parts(is_required=is_required)
-        ranks = {len(node.result.shape) for node in self._rows.values()}
+        ranks = {len(node.result.shape) for node in self._row_reductions.values()}
         outer = min(ranks)
-        values = (*self._also_stored.values(), self.value)
+        values = (*self._side_values.values(), self.value)
         if len(ranks) > 1 or not self._has_short_rows(outer, values):
             return None
         tensors = {value.number: tiles.output(value.shape, value.dtype) for value in values}
@@ -130,7 +130,7 @@ class RowEvaluation(Evaluation):
         """
         shape, core = self.value.shape, current_core().core
         rows = prod(shape[:outer]), prod(shape[outer:])
-        cycles = _LATENCY_CYCLES * self._piece() + len(self._rows) * prod(shape) / P
+        cycles = _LATENCY_CYCLES * self._piece() + len(self._row_reductions) * prod(shape) / P
         seconds = cycles / clock_hz(core, Engine.vector)
         if not all(map(self._is_last, values)):
             if any(map(self._is_multiplied, values)):

@@ -66,7 +66,7 @@ def reduce(emission: Emission, node: Node) -> None:
     if not is_of_rows:
         emission.run_kernel(column_reduce, node)
         return
-    evaluation = Evaluation(emission, value, is_kept=False)
+    evaluation = Evaluation(emission, value, is_stored=False)
     is_in_hbm = evaluation.is_in_hbm()
     if not is_in_hbm:
         evaluation = Evaluation(emission, value, in_hbm(emission.dense(value), value.shape))
@@ -81,7 +81,7 @@ def reduce(emission: Emission, node: Node) -> None:
 
 def _reduce_short_rows(emission: Emission, node: Node) -> bool:
     """Emit a reduction of many short rows from HBM to HBM; False if it does not suit."""
-    place = RowEvaluation(emission, node.values[0], is_kept=False).reduce_to_hbm(node)
+    place = RowEvaluation(emission, node.values[0], is_stored=False).reduce_to_hbm(node)
     if place is not None:
         emission.places[node.result.number] = [place]
     return place is not None
@@ -91,13 +91,13 @@ def _reduce_in_place(emission: Emission, node: Node, *, is_of_rows: bool) -> boo
     """Emit a reduction of floats in the layout of its operand; False if it does not suit."""
     operation: Any = node.operation
     (value,) = node.values
-    evaluation = Evaluation(emission, value, is_kept=False)
+    evaluation = Evaluation(emission, value, is_stored=False)
     is_last = emission.facts.is_output_only(node.result) and evaluation.is_in_hbm()
     if is_last and (is_of_rows or are_columns_spread(operation, value.shape)):
         return False
     if evaluation.pending_leaves() and not set(evaluation.frame.p_dims) <= set(operation.dims):
         emission.materialize(value)
-        evaluation = Evaluation(emission, value, is_kept=False)
+        evaluation = Evaluation(emission, value, is_stored=False)
     frame = evaluation.frame
     dims = {dim for dim in operation.dims if value.shape[dim] > 1}
     p_dims = [dim for dim in frame.p_dims if value.shape[dim] > 1]

@@ -13,7 +13,7 @@ from typing import Any
 from trnsim.errors import InternalError
 from trnsim.graph import Node
 from trnsim.graph.ops.layout import Concatenate
-from trnsim.graph.patterns import Makers
+from trnsim.graph.patterns import Producers
 from trnsim.graph.rewriting import match_node
 from trnsim.lower.emit.computing.concatenating import (
     emit_image_concatenation,
@@ -46,7 +46,7 @@ def concatenate(emission: Emission, node: Node) -> None:
     """
     if emit_image_concatenation(emission, node):
         return
-    match = match_node(ROTATION, node, Makers(emission.facts.producers))
+    match = match_node(ROTATION, node, Producers(emission.facts.producers))
     if match is not None:
         source = match["x"]
         place = emission.materialize(source)[0]

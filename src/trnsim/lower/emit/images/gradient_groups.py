@@ -96,6 +96,6 @@ def without_groups(facts: GraphFacts, value: Value, groups: int) -> Value:
         source = node.values[0] if node is not None else source
     else:
         return source
-    view = facts.viewed(value, Reshape(split), split)
-    view = facts.viewed(view, Transpose(order), grouped)
-    return facts.viewed(view, Reshape(result_shape), result_shape)
+    view = facts.add_view(value, Reshape(split), split)
+    view = facts.add_view(view, Transpose(order), grouped)
+    return facts.add_view(view, Reshape(result_shape), result_shape)

@@ -9,7 +9,7 @@ from math import ceil
 from typing import Final
 
 from trnsim.graph import Value
-from trnsim.graph.patterns import Makers
+from trnsim.graph.patterns import Producers
 from trnsim.graph.rewriting import match_node
 from trnsim.graph.types import ITEM_BYTES
 from trnsim.lower.emit.emission import Emission
@@ -19,7 +19,7 @@ from trnsim.lower.emit.places.transposing import is_straight, load_in_frame
 from trnsim.lower.emit.places.walk import Frame, TileSpan, is_aligned, load_tile
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import P, Tensor, dtype_of, new
-from trnsim.lower.patterns.enlarging import ENLARGING, repeat_counts
+from trnsim.lower.patterns.enlarging import IMAGE_ENLARGEMENT, repeat_counts
 from trnsim.nki import isa as nisa
 
 _SEQUENCE_RANK: Final = 3
@@ -438,7 +438,8 @@ def _enlarging_source(emission: Emission, value: Value) -> tuple[Value, tuple[in
     `value` and (1, 1) if it is not enlarged.
     """
     node = emission.facts.producers.get(value.number)
-    match = None if node is None else match_node(ENLARGING, node, Makers(emission.facts.producers))
+    producers = Producers(emission.facts.producers)
+    match = None if node is None else match_node(IMAGE_ENLARGEMENT, node, producers)
     return (value, (1, 1)) if match is None else (match["images"], repeat_counts(match))
 
 

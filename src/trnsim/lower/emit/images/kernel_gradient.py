@@ -124,7 +124,7 @@ def _exchange_dims(emission: Emission, value: Value) -> Value:
         is_transpose = isinstance(node.operation, Transpose) and node.operation.permutation == order
         if is_transpose or (isinstance(node.operation, Reshape) and 1 in shape[:2]):
             return node.values[0]
-    return emission.facts.viewed(value, Transpose(order), shape)
+    return emission.facts.add_view(value, Transpose(order), shape)
 
 
 @dataclass(frozen=True, slots=True)

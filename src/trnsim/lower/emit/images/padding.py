@@ -211,10 +211,10 @@ def _add_windows(emission: Emission, sum_: Value, parts: Sequence[Node]) -> None
 
 def _evaluation(emission: Emission, value: Value, p_dims: tuple[int, ...]) -> Evaluation:
     """The computation of a value that is padded, in the frame of the sum."""
-    evaluation = Evaluation(emission, value, is_kept=False)
+    evaluation = Evaluation(emission, value, is_stored=False)
     if evaluation.pending_leaves():
         emission.materialize(value)
-        evaluation = Evaluation(emission, value, is_kept=False)
+        evaluation = Evaluation(emission, value, is_stored=False)
     evaluation.frame = _frame(value, p_dims)
     return evaluation
 

@@ -31,7 +31,7 @@ def fill_from_rows(source: TensorPlace, frame: Frame, tile: Tensor, part: TileSp
         source: the place of the rows.
         frame: the layout of the tile; its columns are the rows.
         tile: the tile, [partitions, blocks, columns].
-        part: the span of the frame that is the tile.
+        part: the span of the frame that the tile holds.
     """
     begin = part.block * frame.block
     length = min(frame.rows - begin, part.blocks * frame.block)
@@ -44,16 +44,16 @@ def fill_from_rows(source: TensorPlace, frame: Frame, tile: Tensor, part: TileSp
     grouped_columns = part.columns // rows * rows
     for at in range(0, grouped_columns, rows):
         lines = new((P, together, length), dtype)
-        place = source.offset[0] + (part.start + at) * step + begin
+        offset = source.offset[0] + (part.start + at) * step + begin
         pattern = [(together * step, P), (step, together), (1, length)]
-        nisa.dma_copy(dst=lines, src=tiles.strided(source.storage, pattern, place))
+        nisa.dma_copy(dst=lines, src=tiles.strided(source.storage, pattern, offset))
         for block, (first, width) in enumerate(tiles.pieces(length, frame.block)):
-            flipped = new((width, together, P), dtype, nl.psum)
+            transposed = new((width, together, P), dtype, nl.psum)
             for number in range(together):
                 data = lines[:, number, first : first + width]
-                nisa.nc_transpose(dst=flipped[:, number], data=data)
+                nisa.nc_transpose(dst=transposed[:, number], data=data)
             columns = tile[:width, block, at : at + rows].reshape_dim(1, (P, together))
-            nisa.tensor_copy(dst=columns, src=flipped.permute((0, 2, 1)))
+            nisa.tensor_copy(dst=columns, src=transposed.permute((0, 2, 1)))
     return grouped_columns
 
 
@@ -82,14 +82,14 @@ def write_as_rows(place: TensorPlace, frame: Frame, target: TensorPlace) -> int:
         ]
         if any(view is None or view.shape[2] != rows for view in views):
             return start
-        flipped = new((P, together, width), dtype, nl.psum)
+        transposed = new((P, together, width), dtype, nl.psum)
         for block, view in enumerate(views):
             for number in range(together):
                 data = view[:, 0, number::together]
-                part = flipped[:, number, block * P : block * P + data.shape[0]]
+                part = transposed[:, number, block * P : block * P + data.shape[0]]
                 nisa.nc_transpose(dst=part, data=data)
         lines = new((P, together, width), dtype)
-        nisa.tensor_copy(dst=lines, src=flipped)
+        nisa.tensor_copy(dst=lines, src=transposed)
         pattern = [(together * step, P), (step, together), (1, width)]
         view = tiles.strided(target.storage, pattern, target.offset[0] + start * step)
         nisa.dma_copy(dst=view, src=lines)

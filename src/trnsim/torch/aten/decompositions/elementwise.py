@@ -59,15 +59,15 @@ def _rounding(name: str) -> Decomposition:
 
 
 _MOST_DECIMALS: Final = 38
-"""Decimals for which float32 has the power of ten."""
+"""Most decimals: the largest power of ten that float32 holds has this exponent."""
 
 
 def rounded(b: Build, x: Value, *, decimals: int = 0) -> Any:
-    """The nearest number with so many decimals; negative ones are tens, hundreds and so on."""
+    """Each element rounded to `decimals` places; -1 rounds to tens, -2 to hundreds."""
     if not decimals:
         return _rounding("round_nearest_even")(b, x)
     if abs(decimals) > _MOST_DECIMALS:
-        raise Unlowered(f"{decimals} decimals; legal: up to {_MOST_DECIMALS} on either side")
+        raise Unlowered(f"{decimals} decimals; legal: -{_MOST_DECIMALS} to {_MOST_DECIMALS}")
     names = ("multiply", "divide") if decimals > 0 else ("divide", "multiply")
     power = 10.0 ** abs(decimals)
     whole = b.ew("round_nearest_even", b.ew(names[0], x, power, dtype="float32"))
@@ -84,7 +84,7 @@ def _with_floating_input(build: Decomposition) -> Decomposition:
 
 
 def _function_dtype(b: Build, x: Value) -> str:
-    """The dtype of a function of `x`: that of the result, floating point for integers."""
+    """The dtype of the operator's result, which is floating point if `x` is integer."""
     return b.result_types[0].dtype if b.result_types else x.dtype
 
 
@@ -92,10 +92,10 @@ def binary(name: str) -> Decomposition:
     """An operation of two operands, either of which may be a number."""
 
     def build(b: Build, x: Operand, y: Operand, **_: Any) -> Value:
-        sides = (as_number(x), as_number(y))
+        operands = (as_number(x), as_number(y))
         if BOOL not in (OPERATIONS[name].legal or (ELEMENT_TYPES,))[0]:
-            sides = as_numeric(b, *sides)
-        return b.as_result(b.ew(name, *sides, dtype=b.result_types[0].dtype))
+            operands = as_numeric(b, *operands)
+        return b.as_result(b.ew(name, *operands, dtype=b.result_types[0].dtype))
 
     return build
 
@@ -184,8 +184,10 @@ def sign(b: Build, x: Value) -> Value:
     """1 above zero, -1 below it, else 0, also for NaN, unlike the Scalar Engine's function."""
     if not x.type.is_floating:
         return b.as_result(b.ew("sign", x, dtype=_function_dtype(b, x)))
-    sides = [b.ew("compare", x, 0.0, dtype="float32", direction=to) for to in ("GT", "LT")]
-    return b.as_result(b.ew("subtract", *sides))
+    is_positive, is_negative = (
+        b.ew("compare", x, 0.0, dtype="float32", direction=direction) for direction in ("GT", "LT")
+    )
+    return b.as_result(b.ew("subtract", is_positive, is_negative))
 
 
 def isnan(b: Build, x: Value) -> Value:
@@ -295,7 +297,7 @@ def nan_to_num(
 
 
 def _largest(x: Value) -> float:
-    """The largest finite number of a type."""
+    """The largest finite number of x's type."""
     limits: Any = ml_dtypes.finfo
     return float(limits(x.type.numpy_dtype()).max)
 
@@ -335,11 +337,11 @@ def xlogy(b: Build, x: Operand, y: Operand) -> Value:
         logarithm: Operand = math.log(y) if y > 0 else -math.inf if y == 0 else math.nan
     else:
         logarithm = b.ew("log", y, dtype="float32")
-    times = b.ew("multiply", as_number(x), logarithm, dtype="float32")
+    product = b.ew("multiply", as_number(x), logarithm, dtype="float32")
     if not isinstance(x, Value):
-        return b.as_result(times) if x else b.as_result(b.ew("multiply", times, 0.0))
+        return b.as_result(product) if x else b.as_result(b.ew("multiply", product, 0.0))
     is_zero = b.ew("compare", x, 0.0, dtype="bool", direction="EQ")
-    return b.as_result(b.ew("select", is_zero, 0.0, times, dtype="float32"))
+    return b.as_result(b.ew("select", is_zero, 0.0, product, dtype="float32"))
 
 
 def logaddexp(b: Build, x: Value, y: Value) -> Value:
@@ -353,8 +355,8 @@ def logaddexp2(b: Build, x: Value, y: Value) -> Value:
     """``max(x, y) + log2(1 + 2**-|x - y|)``, which is ``log2(2**x + 2**y)``."""
     largest = b.ew("maximum", x, y)
     gap = b.ew("multiply", b.ew("abs", b.ew("subtract", x, y)), -math.log(2))
-    grown = b.ew("log_plus_one", b.ew("exponential", gap))
-    return b.as_result(b.ew("add", largest, b.ew("multiply", grown, 1 / math.log(2))))
+    log_term = b.ew("log_plus_one", b.ew("exponential", gap))
+    return b.as_result(b.ew("add", largest, b.ew("multiply", log_term, 1 / math.log(2))))
 
 
 def logit(b: Build, x: Value, eps: float | None = None) -> Value:
@@ -385,7 +387,7 @@ def erfc(b: Build, x: Value) -> Value:
     return b.as_result(b.ew("subtract", 1.0, b.ew("erf", x, dtype="float32")))
 
 
-_OF_REALS: Final[dict[str, Decomposition]] = {
+_REAL_FUNCTIONS: Final[dict[str, Decomposition]] = {
     **FUNCTIONS,
     "logit": logit,
     "sinc": sinc,
@@ -410,7 +412,7 @@ DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
         for side in ("left", "right")
         for prefix in ("", "i")
     },
-    **{name: _with_floating_input(build) for name, build in _OF_REALS.items()},
+    **{name: _with_floating_input(build) for name, build in _REAL_FUNCTIONS.items()},
     "atan2": atan2,
     "nan_to_num": nan_to_num,
     "frac": frac,

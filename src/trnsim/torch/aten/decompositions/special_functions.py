@@ -65,7 +65,7 @@ def erfinv(b: Build, x: Value) -> Value:
 def lgamma(b: Build, x: Value) -> Value:
     """The logarithm of gamma's magnitude: Stirling's series at x + 7, reflected below 1/2.
 
-    Infinity at whole numbers up to 0.
+    Infinity at 0 and at negative whole numbers.
     """
     x = b.convert(x, "float32")
     is_low = _is_below(b, x, 0.5)
@@ -82,8 +82,8 @@ def lgamma(b: Build, x: Value) -> Value:
     wave = b.ew("abs", b.ew("sine", _reduced_angle(b, x)))
     is_whole = b.ew("compare", wave, 0.0, dtype="bool", direction="EQ")
     safe = b.ew("select", is_whole, 1.0, wave, dtype="float32")
-    mirrored = b.ew("subtract", math.log(math.pi), b.ew("add", b.ew("log", safe), logarithm))
-    low = b.ew("select", is_whole, math.inf, mirrored, dtype="float32")
+    reflection = b.ew("subtract", math.log(math.pi), b.ew("add", b.ew("log", safe), logarithm))
+    low = b.ew("select", is_whole, math.inf, reflection, dtype="float32")
     return b.as_result(b.ew("select", is_low, low, logarithm, dtype="float32"))
 
 
@@ -111,10 +111,10 @@ def digamma(b: Build, x: Value) -> Value:
     cotangent = b.ew(
         "divide", math.pi, b.ew("tan", b.ew("select", is_whole, 1.0, phase, dtype="float32"))
     )
-    mirrored = b.ew("subtract", derivative, cotangent)
+    reflection = b.ew("subtract", derivative, cotangent)
     pole = b.ew("select", _is_below(b, x, 0.0), math.nan, b.ew("divide", -1.0, x), dtype="float32")
-    mirrored = b.ew("select", is_whole, pole, mirrored, dtype="float32")
-    return b.as_result(b.ew("select", is_low, mirrored, derivative, dtype="float32"))
+    reflection = b.ew("select", is_whole, pole, reflection, dtype="float32")
+    return b.as_result(b.ew("select", is_low, reflection, derivative, dtype="float32"))
 
 
 def entr(b: Build, x: Value) -> Value:
@@ -140,7 +140,7 @@ def angle(b: Build, x: Value) -> Value:
 
 
 def logit_backward(b: Build, grad: Value, x: Value, eps: float | None = None) -> Value:
-    """``grad / (x * (1 - x))``, 0 where logit kept x away from 0 and 1, NaN beyond these."""
+    """``grad / (x * (1 - x))``; with eps 0 where logit clamps x, without it NaN outside [0, 1]."""
     denominator = b.ew("multiply", x, b.ew("subtract", 1.0, x), dtype="float32")
     result = b.ew("divide", grad, denominator, dtype="float32")
     low, beyond = (0.0, math.nan) if eps is None else (float(eps), 0.0)

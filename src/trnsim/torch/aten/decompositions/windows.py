@@ -69,7 +69,7 @@ def _best_of_taps(
     best, offsets = taps[0], _tap_offsets(windows, lengths)
     scales = [float(prod(lengths[dim + 1 :])) for dim in range(windows.rank)]
     inside = [_first_inside(b, windows, dim, best.shape) for dim in range(windows.rank)]
-    terms = [b.ew("multiply", one, scale) for one, scale in zip(inside, scales, strict=True)]
+    terms = [b.ew("multiply", tap, scale) for tap, scale in zip(inside, scales, strict=True)]
     best_offset = b.total(terms)
     for tap, offset in zip(taps[1:], offsets[1:], strict=True):
         is_better = b.ew("compare", tap, best, dtype="bool", direction="GT")

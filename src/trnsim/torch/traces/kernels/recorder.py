@@ -235,7 +235,7 @@ class _RecordedCore(CoreContext):
         self._lines = lines
 
     def stored(self) -> StoredCore:
-        """What the core has issued."""
+        """The instructions, tensors, blocks and edges that the core has issued."""
         edges = (
             StoredEdge(e.consumer, e.producer, e.waits, e.form, e.text, self._lines.number(e.line))
             for e in self.ordering.edges

@@ -82,4 +82,4 @@ class _Classes(SimpleNamespace):
 
 _torch_classes: Any = torch.classes
 _torch_classes.neuron = _Classes()
-__getattr__ = serve("torch_neuronx", __name__, _TABLE, _ABSENT, otherwise=_of_device)
+__getattr__ = serve("torch_neuronx", __name__, _TABLE, _ABSENT, fallback=_of_device)
