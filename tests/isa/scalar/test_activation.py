@@ -400,3 +400,17 @@ def test_the_scalar_engine_scatters_into_sbuf_alone(bench, core_v3, core_v4):
     bias = Tile(data.storage, FLOAT32, data.pattern.slice(1, 0, 1), snake)
     with pytest.raises(IllegalInstruction, match="`bias` is an indirect view"):
         Activation(data, "exp", data, bias).verify(core_v4)
+
+
+@pytest.mark.parametrize("shape", [(128, 512), (5, 7), (1, 1)])
+@pytest.mark.parametrize("op", ["exp", "square", "copy", "relu"])
+def test_sums_are_those_before_a_result_is_rounded(bench, random, op, shape):
+    work = bench()
+    data, bias = work.tile(random(shape)), work.tile(random((shape[0], 1), seed=1))
+    dst, sums = work.empty(shape, BFLOAT16), work.empty((shape[0], 1))
+    work.issue(Activation(dst, op, data, bias, 0.5, "add", sums, RESET))
+    expected = exact(op, data.load().astype(np.float64) * 0.5 + bias.load())
+    np.testing.assert_allclose(dst.load(), expected, rtol=2**-8, atol=1e-6)
+    total, size = expected.sum(axis=1, keepdims=True), np.abs(expected).sum(axis=1, keepdims=True)
+    assert (np.abs(sums.load() - total) <= 1e-5 * size).all()
+    np.testing.assert_array_equal(data.load(), random(shape))

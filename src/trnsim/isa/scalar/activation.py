@@ -10,7 +10,7 @@ import numpy as np
 
 from trnsim.arch import NeuronCore, advised, cores
 from trnsim.behaviours.simulator import REDUCE_RES_MAY_ALIAS
-from trnsim.dtypes import FLOAT32, TFLOAT32, Array, Float32Array
+from trnsim.dtypes import BFLOAT16, FLOAT32, TFLOAT32, Array, Float32Array
 from trnsim.errors import UndefinedBehavior, Unspecified
 from trnsim.isa.language.declaration import (
     Operand,
@@ -114,7 +114,7 @@ class Activation(Instruction, engines=(Engine.scalar,)):
             self.dst.store(result)
 
     def plan(self) -> Plan | None:
-        """A few functions of numpy on float32 tiles; sums in one call of BLAS."""
+        """A few functions of numpy on float32 arrays; sums in one call of BLAS."""
         compute = self._float32_function()
         if compute is None:
             return None
@@ -139,7 +139,7 @@ class Activation(Instruction, engines=(Engine.scalar,)):
         """
         compute = self._float32_function()
         is_exact = self.op in EXACT_FUNCTIONS and core.does(REDUCE_RES_MAY_ALIAS)
-        if compute is None or not is_exact or self._has_column_in_dst():
+        if compute is None or not is_exact or self._has_column_in_dst() or not is_float32(self.dst):
             return None
 
         def run(activation: Activation, machine: Machine) -> None:
@@ -163,19 +163,23 @@ class Activation(Instruction, engines=(Engine.scalar,)):
     def _float32_function(self) -> Callable[[Activation], Float32Array] | None:
         """A function that computes dst and returns its values; None unless it applies.
 
-        It applies to plain float32 tiles, if the accumulator is either not used, or reset and
-        written to a column `reduce_res`.
+        It applies to plain float32 data and a float32 or bfloat16 dst, if the accumulator is either
+        not used, or reset and written to a column `reduce_res`.
         """
         has_scale = isinstance(self.scale, Tile) or self.scale != 1
         steps: list[tuple[np.ufunc, str]] = [(np.multiply, "scale")] if has_scale else []
         steps += [(np.add, "bias")] if self.bias is not None else []
         operands = [getattr(self, name) for _, name in steps]
-        is_plain = is_float32(self.dst, self.data) and all(
-            is_column(operand, self.data) for operand in operands if isinstance(operand, Tile)
+        dst, data = self.dst, self.data
+        is_plain = (
+            (dst.dtype is FLOAT32 or dst.dtype is BFLOAT16)
+            and (dst.index is None and dst.shape == data.shape)
+            and is_float32(data)
+            and all(is_column(operand, data) for operand in operands if isinstance(operand, Tile))
         )
         if self.reduce_cmd is ReduceCmd.reset_reduce:
             sums = self.reduce_res
-            is_plain = is_plain and sums is not None and is_column(sums, self.data)
+            is_plain = is_plain and sums is not None and is_column(sums, data)
         elif self.reduce_cmd is not ReduceCmd.idle or self.reduce_res is not None:
             return None
         return _function_of(named_function(self, self.op), steps) if is_plain else None
@@ -323,7 +327,7 @@ def _function_of(
     def compute(activation: Activation) -> Float32Array:
         dst, values = activation.dst, activation.data.array
         dst_array = dst.array
-        out = dst_array if is_total else None
+        out = dst_array if is_total and dst.dtype is FLOAT32 else None
         for operate, name in steps:
             values = operate(values, column_or_number(getattr(activation, name), dst), out=out)
             out = values
