@@ -13,7 +13,7 @@ from trnsim.lower import fusion_groups, launch
 from trnsim.lower.emit.attending import attention
 from trnsim.lower.emit.computing import product, reduction, rotation
 from trnsim.lower.kernels import integers, movement
-from trnsim.lower.rules import EMITTERS, ON_TILES, emitter, kernel, on_tiles
+from trnsim.lower.rules import EMITTERS, TILE_RULES, emitter, kernel, tile_rule
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_a_rule_is_declared_for_each_operation_named_and_stays_what_it_was():
 
     def run(): ...
 
-    for table, declare in ((EMITTERS, emitter), (ON_TILES, on_tiles)):
+    for table, declare in ((EMITTERS, emitter), (TILE_RULES, tile_rule)):
         assert declare(Made, MadeToo)(run) is run
         assert table.pop(Made) is table.pop(MadeToo) is run
 
@@ -62,12 +62,12 @@ def test_a_kernel_is_run_from_hbm_to_hbm():
 
 def test_rules_are_of_operations_that_are_declared():
     assert Reverse in EMITTERS
-    assert {*ON_TILES} <= {*OPERATIONS.values()}
+    assert {*TILE_RULES} <= {*OPERATIONS.values()}
     assert {one for one in EMITTERS if one.name in OPERATIONS} <= {*OPERATIONS.values()}
 
 
 def test_rules_on_tiles_are_of_elementwise_operations():
-    assert all(one.kind is Kind.ELEMENTWISE for one in ON_TILES)
+    assert all(one.kind is Kind.ELEMENTWISE for one in TILE_RULES)
     assert all(one.kind is not Kind.ELEMENTWISE for one in EMITTERS)
 
 
@@ -76,7 +76,7 @@ def test_every_elementwise_operation_has_one_way_onto_tiles():
     for operation in OPERATIONS.values():
         if issubclass(operation, Elementwise):
             is_one = bool(operation.alu) or bool(operation.activation)
-            has_rule = operation in ON_TILES
+            has_rule = operation in TILE_RULES
             assert is_one or has_rule or operation in integers._RULES, operation.name
             assert not (is_one and has_rule), f"{operation.name} has two"
 

@@ -23,7 +23,7 @@ def test_a_storage_knows_what_was_written_and_starts_no_accumulation(is_written)
     storage = Storage(Memory.SBUF, 32, 16, is_written=is_written)
     whole = AccessPattern.dense((2, 4), 4)
     assert storage.written.covers(whole, 4) is is_written
-    assert storage.accumulating.is_disjoint(whole, 4)
+    assert storage.accumulation_mask.is_disjoint(whole, 4)
     assert storage.data is None
 
 

@@ -45,7 +45,8 @@ class CompilerFlag:
         return bool(self.value_text) or any(self.values)
 
 
-def _spelled(*values: str) -> dict[str, Any]:
+def _text_values(*values: str) -> dict[str, Any]:
+    """Text of a flag's value -> the value of its setting, which is the same text."""
     return {value: value for value in values}
 
 
@@ -57,11 +58,11 @@ _CACHE: Final = "has no effect on a program: it is of the persistent cache"
 _INTEGERS: Final = "has no effect yet: a graph holds 64-bit integers in 32 bits"
 
 _ROWS: Final = (
-    CompilerFlag(name="auto-cast", sets="auto_cast", values=_spelled("none", "matmult", "all")),
+    CompilerFlag(name="auto-cast", sets="auto_cast", values=_text_values("none", "matmult", "all")),
     CompilerFlag(
         name="auto-cast-type",
         sets="auto_cast_type",
-        values=_spelled("bf16", "fp16", "tf32", "fp8_e4m3"),
+        values=_text_values("bf16", "fp16", "tf32", "fp8_e4m3"),
         notes={"tf32": "has no effect yet: no operation of a graph has that type"},
     ),
     CompilerFlag(name="optlevel", sets="optlevel", values={"1": 1, "2": 2, "3": 3}),
@@ -69,7 +70,7 @@ _ROWS: Final = (
         name="model-type",
         sets="model_type",
         values={
-            **_spelled("generic", "transformer", "unet-inference"),
+            **_text_values("generic", "transformer", "unet-inference"),
             # neuronx-distributed-inference and aws-neuron-samples pass these two
             "transformer-inference": "transformer",
             "cnn-training": "generic",
@@ -109,7 +110,7 @@ _ROWS: Final = (
     CompilerFlag(
         name="target",
         sets="target",
-        values=_spelled("inf2", "trn1", "trn1n", "trn2", "trn3"),
+        values=_text_values("inf2", "trn1", "trn1n", "trn2", "trn3"),
         note="has no effect: the chip is the device's, or that of --on",
     ),
     # compiler/error-codes/EVRF051.rst
@@ -120,13 +121,13 @@ _ROWS: Final = (
     ),
     CompilerFlag(
         name="framework",
-        values=_spelled("XLA"),
+        values=_text_values("XLA"),
         note="has no effect: graphs come from the framework that calls",
         is_of_host=True,
     ),
     CompilerFlag(
         name="distribution-strategy",
-        values=_spelled("generic", "llm-training", "NEMO"),
+        values=_text_values("generic", "llm-training", "NEMO"),
         note="has no effect: a graph is compiled as it was sharded",
     ),
     CompilerFlag(

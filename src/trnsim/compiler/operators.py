@@ -41,9 +41,9 @@ def operator_costs(graph: Graph, target: str, cores: int = 1) -> tuple[Cost, ...
     unsplit = _unsplit_within(split_s, graph, target)
     if unsplit is None:
         whole_flop = sum(node.operation.flop(*node.operand_types) for node in legalize(graph).nodes)
-        return _of_both_cores(split, whole_flop)
+        return _for_both_cores(split, whole_flop)
     if split_s < _device_s(unsplit):
-        return _of_both_cores(split, sum(cost.flop for cost in unsplit))
+        return _for_both_cores(split, sum(cost.flop for cost in unsplit))
     # A launch starts both cores of the logical core, even if one of them does all the work.
     return tuple(replace(cost, launch_s=core.paired_launch_s) for cost in unsplit)
 
@@ -77,7 +77,7 @@ def _unsplit_bound_s(graph: Graph, target: str) -> float:
     return bound(graph, target).seconds
 
 
-def _of_both_cores(kernels: tuple[Cost, ...], whole_flop: float) -> tuple[Cost, ...]:
+def _for_both_cores(kernels: tuple[Cost, ...], whole_flop: float) -> tuple[Cost, ...]:
     """The kernels of one core as those of both, with the flop of the whole operator."""
     flop = sum(cost.flop for cost in kernels)
     return tuple(

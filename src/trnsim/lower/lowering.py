@@ -339,7 +339,8 @@ def _widen_inner_values(group: FusionGroup) -> list[Node]:
         return group.nodes
     output_numbers, widened_values = {value.number for value in group.outputs}, dict[int, Value]()
 
-    def in_float32(value: Value | float) -> Value | float:
+    def widen(value: Value | float) -> Value | float:
+        """The float32 value in place of an inner value; another operand unchanged."""
         return widened_values.get(value.number, value) if isinstance(value, Value) else value
 
     nodes: list[Node] = []
@@ -357,7 +358,7 @@ def _widen_inner_values(group: FusionGroup) -> list[Node]:
             widened_values[result.number] = Value(
                 result.number, TensorType(result.shape, "float32")
             )
-        operands = tuple(in_float32(operand) for operand in node.operands)
+        operands = tuple(widen(operand) for operand in node.operands)
         results = tuple(widened_values.get(value.number, value) for value in node.results)
         nodes.append(replace(node, operands=operands, results=results))
     return nodes

@@ -36,7 +36,7 @@ Emitter = Callable[["Emission", Node], None]
 
 EMITTERS: Final[dict[type[Operation], Emitter]] = {}
 """Emitters by type of operation; elementwise operations, leaves and views have none."""
-ON_TILES: Final[dict[type[Operation], Callable[..., Any]]] = {}
+TILE_RULES: Final[dict[type[Operation], Callable[..., Any]]] = {}
 """Rules on tiles, by type of elementwise operation; one with a single instruction has none."""
 
 
@@ -87,9 +87,9 @@ def require_instructions(node: Node) -> None:
         )
 
 
-def on_tiles(*operations: type[Operation]) -> Callable[[Rule], Rule]:
+def tile_rule(*operations: type[Operation]) -> Callable[[Rule], Rule]:
     """Declare the rule on tiles of elementwise operations."""
-    return _register(ON_TILES, operations)
+    return _register(TILE_RULES, operations)
 
 
 def legal(

@@ -71,7 +71,7 @@ class Storage:
 
     __slots__ = (
         "__weakref__",
-        "_accumulating",
+        "_accumulation_mask",
         "_set_by_others",
         "accesses",
         "allocated_as",
@@ -121,7 +121,7 @@ class Storage:
         self.allocated_as: tuple[Dtype, AccessPattern] | None = None
         self.serial = self.root_serial = next(_serial)
         self.accesses: dict[tuple[object, int], Any] = {}
-        self._accumulating: ByteMask | None = None
+        self._accumulation_mask: ByteMask | None = None
         self._set_by_others: ByteMask | None = None
 
     def bare(self) -> Self:
@@ -131,7 +131,7 @@ class Storage:
         duplicate.written = ByteMask(self.nbytes, full=True)
         duplicate.changed = None
         duplicate.accesses = {}
-        duplicate._accumulating = copy(self._accumulating)  # noqa: SLF001  of this class
+        duplicate._accumulation_mask = copy(self._accumulation_mask)  # noqa: SLF001  of this class
         duplicate.restart()
         return duplicate
 
@@ -147,7 +147,7 @@ class Storage:
 
     def restart(self) -> None:
         """Reset the accumulation state, as if no matmul had written the storage."""
-        self._accumulating = self._set_by_others = None
+        self._accumulation_mask = self._set_by_others = None
 
     @property
     def row_bytes(self) -> int:
@@ -155,21 +155,21 @@ class Storage:
         return self.pitch_bytes
 
     @property
-    def accumulating(self) -> ByteMask:
-        """The dense bytes (see `dense_pattern`) that a matmul has written (PSUM)."""
-        if self._accumulating is None:
-            self._accumulating = ByteMask(self.nbytes)
-        return self._accumulating
+    def accumulation_mask(self) -> ByteMask:
+        """The mask of dense bytes (see `dense_pattern`) that a matmul has written (PSUM)."""
+        if self._accumulation_mask is None:
+            self._accumulation_mask = ByteMask(self.nbytes)
+        return self._accumulation_mask
 
     @property
     def is_accumulated(self) -> bool:
         """True if a matmul may have written any byte of it (PSUM)."""
-        return self._accumulating is not None
+        return self._accumulation_mask is not None
 
     @property
     def is_simple(self) -> bool:
         """True if a write need only be noted in `written`: no address, accumulation or copy."""
-        return self._accumulating is None and self.changed is None and not self.is_placed
+        return self._accumulation_mask is None and self.changed is None and not self.is_placed
 
     @property
     def is_set_by_others(self) -> bool:
@@ -178,9 +178,9 @@ class Storage:
 
     @property
     def set_by_others(self) -> ByteMask:
-        """The bytes of `accumulating` that another instruction has overwritten since."""
+        """The mask of bytes of `accumulation_mask` that other instructions have overwritten."""
         if self._set_by_others is None:
-            self._set_by_others = ByteMask(self.accumulating.nbytes)
+            self._set_by_others = ByteMask(self.accumulation_mask.nbytes)
         return self._set_by_others
 
     def placed_bytes(self, own_bytes: int) -> int:
@@ -192,7 +192,7 @@ class Storage:
         return placed_bytes
 
     def dense_pattern(self, pattern: AccessPattern) -> AccessPattern:
-        """`pattern` converted to the tensor's own dense bytes, which index `accumulating`.
+        """`pattern` converted to the tensor's own dense bytes, which index `accumulation_mask`.
 
         Tensors at one address share bytes, but each has its own accumulation state.
         """
@@ -239,14 +239,14 @@ class PlacedStorage(Storage):
         self._own_row_bytes = row_bytes
         self._since = since
         rows = place.box.last_row - place.box.first_row + 1
-        self._accumulating = ByteMask(rows * row_bytes)
+        self._accumulation_mask = ByteMask(rows * row_bytes)
 
     def restart(self) -> None:
         """Reset the accumulation state, and the record of writes by other tensors."""
         self._place = MemoryPlace(self._place.box)
         self._set_by_others = None
-        if self._accumulating is not None:
-            self._accumulating.clear()
+        if self._accumulation_mask is not None:
+            self._accumulation_mask.clear()
 
     @property
     def row_bytes(self) -> int:
@@ -265,7 +265,7 @@ class PlacedStorage(Storage):
         return distance if placed_bytes >= 0 else -distance
 
     def dense_pattern(self, pattern: AccessPattern) -> AccessPattern:
-        """`pattern` converted to the tensor's own dense bytes, which index `accumulating`."""
+        """`pattern` converted to the tensor's own dense bytes, which index `accumulation_mask`."""
         return AccessPattern(
             pattern.shape,
             tuple(self.own_bytes(stride) for stride in pattern.strides_bytes),

@@ -6,7 +6,7 @@ from trnsim.dtypes import BFLOAT16, FLOAT32
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import Instruction
 from trnsim.isa.reference.example import examples, tile
-from trnsim.isa.reference.page import priced
+from trnsim.isa.reference.page import cost_if_legal
 from trnsim.memory import Memory, Tile
 
 CLASSES = Instruction.registry.values()
@@ -14,7 +14,7 @@ CLASSES = Instruction.registry.values()
 
 @pytest.mark.parametrize("declared", CLASSES, ids=lambda c: c.opcode)
 def test_every_instruction_has_a_typical_instance_that_v4_takes(declared, core_v4):
-    assert any(priced(instance, core_v4) for instance in examples(declared))
+    assert any(cost_if_legal(instance, core_v4) for instance in examples(declared))
 
 
 @pytest.mark.parametrize("declared", CLASSES, ids=lambda c: c.opcode)
@@ -25,7 +25,9 @@ def test_every_case_is_legal_on_some_engine_and_core(declared, core_v2, core_v3,
         case = str({k: str(v) for k, v in values.items() if "VirtualRegister" not in str(v)})
         by_case.setdefault(case, []).append(instance)
     for instances in by_case.values():
-        assert any(priced(i, core) for i in instances for core in (core_v2, core_v3, core_v4))
+        assert any(
+            cost_if_legal(i, core) for i in instances for core in (core_v2, core_v3, core_v4)
+        )
 
 
 def test_each_engine_that_a_kernel_may_name_is_named_once_a_case():
@@ -48,6 +50,6 @@ def test_a_tile_has_no_bytes():
 
 def test_what_is_illegal_somewhere_has_no_price_there(core_v2):
     exponential = next(examples(Instruction.registry["exponential"]))
-    assert priced(exponential, core_v2) is None
+    assert cost_if_legal(exponential, core_v2) is None
     with pytest.raises(IllegalInstruction):
         exponential.verify(core_v2)

@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 
 from trnsim.dtypes import UINT8
-from trnsim.isa.tensor.mx_layout import grouped, scale_rows, scale_tiles, ungrouped
+from trnsim.isa.tensor.mx_layout import from_scale_groups, scale_rows, scale_tiles, to_scale_groups
 
 
 def test_a_group_is_8_partitions_by_4_elements():
     flat = np.arange(64 * 12).reshape(64, 12)
-    groups = grouped(flat)
+    groups = to_scale_groups(flat)
     assert groups.shape == (8, 3, 32)
     for p in range(64):
         for f in range(12):
             assert flat[p, f] == groups[p // 8, f // 4, p % 8 * 4 + f % 4]
-    np.testing.assert_array_equal(ungrouped(groups), flat)
+    np.testing.assert_array_equal(from_scale_groups(groups), flat)
 
 
 @pytest.mark.parametrize(("partitions", "rows"), [(32, 4), (64, 36), (128, 100)])

@@ -18,12 +18,12 @@ from trnsim.profile.measures.parts import PartCost
 
 def module_shares(work: Work, graph: Graph, stacks: Sequence[Stack]) -> list[Share]:
     """Work by module, operation and source line, in the order of the graph."""
-    starred, numbers = _path_starrer(graph, stacks)
+    star_layers, numbers = _path_starrer(graph, stacks)
     parts: dict[tuple[str, str, SourceLine | None], PartCost] = {}
     for (name, place), part in sorted(work.items(), key=lambda item: _sort_key(item[0][1])):
         node_origin = graph.nodes[place].origin if 0 <= place < len(graph.nodes) else None
         origin = node_origin or Origin()
-        key = starred(origin.module), name, origin.line
+        key = star_layers(origin.module), name, origin.line
         parts[key] = parts.get(key, PartCost()).plus(part)
     return [
         Share(module, name, _layer_count(module, numbers), part, line)
@@ -43,7 +43,8 @@ def _path_starrer(
     stars = _layer_paths(graph, stacks)
     numbers: dict[str, set[str]] = {star: set() for star in stars}
 
-    def starred(path: str) -> str:
+    def star_layers(path: str) -> str:
+        """The path with stars; notes the numbers that they replace."""
         steps = path.split(".")
         for place in range(len(steps)):
             star = ".".join([*steps[:place], "*"])
@@ -53,8 +54,8 @@ def _path_starrer(
         return ".".join(steps)
 
     for node in graph.nodes if stars else ():
-        starred(node.origin.module if node.origin is not None else "")
-    return starred, {star: len(layers) for star, layers in numbers.items()}
+        star_layers(node.origin.module if node.origin is not None else "")
+    return star_layers, {star: len(layers) for star, layers in numbers.items()}
 
 
 def _layer_paths(graph: Graph, stacks: Sequence[Stack]) -> list[str]:

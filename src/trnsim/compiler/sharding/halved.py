@@ -127,13 +127,13 @@ class _GraphHalving:
     def _output(self, value: Value) -> tuple[Split, Value]:
         local_value = self._local.get(value.number)
         split = WHOLE if local_value is None or local_value[0] == SUM else local_value[0]
-        return split, self._in_split(value, split)
+        return split, self._to_split(value, split)
 
     def _add_node(self, node: Node, rule: SplitRule) -> None:
         self._graph.current_origin = node.origin
         splits = iter(rule.operands)
         operands = [
-            self._in_split(operand, next(splits)) if isinstance(operand, Value) else operand
+            self._to_split(operand, next(splits)) if isinstance(operand, Value) else operand
             for operand in node.operands
         ]
         operation = _local_operation(node, rule)
@@ -144,7 +144,7 @@ class _GraphHalving:
             self._local[value.number] = split, local_result
             self._by_split[value.number, split] = local_result
 
-    def _in_split(self, value: Value, need: Split) -> Value:
+    def _to_split(self, value: Value, need: Split) -> Value:
         """A value in the split `need`: an input, its operation's result, or an exchange of it."""
         key = value.number, need
         if key not in self._by_split:
@@ -164,7 +164,7 @@ class _GraphHalving:
         if split == WHOLE:
             return self._slice_half(local_value, need)
         if need != WHOLE:
-            return self._slice_half(self._in_split(value, WHOLE), need)
+            return self._slice_half(self._to_split(value, WHOLE), need)
         if split == SUM:
             return graph.apply(CoreReduce(BOTH, "add"), local_value)
         return graph.apply(CoreGather(BOTH, split), local_value)

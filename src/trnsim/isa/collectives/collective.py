@@ -166,14 +166,14 @@ class Collective(Instruction, engines=()):
                 self.label(group),
                 group,
                 self.setting.is_joint,
-                self.offered if has_values else list,
+                self.offered_arrays if has_values else list,
                 partial(self.results, group) if has_values else _no_results,
                 self.groups(),
             )
         )
         return results if has_values else None
 
-    def offered(self) -> list[Array]:
+    def offered_arrays(self) -> list[Array]:
         """The source arrays as stored; then an array of written flags for each source.
 
         Without the flags if every element of every source is written.

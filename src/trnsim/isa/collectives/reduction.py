@@ -34,7 +34,7 @@ _OPERATORS = ("add", "minimum", "maximum")
 class Reduction(Collective, engines=()):
     """Common base of all_reduce and reduce_scatter."""
 
-    def reduced(self, group: tuple[int, ...], offers: MemberArrays, tensor: int) -> Array:
+    def reduce_source(self, group: tuple[int, ...], offers: MemberArrays, tensor: int) -> Array:
         """The reduction of source number `tensor` of all members, as stored."""
         dtype = self.sources()[tensor].dtype
         fabric = self.setting.fabric
@@ -55,7 +55,9 @@ class Reduction(Collective, engines=()):
 
     def received_arrays(self, group: tuple[int, ...], offers: MemberArrays) -> MemberArrays:
         """The reductions of all tensors, divided among the members by `parts_of_totals`."""
-        totals = [self.reduced(group, offers, tensor) for tensor in range(len(self.sources()))]
+        totals = [
+            self.reduce_source(group, offers, tensor) for tensor in range(len(self.sources()))
+        ]
         return self.parts_of_totals(totals, len(group))
 
     def received_flags(self, group: tuple[int, ...], flags: MemberArrays) -> MemberArrays:

@@ -104,7 +104,7 @@ class VariableCollective(Collective, engines=()):
         """The two flags, on which all members must agree."""
         return f"recv_counts_known={self.recv_counts_known}, has_rdispls={self.has_rdispls}"
 
-    def offered(self) -> list[Array]:
+    def offered_arrays(self) -> list[Array]:
         """The source, the metadata as integers, and flags of the source's written elements."""
         source = self.srcs[0]
         return [flat(source.bits()), self.metadata(), flat(source.written_flags())]
@@ -157,7 +157,7 @@ class VariableCollective(Collective, engines=()):
 
         The elements of all chunks are joined, and so are their flags.
         """
-        return [self._received(group, offers, member) for member in range(len(group))]
+        return [self._member_arrays(group, offers, member) for member in range(len(group))]
 
     def chunk(self, metadata: Array, member: int) -> tuple[int, int]:
         """Count and displacement of the chunk that a rank sends to member number `member`."""
@@ -170,7 +170,9 @@ class VariableCollective(Collective, engines=()):
             chunk = self.chunk(metadata, member)
             self._check_within((rank, receiver), chunk, self.srcs[0].pattern.elements, None)
 
-    def _received(self, group: Sequence[int], offers: MemberArrays, member: int) -> list[Array]:
+    def _member_arrays(
+        self, group: Sequence[int], offers: MemberArrays, member: int
+    ) -> list[Array]:
         """The arrays that member number `member` receives: an item of `received_arrays`."""
         part_elements = self._part_elements(group)
         receive_displacements = offers[member][1][_PLACES]

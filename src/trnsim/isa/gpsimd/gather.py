@@ -82,14 +82,14 @@ class LocalGather(Instruction, engines=(Engine.gpsimd,)):
     def execute(self, machine: Machine) -> None:
         """Bit for bit; an index out of bounds is undefined."""
         del machine
-        self.dst.put(self._gathered(self.src_buffer.bits()))
+        self.dst.put(self._gather(self.src_buffer.bits()))
 
     def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
         """The gathered elements that are written; none if an index in use is unwritten."""
         if tile is self.index:
             dst_flags = np.full(self.dst.shape, self._used_indices(flags).all())
         else:
-            dst_flags = self._gathered(flags)
+            dst_flags = self._gather(flags)
         return [(self.dst, dst_flags)] if dst_flags.any() else None
 
     def _used_indices(self, values: Array) -> Array:
@@ -100,7 +100,7 @@ class LocalGather(Instruction, engines=(Engine.gpsimd,)):
         by_core = values.reshape(-1, GPSIMD_CORE_PARTITIONS, free_size(self.index))
         return by_core.transpose(0, 2, 1).reshape(len(by_core), -1)[:, : self._count()]
 
-    def _gathered(self, values: Array) -> Array:
+    def _gather(self, values: Array) -> Array:
         """The elements of `values`, an array of src_buffer's shape, in the order of dst."""
         source, per_index = self.src_buffer, self.num_elem_per_idx
         cores, limit = source.partitions // GPSIMD_CORE_PARTITIONS, free_size(source)
@@ -179,16 +179,16 @@ class NcNGather(Instruction, engines=(Engine.gpsimd,), opcode="nc_n_gather"):
     def execute(self, machine: Machine) -> None:
         """Bit for bit; an index out of bounds is refused."""
         del machine
-        self.dst.put(self._gathered(self.data.bits()))
+        self.dst.put(self._gather(self.data.bits()))
 
     def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
         """The gathered elements that are written; None for indices, which must all be written."""
         if tile is self.indices:
             return None
-        dst_flags = self._gathered(flags)
+        dst_flags = self._gather(flags)
         return [(self.dst, dst_flags)] if dst_flags.any() else None
 
-    def _gathered(self, values: Array) -> Array:
+    def _gather(self, values: Array) -> Array:
         """The elements of `values`, an array of data's shape, in the order of dst."""
         limit = free_size(self.data)
         indices: Array = self.indices.bits().reshape(self.data.partitions, -1).astype(np.int64)

@@ -57,23 +57,24 @@ class AluOperator:
 def _comparison_as_numbers(compare: _ArrayFunction) -> _ArrayFunction:
     """A function that gives 1.0 where the comparison holds, else 0.0."""
 
-    def compared(x: Any, y: Any) -> Array:
+    def compare_as_numbers(x: Any, y: Any) -> Array:
         return compare(x, y).astype(np.float32)
 
-    return compared
+    return compare_as_numbers
 
 
 def _reduction_as_numbers(reduce: Callable[..., Any]) -> Callable[..., Any]:
     """A function that gives the result of a logical reduction as 1.0 or 0.0."""
 
-    def reduced(x: Any, axis: int) -> Array:
+    def reduce_as_numbers(x: Any, axis: int) -> Array:
         return np.asarray(reduce(x != 0, axis=axis), np.float32)
 
-    return reduced
+    return reduce_as_numbers
 
 
 @lru_cache(maxsize=64)
 def _ones(length: int) -> Array:
+    """An array of ones, float32 [length]."""
     return np.ones(length, np.float32)
 
 

@@ -87,7 +87,7 @@ def sigmoid(x: Float32Array) -> Float32Array:
     return _ONE / (_ONE + np.exp(-x))
 
 
-def _gated(x: Float32Array, gate: Float32Array) -> Float32Array:
+def _apply_gate(x: Float32Array, gate: Float32Array) -> Float32Array:
     """``x * gate``; 0 where the gate is 0, even for an infinite x."""
     return np.where(gate == 0, gate, x * gate)
 
@@ -106,46 +106,46 @@ def _normal_below(x: Float32Array) -> Float32Array:
 @_saturating()
 def gelu(x: Float32Array) -> Float32Array:
     """``x (1 + erf(x / sqrt 2)) / 2``."""
-    return _gated(x, _normal_below(x))
+    return _apply_gate(x, _normal_below(x))
 
 
 @_saturating()
 def gelu_dx(x: Float32Array) -> Float32Array:
     """Derivative of gelu."""
-    return _normal_below(x) + _gated(x, _normal(x))
+    return _normal_below(x) + _apply_gate(x, _normal(x))
 
 
 @_saturating()
 def gelu_apprx_tanh(x: Float32Array) -> Float32Array:
     """``x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2``."""
     inner = _GELU_SCALE * (x + _GELU_CUBIC * x * x * x)
-    return _gated(x, _HALF * (1 + np.tanh(inner)))
+    return _apply_gate(x, _HALF * (1 + np.tanh(inner)))
 
 
 @_saturating()
 def gelu_apprx_sigmoid(x: Float32Array) -> Float32Array:
     """``x sigmoid(1.702 x)``."""
-    return _gated(x, sigmoid(_GELU_SLOPE * x))
+    return _apply_gate(x, sigmoid(_GELU_SLOPE * x))
 
 
 @_saturating()
 def gelu_apprx_sigmoid_dx(x: Float32Array) -> Float32Array:
     """Derivative of gelu_apprx_sigmoid."""
     gate, closing = sigmoid(_GELU_SLOPE * x), sigmoid(-_GELU_SLOPE * x)
-    return gate + _gated(_GELU_SLOPE * x, gate * closing)
+    return gate + _apply_gate(_GELU_SLOPE * x, gate * closing)
 
 
 @_saturating()
 def silu(x: Float32Array) -> Float32Array:
     """``x sigmoid(x)``."""
-    return _gated(x, sigmoid(x))
+    return _apply_gate(x, sigmoid(x))
 
 
 @_saturating()
 def silu_dx(x: Float32Array) -> Float32Array:
     """Derivative of silu."""
     gate, closing = sigmoid(x), sigmoid(-x)
-    return gate + _gated(x, gate * closing)
+    return gate + _apply_gate(x, gate * closing)
 
 
 @_saturating()
@@ -157,13 +157,13 @@ def softplus(x: Float32Array) -> Float32Array:
 @_saturating()
 def mish(x: Float32Array) -> Float32Array:
     """``x tanh(softplus(x))``."""
-    return _gated(x, np.tanh(softplus(x)))
+    return _apply_gate(x, np.tanh(softplus(x)))
 
 
 @_saturating()
 def prelu(x: Float32Array, relu_param: Float32Array | float = 0.0) -> Float32Array:
     """``relu_param * x`` where x < 0, else ``x``."""
-    return np.where(x < 0, _gated(x, np.asarray(relu_param, np.float32)), x)
+    return np.where(x < 0, _apply_gate(x, np.asarray(relu_param, np.float32)), x)
 
 
 @_saturating()

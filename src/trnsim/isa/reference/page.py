@@ -222,7 +222,7 @@ def _may_name(instruction_class: type[Instruction], engine: Engine) -> bool:
     """True if some case on some core is legal with that engine named."""
     instances = [on_engine(instance, engine) for instance in examples(instruction_class)]
     is_named = engine is not Engine.unknown
-    return is_named and any(priced(i, core) for i in instances for core in cores())
+    return is_named and any(cost_if_legal(i, core) for i in instances for core in cores())
 
 
 def _engines(instruction_class: type[Instruction], instances: Sequence[Instruction]) -> str:
@@ -241,14 +241,14 @@ def _support(
     for instance in instances:
         for core in cores():
             supporting = cores_of[instance.chosen_engine(core)]
-            if core not in supporting and priced(instance, core) is not None:
+            if core not in supporting and cost_if_legal(instance, core) is not None:
                 supporting.append(core)
     return {
         engine: sorted(supporting, key=cores().index) for engine, supporting in cores_of.items()
     }
 
 
-def priced(instance: Instruction, core: NeuronCore) -> Cost | None:
+def cost_if_legal(instance: Instruction, core: NeuronCore) -> Cost | None:
     """The cost of the instance on a core; None if it is illegal there."""
     try:
         return instance.cost(core, instance.verify(core))
@@ -308,7 +308,7 @@ def _values(instruction_class: type[Instruction], text: _Docstring) -> str:
 def _cost(instruction_class: type[Instruction], instances: Sequence[Instruction]) -> str:
     """The section on cost: the formula, the cost of each typical instance, the facts used."""
     formula = _Docstring(instruction_class.cost.__doc__ or "")
-    legal = [i for i in instances if any(priced(i, core) for core in cores())]
+    legal = [i for i in instances if any(cost_if_legal(i, core) for core in cores())]
     cases = list(dict.fromkeys(map(description, legal)))
     rows = [
         (
@@ -318,7 +318,7 @@ def _cost(instruction_class: type[Instruction], instances: Sequence[Instruction]
         )
         for i in legal
     ]
-    costs = [priced(i, core) for i in legal for core in cores()]
+    costs = [cost_if_legal(i, core) for i in legal for core in cores()]
     parts = [
         formula.summary,
         formula.body,
@@ -334,7 +334,7 @@ def _cost(instruction_class: type[Instruction], instances: Sequence[Instruction]
 
 
 def _cost_in_ns(instance: Instruction, core: NeuronCore) -> str:
-    cost = priced(instance, core)
+    cost = cost_if_legal(instance, core)
     if cost is None:
         return _EMPTY_CELL
     issue = f"{cost.issue_s * _NS_PER_S:,.0f} / " if cost.issue_s else ""

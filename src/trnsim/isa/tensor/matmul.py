@@ -136,7 +136,7 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
             return None
 
         def run(matmul: NcMatmul, machine: Machine) -> None:
-            dst, started = matmul.dst, matmul.dst.storage.accumulating
+            dst, started = matmul.dst, matmul.dst.storage.accumulation_mask
             is_first = matmul.accumulate is False or started.is_empty
             if (
                 dst.storage.is_placed

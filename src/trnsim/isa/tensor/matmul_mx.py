@@ -37,10 +37,10 @@ from trnsim.isa.tensor.mx_layout import (
     PACKED_ELEMENTS,
     QUADRANT,
     QUADRANT_GROUPS,
-    grouped,
+    from_scale_groups,
     scale_rows,
     scale_tiles,
-    ungrouped,
+    to_scale_groups,
 )
 from trnsim.isa.tensor.tensor_engine import (
     array_cost,
@@ -81,7 +81,7 @@ class MxInstruction(Instruction, engines=()):
         """The tiles, with each scale tile replaced by its rows that hold scales."""
         partitions = {
             id(getattr(self, name)): data.partitions
-            for name, data in self._scaled().items()
+            for name, data in self._scaled_tiles().items()
             if are_tiles(data)
         }
         parts: list[Tile] = []
@@ -92,7 +92,7 @@ class MxInstruction(Instruction, engines=()):
             parts += [tile] if is_undivided else scale_tiles(tile, count)
         return parts
 
-    def _scaled(self) -> dict[str, Tile]:
+    def _scaled_tiles(self) -> dict[str, Tile]:
         """Name of scale operand -> the tile whose scales it holds."""
         raise InternalError(f"{self.opcode} declares no scales")
 
@@ -111,7 +111,7 @@ class MxInstruction(Instruction, engines=()):
                 "pad the contraction with zeros",
                 f"{self.source}, Tile size",
             )
-        for name, data in self._scaled().items():
+        for name, data in self._scaled_tiles().items():
             scale: Tile = getattr(self, name)
             if scale.dtype == FLOAT8_E8M0FNU:
                 MX_SCALES_E8M0.require(core.nki, f"{self.opcode}: `{name}` is {scale}")
@@ -139,7 +139,7 @@ class MxInstruction(Instruction, engines=()):
 
     def _verify_start(self, core: NeuronCore, name: str, tile: Tile) -> None:
         """As for any operand, but scales may start 4, 8 or 12 partitions into a quadrant."""
-        if name not in self._scaled():
+        if name not in self._scaled_tiles():
             super()._verify_start(core, name, tile)
         elif tile.start_partition % QUADRANT not in _SCALE_STARTS:
             self.refuse(
@@ -196,9 +196,9 @@ class QuantizeMx(MxInstruction, engines=(Engine.vector,)):
         values = self.src.load()
         if not self.src.is_written():
             values = np.where(self.src.written_flags(), values, 0)
-        groups = grouped(values.reshape(self.src.partitions, -1))
+        groups = to_scale_groups(values.reshape(self.src.partitions, -1))
         blocks = mx_quantize(groups, element, rule)
-        self.dst.put(pack_x4(ungrouped(blocks.elements)))
+        self.dst.put(pack_x4(from_scale_groups(blocks.elements)))
         self._pad_scales()
         codes = blocks.scales.view(self.dst_scale.dtype.dtype)
         for quadrant, rows in enumerate(scale_tiles(self.dst_scale, self.src.partitions)):
@@ -212,7 +212,7 @@ class QuantizeMx(MxInstruction, engines=(Engine.vector,)):
     def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
         """The groups of which every element is written, and their scales."""
         del tile
-        groups = np.asarray(grouped(flags.reshape(len(flags), -1)).all(axis=-1))
+        groups = np.asarray(to_scale_groups(flags.reshape(len(flags), -1)).all(axis=-1))
         if not groups.any():
             return None
         scales = scale_tiles(self.dst_scale, self.src.partitions)
@@ -229,7 +229,7 @@ class QuantizeMx(MxInstruction, engines=(Engine.vector,)):
             scale.array.view(np.uint8)[~scale.written_flags()] = 0
             scale.mark_written()
 
-    def _scaled(self) -> dict[str, Tile]:
+    def _scaled_tiles(self) -> dict[str, Tile]:
         return {"dst_scale": self.src}
 
 
@@ -272,7 +272,7 @@ class NcMatmulMx(MxInstruction, engines=(Engine.tensor,)):
                 "pad the stationary tile with a column of zeros",
                 "nki.isa.nc_matmul_mx, Tile size",
             )
-        for name, data in self._scaled().items():
+        for name, data in self._scaled_tiles().items():
             scale: Tile = getattr(self, name)
             free = data.pattern.elements // data.partitions
             if scale.pattern.elements != scale.partitions * free:
@@ -293,12 +293,12 @@ class NcMatmulMx(MxInstruction, engines=(Engine.tensor,)):
 
     def execute(self, machine: Machine) -> None:
         """Inputs are dequantized to float32; each element of dst is overwritten or added to."""
-        for name, data in self._scaled().items():
+        for name, data in self._scaled_tiles().items():
             indices = filter(None, map(index_of, (data, getattr(self, name))))
             if len({(index.source.storage, index.source.pattern) for index in indices}) > 1:
                 self._refuse_pair(name)
-        stationary = _dequantized(self.stationary, self.stationary_scale)
-        moving = _dequantized(self.moving, self.moving_scale)
+        stationary = _dequantize(self.stationary, self.stationary_scale)
+        moving = _dequantize(self.moving, self.moving_scale)
         multiply_onto(self, machine.core, self.dst, stationary.T, moving, self.accumulate)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
@@ -310,12 +310,12 @@ class NcMatmulMx(MxInstruction, engines=(Engine.tensor,)):
         flops = 2.0 * PACKED_ELEMENTS * n.K * n.M * n.N
         return array_cost(core, cycles, flops, self.tile_size, loaded_columns=n.M)
 
-    def _scaled(self) -> dict[str, Tile]:
+    def _scaled_tiles(self) -> dict[str, Tile]:
         return {"stationary_scale": self.stationary, "moving_scale": self.moving}
 
     def _check_indirect(self, core: NeuronCore) -> None:
         check_array_indirection(self, core, _INDEX_PARTNERS, self.tile_position)
-        for name, data in self._scaled().items():
+        for name, data in self._scaled_tiles().items():
             if (index_of(data) is None) != (index_of(getattr(self, name)) is None):
                 self._refuse_pair(name)
 
@@ -328,10 +328,10 @@ class NcMatmulMx(MxInstruction, engines=(Engine.tensor,)):
         )
 
 
-def _dequantized(data: Tile, scale: Tile) -> Float32Array:
+def _dequantize(data: Tile, scale: Tile) -> Float32Array:
     """The values of packed data [K, F] as [4 K, F]."""
     rows = data.partitions
-    elements = grouped(unpack_x4(data.bits().reshape(rows, -1), data.dtype))
+    elements = to_scale_groups(unpack_x4(data.bits().reshape(rows, -1), data.dtype))
     codes = np.concatenate([part.bits() for part in scale_tiles(scale, rows)])
     values = mx_dequantize(elements, codes.reshape(len(elements), -1))
     return values.transpose(0, 2, 1).reshape(PACKED_ELEMENTS * rows, -1)

@@ -48,13 +48,13 @@ def _rows(tile: Tile, first: int, end: int) -> Tile:
     return Tile(tile.storage, tile.dtype, tile.pattern.slice(0, first, end), index)
 
 
-def grouped(flat: Array) -> Array:
+def to_scale_groups(flat: Array) -> Array:
     """`flat` [P, 4 F] as [P / 8, F, 32]; the values along the last axis share a scale."""
     split = flat.reshape(len(flat) // GROUP_PARTITIONS, GROUP_PARTITIONS, -1, PACKED_ELEMENTS)
     return split.transpose(0, 2, 1, 3).reshape(len(split), -1, MX_BLOCK)
 
 
-def ungrouped(groups: Array) -> Array:
-    """`groups` [P / 8, F, 32] as [P, 4 F]: the inverse of `grouped`."""
+def from_scale_groups(groups: Array) -> Array:
+    """`groups` [P / 8, F, 32] as [P, 4 F]: the inverse of `to_scale_groups`."""
     split = groups.reshape(*groups.shape[:2], GROUP_PARTITIONS, PACKED_ELEMENTS)
     return split.transpose(0, 2, 1, 3).reshape(len(groups) * GROUP_PARTITIONS, -1)

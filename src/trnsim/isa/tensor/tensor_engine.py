@@ -209,9 +209,9 @@ def mark_started(dst: Tile) -> None:
     storage = dst.storage
     if isinstance(dst.index, SnakeIndex):
         pattern = storage.dense_pattern(dst.footprint)
-        storage.accumulating.mark(pattern, dst.dtype.itemsize, _element_index(dst, dst.index))
+        storage.accumulation_mask.mark(pattern, dst.dtype.itemsize, _element_index(dst, dst.index))
     else:
-        storage.accumulating.add(*_dense_runs(dst))
+        storage.accumulation_mask.add(*_dense_runs(dst))
 
 
 def array_cost(
@@ -276,14 +276,14 @@ def _element_index(dst: Tile, index: SnakeIndex) -> tuple[Array, Array]:
 
 def is_fresh(dst: Tile) -> bool:
     """True if no element of `dst` has been written by a matmul."""
-    return dst.storage.accumulating.is_disjoint(*_dense_runs(dst))
+    return dst.storage.accumulation_mask.is_disjoint(*_dense_runs(dst))
 
 
 def is_started(dst: Tile) -> bool:
     """True if a matmul has written every element of `dst`."""
     if isinstance(dst.index, SnakeIndex):
         return bool(_started_flags(dst).all())
-    return dst.storage.accumulating.covers(*_dense_runs(dst))
+    return dst.storage.accumulation_mask.covers(*_dense_runs(dst))
 
 
 def _dense_runs(dst: Tile) -> tuple[AccessPattern, int]:
@@ -294,7 +294,7 @@ def _dense_runs(dst: Tile) -> tuple[AccessPattern, int]:
 
 def _started_flags(dst: Tile) -> Array:
     """One boolean per element of `dst`: whether a matmul has written it."""
-    return _flags(dst.storage.accumulating, dst)
+    return _flags(dst.storage.accumulation_mask, dst)
 
 
 def _flags(mask: ByteMask, dst: Tile) -> Array:

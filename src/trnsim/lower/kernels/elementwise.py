@@ -17,7 +17,7 @@ from trnsim.isa import Engine
 from trnsim.lower.kernels import balance, integers
 from trnsim.lower.kernels.instructions import Operand, binary, copied, is_number, shape_of, widened
 from trnsim.lower.kernels.tiles import Tensor, dtype_of, new
-from trnsim.lower.rules import ON_TILES, on_tiles
+from trnsim.lower.rules import TILE_RULES, tile_rule
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 from trnsim.nki.language.math import rint
@@ -77,7 +77,7 @@ def apply(node: Node, operands: list[Operand], dst: Tensor | None = None) -> Ten
 def _format_of(node: Node) -> Any:
     """The format of a result: its own, or float32 after several instructions."""
     result_type = node.result.type
-    has_several = result_type.is_floating and type(node.operation) in ON_TILES
+    has_several = result_type.is_floating and type(node.operation) in TILE_RULES
     return (
         nl.float32
         if has_several and type(node.operation) not in _ROUNDED_ONCE
@@ -87,7 +87,7 @@ def _format_of(node: Node) -> Any:
 
 def _compute(node: Node, operands: list[Operand], into: Into) -> Tensor:
     operation = node.operation
-    rule = ON_TILES.get(type(operation))
+    rule = TILE_RULES.get(type(operation))
     if rule is not None:
         return rule(node, into, *operands)
     if not isinstance(operation, Elementwise):
@@ -124,13 +124,13 @@ def _new_mask(shape: tuple[int, ...]) -> Tensor:
     return new(shape, nl.uint8)
 
 
-@on_tiles(arithmetic.Reciprocal)
+@tile_rule(arithmetic.Reciprocal)
 def _reciprocal(node: Node, into: Into, tile: Tensor) -> Tensor:
     del node
     return _inverse(tile, into)
 
 
-@on_tiles(rounding.Convert)
+@tile_rule(rounding.Convert)
 def _copy(node: Node, into: Into, tile: Tensor) -> Tensor:
     """`convert`; floating-point values are truncated towards zero to integers."""
     source = node.values[0].dtype
@@ -144,7 +144,7 @@ def _copy(node: Node, into: Into, tile: Tensor) -> Tensor:
     return copied(tile, result.dtype, result)
 
 
-@on_tiles(comparison.Select)
+@tile_rule(comparison.Select)
 def _select(node: Node, into: Into, mask: Tensor, yes: Operand, no: Operand) -> Tensor:
     """Elements of `yes` where the mask is not zero, else of `no`."""
     del node
@@ -170,13 +170,13 @@ def _fill(tile: Tensor, value: Operand) -> None:
         copied(value, tile.dtype, tile)
 
 
-@on_tiles(comparison.Compare)
+@tile_rule(comparison.Compare)
 def _compare(node: Node, into: Into, left: Operand, right: Operand) -> Tensor:
     operation: Any = node.operation
     return alu(integers.DIRECTIONS[operation.direction], left, right, into)
 
 
-@on_tiles(arithmetic.Divide)
+@tile_rule(arithmetic.Divide)
 def _divide(node: Node, into: Into, left: Operand, right: Operand) -> Tensor:
     del node
     return _quotient(left, right, into)
@@ -191,7 +191,7 @@ def _quotient(left: Operand, right: Operand, into: Into = new) -> Tensor:
     return alu(nl.multiply, left, _inverse(right), into)
 
 
-@on_tiles(arithmetic.Power)
+@tile_rule(arithmetic.Power)
 def _power(node: Node, into: Into, base: Operand, exponent: Operand) -> Tensor:
     del node
     if not (is_number(exponent) or is_number(base)):
@@ -200,7 +200,7 @@ def _power(node: Node, into: Into, base: Operand, exponent: Operand) -> Tensor:
     return alu(nl.power, base, exponent, into)
 
 
-@on_tiles(functions.ExponentialMinusOne)
+@tile_rule(functions.ExponentialMinusOne)
 def _exponential_minus_one(node: Node, into: Into, tile: Tensor) -> Tensor:
     """``(u - 1) x / log(u)`` with u = e**x; x where u is 1.
 
@@ -219,7 +219,7 @@ def _exponential_minus_one(node: Node, into: Into, tile: Tensor) -> Tensor:
     return _choose_by_magnitude(tile, power_less_1, ratio, power)
 
 
-@on_tiles(functions.LogPlusOne)
+@tile_rule(functions.LogPlusOne)
 def _log_plus_one(node: Node, into: Into, tile: Tensor) -> Tensor:
     """``log(u) x / (u - 1)`` with u = 1 + x; x where u is 1.
 
@@ -258,7 +258,7 @@ def _choose_by_magnitude(x: Tensor, large: Tensor, small: Tensor, u: Tensor) -> 
     return result
 
 
-@on_tiles(functions.Cbrt)
+@tile_rule(functions.Cbrt)
 def _cbrt(node: Node, into: Into, tile: Tensor) -> Tensor:
     """``sign(x) abs(x) ** (1 / 3)``."""
     del node
@@ -266,7 +266,7 @@ def _cbrt(node: Node, into: Into, tile: Tensor) -> Tensor:
     return alu(nl.multiply, root, _activation(nl.sign, tile), into)
 
 
-@on_tiles(rounding.BitcastConvert)
+@tile_rule(rounding.BitcastConvert)
 def _bitcast(node: Node, into: Into, tile: Tensor) -> Tensor:
     """The bits as they are stored, read as the other type."""
     bits = copied(tile, dtype_of(node.values[0].dtype)).view(dtype_of(node.result.dtype))
@@ -274,20 +274,20 @@ def _bitcast(node: Node, into: Into, tile: Tensor) -> Tensor:
     return copied(bits, result.dtype, result)
 
 
-@on_tiles(comparison.IsFinite)
+@tile_rule(comparison.IsFinite)
 def _is_finite(node: Node, into: Into, tile: Tensor) -> Tensor:
     """``x - x == 0``: the difference of infinities or NaN is NaN."""
     del node
     return alu(nl.equal, alu(nl.subtract, tile, tile), 0.0, into)
 
 
-@on_tiles(arithmetic.Clamp)
+@tile_rule(arithmetic.Clamp)
 def _clamp(node: Node, into: Into, low: Operand, tile: Tensor, high: Operand) -> Tensor:
     del node
     return alu(nl.minimum, alu(nl.maximum, tile, low), high, into)
 
 
-@on_tiles(rounding.RoundNearestAfz)
+@tile_rule(rounding.RoundNearestAfz)
 def _round_away(node: Node, into: Into, tile: Tensor) -> Tensor:
     """``trunc(x)``, and 1 further from zero where the fraction is at least a half."""
     del node
@@ -297,7 +297,7 @@ def _round_away(node: Node, into: Into, tile: Tensor) -> Tensor:
     return alu(nl.add, integer, alu(nl.multiply, is_far, _activation(nl.sign, tile)), into)
 
 
-@on_tiles(rounding.ReducePrecision)
+@tile_rule(rounding.ReducePrecision)
 def _reduce_precision(node: Node, into: Into, tile: Tensor) -> Tensor:
     """The number rounded to the narrow format; 0 below its range."""
     operation: Any = node.operation
@@ -310,20 +310,20 @@ def _reduce_precision(node: Node, into: Into, tile: Tensor) -> Tensor:
     return alu(nl.multiply, copied(narrow, nl.float32), is_kept, into)
 
 
-@on_tiles(bits.Not)
+@tile_rule(bits.Not)
 def _not(node: Node, into: Into, tile: Tensor) -> Tensor:
     """The negation of booleans; module `integers` inverts the bits of integers."""
     del node
     return alu(nl.equal, tile, 0.0, into)
 
 
-@on_tiles(bits.And, bits.Or, bits.Xor)
+@tile_rule(bits.And, bits.Or, bits.Xor)
 def _logic(node: Node, into: Into, left: Operand, right: Operand) -> Tensor:
     """And, or, and exclusive or of booleans; module `integers` has those of integers' bits."""
     return alu(_LOGICAL[type(node.operation)], left, right, into)
 
 
-@on_tiles(*_NKI_FUNCTIONS)
+@tile_rule(*_NKI_FUNCTIONS)
 def _call_language(node: Node, into: Into, tile: Tensor) -> Tensor:
     """A function of `nki.language` that takes several instructions."""
     del into
@@ -382,7 +382,7 @@ def _split_significand(value: Operand) -> tuple[Operand, Operand]:
     return upper, alu(nl.subtract, clipped_tile, upper)
 
 
-@on_tiles(arithmetic.Remainder)
+@tile_rule(arithmetic.Remainder)
 def _remainder(node: Node, into: Into, left: Operand, right: Operand) -> Tensor:
     """``left - right * trunc(left / right)``, which has the sign of `left`."""
     del node, into
@@ -393,7 +393,7 @@ def _remainder(node: Node, into: Into, left: Operand, right: Operand) -> Tensor:
     return _correct_sign(remainder, sign, step)
 
 
-@on_tiles(arithmetic.FloorRemainder)
+@tile_rule(arithmetic.FloorRemainder)
 def _floor_remainder(node: Node, into: Into, left: Operand, right: Operand) -> Tensor:
     """``left - right * floor(left / right)``, which has the sign of `right`."""
     del node, into
@@ -413,7 +413,7 @@ def _correct_sign(remainder: Tensor, sign: Operand, step: Operand) -> Tensor:
     return remainder
 
 
-@on_tiles(arithmetic.Square)
+@tile_rule(arithmetic.Square)
 def _square(node: Node, into: Into, tile: Tensor) -> Tensor:
     del node
     return _activation(nl.square, tile, into)

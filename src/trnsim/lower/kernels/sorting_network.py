@@ -170,21 +170,22 @@ def _exchange(pair: Pair, distance: int) -> Pair:
     )
     new_keys, new_indices = new(shape), new(shape)
 
-    def combined(op: object, left: Tensor, right: Tensor, dst: Tensor | None = None) -> Tensor:
+    def combine(op: object, left: Tensor, right: Tensor, dst: Tensor | None = None) -> Tensor:
+        """``left <op> right``, in `dst` or in a new tile."""
         result = new(half) if dst is None else dst
         nisa.tensor_tensor(dst=result, data1=left, data2=right, op=op)
         return result
 
-    combined(nl.maximum, key, other_key, new_keys[:, :, 0])
-    combined(nl.minimum, key, other_key, new_keys[:, :, 1])
-    is_equal = combined(nl.equal, key, other_key)
-    is_earlier = combined(nl.less, index, other_index)
-    is_equal_and_first = combined(nl.multiply, is_equal, is_earlier)
-    is_larger = combined(nl.greater, key, other_key)
-    is_first = combined(nl.add, is_larger, is_equal_and_first)
-    apart = combined(nl.subtract, index, other_index)
-    moved = combined(nl.multiply, apart, is_first)
-    combined(nl.add, other_index, moved, new_indices[:, :, 0])
-    combined(nl.subtract, index, moved, new_indices[:, :, 1])
+    combine(nl.maximum, key, other_key, new_keys[:, :, 0])
+    combine(nl.minimum, key, other_key, new_keys[:, :, 1])
+    is_equal = combine(nl.equal, key, other_key)
+    is_earlier = combine(nl.less, index, other_index)
+    is_equal_and_first = combine(nl.multiply, is_equal, is_earlier)
+    is_larger = combine(nl.greater, key, other_key)
+    is_first = combine(nl.add, is_larger, is_equal_and_first)
+    apart = combine(nl.subtract, index, other_index)
+    moved = combine(nl.multiply, apart, is_first)
+    combine(nl.add, other_index, moved, new_indices[:, :, 0])
+    combine(nl.subtract, index, moved, new_indices[:, :, 1])
     flat = P, columns
     return new_keys.reshape(flat), new_indices.reshape(flat)

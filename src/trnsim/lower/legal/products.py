@@ -28,7 +28,7 @@ def dot_general(b: Build, op: DotGeneral, lhs: Value, rhs: Value) -> Value:
 
 
 def in_multiplied_formats(b: Build, lhs: Value, rhs: Value) -> tuple[Value, Value]:
-    """Both operands in float32 if only one is; else as they are."""
+    """Both operands converted to float32 if one of them is float32; else unchanged."""
     if (lhs.dtype == _PRECISE) == (rhs.dtype == _PRECISE):
         return lhs, rhs
     return b.convert(lhs, _PRECISE), b.convert(rhs, _PRECISE)

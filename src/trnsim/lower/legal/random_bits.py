@@ -25,14 +25,15 @@ def rng_bit_generator(b: Build, op: RngBitGenerator, state: Value) -> tuple[Valu
     words = [b.graph.slice(state, (place,), (1,)) for place in range(4)]
     key, count = words[:2], words[2:]
     number = b.convert(b.graph.iota((blocks,), 0), _WORD_DTYPE)
-    counters = _advance(b, [_repeated(b, word, blocks) for word in count], number)
-    first, second = _threefry(b, [_repeated(b, word, blocks) for word in key], counters)
+    counters = _advance(b, [_repeat(b, word, blocks) for word in count], number)
+    first, second = _threefry(b, [_repeat(b, word, blocks) for word in key], counters)
     bits = b.graph.slice(b.graph.concatenate([first, second], 0), (0,), (elements,))
     after = _advance(b, count, b.filled(blocks, TensorType((1,), _WORD_DTYPE)))
     return b.graph.concatenate([*key, *after], 0), b.graph.reshape(bits, op.shape)
 
 
-def _repeated(b: Build, word: Value, blocks: int) -> Value:
+def _repeat(b: Build, word: Value, blocks: int) -> Value:
+    """A word [1] repeated for each block, [blocks]."""
     return b.graph.broadcast_in_dim(word, (blocks,), (0,))
 
 

@@ -140,14 +140,14 @@ def convolution(b: Build, op: Convolution, lhs: Value, rhs: Value) -> Value:
     rank = len(window_counts)
     windows = Windows(kernels.shape[2:], op.strides or (1,), (0,) * rank, op.dilations or (1,))
     if not op.is_reversed and prod(window_counts) < prod(windows.kernel):
-        sums = _of_few_windows(b, padded, kernels, windows, window_counts, op.groups)
+        sums = _sum_few_windows(b, padded, kernels, windows, window_counts, op.groups)
         return b.convert(sums, result_type.dtype)
     taps = windows.taps(b, padded, window_counts)
     sums = convolve_taps(b, taps[::-1] if op.is_reversed else taps, kernels, op.groups)
     return b.convert(b.graph.reshape(sums, result_type.shape), result_type.dtype)
 
 
-def _of_few_windows(
+def _sum_few_windows(
     b: Build,
     image: Value,
     kernels: Value,
@@ -155,9 +155,10 @@ def _of_few_windows(
     window_counts: Sequence[int],
     groups: int,
 ) -> Value:
-    """A convolution with fewer windows than taps, such as the gradient of a kernel: im2col.
+    """The sums of a convolution with fewer windows than taps, such as a kernel's gradient.
 
-    The elements under a window are a column for each image, contracted over channels and taps.
+    This is im2col: the elements under a window are a column for each image, which is contracted
+    over channels and taps.
     """
     images, channels = image.shape[0], image.shape[1] // groups
     # Windows and taps exchange roles: the elements of one window are one strided view.

@@ -48,11 +48,11 @@ def _is_of_volumes(match: Match) -> bool:
     return len(shapes[0]) == _VOLUME_RANK and all(0 not in shape for shape in shapes)
 
 
-def _of_images(match: Match) -> Value:
-    """A convolution of volumes as one of images ``[N * windows, C * K, H, W]``.
+def _fold_depth(match: Match) -> Value:
+    """The convolution of volumes, computed as one of images ``[N * windows, C * K, H, W]``.
 
-    Its kernels are ``[O, C / groups * K, *W]``. The K slices of a window along the depth become
-    channels, and each window along the depth becomes an image.
+    The kernels of the images are ``[O, C / groups * K, *W]``. The K slices of a window along the
+    depth become channels, and each window along the depth becomes an image.
     """
     graph, node = match.graph, match.node
     operation: Any = node.operation
@@ -96,5 +96,5 @@ VOLUME = Pattern(
     "a convolution of volumes is one of images, with the depth of its windows as channels",
     before=form_of(Convolution),
     when=_is_of_volumes,
-    after=_of_images,
+    after=_fold_depth,
 )

@@ -25,7 +25,7 @@ from trnsim.lower.kernels.instructions import (
     widened,
 )
 from trnsim.lower.kernels.tiles import Tensor, dtype_of, new
-from trnsim.lower.rules import ON_TILES
+from trnsim.lower.rules import TILE_RULES
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
@@ -289,7 +289,7 @@ def _is_plain(node: Node) -> bool:
         return False
     if isinstance(operation, _PLAIN):
         return True
-    if type(operation) in ON_TILES or not isinstance(operation, Elementwise):
+    if type(operation) in TILE_RULES or not isinstance(operation, Elementwise):
         return False
     return bool(operation.alu or operation.activation)
 
