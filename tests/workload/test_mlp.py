@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from workload_sizes import experts, model
 
+from trnsim.compiler.program import evaluate_program
 from trnsim.workload.architecture import PLAIN, Experts, Mlp
 from trnsim.workload.expert_rules import ClampedGate, Routing
 from trnsim.workload.mlp import RankMlp
@@ -101,3 +102,63 @@ def test_experts_have_biases_and_a_clamped_gate(count):
     made = Experts(count, per_token, mlp, router_biases=count, routing=routing)
     found = fed_by_shape(made, {array.shape: array for array in arrays}, rows)
     assert np.allclose(found, wanted, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("rows", "count", "per_token", "favourite"),
+    [
+        (1, 3, 2, None),  # one token: each row fetches its matrices
+        (130, 2, 1, 1),  # all tokens have one expert, the other has none
+        (129, 2, 2, None),  # each expert has a row more than a block
+        (96, 5, 3, 4),
+    ],
+)
+@pytest.mark.parametrize("bits", [16, 32])
+def test_the_program_of_experts_gives_what_a_loop_over_tokens_gives(
+    rows, count, per_token, favourite, bits
+):
+    """gpt-oss: routed products, their biases, the clamped gate and the weighted sum, on a chip."""
+    rng, hidden, inner = np.random.default_rng(rows), 40, 24
+    rank_graph = RankGraph(bits=bits)
+    mlp = Mlp(inner, biases=2 * inner + hidden, clamped_gate=ClampedGate(alpha=1.7, limit=0.8))
+    routing = Routing("chosen", is_normed=False)
+    made = Experts(count, per_token, mlp, router_biases=count, routing=routing)
+    whole = model(mlp=made, other_bits=bits, weight_bits=bits, product_bits=bits)
+    x = rank_graph.input(rows, hidden)
+    result = RankMlp(rank_graph, whole, Split(), x, is_wired=True).result(made)
+    rank_graph.graph.outputs.append(result)
+    shapes = {
+        "x": (rows, hidden),
+        "router": (hidden, count),
+        "router bias": (count,),
+        "up": (count, hidden, 2 * inner),
+        "up bias": (count, 2 * inner),
+        "down": (count, inner, hidden),
+        "down bias": (count, hidden),
+    }
+    dtype = x.type.numpy_dtype()
+    given = {name: (rng.normal(size=shape) * 0.3).astype(dtype) for name, shape in shapes.items()}
+    if favourite is not None:
+        given["router bias"][favourite] = 30
+    by_shape = {array.shape: array for array in given.values()}
+    assert len(by_shape) == len(given)
+    arrays = [
+        by_shape[value.shape].astype(value.type.numpy_dtype()) for value in rank_graph.graph.inputs
+    ]
+    (found,) = evaluate_program(rank_graph.graph, arrays)
+    wide = {name: array.astype(np.float64) for name, array in given.items()}
+    wanted = np.zeros((rows, hidden))
+    for row, scores in enumerate(wide["x"] @ wide["router"] + wide["router bias"]):
+        chosen = np.argsort(-scores)[:per_token]
+        weights = np.exp(scores[chosen] - scores[chosen].max())
+        for expert, weight in zip(chosen, weights / weights.sum(), strict=True):
+            both = wide["x"][row] @ wide["up"][expert] + wide["up bias"][expert]
+            gate, other = np.split(both, 2)
+            gate, other = np.minimum(gate, 0.8), np.clip(other, -0.8, 0.8)
+            between = (other + 1) * gate / (1 + np.exp(-1.7 * gate))
+            wanted[row] += weight * (between @ wide["down"][expert] + wide["down bias"][expert])
+    near = 0.04 if bits == 16 else 2e-4
+    off = np.abs(found.astype(np.float64) - wanted)
+    is_far = off > near * np.abs(wanted).max()
+    # Scores that bfloat16 takes for equal may choose another expert.
+    assert np.mean(is_far.any(1)) <= (0.03 if bits == 16 else 0.0), off.max()

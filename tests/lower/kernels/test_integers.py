@@ -139,6 +139,17 @@ def test_neighbours_that_float32_takes_for_equal_are_told_apart(direction, dtype
     assert run(Compare(direction), left, right).tolist() == expected
 
 
+@pytest.mark.parametrize("result", ["float32", "bfloat16", "float16", "bool", "int32", "int8"])
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_a_comparison_gives_one_or_zero_of_every_type(dtype, result):
+    left, right = pairs(dtype)
+    graph = Graph()
+    sides = [graph.input(side.shape, dtype) for side in (left, right)]
+    graph.outputs.append(graph.elementwise("compare", *sides, dtype=result, direction="LT"))
+    (found,) = evaluate(graph, [left, right])
+    assert found.astype(float).tolist() == [float(x < y) for x, y in zip(left, right, strict=True)]
+
+
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_shifts_by_every_number_of_places(dtype):
     size = np.iinfo(dtype).bits

@@ -11,7 +11,6 @@ from trnsim.lower.legalize import legalize
 MASKS = [
     Attention(0.5, is_causal=True, first=3),
     Attention(0.5, is_causal=True, first=1, apart=2),
-    Attention(0.5, is_causal=True, window=2),
     Attention(0.5, window=3),
     Attention(0.5, is_causal=True, first=2, apart=3, window=4),
 ]
@@ -36,7 +35,7 @@ def test_a_mask_is_a_bias(mask):
     assert np.allclose(found, wanted, atol=1e-6)
 
 
-@pytest.mark.parametrize("mask", MASKS, ids=str)
+@pytest.mark.parametrize("mask", [*MASKS, Attention(0.5, is_causal=True, window=2)], ids=str)
 def test_seen_scores_are_those_that_a_mask_leaves(mask):
     """Within the keys, as a bidirectional window counts queries with keys on both sides."""
     scores = mask.scores(np.zeros((40, 4)), np.zeros((200, 4)), ())
@@ -46,10 +45,39 @@ def test_seen_scores_are_those_that_a_mask_leaves(mask):
         assert mask.visible_pairs(40, 200) >= np.isfinite(scores).sum()
 
 
-@pytest.mark.parametrize("is_causal", [False, True])
-def test_a_plain_mask_stays(is_causal):
-    graph = attended(Attention(0.5, is_causal=is_causal))
+@pytest.mark.parametrize(
+    "mask",
+    [
+        Attention(0.5),
+        Attention(0.5, is_causal=True),
+        Attention(1.0, is_causal=True, window=2),
+    ],
+    ids=str,
+)
+def test_a_plain_mask_stays(mask):
+    graph = attended(mask)
     assert legalize(graph) is graph
+
+
+@pytest.mark.parametrize(
+    ("mask", "keys"),
+    [
+        (Attention(1.01, is_causal=True, window=2), 9),
+        (Attention(0.5, is_causal=True, window=2), 2),
+        (AttentionBackward(0.5, is_causal=True, window=2), 9),
+    ],
+    ids=str,
+)
+def test_a_window_is_a_bias_where_its_scores_could_be_infinite_or_a_query_has_no_key(mask, keys):
+    graph = Graph()
+    given = [graph.input((2, n, 4), "float32") for n in (3, keys, keys)]
+    if isinstance(mask, AttentionBackward):
+        given += [given[0], given[0], graph.input((2, 3), "float32")]
+    graph.outputs = list(graph.apply_to_all(mask, given))
+    legal = legalize(graph)
+    (found,) = (node for node in legal.nodes if type(node.operation) is type(mask))
+    assert found.operation.window == 0
+    assert len(found.operands) == len(given) + 1
 
 
 @pytest.mark.slow_but_every(3)

@@ -93,8 +93,8 @@ def as_int32(number: int) -> int:
 
 
 def low_bytes(tile: Tensor, dtype: str) -> Tensor:
-    """The low bytes of 32-bit integers, as integers of the type `dtype`; unchanged for 32 bits."""
-    if dtype == BOOL or ITEM_BYTES[dtype] == _WORD_BYTES:
+    """The low bytes of 32-bit integers, as integers of the type `dtype`; unchanged for others."""
+    if dtype not in INTEGERS or ITEM_BYTES[dtype] == _WORD_BYTES:
         return tile
     step = _WORD_BYTES // ITEM_BYTES[dtype]
     contiguous = tile if tile.is_contiguous() else _copy(tile)

@@ -1,9 +1,9 @@
 """Attention in the form for which there are instructions.
 
 Instructions (`trnsim.lower.emit.attending`) take operands of one format, subtract the maximum
-before they scale, and mask at most the keys after a query's own position. Windows and query offsets
-become a bias; queries are scaled first if the scale is not positive; attention with capped scores
-becomes products and elementwise operations.
+before they scale, and mask the keys after a query's own position, and before a window that ends
+there. Other windows and query offsets become a bias; queries are scaled first if the scale is not
+positive; attention with capped scores becomes products and elementwise operations.
 """
 
 from __future__ import annotations
@@ -29,12 +29,20 @@ def _is_usual(node: Node) -> bool:
         raise InternalError(f"{node.name} is no attention")
     is_of_one_type = len({value.dtype for value in node.values[: _matrix_count(operation)]}) == 1
     has_cap = isinstance(operation, Attention) and operation.cap
-    return _has_plain_mask(operation) and operation.scale > 0 and is_of_one_type and not has_cap
+    has_plain_mask = _has_plain_mask(operation, *node.values[:2])
+    return has_plain_mask and operation.scale > 0 and is_of_one_type and not has_cap
 
 
-def _has_plain_mask(operation: AttentionBase) -> bool:
-    """True if the mask hides no key, or only those after the query's own position."""
-    return (operation.first, operation.apart, operation.window) == (0, 1, 0)
+def _has_plain_mask(operation: AttentionBase, query: Value, key: Value) -> bool:
+    """True if the mask hides no key, or those after the query's own position or before its window.
+
+    Each query must see its own key. A larger scale would make masked scores, of which a stretch of
+    keys may have no others, infinite.
+    """
+    is_at_key = (operation.first, operation.apart) == (0, 1)
+    has_own_key = query.shape[-2] <= key.shape[-2]
+    can_end_before = isinstance(operation, Attention) and operation.is_causal and has_own_key
+    return is_at_key and (not operation.window or (can_end_before and operation.scale <= 1.0))
 
 
 def _matrix_count(operation: AttentionBase) -> int:
@@ -69,7 +77,7 @@ def _usual_form(
     has_logs = isinstance(op, AttentionBackward)
     logs, bias = operands[number : number + has_logs], operands[number + has_logs :]
     is_capped_and_causal = isinstance(op, Attention) and op.cap and op.is_causal
-    if is_capped_and_causal or not _has_plain_mask(op):
+    if is_capped_and_causal or not _has_plain_mask(op, *operands[:2]):
         bias = (_mask(b, op, query, sides[0], bias),)
         op = replace(op, is_causal=False, first=0, apart=1, window=0)
     if op.scale <= 0:

@@ -51,6 +51,51 @@ def test_queries_of_several_heads_stand_together():
     made.check(made.attention(wide, *sides, is_causal=True))
 
 
+@pytest.mark.parametrize("window", [1, 2, 127, 128, 129, 700])
+@pytest.mark.parametrize("sizes", [(1, 1), (3, 9), (129, 130), (300, 600)])
+def test_windows_hide_earlier_keys(sizes, window):
+    made = Made()
+    attention = Attention(0.25, is_causal=True, window=window)
+    given = operands(made, *sizes)
+    made.check(*made.graph.apply_to_all(attention, given), chip=CHIPS[(sum(sizes) + window) % 4])
+
+
+@pytest.mark.slow_but_every(3)
+@pytest.mark.parametrize("window", [100, 1000, 2048, 2049, 2300])
+@pytest.mark.parametrize("scale", [0.01, 1.0])
+def test_a_window_may_hide_all_of_a_stretch(window, scale):
+    """The sums of stretches that are hidden for some queries only have no part in the result."""
+    made = Made()
+    attention = Attention(scale, is_causal=True, window=window)
+    made.check(*made.graph.apply_to_all(attention, operands(made, 2200, 2300)))
+
+
+def test_windows_of_heads_that_stand_together_and_beside_a_bias():
+    made = Made("bfloat16")
+    query, key, value = (made.given(1, heads, 50, 32) for heads in (6, 2, 2))
+    shape = (1, 2, 3, 50, 32)
+    sides = [made.graph.broadcast_in_dim(one, shape, (0, 1, 3, 4)) for one in (key, value)]
+    wide = made.graph.reshape(query, shape)
+    window = Attention(32**-0.5, is_causal=True, window=20)
+    bias = made.given(1, 2, 3, 50, 50)
+    made.check(
+        made.graph.apply_to_all(window, [wide, *sides])[0],
+        made.graph.apply_to_all(window, [wide, *sides, bias])[0],
+    )
+
+
+def test_a_window_costs_the_keys_that_it_shows():
+    made = Made("bfloat16")
+    given = [made.given(1, 2048, 64) for _ in range(3)]
+    times = [
+        made.run(
+            made.graph.apply_to_all(Attention(0.125, is_causal=True, window=window), given)[0]
+        ).timeline.device_time_s
+        for window in (128, 0)
+    ]
+    assert times[0] < times[1] / 2
+
+
 def test_a_bias_and_hidden_keys_in_several_stretches():
     made = Made()
     query, key, value = operands(made, 150, 2300)

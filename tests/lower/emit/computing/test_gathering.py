@@ -7,8 +7,7 @@ import pytest
 from made_graphs import CHIPS, Made
 
 from trnsim import compiler
-from trnsim.lower.emit import graph_facts
-from trnsim.lower.emit.computing import product
+from trnsim.lower.emit import graph_facts, product_operand
 from trnsim.lower.emit.graph_facts import GraphFacts
 from trnsim.lower.emit.residents import Residents
 
@@ -34,6 +33,7 @@ def product_of_matrices(made, sizes, *, is_weight=False):
 
 
 SIZES = [(1, 1, 1, 1), (5, 3, 129, 130), (130, 2, 5, 3), (3, 130, 128, 513), (2, 64, 300, 96)]
+SIZES += [(1, 128, 1, 1), (5, 128, 129, 130), (2, 256, 40, 1100)]
 
 
 @pytest.mark.parametrize("is_weight", [False, True])
@@ -47,12 +47,41 @@ def test_products_load_the_matrices_that_indices_choose(sizes, dtype, is_weight)
 
 @pytest.mark.parametrize("sizes", [(9, 3, 130, 70), (9, 70, 3, 20)])
 def test_several_matrices_or_a_part_of_one_lie_in_a_panel(monkeypatch, sizes):
-    monkeypatch.setattr(product, "_STATIONARY_PANEL_BYTES", 256)
-    monkeypatch.setattr(product, "PANEL_BYTES", 512)
+    monkeypatch.setattr(product_operand, "_STATIONARY_PANEL_BYTES", 256)
+    monkeypatch.setattr(product_operand, "PANEL_BYTES", 512)
     for is_read_later in (False, True):
         made = Made()
         result = product_of_matrices(made, sizes)
         made.check(made.of("exponential", result) if is_read_later else result)
+
+
+@pytest.mark.parametrize("rows", [128, 256])
+@pytest.mark.parametrize("width", [24, 520])
+def test_a_bias_is_added_to_products_of_blocks_on_the_chip(rows, width):
+    """The bias of each block's matrix comes from a product; only the sums are stored."""
+    made, blocks = Made("bfloat16"), 3
+    chosen = indices(made, blocks)
+    rows_of_x = made.graph.gather(made.given(40, 70), indices(made, blocks * rows, end=40))
+    x = made.graph.reshape(rows_of_x, (blocks, rows, 70))
+    products = made.graph.dot_general(
+        x, made.graph.gather(made.given(TABLE, 70, width), chosen), (2, 1)
+    )
+    flat = made.graph.reshape(products, (blocks * rows, width))
+    spread = made.graph.broadcast_in_dim(chosen, (blocks, rows, TABLE), (0,))
+    numbers = made.graph.iota(spread.shape, 2)
+    is_matrix = made.of("compare", spread, numbers, dtype="bfloat16", direction="EQ")
+    is_matrix = made.graph.reshape(is_matrix, (blocks * rows, TABLE))
+    bias = made.graph.dot_general(is_matrix, made.given(TABLE, width), (1, 0))
+    found = made.of("add", flat, bias)
+    names = made.opcodes(found)
+    assert names.count("dma_copy") < 40
+    made.check(found)
+
+
+def test_a_product_of_blocks_transposes_its_rows_only():
+    made = Made("bfloat16")
+    names = made.opcodes(product_of_matrices(made, (4, 128, 128, 1024)))
+    assert names.count("nc_transpose") <= 4
 
 
 @pytest.mark.parametrize("rows", [1, 127, 128, 130, 300])

@@ -9,7 +9,7 @@ from made_graphs import CHIPS, Made
 from trnsim.graph import Graph
 from trnsim.isa import Engine
 from trnsim.lower import bound, costs, evaluate
-from trnsim.lower.emit.computing import product
+from trnsim.lower.emit import product_operand
 
 SIZES = [1, 127, 128, 129, 512, 513]
 
@@ -52,9 +52,9 @@ def test_any_number_of_tokens(tokens):
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("sizes", [(7, 5, 3), (129, 31, 67), (67, 130, 33), (1, 49, 32)])
 def test_panels_hold_several_matrices_of_a_batch(monkeypatch, sizes, dtype, is_weight):
-    monkeypatch.setattr(product, "_STATIONARY_PANEL_BYTES", 1024)
-    monkeypatch.setattr(product, "_WEIGHT_PANEL_BYTES", 1024)
-    monkeypatch.setattr(product, "PANEL_BYTES", 1024)
+    monkeypatch.setattr(product_operand, "_STATIONARY_PANEL_BYTES", 1024)
+    monkeypatch.setattr(product_operand, "_WEIGHT_PANEL_BYTES", 1024)
+    monkeypatch.setattr(product_operand, "PANEL_BYTES", 1024)
     rows, inner, columns = sizes
     made = Made(dtype)
     x = made.given(11, rows, inner)
@@ -115,14 +115,14 @@ def test_weights_are_loaded_once():
     [(512, [0]), (513, [0, 512, 0, 512]), (1100, [0, 512, 1024, 512, 0, 512, 1024])],
 )
 def test_a_product_begins_with_the_rows_that_the_one_before_read_last(tokens, chunks, monkeypatch):
-    monkeypatch.setattr(product, "PANEL_BYTES", 1024)  # 512 rows of one block in bfloat16
-    loaded, load = [], product.load_in_frame
+    monkeypatch.setattr(product_operand, "PANEL_BYTES", 1024)  # 512 rows of one block in bfloat16
+    loaded, load = [], product_operand.load_in_frame
 
     def recorded(emission, value, frame, *part):
         loaded.append(part[0] if part else 0)
         return load(emission, value, frame, *part)
 
-    monkeypatch.setattr(product, "load_in_frame", recorded)
+    monkeypatch.setattr(product_operand, "load_in_frame", recorded)
     made = Made("bfloat16")
     x = made.given(tokens, 128)
     results = [made.linear(x, columns) for columns in (64, 96, 32)]

@@ -98,7 +98,7 @@ class AttentionEmitter(Operands):
 
         Their transposed weights fit in a bank too, and so do their results.
         """
-        if self.S > _SHORT_KEYS or self.L > P or len(self.parts) > 1:
+        if self.S > _SHORT_KEYS or self.L > P or len(self.parts) > 1 or self.window:
             return 1
         return min(BANK // self.S, BANK // self.V, BANK // (-(-self.S // P) * self.L))
 
@@ -142,20 +142,29 @@ class AttentionEmitter(Operands):
     # Computing
 
     def mask_out(self, scores: Tensor, rows: QueryRows, first: int) -> None:
-        """Add `_MASKED_SCORE` to the scores of masked keys in PSUM, by a product.
+        """Add `_MASKED_SCORE` to the scores of masked keys in PSUM, by products.
 
         `first` is the number of the key in the first column.
         """
-        columns = scores.shape[1]
+        columns, stretches = scores.shape[1], rows.stretches
         if not self.is_causal:
             return
-        start = max(0, min(at for _, at, _ in rows.stretches) + 1 - first)
-        if start >= columns:
-            return
-        offsets = tuple((at - first - start, n) for _, at, n in rows.stretches)
-        mask = self._masks_of(offsets, columns - start)
+        start = max(0, min(at for _, at, _ in stretches) + 1 - first)
+        if start < columns:
+            self._mask_columns(scores[:, start:], rows, 1, -first - start)
+        end = min(columns, max(at + n for _, at, n in stretches) - self.window - first)
+        if self.window and end > 0:
+            self._mask_columns(scores[:, :end], rows, -1, 1 - self.window - first)
+
+    def _mask_columns(self, scores: Tensor, rows: QueryRows, side: int, offset: int) -> None:
+        """Mask the scores of each query of position p but those of columns to ``p + offset``.
+
+        With `side` -1: but those of columns from there on.
+        """
+        offsets = tuple((at + offset, n) for _, at, n in rows.stretches)
+        mask = self._masks_of(offsets, scores.shape[1], side)
         unit = self._identity()[: rows.rows, : rows.rows]
-        nisa.nc_matmul(dst=scores[:, start:], stationary=unit, moving=mask)
+        nisa.nc_matmul(dst=scores, stationary=unit, moving=mask)
 
     def _identity(self) -> Tensor:
         """The identity matrix [128, 128] in bfloat16."""
@@ -215,34 +224,37 @@ class AttentionEmitter(Operands):
         tile = self.emission.constants.get_or_make(("unit", dtype, self.scale, is_row), make)
         return tile[:, :count] if is_row else tile[:count, :count]
 
-    def _masks_of(self, offsets: tuple[tuple[int, int], ...], columns: int) -> Tensor:
+    def _masks_of(
+        self, offsets: tuple[tuple[int, int], ...], columns: int, side: int = 1
+    ) -> Tensor:
         """The masks of stretches of queries, one below the other; `offsets` has (offset, rows)."""
         if len(offsets) == 1:
-            return self._mask(*offsets[0], columns)
-        if (offsets, columns) not in self._joined_masks:
+            return self._mask(*offsets[0], columns, side)
+        key = offsets, columns, side
+        if key not in self._joined_masks:
             mask, row = new((sum(count for _, count in offsets), columns), nl.bfloat16), 0
             for offset, count in offsets:
                 # Tiles of engines begin at every 32nd partition only, those of transfers at any.
-                part = self._mask(offset, count, columns)
+                part = self._mask(offset, count, columns, side)
                 nisa.dma_copy(dst=mask[row : row + count], src=part)
                 row += count
-            self._joined_masks[offsets, columns] = mask
-        return self._joined_masks[offsets, columns]
+            self._joined_masks[key] = mask
+        return self._joined_masks[key]
 
-    def _mask(self, offset: int, count: int, columns: int) -> Tensor:
+    def _mask(self, offset: int, count: int, columns: int, side: int = 1) -> Tensor:
         """A mask [count, columns]: 0 if row i sees column j, else `_MASKED_SCORE`.
 
-        Row i sees column j if ``j <= i + offset``.
+        Row i sees column j if ``j <= i + offset``; with `side` -1 if ``j >= i + offset``.
         """
-        key = (offset, count, columns)
+        key = (offset, count, columns, side)
         if key not in self._masks:
             zeros, mask = (new((count, columns), nl.bfloat16) for _ in "zm")
             nisa.memset(dst=zeros, value=0.0)
             nisa.affine_select(
                 dst=mask,
-                pattern=[[-1, columns]],
-                offset=offset,
-                channel_multiplier=1,
+                pattern=[[-side, columns]],
+                offset=side * offset,
+                channel_multiplier=side,
                 on_true_tile=zeros,
                 on_false_value=_MASKED_SCORE,
                 cmp_op=nl.greater_equal,

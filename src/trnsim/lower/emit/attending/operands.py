@@ -103,6 +103,7 @@ class Operands:
         S: number of keys.
         E: elements of a query and of a key.
         V: elements of a value.
+        window: maximum number of keys that a query sees, up to its own; 0 for all.
         slices: (first, count) of each 128 elements of E.
         parts: (place of the keys, place of the values, number of keys) of each part: more than one
             if keys are concatenated, such as a cache and new keys.
@@ -117,6 +118,7 @@ class Operands:
         self.emission, self.node = emission, node
         operation: Any = node.operation
         self.scale, self.is_causal = float(operation.scale), operation.is_causal
+        self.window = operation.window
         query, key, value = node.values[:3]
         self.heads = query.shape[:-2]
         self.L, self.S = query.shape[-2], key.shape[-2]
@@ -138,7 +140,7 @@ class Operands:
         self.passes = 0
         self._loaded: dict[Any, list[KeyStretch]] = {}
         self._slots: dict[Hashable, Tensor] = {}
-        self._masks: dict[tuple[int, int, int], Tensor] = {}
+        self._masks: dict[tuple[int, ...], Tensor] = {}
         self._constants: dict[Any, Tensor] = {}
         self._joined_masks: dict[Any, Tensor] = {}
 

@@ -35,7 +35,8 @@ class _Step:
     Attributes:
         rows: the queries, and their running softmax.
         keys: the stretch of keys.
-        columns: the number of keys in the stretch up to the last that is not masked.
+        first: a key of the stretch before which all are masked, at a multiple of 128.
+        end: the key of the stretch after the last that is not masked.
         is_last: whether it is the last stretch for these queries.
         scores: the scores of each bank of keys, [queries, keys] in PSUM.
         earlier_shift: ``-scale * maximum`` of each query's scores in all earlier stretches, [rows,
@@ -46,7 +47,8 @@ class _Step:
 
     rows: QueryRows
     keys: KeyStretch
-    columns: int
+    first: int
+    end: int
     is_last: bool
     scores: list[Tensor]
     earlier_shift: Any = None
@@ -74,11 +76,25 @@ class StreamedAttention:
         emitter = self.emitter
         for heads in groups:
             for rows in emitter.tiles_of(heads):
-                end = max(at + n for _, at, n in rows.stretches) if emitter.is_causal else emitter.S
-                visible = [keys for keys in emitter.keys_of(heads) if keys.start < end]
+                first, end = self._visible_keys(rows)
+                visible = [
+                    keys
+                    for keys in emitter.keys_of(heads)
+                    if keys.start < end and keys.start + keys.length > first
+                ]
                 for keys in visible:
-                    columns = min(keys.length, end - keys.start)
-                    yield _Step(rows, keys, columns, keys is visible[-1], [])
+                    begin = max(first - keys.start, 0) // P * P
+                    last = min(keys.length, end - keys.start)
+                    yield _Step(rows, keys, begin, last, keys is visible[-1], [])
+
+    def _visible_keys(self, rows: QueryRows) -> tuple[int, int]:
+        """The first key that is not masked for all of some queries, and that after the last."""
+        emitter, first, end = self.emitter, 0, self.emitter.S
+        if emitter.is_causal:
+            end = min(max(at + n for _, at, n in rows.stretches), emitter.S)
+        if emitter.window:
+            first = max(min(at for _, at, _ in rows.stretches) + 1 - emitter.window, 0)
+        return first, end
 
     def _overlap(self, step: _Step | None, before: _Step | None, out: TensorPlace) -> None:
         """Score a step and sum the values of the step before, bank by bank."""
@@ -93,7 +109,7 @@ class StreamedAttention:
         if step is None:
             return
         emitter, rows, keys = self.emitter, step.rows, step.keys
-        pieces = list(tiles.pieces(step.columns, BANK))
+        pieces = [(step.first + at, n) for at, n in tiles.pieces(step.end - step.first, BANK)]
         maxima = new((rows.rows, len(pieces)))
         for number, (start, count) in enumerate(pieces):
             part = new((rows.rows, count), nl.float32, nl.psum)
@@ -154,7 +170,7 @@ class StreamedAttention:
             powers = new(part.shape, emitter.dtype)
             nisa.activation(dst=powers, op=nl.exp, data=part, bias=step.shift, scale=emitter.scale)
             balance.record(Engine.scalar, part)
-            self._add_weighted_values(step, powers, number * BANK)
+            self._add_weighted_values(step, powers, step.first + number * BANK)
             yield
         self._accumulate(step)
 

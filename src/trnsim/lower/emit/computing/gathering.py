@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from trnsim.graph import Kind, Node, Value
 from trnsim.graph.ops.layout import Reshape
-from trnsim.graph.types import Shape
 from trnsim.lower.emit.graph_facts import MATRIX_RANK
 from trnsim.lower.emit.places.tensor_place import SbufMatrix, TensorPlace, TileSource, in_hbm
 from trnsim.lower.emit.places.transposing import copy_in_frame
@@ -53,9 +52,9 @@ def is_deferred_gather(emission: Emission, node: Node) -> bool:
 
 
 def is_added_to_rows(emission: Emission, value: Value) -> bool:
-    """True if elementwise operations combine a matrix with the rows of deferred gathers.
+    """True if elementwise operations combine a matrix with rows that lie along the partitions.
 
-    The rows are loaded along the partitions, so the matrix should lie there too.
+    Those are the rows of deferred gathers, and of products by matrices that a gather chooses.
     """
     facts, shape = emission.facts, value.shape
     while len(readers := facts.readers(value)) == 1 and not facts.is_output(value):
@@ -63,24 +62,29 @@ def is_added_to_rows(emission: Emission, value: Value) -> bool:
         if node.kind is not Kind.ELEMENTWISE or node.result.shape != shape:
             return False
         others = [operand for operand in node.values if operand is not value]
-        if any(_has_deferred_gather(emission, other, shape) for other in others):
+        if any(_has_rows_below(emission, other) for other in others):
             return True
         value = node.result
     return False
 
 
-def _has_deferred_gather(emission: Emission, value: Value, shape: Shape) -> bool:
-    """True if a value that is not computed yet has a deferred gather of rows below it."""
-    waiting = [value]
+def _has_rows_below(emission: Emission, value: Value) -> bool:
+    """True if a value that is not computed yet is computed from such rows."""
+    waiting, elements = [value], value.type.elements
     while waiting:
         value = waiting.pop()
-        node = emission.facts.producers.get(value.number)
-        if node is None or value.number in emission.places or value.shape != shape:
-            continue
-        if is_deferred_gather(emission, node):
-            return True
-        if node.kind is Kind.ELEMENTWISE and emission.facts.uses.get(value.number, 0) <= 1:
-            waiting += node.values
+        node, places = emission.facts.producers.get(value.number), emission.places.get(value.number)
+        if places is not None:
+            if places[0].is_pending and places[0].storage.has_rows_on_partitions:
+                return True
+        elif node is not None and value.type.elements == elements:
+            if is_deferred_gather(emission, node):
+                return True
+            is_read_once = emission.facts.uses.get(value.number, 0) <= 1
+            if isinstance(node.operation, Reshape) or (
+                node.kind is Kind.ELEMENTWISE and is_read_once
+            ):
+                waiting += node.values
     return False
 
 

@@ -52,12 +52,14 @@ class PendingResult:
         is_replicated: whether every partition holds the same row.
         frame: the matrix that its dimensions form.
         banks: number of PSUM banks that its reader leaves for sums of the next spans.
+        has_rows_on_partitions: whether it asks of what is added to it that rows lie as its own.
     """
 
     name: str = ""
     block: int = P
     banks: int = 1
     is_replicated: bool = False
+    has_rows_on_partitions: ClassVar[bool] = False
     frame: Any
 
     def span_columns(self) -> int:
