@@ -60,7 +60,7 @@ def test_what_is_entirely_unwritten_is_refused(bench):
 def test_a_write_by_another_instruction_is_noted_where_matmuls_add(bench):
     on = bench()
     tile = on.empty((4, 8), memory=Memory.PSUM)
-    tile.storage.accumulating.fill()
+    tile.storage.accumulation_mask.fill()
     note_written([tile], [], by_matmul=True)
     assert not tile.storage.is_set_by_others
     note_written([tile], [], by_matmul=False)
