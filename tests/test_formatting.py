@@ -39,6 +39,9 @@ def test_amounts_have_three_digits_or_separators():
 
 
 def test_amounts_that_are_not_finite_are_words():
+    assert (amount(999999999999999.0), amount(1e15), amount(-1e300)) == (
+        "999,999,999,999,999", "1e+15", "-1e+300",
+    )  # fmt: skip
     assert (amount(float("inf")), amount(float("nan"))) == ("inf", "nan")
     assert seconds(float("inf")) == "inf d"
 

@@ -9,6 +9,8 @@ from trnsim.facts import Interval
 _UNITS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 _LEAST_WHOLE = 999.5
 """Least number that three digits round to a thousand: from here on there are no decimals."""
+_LEAST_INEXACT = 1e15
+"""Least number whose digits are not all meant: a float holds about fifteen."""
 
 
 def clipped(text: str, width: int) -> str:
@@ -40,8 +42,12 @@ def seconds(value_s: float) -> str:
 
 
 def amount(value: float) -> str:
-    """A number in words: three significant digits, from a thousand on all: "0.123", "1,234"."""
-    return f"{value:,.0f}" if abs(value) >= _LEAST_WHOLE else f"{value:.3g}"
+    """A number in words: three significant digits, from a thousand on all: "0.123", "1,234".
+
+    Numbers of more than fifteen digits, which a float does not hold, have three again.
+    """
+    is_whole = _LEAST_WHOLE <= abs(value) < _LEAST_INEXACT
+    return f"{value:,.0f}" if is_whole else f"{value:.3g}"
 
 
 def durations(interval: Interval) -> str:

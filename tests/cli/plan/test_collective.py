@@ -1,6 +1,7 @@
 """`trnsim plan collective`."""
 
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
@@ -44,6 +45,36 @@ def test_bus_bandwidth_is_that_of_nccl_tests():
     found = json.loads(run("all_reduce", "--on", "p5", "--ranks", 8, "--bytes", 1 << 30, "--json"))
     bus = 2 * 7 / 8 * (1 << 30) / (found["latency_s"] + found["bytes_s"])
     assert found["bus_bytes_per_s"] == pytest.approx(bus)
+
+
+@pytest.mark.parametrize(
+    ("kind", "factor"),
+    [("all_reduce", 1.75), ("all_gather", 0.875), ("reduce_scatter", 0.875), ("gather", 0.875),
+     ("scatter", 0.875), ("all_to_all", 0.875), ("broadcast", 1), ("reduce", 1), ("send", 1),
+     ("permute", 1), ("barrier", 0)],
+)  # fmt: skip
+def test_bus_bandwidth_of_each_collective_is_that_of_nccl_tests(kind, factor):
+    found = json.loads(run(kind, "--on", "p5", "--ranks", 8, "--bytes", 1 << 30, "--json"))
+    time_s = found["latency_s"] + found["bytes_s"]
+    assert found["bus_bytes_per_s"] == pytest.approx(factor * (1 << 30) / time_s)
+
+
+@pytest.mark.parametrize(
+    ("kind", "operation"),
+    [("permute", "permute"), ("all_reduce", "allr"), ("all_to_all", "alltoall")],
+)
+def test_bus_bandwidth_is_that_of_the_same_question_to_nccom_test(kind, operation):
+    size = 1 << 26
+    words = ["nccom-test", operation, "-r", "32", "-b", str(size), "-e", str(size)]
+    told = CliRunner(env={"TRNSIM_INSTANCE": "trn1.32xlarge"}).invoke(app, words)
+    mean = re.search(r"Avg bus bandwidth:\s+([\d.]+)GB/s", told.output)
+    found = json.loads(run(kind, "--on", "trn1", "--bytes", size, "--json"))
+    assert found["bus_bytes_per_s"] / 2**30 == pytest.approx(float(mean[1]), rel=1e-3)
+
+
+def test_what_has_no_algorithm_and_no_message_has_dashes():
+    line = run("barrier", "--on", "trn2", "--bytes", 1 << 30).splitlines()[3]
+    assert re.split(r"\s{2,}", line)[-3:] == ["-", "instance", "-"]
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,14 @@ def test_what_cannot_be_is_refused(words, message):
         said(*words)
 
 
+@pytest.mark.parametrize(("name", "heads", "padded"), [("gpt2-xl", 25, 32), ("vit-base", 12, 16)])
+def test_ranks_without_a_head_are_refused(name, heads, padded):
+    assert asked(name, "--tensor-parallel-size", str(padded))["tensor_parallel_size"] == padded
+    with pytest.raises(BadInput, match=f"{name} has {heads} heads, so that some ranks") as caught:
+        asked(name, "--tensor-parallel-size", str(2 * heads))
+    assert caught.value.fix == f"--tensor-parallel-size {heads}"
+
+
 @pytest.mark.parametrize("option", ["--sequence", "--batch", "--tensor-parallel-size"])
 def test_a_size_of_none_is_refused_by_its_option(option):
     told = CliRunner().invoke(app, ["layer", "llama-3.1-8b", "--on", "trn1", option, "0"])

@@ -68,6 +68,17 @@ def test_one_platform_is_one_object_with_figures_in_si_units():
     assert [one["platform"] for one in both] == ["trn1", "trn2"]
 
 
+def test_a_run_is_at_least_one_step():
+    one = plain(*FIXED, "--tokens", "1")
+    assert one["steps"] == 1
+    assert one["time_s"]["p50"] == pytest.approx(one["step_s"]["p50"] / one["goodput"])
+    assert one["note"].startswith("the run is one step, of 1,048,576 tokens: --global-batch")
+    assert "; 1 token in sequences of 4096\n" in run(CONFIG, *FIXED, "--tokens", "1")
+    exact = plain(*FIXED, "--tokens", "1048576")
+    assert (exact["steps"], exact["note"]) == (1, "")
+    assert plain(*FIXED, "--tokens", "1572864")["steps"] == 1.5
+
+
 LIMITED = ("--on", "trn2", *FEW, "--budget", "1", "--tokens", "1T")
 
 

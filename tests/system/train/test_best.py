@@ -119,9 +119,23 @@ def test_what_would_have_room_follows_from_what_was_asked(make_llama):
         assert caught.value.fix.startswith(fix)
 
 
+def test_where_more_instances_have_no_work_the_room_is_the_reason(make_llama):
+    large = make_llama(hidden_size=8192, num_hidden_layers=80, intermediate_size=28672)
+    asked = LayoutRequest(8, 4096, tensor=1, pipeline=1, context=1, zero=1)
+    with pytest.raises(OutOfMemory, match=r"none of \d+ layouts fits .* GiB a rank") as caught:
+        best(large, "p5.48xlarge", None, asked, QUICK)
+    assert caught.value.fix.endswith("on more instances some ranks have no work")
+    with pytest.raises(BadInput, match="no layout gives work to all 16 ranks"):
+        best(large, "p5.48xlarge", 2, asked, QUICK)
+
+
 def test_what_was_asked_and_cannot_be_is_named(llama):
     with pytest.raises(BadInput, match="--tp 128 is more than the 64 ranks"):
         best(llama, "trn2", 1, LayoutRequest(64, 4096, tensor=128), QUICK)
+    with pytest.raises(
+        BadInput, match=r"--tp 64: .* has 32 heads, so that some ranks would have n"
+    ):
+        best(llama, "trn2", 1, LayoutRequest(64, 4096, tensor=64), QUICK)
     with pytest.raises(BadInput, match="has 32 layers, which --pp x --vp = 5 does not divide"):
         best(llama, "trn2", 5, LayoutRequest(64, 4096, pipeline=5), QUICK)
 

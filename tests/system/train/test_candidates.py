@@ -41,6 +41,15 @@ def test_what_was_asked_stays(llama, mixtral, trn2):
     assert all(one.data == 4 for one in layouts(llama, trn2, LayoutRequest(256, 4096, data=4)))
 
 
+def test_tokens_are_divided_between_products_where_tensor_ranks_divide_them(llama, trn2):
+    found = layouts(llama, trn2, LayoutRequest(256, 4095, tensor=8))
+    assert found
+    assert not any(one.is_sequence for one in found)
+    assert not layouts(llama, trn2, LayoutRequest(256, 4095, tensor=8, is_sequence=True))
+    even = layouts(llama, trn2, LayoutRequest(256, 4096))
+    assert {one.is_sequence for one in even if one.tensor > 1} == {True}
+
+
 def test_data_ranks_never_outnumber_sequences(llama):
     found = layouts(llama, machine("trn2", 64), LayoutRequest(16, 8192))
     assert found

@@ -40,8 +40,16 @@ _FLOOR_NOTE: Final = (
 _BEYOND_NOTE: Final = (
     f"extrapolated: no start of more than {MOST_PUBLISHED_RANKS} ranks is published"
 )
-_BUS_FACTORS = {"all_reduce": 2.0}
-"""Passes by collective, 1 for others: bytes on a rank's links = passes * (n - 1) / n * message."""
+_SPLIT_PASSES: Final = {
+    **dict.fromkeys(("all_gather", "reduce_scatter", "all_to_all", "scatter", "gather"), 1.0),
+    "all_reduce": 2.0,
+}
+"""Passes over a rank's links of the parts that other ranks hold: passes * (n - 1) / n of a message.
+
+Source: nccl-tests, doc/PERFORMANCE.md; gather and scatter, src/gather.cu and src/scatter.cu.
+"""
+_MESSAGELESS: Final = ("barrier",)
+"""Collectives that move no message; of others the whole message crosses a rank's links once."""
 
 
 @answering
@@ -141,8 +149,7 @@ def _row(
     inside_s, _ = site_collective(machine.chip, floors.interval(Floor.PROGRAM), "")
     bus_bytes_per_s = 0.0  # as nccl-tests and nccom-test count them
     if own_time_s := floors.time_s(Floor.HOST) * factor:
-        crossing = _BUS_FACTORS.get(kind, 1.0) * (group_ranks - 1) / group_ranks
-        bus_bytes_per_s = crossing * nbytes / own_time_s
+        bus_bytes_per_s = _bus_factor(kind, group_ranks) * nbytes / own_time_s
     return {
         "collective": kind,
         "bytes": nbytes,
@@ -160,6 +167,13 @@ def _row(
         "bus_bytes_per_s": bus_bytes_per_s,
         "yours": yours,
     }
+
+
+def _bus_factor(kind: str, ranks: int) -> float:
+    """Bytes on a rank's links over the bytes of the message."""
+    if kind in _MESSAGELESS:
+        return 0.0
+    return _SPLIT_PASSES[kind] * (ranks - 1) / ranks if kind in _SPLIT_PASSES else 1.0
 
 
 def _floor_table(rows: Sequence[dict[str, Any]]) -> Table:
@@ -182,9 +196,9 @@ def _table(rows: Sequence[dict[str, Any]]) -> Table:
             f"{row['instances']} x {row['instance']}",
             str(row["ranks"]),
             durations(row["time_s"]),
-            row["algorithm"],
+            row["algorithm"] or "-",
             row["level"],
-            f"{row['bus_bytes_per_s'] / 1e9:.1f}",
+            f"{row['bus_bytes_per_s'] / 1e9:.1f}" if row["bus_bytes_per_s"] else "-",
         )
         for row in rows
     ]

@@ -23,6 +23,7 @@ from trnsim.estimate.times import LayerTime
 from trnsim.formatting import enumerated
 from trnsim.place.machine import machine
 from trnsim.profile.units import time_text
+from trnsim.system.serve.tensor_degrees import heads_of
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.config import read
 from trnsim.workload.operators import Pass, Phase, Split
@@ -70,6 +71,13 @@ def layer(
     Example: trnsim plan layer llama-3.1-8b --on trn1 --tensor-parallel-size 32
     """
     model, rank = read(config), machine(one_platform(on).name)
+    heads = heads_of(model)
+    if tensor_parallel_size >= 2 * heads:  # to fewer ranks, heads without weights may be added
+        raise BadInput(
+            f"--tensor-parallel-size {tensor_parallel_size}: {model.name} has {heads} heads, so "
+            "that some ranks would have none",
+            fix=f"--tensor-parallel-size {heads}",
+        )
     work = _pass(model, phase, batch, sequence)
     parts = summaries(model, work, Split(tensor_parallel_size))
     layers = [part for part in parts if part.name == "layer"]

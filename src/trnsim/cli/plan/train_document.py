@@ -88,7 +88,8 @@ def train_document(
     )
     title = (
         f"{model.name}: {size_of(model)}; "
-        f"{amount(runs[0].tokens)} tokens in sequences of {runs[0].step.layout.sequence}"
+        f"{amount(runs[0].tokens)} token{'s' * (runs[0].tokens != 1)} in sequences of "
+        f"{runs[0].step.layout.sequence}"
     )
     sections = [
         Section("", [Note(title, place="text")]),
@@ -196,7 +197,15 @@ def _rows(runs: Sequence[TrainingEstimate], prices: Sequence[str]) -> list[_Row]
 
 
 def _note(run: TrainingEstimate) -> str:
-    return "; ".join(text for text in (run.goodput.why, _smaller_run_text(run)) if text)
+    texts = (run.goodput.why, _one_step_text(run), _smaller_run_text(run))
+    return "; ".join(text for text in texts if text)
+
+
+def _one_step_text(run: TrainingEstimate) -> str:
+    step_tokens = run.step.layout.global_batch * run.step.layout.sequence
+    if run.tokens >= step_tokens:
+        return ""
+    return f"the run is one step, of {step_tokens:,} tokens: --global-batch makes it smaller"
 
 
 def _smaller_run_text(run: TrainingEstimate) -> str:

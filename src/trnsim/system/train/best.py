@@ -29,6 +29,10 @@ _COUNT_HALVINGS: Final = 6
 """Number of times that the number of instances is halved, for comparison."""
 _LAYOUTS_TIMED_ELSEWHERE: Final = 4
 """Layouts that are estimated on each other number of instances."""
+_NO_WORK_FIX: Final = (
+    "use a smaller --micro-batch, a --sequence that --cp divides, or a larger --global-batch: on "
+    "more instances some ranks have no work"
+)
 _SEARCHED_FIELDS: Final = frozenset(
     ["tensor", "pipeline", "data", "context", "expert", "zero", "recompute", "micro_batch"]
 )
@@ -151,14 +155,20 @@ class _Search:
         count = max(-(-layout_ranks // ranks), 1)
         if request.data is not None and request.tensor and request.pipeline:
             return self.on(machine(self.name, count))
+        refused: OutOfMemory | None = None
         while True:
             try:
                 return self.on(machine(self.name, count))
-            except OutOfMemory:
+            except OutOfMemory as error:
                 doubled = machine(self.name, 2 * count)
                 if not doubled.instance.efa_bytes_per_s or 2 * count * ranks > self._most_ranks():
                     raise
+                refused = error
                 count *= 2
+            except BadInput:
+                if refused is None:
+                    raise
+                raise OutOfMemory(refused.reason, fix=_NO_WORK_FIX) from None
 
     def _most_ranks(self) -> int:
         """Number of ranks beyond which some have no work: sequences x layers x tokens."""

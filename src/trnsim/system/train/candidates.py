@@ -107,13 +107,14 @@ def _layouts_of_all_ranks(
                 data = ranks_left // (pipeline * context)
                 if request.data not in (None, data) or data > request.global_batch:
                     continue
+                is_sequence = tensor > 1 and request.sequence // context % tensor == 0
                 degrees = {"tensor": tensor, "pipeline": pipeline, "context": context}
                 expert_choices = [ranks for ranks in expert_sizes if data % ranks == 0]
                 for other_fields in _fields_beside_ranks(
                     request, expert_choices, data, depth // pipeline
                 ):
                     sizes = fixed | degrees | {"data": data} | other_fields
-                    sizes.setdefault("is_sequence", tensor > 1)
+                    sizes.setdefault("is_sequence", is_sequence)
                     if pipeline > 1 or sizes["virtual"] == 1:
                         yield Layout(**sizes)
 

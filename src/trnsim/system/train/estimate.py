@@ -62,7 +62,7 @@ class Size:
 
     Attributes:
         step: the shortest step on them.
-        steps: optimizer steps of the run: ``tokens / (global_batch x sequence)``.
+        steps: optimizer steps of the run: ``tokens / (global_batch x sequence)``, 1 at least.
         goodput: the goodput of a job on all their chips.
         time_s: seconds of the run: ``steps x step time / goodput``; infinite if it never finishes.
         usd: price of the run, spare instances included; None without a public price or an end.
@@ -205,7 +205,7 @@ def _size(
 ) -> Size:
     """A run of `tokens` on one number of instances."""
     job, time_s = goodput(machine.chips, machine.count, risk), _NEVER_ENDING
-    usd, steps = None, tokens / (step.layout.global_batch * step.layout.sequence)
+    usd, steps = None, max(tokens / (step.layout.global_batch * step.layout.sequence), 1.0)
     if job.can_finish:
         time_s = step.step_s.scaled(steps / job.goodput)
         if usd_per_hour is not None:
