@@ -311,3 +311,10 @@ def test_a_loop_needs_what_reaches_a_result_after_several_turns():
     inputs = [graph.input(value.shape, value.dtype) for value in body.inputs]
     graph.outputs = [graph.apply_to_all(While(condition, body, 5), inputs)[0]]
     assert [needed(graph, value).any() for value in inputs] == [True] * 4 + [False, True]
+
+
+def test_an_element_of_each_row_needs_all_rows():
+    graph = Graph()
+    x, places = graph.input((5, 40), "float32"), graph.input((5, 3), "int32")
+    graph.outputs = [graph.gather_in_rows(graph.elementwise("negate", x), places)]
+    assert needed(graph, x).sum(1).tolist() == [3] * 5

@@ -335,11 +335,12 @@ def _lookup_boxes(node: Node, box: Box, indices: Mapping[int, Array]) -> list[Bo
     """
     part = fraction_of(box, node.result.shape)
     first, *others = node.values
-    starts = [indices[value.number] for value in others if value.number in indices]
     read = None
-    if len(starts) == len(others):
+    if all(value.number in indices for value in others):
         rule = _gather_boxes if isinstance(node.operation, Gather) else _dynamic_slice_boxes
-        read = rule(node, box, starts)
+        read = rule(node, box, [indices[value.number] for value in others])
+    if read is None and node.operation == Gather.in_rows(first.shape):
+        read = (*box[:-1], np.arange(first.shape[-1]) < np.count_nonzero(box[-1]))
     if read is None:
         rows = part * Fraction(node.result.type.elements, first.type.elements or 1)
         read = _leading_box(first.shape, rows)

@@ -227,3 +227,9 @@ def test_nothing_scattered_is_the_operand():
     graph.outputs = [graph.apply(op, *given, table)]
     rebuilt = legalize(graph)
     assert (rebuilt.nodes, rebuilt.outputs) == ([], [rebuilt.inputs[2]])
+
+
+@pytest.mark.parametrize(("length", "count"), [(5000, 1), (2049, 1), (5000, 2)])
+def test_few_elements_of_long_rows_are_read_each_by_itself(agree, length, count):
+    places = np.resize(np.array([0, length - 1, length // 2], np.int32), (9, count))
+    agree(Gather.in_rows((9, length)), counted(9, length), places)

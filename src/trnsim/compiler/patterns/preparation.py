@@ -13,13 +13,15 @@ from trnsim.graph import Graph
 from trnsim.graph.rewriting import rewrite_graph
 from trnsim.lower.patterns.contractions import SPLIT_CONTRACTION
 from trnsim.lower.patterns.convolutions import SINGLE_WINDOW, VOLUME
+from trnsim.lower.patterns.selection import GATHERED_FIRST, SUM_OF_ONE
 
 
 def prepare_graph(
     graph: Graph, weights: Collection[int], flags: Flags | None = None
 ) -> HoistedGraph:
     """A graph with patterns of whole operations replaced, casts, and weights hoisted."""
-    rewritten_graph = rewrite_graph(graph, [ATTENTION, SINGLE_WINDOW, VOLUME])
+    whole = [ATTENTION, SINGLE_WINDOW, VOLUME, GATHERED_FIRST, SUM_OF_ONE]
+    rewritten_graph = rewrite_graph(graph, whole)
     if rewritten_graph is not graph:
         rewritten_graph.prune()
     rewritten_graph = rewrite_graph(

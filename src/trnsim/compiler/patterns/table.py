@@ -13,11 +13,14 @@ from trnsim.lower.patterns.contractions import SPLIT_CONTRACTION
 from trnsim.lower.patterns.convolutions import SINGLE_WINDOW, VOLUME
 from trnsim.lower.patterns.enlarging import IMAGE_ENLARGEMENT
 from trnsim.lower.patterns.rotation import ROTATION
+from trnsim.lower.patterns.selection import GATHERED_FIRST, SUM_OF_ONE
 
 PATTERNS: Final[tuple[Pattern, ...]] = (
     ATTENTION,
     SINGLE_WINDOW,
     VOLUME,
+    GATHERED_FIRST,
+    SUM_OF_ONE,
     COMMON_SUBEXPRESSION,
     SPLIT_CONTRACTION,
     WEIGHT_HOISTING,

@@ -199,7 +199,7 @@ class Emission:
     def dense(self, value: Value) -> Tensor:
         """A value in HBM, its elements in row-major order."""
         for place in self.materialize(value):
-            if not place.is_on_chip and place == in_hbm(place.storage, value.shape):
+            if place.is_contiguous:
                 return place.storage
         (first, *_), node = self.materialize(value), self.facts.producers.get(value.number)
         if number_of(self.facts.producers, value) is not None:

@@ -68,8 +68,4 @@ class ProgramInputs:
 
 def is_dense(place: TensorPlace) -> bool:
     """True if a place has all elements of a tensor in HBM, in row-major order."""
-    return (
-        not place.is_on_chip
-        and place == in_hbm(place.storage, place.shape)
-        and (prod(place.storage.shape) == prod(place.shape))
-    )
+    return place.is_contiguous and prod(place.storage.shape) == prod(place.shape)

@@ -31,6 +31,8 @@ _FEWEST_ELEMENTS: Final = 128
 """Elements of a row below which the fixed cost of its transfer is most of its time."""
 _ROW_BYTES: Final = 64 * 1024
 """Longest row, in bytes of a partition, whose single elements are gathered: a third of SBUF."""
+_BYTES_OF_AN_ELEMENT: Final = 8 * 1024
+"""Bytes of a row for each element that is gathered, which load in the time of its own transfer."""
 _DMA_INDEX_DTYPES: Final = ("int32", "uint32")
 """Indices that a transfer takes (nki-dge.rst, Indirect addressing)."""
 
@@ -140,8 +142,10 @@ def _gathers_by_kernel(node: Node) -> bool:
     (table, indices), op = node.operand_types, node.operation
     if op == Gather.rows(table.shape, indices.shape):
         return indices.dtype in _DMA_INDEX_DTYPES
-    is_short = bool(table.shape) and table.shape[-1] * ITEM_BYTES[table.dtype] <= _ROW_BYTES
-    return is_short and op == Gather.in_rows(table.shape)
+    if op != Gather.in_rows(table.shape):
+        return False
+    row_bytes = table.shape[-1] * ITEM_BYTES[table.dtype]
+    return row_bytes <= min(_ROW_BYTES, _BYTES_OF_AN_ELEMENT * indices.shape[-1])
 
 
 @legal(Gather, unless=_gathers_by_kernel)

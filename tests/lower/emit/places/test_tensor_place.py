@@ -113,3 +113,24 @@ def test_a_place_says_what_it_is():
             ask()
     with pytest.raises(NotImplementedError):
         pending.storage.tile(None)
+
+
+@pytest.mark.parametrize("shape", [(6, 1, 4), (24, 1), (1, 24), (2, 3, 4), (1,), ()])
+def test_lengths_of_one_do_not_part_elements_that_lie_together(shape):
+    whole = in_hbm(SimpleNamespace(shape=(int(np.prod(shape)),)), shape)
+    assert whole.is_contiguous
+    reshaped = whole.reshaped((int(np.prod(shape)), 1))
+    assert reshaped is not None
+    assert reshaped.is_contiguous
+
+
+def test_elements_that_lie_apart_are_not_contiguous():
+    placed, _ = dense((4, 6))
+    assert placed.sliced((2, 6), (0, 0), (1, 1)).is_contiguous
+    assert not placed.sliced((2, 6), (1, 0), (1, 1)).is_contiguous
+    assert not placed.sliced((4, 3), (0, 0), (1, 1)).is_contiguous
+    assert not placed.sliced((2, 6), (0, 0), (2, 1)).is_contiguous
+    assert not placed.transposed((1, 0)).is_contiguous
+    assert not placed.repeated((2, 4, 6), (1, 2)).is_contiguous
+    on_chip = TensorPlace(SbufMatrix(None, 4), (4, 6), ((1, 0), (0, 1)), (0, 0))
+    assert not on_chip.is_contiguous

@@ -87,3 +87,45 @@ def test_losses_and_their_gradients(agree, name):
         return [loss.detach(), *torch.autograd.grad(loss, leaf)]
 
     agree(both, torch.randn(20, 11), torch.randn(20, 11), tolerance=2.0**-14)
+
+
+@pytest.mark.parametrize(("rows", "classes"), [(37, 9001), (130, 300), (3, 1)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_loss_of_many_classes_and_its_gradient(agree, rows, classes, dtype):
+    x = torch.randn(rows, classes).to(dtype)
+    labels = torch.randint(0, classes, (rows,))
+    labels[0], labels[-1], labels[1] = 0, classes - 1, -100
+
+    def gradient(x, t):
+        logits = x.detach().requires_grad_()
+        loss = F.cross_entropy(logits.float(), t)
+        loss.backward()
+        return loss.detach(), logits.grad
+
+    agree(gradient, x, labels, tolerance=2.0**-8 if dtype == torch.bfloat16 else 2.0**-16)
+
+
+@pytest.mark.parametrize("ignored", [-100, 2])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_a_compiled_loss_has_the_values_of_the_cpu(ignored, smoothing):
+    from trnsim.device.numerics import numerics  # noqa: PLC0415  only where torch is
+
+    x, labels = torch.randn(33, 2100), torch.randint(0, 2100, (33,))
+    labels[:4] = torch.tensor([2, 0, 2099, ignored])
+
+    def loss_of(x, t):
+        return F.cross_entropy(x, t, ignore_index=ignored, label_smoothing=smoothing)
+
+    def gradient(loss_of, x, t):
+        logits = x.clone().requires_grad_()
+        loss = loss_of(logits, t)
+        loss.backward()
+        return loss.detach().cpu(), logits.grad.cpu()
+
+    expected = gradient(loss_of, x, labels)
+    torch._dynamo.reset()
+    compiled = torch.compile(loss_of, backend="neuron")
+    with numerics("exact"):
+        found = gradient(compiled, x.to("neuron"), labels.to("neuron"))
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-7)

@@ -112,7 +112,7 @@ def _reduce_in_place(emission: Emission, node: Node, *, is_of_rows: bool) -> boo
         p_dims = [dim for dim in frame.p_dims if value.shape[dim] > 1]
     reduces_groups = 0 < len(dims) < len(p_dims) and dims == set(p_dims[-len(dims) :])
     if reduces_groups and operation.op == "add" and frame.columns <= BANK:
-        if not is_of_rows and _suits_kernel(emission, node, evaluation):
+        if _is_of_blocks(node, frame) if is_of_rows else _suits_kernel(emission, node, evaluation):
             return False
         emit_group_sums(emission, node, evaluation, dims)
         return True
@@ -121,6 +121,12 @@ def _reduce_in_place(emission: Emission, node: Node, *, is_of_rows: bool) -> boo
         return False
     _reduce_columns(emission, node, evaluation, dims)
     return True
+
+
+def _is_of_blocks(node: Node, frame: Frame) -> bool:
+    """True if each sum is of several blocks of partitions, of which each pair takes a mask."""
+    size = node.values[0].type.elements // node.result.type.elements
+    return size > _MOST_BLOCKS_OF_GROUP * frame.block
 
 
 def _suits_kernel(emission: Emission, node: Node, evaluation: Evaluation) -> bool:
@@ -135,7 +141,7 @@ def _suits_kernel(emission: Emission, node: Node, evaluation: Evaluation) -> boo
     frame, operation = evaluation.frame, node.operation
     nbytes = frame.blocks * frame.columns * nl.float32.itemsize
     size = value.type.elements // node.result.type.elements
-    if 2 * nbytes > emission.residents.most_bytes or size > _MOST_BLOCKS_OF_GROUP * frame.block:
+    if 2 * nbytes > emission.residents.most_bytes or _is_of_blocks(node, frame):
         return True
     is_repeated = any(
         isinstance(reader.operation, BroadcastInDim) and reader.result.shape == value.shape

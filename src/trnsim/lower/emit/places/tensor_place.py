@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import prod
 from typing import Any, ClassVar, Final
 
 from trnsim.graph.types import Shape, dense
@@ -152,6 +153,13 @@ class TensorPlace:
     def is_generated(self) -> bool:
         """True if the tensor has no storage: each reader generates its elements."""
         return isinstance(self.storage, TileSource)
+
+    @property
+    def is_contiguous(self) -> bool:
+        """True if it is the first elements of a tensor in HBM, in row-major order."""
+        axes = merge_axes(self.shape, self.steps)
+        is_row_major = axes in ([], [(prod(self.shape), (1,))])
+        return is_row_major and not self.is_on_chip and self.offset == (0,)
 
     def transposed(self, permutation: Sequence[int]) -> TensorPlace:
         """The place with dimension ``permutation[i]`` as dimension i."""

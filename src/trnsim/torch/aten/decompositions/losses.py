@@ -7,6 +7,8 @@ from typing import Final
 from trnsim.graph import Value
 from trnsim.graph.building.build import Build
 from trnsim.graph.building.indexing import move_dim
+from trnsim.graph.ops.leaves import Iota
+from trnsim.graph.types import BOOL
 from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 from trnsim.torch.aten.decompositions.elementwise import LARGEST
 
@@ -27,6 +29,20 @@ def _class_weights(b: Build, x: Value, target: Value, weight: Value | None, igno
     return b.ew("multiply", class_weights, b.broadcast(weight, x.shape))
 
 
+def _row_weights(b: Build, classes: Value, weight: Value | None, ignored: int) -> Value:
+    """[*N]: each row's weight, that of its class (1 by default), or 0 if it is ignored."""
+    is_counted = b.ew("compare", classes, float(ignored), dtype=BOOL, direction="NE")
+    if weight is None:
+        return b.convert(is_counted, "float32")
+    weights = b.graph.gather(weight, _known(b, classes, is_counted))
+    return b.ew("select", is_counted, b.convert(weights, "float32"), 0.0, dtype="float32")
+
+
+def _known(b: Build, classes: Value, is_counted: Value) -> Value:
+    """Classes with 0 where a row is ignored, as such a class may be none."""
+    return b.ew("select", is_counted, classes, 0.0, dtype=classes.dtype)
+
+
 def _classes_last(b: Build, x: Value, target: Value) -> tuple[Value, Value]:
     """[*N, C] and [*N] of [C], [N, C] or [N, C, *lengths]."""
     if len(x.shape) == 1:
@@ -34,17 +50,34 @@ def _classes_last(b: Build, x: Value, target: Value) -> tuple[Value, Value]:
     return move_dim(b, x, 1, -1), target
 
 
+_FEW: Final = 128
+"""Classes up to which each row is compared with all of them, not read by its class."""
+
+
+def _losses(
+    b: Build, rows: Value, classes: Value, weight: Value | None, ignored: int
+) -> tuple[Value, Value]:
+    """Minus the weighted logarithm at each row's class, and its weight: both [*N]."""
+    if rows.shape[-1] <= _FEW:
+        class_weights = _class_weights(b, rows, classes, weight, ignored)
+        last = (len(rows.shape) - 1,)
+        finite = b.ew("maximum", rows, -LARGEST, dtype="float32")  # 0 times an infinity is NaN
+        terms = b.ew("multiply", finite, class_weights)
+        losses = b.ew("negate", b.graph.reduce("add", terms, last))
+        return losses, b.graph.reduce("add", class_weights, last)
+    is_counted = b.ew("compare", classes, float(ignored), dtype=BOOL, direction="NE")
+    places = b.graph.reshape(_known(b, classes, is_counted), (*classes.shape, 1))
+    chosen = b.graph.reshape(b.graph.gather_in_rows(rows, places), classes.shape)
+    weights = _row_weights(b, classes, weight, ignored)
+    terms = b.ew("multiply", b.ew("negate", b.convert(chosen, "float32")), weights)
+    return b.ew("select", is_counted, terms, 0.0, dtype="float32"), weights
+
+
 def nll_loss(
     b: Build, x: Value, target: Value, weight: Value | None, reduction: int, ignored: int
 ) -> tuple[Value, ...]:
     """Minus the log probability of each row's class, and the weight of all rows not ignored."""
-    rows, classes = _classes_last(b, x, target)
-    class_weights = _class_weights(b, rows, classes, weight, ignored)
-    last = (len(rows.shape) - 1,)
-    finite = b.ew("maximum", rows, -LARGEST, dtype="float32")  # 0 times an infinity would be NaN
-    terms = b.ew("multiply", finite, class_weights)
-    losses = b.ew("negate", b.graph.reduce("add", terms, last))
-    weights = b.graph.reduce("add", class_weights, last)
+    losses, weights = _losses(b, *_classes_last(b, x, target), weight, ignored)
     if reduction == _NONE:
         return b.as_reshaped_result(losses), b.filled(0, b.result_types[1])
     dims = range(len(losses.shape))
@@ -71,10 +104,19 @@ def nll_loss_backward(
         grad = b.ew("select", is_counted, b.ew("divide", grad, total), 0.0, dtype="float32")
     if reduction == _NONE:
         grad = b.graph.reshape(grad, rows.shape[:-1])
-    dims = range(len(rows.shape) - 1) if reduction == _NONE else ()
-    row_grads = b.graph.broadcast_in_dim(grad, rows.shape, dims)
-    class_weights = _class_weights(b, rows, classes, weight, ignored)
-    slopes = b.ew("negate", b.ew("multiply", class_weights, row_grads))
+    outer = range(len(rows.shape) - 1)
+    if rows.shape[-1] <= _FEW:
+        spread = b.graph.broadcast_in_dim(grad, rows.shape, outer if grad.shape else ())
+        class_weights = _class_weights(b, rows, classes, weight, ignored)
+        slopes = b.ew("negate", b.ew("multiply", class_weights, spread))
+    else:
+        row_weights = _row_weights(b, classes, weight, ignored)
+        row_slopes = b.ew("negate", b.ew("multiply", row_weights, grad))
+        spread = b.graph.broadcast_in_dim(row_slopes, rows.shape, outer)
+        columns = b.graph.apply(Iota(rows.shape, "float32", len(outer)))
+        numbers = b.graph.broadcast_in_dim(b.convert(classes, "float32"), rows.shape, outer)
+        is_class = b.ew("compare", columns, numbers, dtype="float32", direction="EQ")
+        slopes = b.ew("multiply", is_class, spread, dtype="float32")
     return b.as_result(
         move_dim(b, slopes, -1, 1) if len(x.shape) > 1 else b.graph.reshape(slopes, x.shape)
     )
