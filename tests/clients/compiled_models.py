@@ -29,7 +29,7 @@ from trnsim.compiler.flags import Flags
 from trnsim.errors import EmulatorError, NotModelled
 from trnsim.formatting import enumerated
 from trnsim.torch.compile.fx_import import import_graph
-from trnsim.torch.compile.refused import refused
+from trnsim.torch.compile.refused import refusals_of_graph
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "generated" / "compiled-models.md"
@@ -88,7 +88,9 @@ def compiled(one, *, has_values):
     start = time.process_time()
     imported = import_graph(one.module)
     weights = frozenset(list(imported.names)[: one.weights])
-    codes = sorted({f"{r.code} {r.subject}"[:120] for r in refused(imported, CHIP, FLAGS)})
+    codes = sorted(
+        {f"{r.code} {r.subject}"[:120] for r in refusals_of_graph(imported, CHIP, FLAGS)}
+    )
     row = {"graph": one.kind, "operations": len(imported.graph.nodes), "codes": codes}
     row["missing"] = list(imported.missing)
     try:

@@ -1,8 +1,8 @@
 """Names of NKI that only some of its versions have.
 
-Where the user has chosen a version (`behaviours.chosen`), a name that it lacks is absent, as
-`trnsim.absence` says. Without a choice such a name exists, and a call of it is
-refused inside a kernel whose version lacks it.
+If the user has chosen a version (`behaviours.chosen`), a name that it lacks is absent
+(`trnsim.absence`). Without a choice the name exists, and a call of it is refused inside a kernel
+whose version lacks it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class VersionedNames(AbsentNames):
     """The absent names of a module of NKI, and its names that only some versions have.
 
     Attributes:
-        short: prefix of the module's names in the table of behaviours, such as "nl".
+        prefix: prefix of the module's names in the table of behaviours, such as "nl".
     """
 
     def __init__(
@@ -30,28 +30,30 @@ class VersionedNames(AbsentNames):
         module: str,
         public: str,
         explain: Callable[[str], Absence | None],
-        short: str,
+        prefix: str,
     ) -> None:
         """Absent names; `explain` gives the absence of a name that no version has."""
         super().__init__(module, public, explain)
-        self.short = short
-        self._versioned: dict[str, object] = {}
+        self.prefix = prefix
+        self._versioned_names: dict[str, object] = {}
 
     def withdraw(self, namespace: dict[str, Any]) -> None:
         """Take the names that only some versions have out of a module's namespace."""
         for name in list(namespace):
-            if f"{self.short}.{name}" in BY_FORM:
-                self._versioned[name] = _versioned(f"{self.short}.{name}", namespace.pop(name))
+            if f"{self.prefix}.{name}" in BY_FORM:
+                self._versioned_names[name] = _versioned_value(
+                    f"{self.prefix}.{name}", namespace.pop(name)
+                )
 
     def names(self, namespace: dict[str, Any]) -> list[str]:
         """The module's `__dir__`: the names of the chosen version."""
-        return [*namespace, *(name for name in self._versioned if self.explain(name) is None)]
+        return [*namespace, *(name for name in self._versioned_names if self.explain(name) is None)]
 
     def explain(self, name: str) -> Absence | None:
         """The absence of a name; None for one that exists, or that AWS's module never had."""
-        if name not in self._versioned:
+        if name not in self._versioned_names:
             return super().explain(name)
-        choice, row = asked_version(), BY_FORM[f"{self.short}.{name}"]
+        choice, row = asked_version(), BY_FORM[f"{self.prefix}.{name}"]
         if choice is None or choice.version.follows(row):
             return None
         reason = f"{row.form} exists {row.span}, and {choice.reason} asks for {choice.version}"
@@ -64,12 +66,12 @@ class VersionedNames(AbsentNames):
             AttributeError: for any other name; an AbsentAttribute for a name that AWS's module has,
                 or that another version has.
         """
-        if name in self._versioned and self.explain(name) is None:
-            return self._versioned[name]
+        if name in self._versioned_names and self.explain(name) is None:
+            return self._versioned_names[name]
         return super().serve(name)
 
 
-def _versioned(form: str, value: Any) -> Any:
+def _versioned_value(form: str, value: Any) -> Any:
     """`value`; a function is wrapped, to refuse calls where the kernel's version lacks it.
 
     Args:

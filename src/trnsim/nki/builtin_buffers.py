@@ -73,19 +73,21 @@ def builtin_buffers(
             if name not in global_names:
                 BUILTIN_BUFFERS.require(version, f"{name}.view()", line)
         return nullcontext()
-    return _as_builtins()
+    return _buffers_as_builtins()
 
 
 @contextmanager
-def _as_builtins() -> Generator[None]:
-    before = {name: getattr(builtins, name) for name in _BUFFERS if hasattr(builtins, name)}
+def _buffers_as_builtins() -> Generator[None]:
+    original_values = {
+        name: getattr(builtins, name) for name in _BUFFERS if hasattr(builtins, name)
+    }
     for name, buffer in _BUFFERS.items():
         setattr(builtins, name, buffer)
     try:
         yield
     finally:
         for name in _BUFFERS:
-            if name in before:
-                setattr(builtins, name, before[name])
+            if name in original_values:
+                setattr(builtins, name, original_values[name])
             else:
                 delattr(builtins, name)

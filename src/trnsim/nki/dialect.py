@@ -29,11 +29,13 @@ MARKER: Final = re.compile(r"^[ \t]*#[ \t]*nki[ \t]*:[ \t]*(\S+)[ \t\r]*$", re.M
 """Pattern of a line ``# nki: 0.4``; its group is the version."""
 ROW_OF_FORM: Final = {row.form: row for row in TABLE.values() if row.form}
 """For each form, its row in the table of behaviours."""
-REMOVED: Final = {form: row for form, row in ROW_OF_FORM.items() if row.until is not None}
+REMOVED_FORMS: Final = {form: row for form, row in ROW_OF_FORM.items() if row.until is not None}
 """For each form that a version removed, its row in the table of behaviours."""
 _HINTS: Final = re.compile(
     "|".join(
-        sorted({re.findall(r"\w+", form)[-1] for form in REMOVED} | {"register_alloc", "rank_id"})
+        sorted(
+            {re.findall(r"\w+", form)[-1] for form in REMOVED_FORMS} | {"register_alloc", "rank_id"}
+        )
     )
 )
 """Pattern of words: a file in which none occurs uses no form that a version removed.
@@ -97,9 +99,9 @@ def inferred_version(function: Callable[..., Any]) -> VersionChoice:
 
 
 def inferred_version_of_file(file: str) -> VersionChoice | None:
-    """The newest version in which every form of a whole file exists; None if none has all.
+    """The newest version in which every form of a file exists; None if no version has them all.
 
-    The latest version for a file without such forms.
+    It is the latest version for a file without forms.
     """
     candidates, reason = narrow_candidates(list(VERSIONS.values()), file, versioned_uses(file))
     return VersionChoice(candidates[-1], reason, False) if candidates else None
@@ -189,8 +191,8 @@ def refuse_contradiction(file: str, uses: Sequence[Use]) -> None:
 def versioned_uses(file: str, function: tuple[str, int] | None = None) -> list[Use]:
     """The forms that some version lacks, of a file or of one of its functions (`forms.uses_of`).
 
-    Empty for text that is not Python, and for a file without any form that a version removed: its
-    newest version is the latest, whatever else it uses.
+    Empty for text that is not Python, and for a file without any form that a version removed: such
+    a file is valid under the latest version.
 
     Args:
         file: path of the file.
@@ -221,12 +223,14 @@ def _uses_of_code(code: CodeType) -> list[Use]:
         names |= {name for part in inner_codes for name in part.co_names}
         pending_codes += inner_codes
     line = code.co_firstlineno
-    forms = [form for form in REMOVED if _NAME.fullmatch(form) and form.split(".")[1] in names]
+    forms = [
+        form for form in REMOVED_FORMS if _NAME.fullmatch(form) and form.split(".")[1] in names
+    ]
     return [Use(form, line, ast.Pass()) for form in forms]
 
 
 def _modules_from(name: str) -> Iterator[ModuleType]:
-    """The user's modules that the module `name` imports from, directly or not."""
+    """The user's modules from which the module `name` imports, directly or through others."""
     pending_names, module_names = [name], {name}
     while pending_names and len(module_names) < _MOST_FILES:
         module = sys.modules.get(pending_names.pop())

@@ -19,7 +19,7 @@ from trnsim.nki.arguments import documented_in
 from trnsim.nki.kernel import Kernel, emulate, jit
 
 
-class Simulated:
+class SimulatedKernel:
     """A kernel that runs as on AWS's simulator; `simulated[2](...)` launches it on two cores."""
 
     def __init__(self, kernel: object, *variables: str) -> None:
@@ -38,9 +38,9 @@ class Simulated:
         self._variables = variables
         functools.update_wrapper(self, kernel)
 
-    def __getitem__(self, grid: Any) -> Simulated:
+    def __getitem__(self, grid: Any) -> SimulatedKernel:
         """The simulated kernel for a launch grid."""
-        return Simulated(self._kernel[grid], *self._variables)
+        return SimulatedKernel(self._kernel[grid], *self._variables)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The kernel's result, in the kind of array of its arguments."""
@@ -49,18 +49,18 @@ class Simulated:
 
 
 @documented_in("nki")
-def simulate(kernel: Any) -> Simulated:
+def simulate(kernel: Any) -> SimulatedKernel:
     """A callable that runs `kernel`, or `kernel[2]`; a plain function becomes a kernel first."""
-    return Simulated(jit(kernel))
+    return SimulatedKernel(jit(kernel))
 
 
 @documented_in("nki")
-def cpu_simulate(kernel: Any) -> Simulated:
+def cpu_simulate(kernel: Any) -> SimulatedKernel:
     """`simulate` of the package nki_cpu_simulator: NKI_NC_VERSION is read first.
 
     It is called as ``cpu_simulate(kernel)[cores](**kwargs)``.
     """
-    return Simulated(jit(kernel), GENERATION_VARIABLE)
+    return SimulatedKernel(jit(kernel), GENERATION_VARIABLE)
 
 
 @documented_in("nki.simulator")

@@ -118,7 +118,7 @@ class NkiInstruction:
 
     @property
     def label(self) -> str:
-        """Its name in quotes, or else its opcode."""
+        """The instruction's name in quotes; its opcode if it has no name."""
         return repr(self.name) if self.name else self.core.program.instruction(self.index).opcode
 
     def _record_name(self, name: object) -> None:

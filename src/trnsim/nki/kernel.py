@@ -135,8 +135,8 @@ class Kernel:
         """The version of NKI whose rules it follows, and the reason.
 
         Raises:
-            BadInput: for a version that does not exist, or a file that uses forms without a
-                version that has all of them.
+            BadInput: for a version that does not exist, or a file whose forms no single version
+                has.
         """
         choice = choice_of(lambda: self._marked_version, lambda: self._inferred_version)
         return choice._replace(is_simulated=True) if runs_on_simulator() else choice

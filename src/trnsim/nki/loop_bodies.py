@@ -8,7 +8,7 @@ copies in SBUF as operands (`settling`). Once Python has read a register (int(i)
 turns may differ with its value, and no more turns of the outermost loop are compared.
 
 A matmul has one flag for all turns: to overwrite or to add. With accumulate=None the compiler
-infers it. Where the first turn would overwrite and a later one add, no document says which it is.
+infers it. No document says which it is if the first turn would overwrite and a later one add.
 """
 
 from __future__ import annotations

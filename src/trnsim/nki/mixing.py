@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from trnsim.nki.kernel import Kernel
 
 _program: ContextVar[list[Kernel] | None] = ContextVar("trnsim_nki_program", default=None)
-_running: WeakKeyDictionary[CoreContext, Kernel] = WeakKeyDictionary()
+"""The kernels of the program of an enclosing `one_program`; None outside of one."""
+_running_kernels: WeakKeyDictionary[CoreContext, Kernel] = WeakKeyDictionary()
+"""The kernel that runs on a core."""
 
 
 def one_program() -> AbstractContextManager[None]:
@@ -34,15 +36,15 @@ def one_program() -> AbstractContextManager[None]:
 
 
 def note_kernel(kernel: Kernel, team: Team) -> None:
-    """Note that `kernel` starts on `team`, in the program of the surrounding `one_program`, if any.
+    """Note that `kernel` starts on `team`, in the program of an enclosing `one_program`.
 
     Raises:
         BadInput: if the program has a kernel of an incompatible version.
     """
     for context in team.contexts:
-        _running[context] = kernel
+        _running_kernels[context] = kernel
     program = _program.get()
-    if program is not None and not any(kernel is other for other in program):
+    if program is not None and not any(kernel is program_kernel for program_kernel in program):
         refuse_mixed([*program, kernel])
         program.append(kernel)
 
@@ -66,9 +68,9 @@ def refuse_nested(kernel: Kernel) -> None:
     Raises:
         BadInput: if their versions are incompatible; names both kernels.
     """
-    outer = _running.get(current_core())
-    if outer is not None and outer is not kernel:
-        refuse_mixed([outer, kernel])
+    caller = _running_kernels.get(current_core())
+    if caller is not None and caller is not kernel:
+        refuse_mixed([caller, kernel])
 
 
 def refuse_mixed(kernels: Iterable[Kernel]) -> None:
@@ -78,17 +80,21 @@ def refuse_mixed(kernels: Iterable[Kernel]) -> None:
         BadInput: if there are both; names one kernel of each kind.
     """
     choices = [(kernel, kernel.version()) for kernel in kernels]
-    of_0_2 = [pair for pair in choices if not pair[1].version.follows(UNMIXED)]
-    later = [pair for pair in choices if pair[1].version.follows(UNMIXED)] if of_0_2 else []
-    later = [pair for pair in later if pair[1].is_chosen or needs(pair[0].function, UNMIXED)]
-    if not later:
+    pairs_of_0_2 = [pair for pair in choices if not pair[1].version.follows(UNMIXED)]
+    later_pairs = (
+        [pair for pair in choices if pair[1].version.follows(UNMIXED)] if pairs_of_0_2 else []
+    )
+    later_pairs = [
+        pair for pair in later_pairs if pair[1].is_chosen or needs(pair[0].function, UNMIXED)
+    ]
+    if not later_pairs:
         return
-    (old, old_choice), (new, new_choice) = of_0_2[0], later[0]
+    (older, old_choice), (newer, new_choice) = pairs_of_0_2[0], later_pairs[0]
     raise BadInput(
-        f"the kernel {old.title} at {old.line} is of {old_choice.version} ({old_choice.reason}), "
-        f"and {new.title} at {new.line} of {new_choice.version} ({new_choice.reason}), in one "
-        f"program; {UNMIXED.rule}",
+        f"the kernel {older.title} at {older.line} is of {old_choice.version} "
+        f"({old_choice.reason}), and {newer.title} at {newer.line} of {new_choice.version} "
+        f"({new_choice.reason}), in one program; {UNMIXED.rule}",
         fix=UNMIXED.instead,
         source=UNMIXED.source,
-        line=new.line,
+        line=newer.line,
     )

@@ -38,10 +38,10 @@ class WideDtype(Dtype):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles hold the name."""
-        return _wide, (self.name,)
+        return _wide_dtype, (self.name,)
 
 
-def _wide(name: str) -> WideDtype:
+def _wide_dtype(name: str) -> WideDtype:
     return _WIDE_DTYPES[name]
 
 
@@ -68,10 +68,10 @@ class TruncatedDtype(Dtype):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles hold the name."""
-        return _truncated, (self.name,)
+        return _truncated_dtype, (self.name,)
 
 
-def _truncated(name: str) -> TruncatedDtype:
+def _truncated_dtype(name: str) -> TruncatedDtype:
     return _TRUNCATED_DTYPES[name]
 
 

@@ -1,8 +1,8 @@
 """Loops `while register:` of Python, which are loops on the device before NKI 0.7.
 
-Python evaluates the condition before each turn, which tells where a turn begins. Turns are compared
-with each other, as in other device loops. A loop that its body leaves by break, return or an error
-evaluates no last condition: it ends when its statement no longer runs.
+A turn begins where Python evaluates the condition. Turns are compared with each other, as in other
+device loops. A loop that its body leaves by break, return or an error evaluates no last condition:
+it ends when its statement no longer runs.
 
 Source: nki-dynamic-loops.rst; nki-language-guide.rst, Dynamic Control Flow.
 """
@@ -66,7 +66,7 @@ def advance_loop(
 ) -> bool:
     """Begin or end a turn of the loop whose condition `frame` evaluates.
 
-    False, with no effect, where the condition is not that of a `while` on the device.
+    Returns False, without an effect, if the condition does not belong to a `while` on the device.
 
     Args:
         core: the running core.

@@ -66,21 +66,21 @@ class Recording:
         self.run = run.with_outputs(None)
         self.guards = [tuple(capture.guards.values()) for capture in captures]
         self._guard_steps = [tuple(capture.guards) for capture in captures]
-        first = captures[0]
-        tensors = list(_result_tensors(first.result))
+        first_capture = captures[0]
+        tensors = list(_result_tensors(first_capture.result))
         bare_storages = {tensor.storage.serial: tensor.storage.bare() for tensor in tensors}
-        self._inputs = [tensor.storage.serial for tensor in first.inputs]
+        self._inputs = [tensor.storage.serial for tensor in first_capture.inputs]
         self._result_storages = [
             bare_storages[serial] for serial in bare_storages.keys() - set(self._inputs)
         ]
-        self._result = _on_storages(first.result, bare_storages)
+        self._result = _on_storages(first_capture.result, bare_storages)
         output_serials = [storage.serial for storage in self._result_storages]
         issued_programs = [timeline.program.issued for timeline in run.timelines]
         programs = [program.without_edges or program for program in issued_programs]
         self._executable = Executable.of(programs, captures, self._inputs, output_serials)
         self.saved_steps = self._executable.saved_steps
         self.is_fixed = self._executable.is_fixed
-        self.dtypes = [tensor.dtype.dtype for tensor in first.inputs]
+        self.dtypes = [tensor.dtype.dtype for tensor in first_capture.inputs]
 
     def execute(self, boundary: Boundary) -> Run:
         """The run of its instructions on the tensors that entered `boundary`.
@@ -144,9 +144,9 @@ class Recording:
 class Replay:
     """A recorded kernel; called with tensors like those recorded, it returns a `Run`.
 
-    Instructions, times and warnings are those of a recorded call whose instructions read the same
-    integers from memory. These are integers loaded into registers, and indices that select a whole
-    tile. For other integers the kernel's Python is called, and that call is recorded as well.
+    Instructions, times and warnings come from a recorded call whose instructions read the same
+    integers from memory. Such integers are loaded into registers, or are indices that select a
+    whole tile. For other integers the kernel's Python is called, and that call is recorded as well.
     Values, and errors that depend on values, come from executing the instructions on these tensors.
     The caller promises that the kernel's Python would issue the same instructions for the same
     integers.
@@ -212,10 +212,10 @@ class Replay:
 
         It moves to the end of the list, from whose front recordings are dropped.
         """
-        for other in reversed(self._recordings):
-            if other.begins(deviation, recording):
-                self._recordings = [r for r in self._recordings if r is not other] + [other]
-                return other
+        for candidate in reversed(self._recordings):
+            if candidate.begins(deviation, recording):
+                self._recordings = [r for r in self._recordings if r is not candidate] + [candidate]
+                return candidate
         return None
 
     def _check(self, arguments: dict[str, Any]) -> None:

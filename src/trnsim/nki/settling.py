@@ -1,10 +1,10 @@
 """Lazy copies of partition broadcasts from PSUM to SBUF.
 
 A broadcast over partitions is a matmul with ones, whose product the Tensor Engine writes to PSUM.
-The tile that a kernel gets is in SBUF, as AWS says. But an engine that can read PSUM need not wait
-for a copy, and an elementwise operation on one tile in PSUM and one in SBUF takes half the time of
-two tiles in SBUF. So the copy is made for the first instruction that needs the SBUF tile, as in
-AWS's compiler; until then instructions read the product in PSUM.
+The tile that a kernel gets is in SBUF, as AWS documents. But an engine that can read PSUM need not
+wait for a copy, and an elementwise operation on one tile in PSUM and one in SBUF takes half the
+time of two tiles in SBUF. So the copy is made for the first instruction that needs the SBUF tile,
+as in AWS's compiler; until then instructions read the product in PSUM.
 
 Source: trainium_inferentia2_arch.rst, Tensor Engine, Alternative Use Case; nki.language of SDK
 2.26, broadcast_to ("in SBUF, but can be also assigned to a PSUM tensor"); fused_mamba.rst, profile
@@ -60,10 +60,10 @@ def settle(instruction: Instruction) -> Instruction:
         for storage in list(in_psum):
             _copy_to_sbuf(storage)
         return instruction
-    pending = [tile for tile in tiles if tile.storage in in_psum]
-    if len(pending) == 1 and _may_read_psum(instruction, pending[0], tiles, writes):
-        return instruction.with_tiles(_in_psum)
-    for tile in pending:
+    broadcast_tiles = [tile for tile in tiles if tile.storage in in_psum]
+    if len(broadcast_tiles) == 1 and _may_read_psum(instruction, broadcast_tiles[0], tiles, writes):
+        return instruction.with_tiles(_psum_tile)
+    for tile in broadcast_tiles:
         if tile.storage in in_psum:
             _copy_to_sbuf(tile.storage)
     return instruction
@@ -84,7 +84,7 @@ def _may_read_psum(
     )
 
 
-def _in_psum(tile: Tile) -> Tile:
+def _psum_tile(tile: Tile) -> Tile:
     """The tile's elements in the PSUM product that substitutes for it; `tile` if none does."""
     product = current_core().left_in_psum.get(tile.storage)
     if product is None:

@@ -29,7 +29,7 @@ def array_of(tensor: Any, usage: str) -> Array:
 
     Args:
         tensor: the tensor, on any device.
-        usage: what the tensor is, for errors: "an argument".
+        usage: the role of the tensor in errors, such as "an argument".
 
     Raises:
         BadInput: for a sparse or nested tensor, and for one of the meta device.

@@ -107,7 +107,7 @@ def collective_permute_implicit_reduce(
 def _with_num_channels(function: Callable[..., VirtualRegister]) -> Callable[..., VirtualRegister]:
     """`function`, which in NKI 0.2 takes `num_channels` too: by name, or as the fourth operand.
 
-    The channels of the permute itself say how many there are, so it changes nothing.
+    `num_channels` has no effect: the number of channels follows from the operands of the permute.
 
     Source: the stub of nki.collectives of v2.28.
     """

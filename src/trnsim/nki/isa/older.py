@@ -55,7 +55,7 @@ def _operands_by_keyword(
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The operands by keyword, under the first signature that the kernel's version follows.
 
-    Unchanged if the version follows none of them.
+    The operands are unchanged if the version follows none of the signatures.
 
     Args:
         opcode: the function's name.

@@ -119,7 +119,7 @@ class affine_range(Sequence[int]):  # noqa: N801  AWS's name
         return len(self._range)
 
     def __getitem__(self, index: Any) -> Any:
-        """The element or slice, as of a range."""
+        """The element or the slice that Python's range has at `index`."""
         return self._range[index]
 
 
@@ -214,7 +214,7 @@ def while_loop(init: VirtualRegister, body_fun: Callable[[VirtualRegister], obje
 @documented
 @contextmanager
 def no_reorder() -> Generator[None]:
-    """Context in which instructions, those of called functions included, are issued in order.
+    """Context in which instructions, also of functions that are called, are issued in order.
 
     Each engine, and the DMA queues together, start instructions of the block in program order.
     Different engines may still overlap. Values are the same with and without the context.

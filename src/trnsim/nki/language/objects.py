@@ -111,7 +111,7 @@ def _attributes(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dic
 
 
 def _defaults(cls: type) -> dict[str, Any]:
-    """Field -> its default or None, in the order of @dataclass: those of base classes first."""
+    """Field -> its default or None, in the order of @dataclass: fields of base classes first."""
     dataclass_fields = {}
     if dataclasses.is_dataclass(cls):
         dataclass_fields = {field.name: field for field in dataclasses.fields(cls)}
@@ -129,7 +129,7 @@ def _defaults(cls: type) -> dict[str, Any]:
 
 
 def _annotated_names(base: type) -> list[str]:
-    """The names that a class annotates itself, but for those of the class alone (ClassVar)."""
+    """The names that the body of a class annotates, without class variables (ClassVar)."""
     return [
         name
         for name, annotation in inspect.get_annotations(base).items()

@@ -56,7 +56,7 @@ class TileSize:
 
     @_limit
     def psum_num_banks(self) -> int:
-        """PSUM banks, less those that the compiler reserves to transpose on the Tensor Engine."""
+        """PSUM banks without the ones that the compiler reserves for Tensor Engine transposes."""
         core = self._core
         reserved_banks = (
             core.features.pe_transpose_psum_banks if transposes_on_tensor_engine() else 0

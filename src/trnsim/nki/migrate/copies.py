@@ -8,7 +8,7 @@ from typing import Final
 from trnsim.behaviours import instructions
 from trnsim.nki.migrate.edits import Edit, Places
 from trnsim.nki.migrate.file import SourceFile, argument
-from trnsim.nki.migrate.rewrites import ByHand, call_of, free_name, rewrite, spelled
+from trnsim.nki.migrate.rewrites import ByHand, call_of, free_name, own_spelling, rewrite
 from trnsim.nki.migrate.traces import Trace
 
 _SHARED_KEYWORDS: Final = {"dst", "src", "unique_indices", "name", "dst_rmw_op"}
@@ -30,10 +30,12 @@ def _copy_from_psum(places: Places, trace: Trace) -> list[Edit]:
         raise ByHand("the shape of the tile in PSUM is not written out")
     name = free_name(file, call, "sbuf_temp")
     index = places.text[places.end(base) : places.end(source)]
-    arguments = f"{file.code(shape)}, dtype={file.code(dtype)}, buffer={spelled(file, 'nl.sbuf')}"
+    arguments = (
+        f"{file.code(shape)}, dtype={file.code(dtype)}, buffer={own_spelling(file, 'nl.sbuf')}"
+    )
     lines = [
-        f"{name} = {spelled(file, 'nl.ndarray')}({arguments})",
-        f"{spelled(file, 'nisa.tensor_copy')}(dst={name}{index}, src={file.code(source)})",
+        f"{name} = {own_spelling(file, 'nl.ndarray')}({arguments})",
+        f"{own_spelling(file, 'nisa.tensor_copy')}(dst={name}{index}, src={file.code(source)})",
     ]
     return [places.insert_above(statement, lines), places.replacement(base, name)]
 
@@ -66,7 +68,7 @@ def _compute_edits(places: Places, call: ast.Call, operation: str) -> list[Edit]
     srcs = f"[{file.code(source)}, {file.code(target)}]"
     src_keyword = next((each for each in call.keywords if each.arg == "src"), None)
     return [
-        places.replacement(call.func, spelled(file, "nisa.dma_compute")),
+        places.replacement(call.func, own_spelling(file, "nisa.dma_compute")),
         places.replacement(src_keyword or source, f"srcs={srcs}" if src_keyword else srcs),
         places.replacement(operator_keyword, f"reduce_op={operation}"),
     ]
@@ -96,9 +98,9 @@ def _branch_edits(places: Places, call: ast.Call, operation: ast.expr) -> list[E
         for each in call.keywords
         if each.arg in {"unique_indices", "name"}
     )
-    copy_text = f"    {spelled(file, 'nisa.dma_copy')}(dst={target}, src={source})"
+    copy_text = f"    {own_spelling(file, 'nisa.dma_copy')}(dst={target}, src={source})"
     compute_text = (
-        f"    {spelled(file, 'nisa.dma_compute')}(dst={target}, srcs=[{source}, {target}], "
+        f"    {own_spelling(file, 'nisa.dma_compute')}(dst={target}, srcs=[{source}, {target}], "
         f"reduce_op={file.code(operation)}{keyword_text})"
     )
     first_branch, second_branch = (
@@ -165,4 +167,4 @@ def _dynamic_copy(places: Places, trace: Trace) -> list[Edit]:
     is_pattern = isinstance(method, ast.Attribute) and method.attr == "ap"
     if call.func is not trace.node or not is_pattern:
         raise ByHand(f"{name} is no tensor.ap(pattern, scalar_offset=...)")
-    return [places.replacement(trace.node, spelled(file, "nisa.tensor_copy"))]
+    return [places.replacement(trace.node, own_spelling(file, "nisa.tensor_copy"))]

@@ -82,9 +82,9 @@ class Places:
     def insert_above(self, statement: ast.stmt, lines: Sequence[str]) -> Edit:
         """The edit that adds lines above a statement, indented as it is."""
         decorators = getattr(statement, "decorator_list", [])
-        first = min([statement, *decorators], key=self.start)
-        offset = self.line_start(self.start(first))
-        indent = self.indent(first)
+        first_node = min([statement, *decorators], key=self.start)
+        offset = self.line_start(self.start(first_node))
+        indent = self.indent(first_node)
         return Edit(offset, offset, "".join(f"{indent}{line}\n" for line in lines))
 
     def insert_below(self, statement: ast.stmt, lines: Sequence[str]) -> Edit:
@@ -109,22 +109,22 @@ class Places:
             opening = self.text.index("(", self.end(call.func))
             return [Edit(opening + 1, self.end(call) - 1, ", ".join(additions))]
         edits = []
-        last = self.end(other_arguments[-1])
+        last_end = self.end(other_arguments[-1])
         for number, each in enumerate(all_arguments):
-            if each not in removals or self.start(each) > last:
+            if each not in removals or self.start(each) > last_end:
                 continue
             edits.append(
                 self._without_comment(self.start(each), self.start(all_arguments[number + 1]))
             )
-        last_removals = [each for each in removals if self.start(each) > last]
+        last_removals = [each for each in removals if self.start(each) > last_end]
         if last_removals:
-            edits.append(self._without_comment(last, max(map(self.end, last_removals))))
+            edits.append(self._without_comment(last_end, max(map(self.end, last_removals))))
         if additions:
             is_on_own_line = self.text[
-                self.line_start(last) : self.start(other_arguments[-1])
+                self.line_start(last_end) : self.start(other_arguments[-1])
             ].isspace()
             gap = f",\n{self.indent(other_arguments[-1])}" if is_on_own_line else ", "
-            edits.append(Edit(last, last, "".join(gap + each for each in additions)))
+            edits.append(Edit(last_end, last_end, "".join(gap + each for each in additions)))
         return sorted(edits)
 
     def _without_comment(self, start: int, end: int) -> Edit:

@@ -33,7 +33,7 @@ _VIEWS: Final = {
 
 @dataclass(frozen=True)
 class TensorText:
-    """Facts that a file states of a tensor; those that it does not state are "" or None.
+    """Facts that a file states of a tensor; a fact that it does not state is "" or None.
 
     Attributes:
         buffer: its memory, "nl.psum".
@@ -75,7 +75,7 @@ class SourceFile:
         self.nodes = list(ast.walk(self.tree))
         self._named_tensors: dict[tuple[Function, str], TensorText] = {}
         self._roots: dict[Function, list[ast.AST]] = {}
-        self._reached: dict[Function, frozenset[ast.AST]] = {}
+        self._reached_nodes: dict[Function, frozenset[ast.AST]] = {}
         self._parents = {child: node for node in self.nodes for child in ast.iter_child_nodes(node)}
 
     @cached_property
@@ -111,10 +111,10 @@ class SourceFile:
 
     def reached_from(self, kernel: Function) -> frozenset[ast.AST]:
         """The nodes of the definitions in `roots_of(kernel)`."""
-        if kernel not in self._reached:
+        if kernel not in self._reached_nodes:
             nodes = (node for root in self.roots_of(kernel) for node in ast.walk(root))
-            self._reached[kernel] = frozenset(nodes)
-        return self._reached[kernel]
+            self._reached_nodes[kernel] = frozenset(nodes)
+        return self._reached_nodes[kernel]
 
     def short(self, node: ast.AST) -> str:
         """The usual spelling of a name of NKI, "nl.load"; "" for other expressions."""
@@ -189,23 +189,23 @@ class SourceFile:
             if values is not None and key not in self._named_tensors:
                 # Names may be bound to each other: this entry ends the recursion.
                 self._named_tensors[key] = _UNKNOWN
-                self._named_tensors[key] = self._common(values)
+                self._named_tensors[key] = self._common_facts(values)
             if values is not None:
                 return self._named_tensors[key]
             function = self.function_of(function)
         return _UNKNOWN
 
-    def _common(self, values: list[ast.expr | None]) -> TensorText:
+    def _common_facts(self, values: list[ast.expr | None]) -> TensorText:
         """Facts that all values of a name share."""
-        first, *others = [self.tensor(value) for value in values]
+        facts, *others = [self.tensor(value) for value in values]
         for other in others:
             unshared_fields: dict[str, Any] = {
                 field.name: field.default
-                for field in fields(first)
-                if getattr(first, field.name) != getattr(other, field.name)
+                for field in fields(facts)
+                if getattr(facts, field.name) != getattr(other, field.name)
             }
-            first = replace(first, **unshared_fields)
-        return first
+            facts = replace(facts, **unshared_fields)
+        return facts
 
     @cached_property
     def _assignments(self) -> dict[tuple[Function, str], list[ast.expr | None]]:

@@ -7,7 +7,7 @@ import ast
 from trnsim.behaviours import language
 from trnsim.nki.migrate.edits import Edit, Places
 from trnsim.nki.migrate.file import Function, SourceFile
-from trnsim.nki.migrate.rewrites import ByHand, call_of, free_name, rewrite, spelled
+from trnsim.nki.migrate.rewrites import ByHand, call_of, free_name, own_spelling, rewrite
 from trnsim.nki.migrate.scopes import leaving_statement, outer_names, reads_after
 from trnsim.nki.migrate.traces import Trace
 
@@ -48,7 +48,7 @@ def _fori_loop_edits(places: Places, loop: ast.For, call: ast.Call) -> list[Edit
             raise ByHand("the step is not written out as a positive number")
         step = "" if file.code(value) == "1" else f", step={file.code(value)}"
     name = free_name(file, loop, "body")
-    call_text = f"{spelled(file, 'nl.fori_loop')}({lower}, {upper}, {name}{step})"
+    call_text = f"{own_spelling(file, 'nl.fori_loop')}({lower}, {upper}, {name}{step})"
     return [
         _header(places, loop, call, f"def {name}({loop.target.id})"),
         places.insert_below(loop, ["", call_text]),
@@ -96,7 +96,7 @@ def _while_loop_edits(places: Places, loop: ast.While) -> list[Edit]:
     ]
     end = places.line_end(places.end(loop))
     indent, body_indent = places.indent(loop), places.indent(loop.body[0])
-    call_text = f"{spelled(file, 'nl.while_loop')}({register}, {name})"
+    call_text = f"{own_spelling(file, 'nl.while_loop')}({register}, {name})"
     tail = f"\n{body_indent}return {argument}\n\n{indent}{call_text}"
     return [
         _header(places, loop, loop.test, f"def {name}({argument})"),

@@ -297,8 +297,8 @@ def _statement(
     if is_removed:
         return Statement(trace, VERSIONS[row.until or ""], kernels, LATEST)
     if is_introduced:
-        last = [version for version in versions if version.follows(row)][-1]
-        return Statement(trace, VERSIONS[row.since], kernels, last)
+        last_version = [version for version in versions if version.follows(row)][-1]
+        return Statement(trace, VERSIONS[row.since], kernels, last_version)
     return None
 
 

@@ -44,7 +44,7 @@ def module(file: SourceFile, name: str) -> str:
     Raises:
         ByHand: the file does not import it.
     """
-    names = {full.removeprefix("trnsim."): local for local, full in file.reader.names.items()}
+    names = {path.removeprefix("trnsim."): local for local, path in file.reader.names.items()}
     if name in names:
         return names[name]
     if "nki" in names:
@@ -52,11 +52,11 @@ def module(file: SourceFile, name: str) -> str:
     raise ByHand(f"the file does not import {name}")
 
 
-def spelled(file: SourceFile, short: str) -> str:
-    """The file's own spelling of a name of NKI that is usually spelled `short`: "nl.sbuf"."""
-    full = {"nl": "nki.language", "nisa": "nki.isa", "ncc": "nki.collectives"}
-    prefix, _, name = short.partition(".")
-    return f"{module(file, full[prefix])}.{name}"
+def own_spelling(file: SourceFile, usual_name: str) -> str:
+    """The file's own spelling of a name of NKI; `usual_name` is its usual one, "nl.sbuf"."""
+    modules = {"nl": "nki.language", "nisa": "nki.isa", "ncc": "nki.collectives"}
+    prefix, _, name = usual_name.partition(".")
+    return f"{module(file, modules[prefix])}.{name}"
 
 
 def free_name(file: SourceFile, node: ast.AST, *candidates: str) -> str:
@@ -95,14 +95,14 @@ def _jit_options(places: Places, trace: Trace) -> list[Edit]:
 @rewrite(language.OUTPUT_IN_ANY_HBM)
 def _output(places: Places, trace: Trace) -> list[Edit]:
     """``buffer=nl.hbm`` of a result becomes ``buffer=nl.shared_hbm``."""
-    return [places.replacement(trace.node, spelled(places.file, "nl.shared_hbm"))]
+    return [places.replacement(trace.node, own_spelling(places.file, "nl.shared_hbm"))]
 
 
 @rewrite(language.STRING_BUFFERS)
 def _string_buffer(places: Places, trace: Trace) -> list[Edit]:
     """``buffer="sbuf"``, also as third operand, becomes ``nl.sbuf``."""
     value = trace.node.value if isinstance(trace.node, ast.keyword) else trace.node
-    return [places.replacement(value, spelled(places.file, places.file.buffer(value)))]
+    return [places.replacement(value, own_spelling(places.file, places.file.buffer(value)))]
 
 
 @rewrite(language.LIST_ARGUMENTS)
@@ -151,7 +151,7 @@ def _integer_enum(places: Places, trace: Trace) -> list[Edit]:
     member_names = [member.name for member in members if member.value == value.value]
     if not member_names:
         raise ByHand(f"{prefix} has no member {places.file.code(value)}")
-    return [places.replacement(value, spelled(places.file, f"{prefix}.{member_names[0]}"))]
+    return [places.replacement(value, own_spelling(places.file, f"{prefix}.{member_names[0]}"))]
 
 
 @rewrite("nisa.register_move(imm=)")
@@ -167,7 +167,7 @@ def _immediate(places: Places, trace: Trace) -> list[Edit]:
     if not is_number or not isinstance(statement, ast.Expr) or len(call.args) != 1:
         return [places.replacement(node, f"src={file.code(node.value)}")]
     name = free_name(file, node, "src", "source")
-    allocation = spelled(file, "nisa.register_alloc")
+    allocation = own_spelling(file, "nisa.register_alloc")
     line = f"{name} = {allocation}({file.code(node.value)})"
     return [places.insert_above(statement, [line]), places.replacement(node, name)]
 
@@ -177,8 +177,8 @@ def _dma_engine(places: Places, trace: Trace) -> list[Edit]:
     """``use_gpsimd_dma=True`` becomes ``dma_engine=nisa.dma_engine.gpsimd_dma``."""
     file, node = places.file, trace.node
     assert isinstance(node, ast.keyword)  # noqa: S101  what the form is
-    gpsimd_engine = spelled(file, "nisa.dma_engine.gpsimd_dma")
-    shared_engine = spelled(file, "nisa.dma_engine.dma")
+    gpsimd_engine = own_spelling(file, "nisa.dma_engine.gpsimd_dma")
+    shared_engine = own_spelling(file, "nisa.dma_engine.dma")
     if isinstance(node.value, ast.Constant):
         value = gpsimd_engine if node.value.value else shared_engine
     else:
@@ -240,7 +240,7 @@ def _range_select(places: Places, trace: Trace) -> list[Edit]:
     if any(keyword.arg is None for keyword in call.keywords):
         raise ByHand("the call passes on keywords")
     options = [each for each in call.keywords if each.arg in {"reduce_cmd", "on_false_value"}]
-    command = spelled(places.file, "nisa.reduce_cmd.reset_reduce")
+    command = own_spelling(places.file, "nisa.reduce_cmd.reset_reduce")
     if len(call.args) > _ON_FALSE:
         raise ByHand("on_false_value is given by its place")
     if len(call.args) > _REDUCE_CMD:
@@ -264,7 +264,7 @@ def _view(places: Places, trace: Trace) -> list[Edit]:
     if source is None or not dtype.startswith("nl."):
         raise ByHand("the dtype of dst is not written out")
     end = places.end(source)
-    return [Edit(end, end, f".view({spelled(file, dtype)})")]
+    return [Edit(end, end, f".view({own_spelling(file, dtype)})")]
 
 
 @rewrite(BY_FORM["nisa.dma_copy(unique_indices=)"])

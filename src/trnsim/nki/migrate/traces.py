@@ -1,8 +1,8 @@
 """Traces: the places where a file relies on a row of the table of behaviours.
 
 A row whose form is a name or a keyword is found by `nki.forms`. Other rows depend on the memory,
-the dtype or the rank of a tensor. A function here finds their places as far as the text of the file
-states these facts. Where the text does not state them, the trace is marked as uncertain.
+the dtype or the rank of a tensor. A function here finds the places whose facts the text of the file
+states. Where the text does not state them, the trace is marked as uncertain.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from trnsim.behaviours import (
     tensors,
 )
 from trnsim.isa import DgeMode, DmaEngine, Engine, NcVersion, OobMode, ReduceCmd
-from trnsim.nki.dialect import REMOVED
+from trnsim.nki.dialect import REMOVED_FORMS
 from trnsim.nki.migrate.file import Function, SourceFile, argument
 
 ENUMERATIONS: Final[dict[str, tuple[str, Iterable[Any]]]] = {
@@ -89,7 +89,7 @@ def traces_of(file: SourceFile) -> list[Trace]:
 def _forms(file: SourceFile) -> Iterator[Trace]:
     """Names, keywords and constructs that a version removed."""
     for form, node in file.forms:
-        row = REMOVED.get(form)
+        row = REMOVED_FORMS.get(form)
         is_import = isinstance(node, ast.ImportFrom)
         if row is language.OLD_NAMESPACE:
             continue

@@ -69,10 +69,10 @@ def rewritten_file(report: Report) -> RewrittenFile:
         text = apply_edits(text, [edit for each in edits for edit in each])
         count += len(edits)
     file = SourceFile(text)
-    commented = _statements_to_comment(file, _open_statements(file, report))
-    text = apply_edits(text, _comments(Places(file), commented, report.target))
+    statements = _statements_to_comment(file, _open_statements(file, report))
+    text = apply_edits(text, _comments(Places(file), statements, report.target))
     return RewrittenFile(
-        _with_line_ends(_with_target_marker(text, report.target), report), count, commented
+        _with_line_ends(_with_target_marker(text, report.target), report), count, statements
     )
 
 
@@ -99,7 +99,7 @@ def _open_statements(file: SourceFile, report: Report) -> list[Statement]:
 
 def _pass_edits(file: SourceFile, report: Report) -> list[list[Edit]]:
     """The edits of one pass, a list for each statement, without edits that would overlap."""
-    places, accepted = Places(file), list[list[Edit]]()
+    places, accepted_edits = Places(file), list[list[Edit]]()
     has_loop = False
     for statement in _open_statements(file, report):
         is_loop = statement.row.name in _LOOPS
@@ -109,10 +109,10 @@ def _pass_edits(file: SourceFile, report: Report) -> list[list[Edit]]:
             edits = _edits(places, statement)
         except ByHand:
             continue
-        if not overlap(edits, [edit for each in accepted for edit in each]):
-            accepted.append(edits)
+        if not overlap(edits, [edit for each in accepted_edits for edit in each]):
+            accepted_edits.append(edits)
             has_loop |= is_loop
-    return accepted
+    return accepted_edits
 
 
 def _edits(places: Places, statement: Statement) -> list[Edit]:

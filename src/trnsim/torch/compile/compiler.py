@@ -32,7 +32,12 @@ from trnsim.torch import pytorch
 from trnsim.torch.compile.fx_import import import_graph, is_lowered
 from trnsim.torch.compile.host_run import host_function
 from trnsim.torch.compile.program_run import ProgramRun
-from trnsim.torch.compile.refused import CompilerWarning, dynamic_refusals, raise_or_warn, refused
+from trnsim.torch.compile.refused import (
+    CompilerWarning,
+    dynamic_refusals,
+    raise_or_warn,
+    refusals_of_graph,
+)
 from trnsim.torch.compile.written_out import written_out
 from trnsim.torch.device_errors import OutOfDeviceMemory
 from trnsim.torch.dispatch import exact
@@ -167,7 +172,7 @@ def _compile_program(
     module: fx.GraphModule, kind: str, flags: Flags, constant: Sequence[int] = ()
 ) -> ProgramRun:
     imported = import_graph(module)
-    raise_or_warn(refused(imported, target().name, flags))
+    raise_or_warn(refusals_of_graph(imported, target().name, flags))
     require_same_cores(flags)
     graph = apply_casts(imported.graph, flags)
     plan = memory_plan(graph, imported.names)

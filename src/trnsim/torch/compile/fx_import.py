@@ -42,7 +42,7 @@ _FUNCTIONALIZING_OPERATOR: Final = "auto_functionalized"
 
 
 @dataclass
-class Imported:
+class ImportedGraph:
     """An imported FX graph.
 
     Attributes:
@@ -70,7 +70,7 @@ class Imported:
 
 def import_graph(
     module: fx.GraphModule | fx.Graph, replica_groups: Mapping[str, ReplicaGroups] | None = None
-) -> Imported:
+) -> ImportedGraph:
     """Import an FX graph; `replica_groups` maps the group names of its collectives to ranks."""
     importer = _Importer(replica_groups)
     nodes = module.nodes if isinstance(module, fx.Graph) else module.graph.nodes
@@ -90,7 +90,7 @@ def import_graph(
         value.number for value in graph.inputs if not value.type.elements
     } - read_numbers
     graph.inputs = [value for value in graph.inputs if value.number not in unread_numbers]
-    return Imported(
+    return ImportedGraph(
         graph,
         tuple(importer.inputs),
         importer.names,
@@ -122,7 +122,7 @@ class _Importer:
             read, or have no elements.
         absent_nodes: nodes of results that no decomposition computes.
 
-    The other attributes are those of `Imported`.
+    The other attributes are those of `ImportedGraph`.
     """
 
     def __init__(self, replica_groups: Mapping[str, ReplicaGroups] | None) -> None:

@@ -143,7 +143,7 @@ def view_of(tensor: Tensor, template: Tensor, offset: Any) -> Tensor:
     `offset` counts elements of that dtype from the tensor's first. The view is conjugated and
     negated as `template` is.
     """
-    base = _reinterpreted(_with_bits(tensor, conjugated=False, negated=False), template.dtype)
+    base = _view_as_dtype(_with_bits(tensor, conjugated=False, negated=False), template.dtype)
     view = base.as_strided(template.shape, template.stride(), base.storage_offset() + offset)
     return _with_bits(view, conjugated=template.is_conj(), negated=template.is_neg())
 
@@ -155,7 +155,7 @@ def _with_bits(tensor: Tensor, *, conjugated: bool, negated: bool) -> Tensor:
     return negative_view(tensor) if tensor.is_neg() != negated else tensor
 
 
-def _reinterpreted(tensor: Tensor, dtype: torch.dtype) -> Tensor:
+def _view_as_dtype(tensor: Tensor, dtype: torch.dtype) -> Tensor:
     """The memory of `tensor`, from its first element on, viewed as another dtype."""
     if tensor.dtype is dtype:
         return tensor

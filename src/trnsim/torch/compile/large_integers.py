@@ -99,7 +99,7 @@ class _Search(fx.Interpreter):
         """The node's result.
 
         Raises:
-            _TooLarge: if it, or a part of its sum, is beyond what a program computes exactly.
+            _TooLarge: if a program does not compute it, or a part of its sum, exactly.
         """
         result = super().run_node(n)
         if n.name in self._unread_names:
@@ -153,7 +153,7 @@ def _exact_range(result: Tensor) -> range:
 
 
 def _integer_part(module: fx.GraphModule) -> fx.GraphModule | None:
-    """A copy of a graph on the host that returns its integers alone; None without integers."""
+    """A copy of a graph on the host that returns only its integers; None without integers."""
     copy = host_module(module)
     nodes = [
         node
@@ -177,7 +177,10 @@ def _is_integer(value: Any) -> bool:
 
 
 def _reads_integers(node: fx.Node) -> bool:
-    """True for an operator on integers alone: beside floating point they would be indices."""
+    """True for an operator whose operands are all integers.
+
+    Integers beside floating-point operands would be indices.
+    """
     operands = [
         tensor for source in node.all_input_nodes for tensor in tensors_in(source.meta.get("val"))
     ]

@@ -33,7 +33,7 @@ from trnsim.errors import (
 from trnsim.graph import Graph, Kind, Value
 from trnsim.graph.ops.leaves import Rng
 from trnsim.torch.aten.spec import Spec
-from trnsim.torch.compile.fx_import import Imported
+from trnsim.torch.compile.fx_import import ImportedGraph
 from trnsim.torch.compile.host_run import (
     ResultOrigin,
     result_origins,
@@ -62,7 +62,7 @@ class ProgramRun:
 
     compiled_graph: CompiledGraph
     module: fx.GraphModule
-    imported: Imported
+    imported: ImportedGraph
 
     def __post_init__(self) -> None:
         self._nodes = [node for node in self.module.graph.nodes if node.op == "placeholder"]

@@ -1,8 +1,8 @@
 """Refusals of neuronx-cc, as errors or warnings by TRNSIM_POLICY.
 
 Under `chip` the first refusal of a graph is an error. Under `host`, the default, each is a warning
-with its code, and the graph is compiled as far as trnsim can; a refusal without a substitute, such
-as a lack of HBM, is an error under either.
+with its code, and trnsim compiles the graph if it can; a refusal without a substitute, such as a
+lack of HBM, is an error under both policies.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ImportedCalls(Protocol):
         ...
 
 
-def refused(imported: ImportedCalls, target: str, flags: Flags) -> tuple[Refusal, ...]:
+def refusals_of_graph(imported: ImportedCalls, target: str, flags: Flags) -> tuple[Refusal, ...]:
     """The refusals of neuronx-cc for an imported graph."""
     return refusals(imported.graph, target, flags, calls=imported.calls, origins=imported.origins)
 

@@ -3,7 +3,7 @@
 PyTorch's own reader unpickles members of an archive, looks targets up by any name below `torch`,
 evaluates expressions of sizes, imports the modules of enumerations and executes code that it writes
 with the names of values in it. So the program's JSON is checked here against a list of permitted
-content before PyTorch sees it; tensors are read as shapes alone, and no other member is read.
+content before PyTorch sees it; only shapes of tensors are read, and no other member.
 
 Sources: torch/export/pt2_archive/constants.py (members), torch/_export/serde/schema.py (JSON).
 """

@@ -14,7 +14,7 @@ from torch import nn
 from trnsim.compiler.ncc.calls import FrameworkCall
 from trnsim.errors import BadInput
 from trnsim.graph import Graph
-from trnsim.torch.compile.fx_import import Imported, import_graph
+from trnsim.torch.compile.fx_import import ImportedGraph, import_graph
 from trnsim.torch.models import attending, phases, rank
 from trnsim.torch.models.config import transformers
 from trnsim.torch.models.int8_weights import use_int8_weights
@@ -54,14 +54,14 @@ class ModelGraph:
 
     @classmethod
     def of(
-        cls, imported: Imported, weights: Collection[str], names: Mapping[str, str] = _NO_NAMES
+        cls, imported: ImportedGraph, weights: Collection[str], names: Mapping[str, str] = _NO_NAMES
     ) -> Self:
         """An imported graph.
 
         Args:
             imported: the import.
             weights: names of the inputs that are weights.
-            names: other names of inputs, by those in the import.
+            names: name of an input in the import -> its name in the result.
         """
         input_names = {number: names.get(name, name) for number, name in imported.names.items()}
         weight_numbers = frozenset(
@@ -142,7 +142,7 @@ def _attention_name(config: Any, model_class: Any) -> str:
 
 
 def _model_class(config: Any, shape: ModelShape) -> Any:
-    """The class to build: the one that a configuration names, else the base or decoder class."""
+    """The class that a configuration names; without a name the base class or the decoder class."""
     package = transformers()
     class_names = getattr(config, "architectures", None)
     is_decoder = shape.phase in ("prefill", "decode")

@@ -1,4 +1,4 @@
-"""Decompositions without operators of oneDNN, which the CPU alone has."""
+"""Decompositions without operators of oneDNN, which only the CPU has."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ class _Copy(torch.autograd.Function):
 
 
 def _clamp_tokens(module: Any, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """Token numbers clamped to the rank's rows: those of other ranks look up its last row.
+    """Token numbers clamped to the rank's rows: a token of another rank looks up its last row.
 
     Zeroing the rows of other ranks' tokens is left out, as its time is negligible.
     """
@@ -196,7 +196,7 @@ def _sum_output(module: nn.Module, args: Any, output: Any) -> Any:
 
 
 class _Sum(torch.autograd.Function):
-    """The sum over ranks; its gradient reaches each rank as it is."""
+    """The sum over ranks; each rank receives the gradient unchanged."""
 
     @staticmethod
     def forward(ctx: Any, tensor: Tensor) -> Tensor:

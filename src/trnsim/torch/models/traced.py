@@ -99,7 +99,7 @@ def _names_of_tensors(
 ) -> dict[str, str]:
     """The name of each tensor in a module, by path; tied tensors have the same name.
 
-    PyTorch ties tensors by name, and so misses those of a module that is registered at two paths.
+    PyTorch ties tensors by name, and so misses tensors of a module that is registered at two paths.
     """
     names = {id(tensor): name for name, tensor in reversed(named_tensors)}
     places = {

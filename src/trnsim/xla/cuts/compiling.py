@@ -27,8 +27,8 @@ from trnsim.lower import memory_plan
 from trnsim.torch import pytorch
 from trnsim.torch.aten.operator_call import OperatorCall
 from trnsim.torch.aten.spec import spec_of
-from trnsim.torch.compile.fx_import import Imported, KernelTarget, import_graph
-from trnsim.torch.compile.refused import raise_or_warn, refused
+from trnsim.torch.compile.fx_import import ImportedGraph, KernelTarget, import_graph
+from trnsim.torch.compile.refused import raise_or_warn, refusals_of_graph
 from trnsim.xla.cuts.programs import CutProgram, Reference
 from trnsim.xla.cuts.rules import rule_of
 from trnsim.xla.cuts.values import (
@@ -80,12 +80,12 @@ def compile_program(program: CutProgram, name: str) -> CompiledCut:
         keep_program(lambda: Subject(name, GraphFile.of(imported)))
         return CompiledCut(tuple(operator_calls(program)), imported.missing)
     flags = Flags.of_environment()
-    raise_or_warn(refused(imported, target().name, flags))
+    raise_or_warn(refusals_of_graph(imported, target().name, flags))
     keep_program(lambda: Subject(name, GraphFile.of(imported)))
     return CompiledCut((_compiled_graph(imported, name, flags),))
 
 
-def _compiled_graph(imported: Imported, name: str, flags: Flags) -> CompiledGraph:
+def _compiled_graph(imported: ImportedGraph, name: str, flags: Flags) -> CompiledGraph:
     graph = apply_casts(imported.graph, flags)
     return CompiledGraph(
         name,

@@ -26,7 +26,7 @@ from trnsim.errors import EmulatorError
 from trnsim.files import write
 from trnsim.torch.compile.fx_import import import_graph
 from trnsim.torch.compile.origins import line_of
-from trnsim.torch.compile.refused import refused
+from trnsim.torch.compile.refused import refusals_of_graph
 from trnsim.torch.models.traced import trace_module
 from trnsim.torch.traces.example_runs import example_run
 from trnsim.torch.traces.tracing import example_arguments, module_of, title_of
@@ -165,7 +165,7 @@ def failure_of(node: fx.Node) -> Failure | None:
     if imported.missing:
         place = COMPILER if _NO_CORE_DTYPE in imported.missing[0] else LOWERING
         return Failure(place, imported.missing[0])
-    refusals = refused(imported, target().name, Flags())
+    refusals = refusals_of_graph(imported, target().name, Flags())
     return Failure(COMPILER, str(refusals[0])) if refusals else None
 
 

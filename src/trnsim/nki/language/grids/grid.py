@@ -8,7 +8,7 @@ Assumed, where the pages of Neuron 2.33 that can be read say nothing:
 - An integer index of a tiled dimension drops the coordinate and keeps the dimension of the
   elements: ``grid[i, j]`` has the shape () and the elements of one tile. An integer index of an
   untiled dimension drops both, as ``tensor[i]`` does in HBM.
-- Slices stay within the grid, as those of tensors do.
+- Slices stay within the grid, as slices of tensors stay within the tensor.
 - `data` has the shape `element_shape`, so the selected elements of each dimension have one stride.
 - `is_remainder` is True if one of the selected tiles (blocks) is cut short.
 
@@ -251,7 +251,7 @@ class NkiGrid:
         raise self._misuse("measured by len()", "grid.shape[0]")
 
     def __bool__(self) -> bool:
-        """True, as of any object."""
+        """True, as for any object."""
         return True
 
     def _misuse(self, use: str, fix: str) -> GridTypeError:
