@@ -38,7 +38,7 @@ KinetoEvent = Any
 
 _C: Final[Any] = torch._C  # the stub leaves some names out
 _DEVICE_TYPE: Final = _C._autograd.DeviceType.PrivateUse1
-_UNCLAIMED: Final = "privateuseone"
+_UNCLAIMED_NAME: Final = "privateuseone"
 
 to_dlpack: Final[Callable[[Tensor], object]] = torch._C._to_dlpack
 from_dlpack: Final[Callable[[object], Tensor]] = torch._C._from_dlpack
@@ -57,15 +57,15 @@ negative_view: Final = torch._neg_view  # pyright: ignore[reportPrivateImportUsa
 
 
 def new_library(namespace: str, kind: str = "IMPL") -> Library:
-    """A library in which to register kernels, or operators (FRAGMENT); they live as long as it."""
-    make: Any = torch.library.Library
-    return make(namespace, kind)
+    """A library in which to register kernels, or operators (FRAGMENT) that end with the library."""
+    library_class: Any = torch.library.Library
+    return library_class(namespace, kind)
 
 
 def claimed_by() -> str | None:
     """The name of the backend that has claimed PyTorch's single free device type, or None."""
     name: str = torch._C._get_privateuse1_backend_name()
-    return None if name == _UNCLAIMED else name
+    return None if name == _UNCLAIMED_NAME else name
 
 
 def claim(device_module: object) -> None:
@@ -129,8 +129,8 @@ def runs_on(name: str, key: str) -> bool:
 
 def overload(name: str) -> OpOverload[..., Any] | None:
     """The operator of a name such as "aten::add.Tensor", or None if Python cannot call it."""
-    namespace, _, rest = name.partition("::")
-    packet, _, variant = rest.partition(".")
+    namespace, _, qualified_name = name.partition("::")
+    packet, _, variant = qualified_name.partition(".")
     try:
         operator = getattr(getattr(getattr(torch.ops, namespace), packet), variant or "default")
     except (AttributeError, RuntimeError):  # dunder names and operators of TorchScript alone
@@ -179,8 +179,8 @@ def replace_accelerator_function(
     name: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]
 ) -> None:
     """Replace a C++ function that `torch.accelerator` calls by `wrap(function)`."""
-    full = f"_accelerator_{name}"
-    setattr(torch._C, full, wrap(getattr(torch._C, full)))
+    full_name = f"_accelerator_{name}"
+    setattr(torch._C, full_name, wrap(getattr(torch._C, full_name)))
 
 
 def gloo(store: Any, rank: int, size: int, timeout: Any) -> Any:
@@ -189,8 +189,8 @@ def gloo(store: Any, rank: int, size: int, timeout: Any) -> Any:
         distributed_c10d,
     )
 
-    make: Any = getattr(distributed_c10d, "ProcessGroupGloo")  # noqa: B009  the stub leaves it out
-    return make(store, rank, size, timeout)
+    group_class: Any = getattr(distributed_c10d, "ProcessGroupGloo")  # noqa: B009  the stub leaves it out
+    return group_class(store, rank, size, timeout)
 
 
 @cache
@@ -230,11 +230,11 @@ def silent_ranks(ranks: Sequence[int], wait_s: float) -> list[int]:
         store = default_store()
         store.set(keys[dist.get_rank()], str(time.time()))
         time.sleep(wait_s)
-        signed = [r for r in ranks if store.check([keys[r]])]
-        recent = [r for r in signed if time.time() - float(store.get(keys[r])) < 2 * wait_s]
+        signers = [r for r in ranks if store.check([keys[r]])]
+        recent_ranks = [r for r in signers if time.time() - float(store.get(keys[r])) < 2 * wait_s]
     except RuntimeError:  # the store ended with the process that held it, rank 0
         return [0] if 0 in ranks else []
-    return [rank for rank in ranks if rank not in recent]
+    return [rank for rank in ranks if rank not in recent_ranks]
 
 
 def split_by_autograd(
@@ -242,20 +242,20 @@ def split_by_autograd(
 ) -> Any:
     """PyTorch's compiler that splits a program into a forward and a backward graph.
 
-    Their operators are those of core ATen, and those whose name `is_kept`.
+    Their operators are operators of core ATen, and operators whose name `is_kept`.
     """
     from torch._dynamo.backends.common import aot_autograd  # noqa: PLC0415  takes a second
     from torch._inductor import config  # noqa: PLC0415  likewise
 
-    split: Any = aot_autograd
-    with_kernels = split(
+    aot_compiler: Any = aot_autograd
+    split_compiler = aot_compiler(
         fw_compiler=forward, bw_compiler=backward, decompositions=decompositions(is_kept)
     )
 
     def compile_split(module: Any, inputs: Any) -> Any:
         # The second version hides written arguments behind views of a common base.
         with config.patch(enable_auto_functionalized_v2=False):
-            return with_kernels(module, inputs)
+            return split_compiler(module, inputs)
 
     return compile_split
 
@@ -287,14 +287,14 @@ def _forward_metadata() -> Any:
 def writable_results() -> int | None:
     """The number of leading results of the forward graph being compiled that the program receives.
 
-    The others are saved for its gradient. None if PyTorch does not provide it.
+    The graph's other results are saved for its gradient. None if PyTorch does not give the number.
     """
     metadata = _forward_metadata()
     return None if metadata is None else int(metadata.num_forward)
 
 
 composed: Final[dict[Any, Callable[..., Any]]] = {}
-"""Decompositions that PyTorch lacks; kernels of the device that call other operators."""
+"""Operator -> its kernel on the device, which calls other operators; PyTorch has none for these."""
 
 
 def decompositions(is_kept: Callable[[str], bool]) -> dict[Any, Callable[..., Any]]:
@@ -323,24 +323,24 @@ def with_sizes_of(module: Any, args: Sequence[Any]) -> Any:
     from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: PLC0415  takes a second
     from torch.fx.passes.fake_tensor_prop import FakeTensorProp  # noqa: PLC0415  likewise
 
-    sized = torch.fx.GraphModule(module, copy.deepcopy(module.graph))
+    sized_module = torch.fx.GraphModule(module, copy.deepcopy(module.graph))
     fakes = FakeTensorMode(allow_non_fake_inputs=True)
-    FakeTensorProp(sized, fakes).propagate(*args)
-    return sized
+    FakeTensorProp(sized_module, fakes).propagate(*args)
+    return sized_module
 
 
 def boxed(function: Callable[..., Any]) -> Callable[..., Any]:
     """`function` in the form in which PyTorch's compiler calls a compiled graph."""
     make: Any = import_module("functorch.compile").make_boxed_func
-    wrapped: Callable[..., Any] = make(function)
-    return wrapped
+    boxed_function: Callable[..., Any] = make(function)
+    return boxed_function
 
 
 def replace_engine(wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
     """Wrap the call of the autograd engine in both modules that hold it."""
     graph: Any = torch.autograd.graph
-    public: Any = torch.autograd
-    graph._engine_run_backward = public._engine_run_backward = wrap(graph._engine_run_backward)
+    autograd: Any = torch.autograd
+    graph._engine_run_backward = autograd._engine_run_backward = wrap(graph._engine_run_backward)
 
 
 def replace_events(make: Callable[[torch.Event, bool], torch.Event]) -> None:
@@ -348,16 +348,16 @@ def replace_events(make: Callable[[torch.Event, bool], torch.Event]) -> None:
 
     The type is C++'s and cannot be changed; its replacement accepts all events as instances.
     """
-    original = torch.Event
+    event_class = torch.Event
 
     class Kind(type):
         def __instancecheck__(cls, instance: object) -> bool:
-            return isinstance(instance, original)
+            return isinstance(instance, event_class)
 
-    class Event(original, metaclass=Kind):  # type: ignore[misc, valid-type]
+    class Event(event_class, metaclass=Kind):  # type: ignore[misc, valid-type]
         def __new__(cls, *args: Any, **kwargs: Any) -> Any:
             del cls
-            event: Any = original(*args, **kwargs)
+            event: Any = event_class(*args, **kwargs)
             is_ours = is_neuron(event.device)
             return make(event, bool(kwargs.get("enable_timing"))) if is_ours else event
 
@@ -373,8 +373,8 @@ def replace_inductor(wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -
 
 def make_opaque(function: Callable[..., Any]) -> None:
     """Make PyTorch's compiler put calls of `function` in its graph instead of tracing them."""
-    hide: Any = torch.compiler.allow_in_graph
-    hide(function)
+    allow_in_graph: Any = torch.compiler.allow_in_graph
+    allow_in_graph(function)
 
 
 def never_trace(paths: Sequence[Path]) -> None:
@@ -397,7 +397,7 @@ def never_compile(module: ModuleType) -> None:
         code = codes.pop()
         if code.co_filename == module.__file__:
             frames.set_code_exec_strategy(code, skip)
-            codes += [inner for inner in code.co_consts if isinstance(inner, CodeType)]
+            codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
 
 
 def print_from_host() -> None:
@@ -406,18 +406,18 @@ def print_from_host() -> None:
     PyTorch chooses digits with operators in float64, which no chip has and no program requested.
     """
     printer: Any = import_module("torch._tensor_str")
-    original: Callable[[Tensor, int], str] = printer._tensor_str
+    tensor_text: Callable[[Tensor, int], str] = printer._tensor_str
 
     def host_text(tensor: Tensor, indent: int) -> str:
-        return original(tensor.cpu() if is_neuron(tensor.device) else tensor, indent)
+        return tensor_text(tensor.cpu() if is_neuron(tensor.device) else tensor, indent)
 
     printer._tensor_str = host_text
 
 
 def is_traced(tensors: Sequence[Tensor]) -> bool:
     """True if a program is being traced: by tensors without values, or by a mode."""
-    plain = (torch.Tensor, torch.nn.Parameter)
-    return bool(torch._C._len_torch_dispatch_stack()) or any(type(t) not in plain for t in tensors)
+    types = (torch.Tensor, torch.nn.Parameter)
+    return bool(torch._C._len_torch_dispatch_stack()) or any(type(t) not in types for t in tensors)
 
 
 def is_transformed(tensor: Tensor) -> bool:
@@ -433,8 +433,8 @@ def custom_operator(
     devices: tuple[str, ...],
 ) -> Any:
     """A custom operator that runs `function` on tensors of `devices`."""
-    make: Any = torch.library.custom_op
-    return make(name, function, mutates_args=mutates, device_types=devices, schema=schema)
+    define: Any = torch.library.custom_op
+    return define(name, function, mutates_args=mutates, device_types=devices, schema=schema)
 
 
 def trace_through(operator: Any, function: Callable[..., Any]) -> None:

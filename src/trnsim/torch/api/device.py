@@ -1,6 +1,6 @@
 """The module `torch.neuron`, with the functions that `torch.cuda` has for its devices.
 
-The names are those that PyTorch, accelerate, transformers, diffusers, TRL and torchtitan call.
+PyTorch, accelerate, transformers, diffusers, TRL and torchtitan call the functions by these names.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class DeviceProperties:
         minor: 0.
         multi_processor_count: number of physical NeuronCores.
         target: the platform name ("trn2").
-        description: all of this as text.
+        description: the properties as text.
     """
 
     name: str
@@ -206,7 +206,7 @@ class device_of(device):  # noqa: N801  torch.cuda's name
 
 
 def synchronize(device: Device = None) -> None:
-    """Nothing to wait for: every call has finished when it returns."""
+    """Return at once: every call has finished when it returns."""
     core_index(device)
     steps.note_synchronization()
 

@@ -29,34 +29,37 @@ if TYPE_CHECKING:
 
 _HostGenerator: Any = torch.Generator
 _generators: list[Generator] = []
+"""The generator of each core; empty until one is used."""
 
 _MOST_STATES: Final = 64
 _host_states: OrderedDict[tuple[int, int], Tensor] = OrderedDict()
-"""Host states by seed and words drawn, the latest last, so that restoring a recent state need not
-draw its words again."""
+"""(Seed, number of words drawn) -> state of the host's generator, the latest last.
+
+A recent state is restored without drawing its words again.
+"""
 
 
 class DeviceGenerator(_HostGenerator):  # type: ignore[misc]
     """A generator of the device: a host generator that reports a neuron device."""
 
-    _counted: tuple[Tensor, int] | None = None
+    _counted_state: tuple[Tensor, int] | None = None
     """A state of the host's generator, and the number of words drawn between the last seed and that
     state; None until a state is read or set after a seed."""
 
     @property
     def device(self) -> torch.device:
-        """neuron:0, whichever core it draws for."""
+        """neuron:0, even if it draws for another core."""
         return torch.device(DEVICE_TYPE, 0)
 
     def manual_seed(self, seed: int) -> Generator:
         """Seed the generator."""
-        self._counted = None
+        self._counted_state = None
         _HostGenerator.manual_seed(self, seed)
         return self
 
     def seed(self) -> int:
         """Seed the generator with a number that differs from run to run, and return it."""
-        self._counted = None
+        self._counted_state = None
         number: int = _HostGenerator.seed(self)
         return number
 
@@ -65,7 +68,7 @@ class DeviceGenerator(_HostGenerator):  # type: ignore[misc]
         with pytorch.without_modes():
             host_state = rng_state.without_spare_normal(_HostGenerator.get_state(self))
             follower = _HostGenerator("cpu").manual_seed(self.initial_seed())
-            start, words = self._counted or (follower.get_state(), 0)
+            start, words = self._counted_state or (follower.get_state(), 0)
             words += rng_state.words_between(start, host_state, follower)
             self._set_counted_state(host_state, words)
             return rng_state.pack_state(self.initial_seed(), words)
@@ -93,7 +96,7 @@ class DeviceGenerator(_HostGenerator):  # type: ignore[misc]
     def _set_counted_state(self, host_state: Tensor, words: int) -> None:
         """Set the host's state, and remember it with the number of words drawn before it."""
         _HostGenerator.set_state(self, host_state)
-        self._counted = host_state, words
+        self._counted_state = host_state, words
         key = rng_state.unpack_state(rng_state.pack_state(self.initial_seed(), words))
         _host_states[key] = host_state
         _host_states.move_to_end(key)
@@ -101,11 +104,11 @@ class DeviceGenerator(_HostGenerator):  # type: ignore[misc]
             _host_states.popitem(last=False)
 
 
-def _restored(host_state: Tensor) -> Generator:
+def _restored(host_state: Tensor) -> Generator:  # pickles have this name
     """A generator of the device with a state of the host's generator."""
-    restored = DeviceGenerator("cpu")
-    _HostGenerator.set_state(restored, host_state)
-    return restored
+    generator = DeviceGenerator("cpu")
+    _HostGenerator.set_state(generator, host_state)
+    return generator
 
 
 def _all_generators() -> list[Generator]:
@@ -132,7 +135,7 @@ def generator_to_draw_from(core: int) -> Generator:
 
 
 def seed_core(core: int, seed: int) -> None:
-    """Seed the generator of neuron:`core`, and that of its roundings."""
+    """Seed the generator of neuron:`core`, and the generator of its stochastic rounding."""
     generator(core).manual_seed(seed)
     _rounding_generators.pop(core, None)
 
@@ -178,11 +181,11 @@ def register() -> None:
 
     kind: Any = type(_HostGenerator)
     methods = {"__call__": call, "__instancecheck__": instancecheck}
-    stand_in: Any = type(kind)("GeneratorType", (kind,), methods)
-    patched: Any = torch
+    metaclass: Any = type(kind)("GeneratorType", (kind,), methods)
+    torch_module: Any = torch
     # pickle finds a class by its module and name.
     attributes = {"__doc__": _HostGenerator.__doc__, "__module__": "torch"}
-    patched.Generator = stand_in("Generator", (_HostGenerator,), attributes)
+    torch_module.Generator = metaclass("Generator", (_HostGenerator,), attributes)
     when_imported("torch.distributed.tensor._random", _patch_tracker)
 
 
@@ -192,25 +195,25 @@ def _patch_tracker(module: Any) -> None:
     C++ passes it on as a plain generator of the host, whose state DTensor cannot read.
     """
     tracker: Any = module.OffsetBasedRNGTracker
-    original = tracker._distribute_region  # noqa: SLF001  PyTorch's name
+    distribute_region = tracker._distribute_region  # noqa: SLF001  PyTorch's name
 
     @contextmanager
     def region(self: Any, spec: Any, generator: Generator | None = None) -> abc.Generator[None]:
-        stand_in = None
+        device_generator = None
         if generator is not None and spec.mesh.device_type == DEVICE_TYPE:
-            stand_in = DeviceGenerator("cpu")
-            _HostGenerator.set_state(stand_in, _HostGenerator.get_state(generator))
-        with original(self, spec, stand_in or generator):
+            device_generator = DeviceGenerator("cpu")
+            _HostGenerator.set_state(device_generator, _HostGenerator.get_state(generator))
+        with distribute_region(self, spec, device_generator or generator):
             yield
-        if stand_in is not None:
-            _HostGenerator.set_state(generator, _HostGenerator.get_state(stand_in))
+        if device_generator is not None:
+            _HostGenerator.set_state(generator, _HostGenerator.get_state(device_generator))
 
     tracker._distribute_region = region  # noqa: SLF001  PyTorch's name
 
 
 @contextmanager
 def drawing_from(core: int) -> abc.Generator[None]:
-    """Context in which operators without a generator draw from neuron:`core`'s, not the CPU's."""
+    """Context in which operators without a generator draw from the generator of neuron:`core`."""
     core_generator = generator_to_draw_from(core)
     cpu_state = torch.default_generator.get_state()
     torch.default_generator.set_state(_HostGenerator.get_state(core_generator))

@@ -45,19 +45,22 @@ def apply(connector: ModuleType) -> None:
     for strategy in (single, parallel):
         registry.register(strategy.strategy_name, strategy)
     module: Any = connector
-    patched = _mixed_class(connector, Choice, module._AcceleratorConnector)
-    patched.lightning = Lightning(
+    patched_class = _mixed_class(connector, Choice, module._AcceleratorConnector)
+    patched_class.lightning = Lightning(
         single, parallel, registry, strategies.DDPStrategy, precision.MixedPrecision
     )
-    replace(connector, "_AcceleratorConnector", patched)
+    replace(connector, "_AcceleratorConnector", patched_class)
 
 
-def _mixed_class(connector: ModuleType, ours: type, theirs: type) -> Any:
-    """A class from our mixin and a Lightning class, importable by spawned processes."""
-    namespace = {"__doc__": ours.__doc__, "__module__": connector.__name__}
-    joined = type(ours.__name__, (ours, theirs), namespace)
-    setattr(connector, ours.__name__, joined)
-    return joined
+def _mixed_class(connector: ModuleType, own_class: type, lightning_class: type) -> Any:
+    """A class that joins a class of this file and a class of Lightning.
+
+    Processes that are spawned can import it from `connector`.
+    """
+    namespace = {"__doc__": own_class.__doc__, "__module__": connector.__name__}
+    joint_class = type(own_class.__name__, (own_class, lightning_class), namespace)
+    setattr(connector, own_class.__name__, joint_class)
+    return joint_class
 
 
 @dataclass(frozen=True)
@@ -175,7 +178,7 @@ class NeuronDDPStrategy:
         base.__init__(**({"process_group_backend": DEVICE_TYPE} | options))
 
     def determine_ddp_device_ids(self) -> None:
-        """None: the module is on its one device already, and ids would make Lightning use CUDA."""
+        """Return None: the module is on its device already; ids would make Lightning use CUDA."""
 
 
 class Choice:
@@ -190,7 +193,7 @@ class Choice:
         return DEVICE_TYPE if accelerator == "cpu" else accelerator
 
     def _init_strategy(self) -> None:
-        """Choose the strategy: the device's if Lightning's is a default or named by the user."""
+        """Choose the strategy: the device's replaces a default, or the one that the user named."""
         this: Any = self
         if isinstance(this.accelerator, NeuronAccelerator):
             this._strategy_flag = self._neuron_strategy(
@@ -199,25 +202,25 @@ class Choice:
         base: Any = super()
         base._init_strategy()
 
-    def _neuron_strategy(self, flag: Any, first: torch.device) -> Any:
+    def _neuron_strategy(self, flag: Any, device: torch.device) -> Any:
         lightning = self.lightning
         if isinstance(flag, str):
             entry = lightning.registry[flag]
             options = entry["init_params"]
             return lightning.parallel(**options) if entry["strategy"] is lightning.ddp else flag
         is_default = flag.strategy_name == "single_device" and flag.root_device.type == "cpu"
-        return lightning.single(first) if is_default else flag
+        return lightning.single(device) if is_default else flag
 
     def _check_and_init_precision(self) -> Any:
-        """The precision plugin; mixed precision casts on the device, not on CUDA as Lightning's."""
+        """The precision plugin; for mixed precision one that casts on the device, not on CUDA."""
         this: Any = self
         base: Any = super()
-        chosen = base._check_and_init_precision()
+        precision_plugin = base._check_and_init_precision()
         plugin = self.lightning.mixed_precision
-        is_for_cuda = isinstance(chosen, plugin) and chosen.device == "cuda"
+        is_for_cuda = isinstance(precision_plugin, plugin) and precision_plugin.device == "cuda"
         if is_for_cuda and isinstance(this.accelerator, NeuronAccelerator):
-            return plugin(chosen.precision, DEVICE_TYPE)
-        return chosen
+            return plugin(precision_plugin.precision, DEVICE_TYPE)
+        return precision_plugin
 
 
 def _plugin(package: str, root: str) -> Plugin:

@@ -1,12 +1,12 @@
 """Fused attention where the CPU would fuse it, with the values of the host's flash attention.
 
-PyTorch's `scaled_dot_product_attention` chooses a form by device, in C++, and takes products and a
-softmax for unknown devices. Where the CPU would use its fused form, this device uses the fused form
+PyTorch's `scaled_dot_product_attention` chooses a form by device, in C++, and computes products and
+a softmax for unknown devices. If the CPU would use its fused form, this device uses the fused form
 that PyTorch has for third-party backends. For all other calls (a mask with a gradient, dropout,
-heads that share keys) PyTorch's products and softmax stay.
+heads that share keys) PyTorch's products and softmax are computed.
 
-Tensors distributed over processes take the forms that DTensor can split, `flash` without a mask and
-`efficient` with one; each process then computes the form above.
+Tensors distributed over processes use the forms that DTensor can split: `flash` without a mask and
+`efficient` with one. Each process then computes the fused form.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ def attend(
     if is_plain and _is_accepted(query, key, value) and _is_mask_accepted(attn_mask):
         bias = attn_mask
         if bias is not None and bias.dtype is torch.bool:
-            hidden = bias.logical_not()
-            bias = torch.zeros_like(bias, dtype=query.dtype).masked_fill_(hidden, -math.inf)
+            is_masked = bias.logical_not()
+            bias = torch.zeros_like(bias, dtype=query.dtype).masked_fill_(is_masked, -math.inf)
         form = _call_splittable if _is_distributed(query) else _call_fused
         return form(query, key, value, bias, is_causal, scale)[0]
     decompose = _aten.scaled_dot_product_attention.default.decompose
@@ -251,17 +251,17 @@ _RANK: Final = 4  # batch, heads, places, width
 _FUSED_DTYPES: Final = frozenset({torch.float32, torch.bfloat16, torch.float16})
 
 
-def attention(query: Tensor, *rest: Any, **options: Any) -> tuple[Any, ...]:
+def attention(query: Tensor, *operands: Any, **options: Any) -> tuple[Any, ...]:
     """aten::_scaled_dot_product_fused_attention_overrideable: result, logsumexp, empty results.
 
     Results that other devices use for dropout and for sequence lengths are empty.
     """
-    return _through_host(host_attention, query, *rest, **options)
+    return _through_host(host_attention, query, *operands, **options)
 
 
-def attention_backward(grad: Tensor, *rest: Any, **options: Any) -> tuple[Any, ...]:
+def attention_backward(grad: Tensor, *operands: Any, **options: Any) -> tuple[Any, ...]:
     """The gradients of queries, keys and values; a mask has none."""
-    return _through_host(host_attention_backward, grad, *rest, **options)
+    return _through_host(host_attention_backward, grad, *operands, **options)
 
 
 def _through_host(compute: Callable[..., Any], *args: Any, **options: Any) -> tuple[Any, ...]:
@@ -287,10 +287,10 @@ def host_attention(
     out, logs = _aten._scaled_dot_product_flash_attention_for_cpu(  # noqa: SLF001  PyTorch's name
         query, key, value, dropout_p, is_causal, attn_mask=attn_bias, scale=scale
     )
-    empty = [torch.empty(0, dtype=torch.int64, device="cpu") for _ in range(5)]
+    empty_results = [torch.empty(0, dtype=torch.int64, device="cpu") for _ in range(5)]
     # PyTorch promises a contiguous logsumexp, but the CPU's form puts heads innermost.
     out, logs = _strided_like(query, out), logs.contiguous()
-    return out, logs, *empty[:2], query.shape[-2], key.shape[-2], *empty[2:]
+    return out, logs, *empty_results[:2], query.shape[-2], key.shape[-2], *empty_results[2:]
 
 
 def host_attention_backward(
@@ -322,9 +322,9 @@ def host_attention_backward(
     return (*map(_strided_like, (query, key, value), gradients), None)
 
 
-def _strided_like(like: Tensor, tensor: Tensor) -> Tensor:
-    """`tensor` with the strides of `like`, as PyTorch promises for this form."""
-    copy = torch.empty_like(like)
+def _strided_like(template: Tensor, tensor: Tensor) -> Tensor:
+    """`tensor` with the strides of `template`, as PyTorch promises for this form."""
+    copy = torch.empty_like(template)
     return tensor if copy.stride() == tensor.stride() else copy.copy_(tensor)
 
 

@@ -39,7 +39,7 @@ Arguments = tuple[Any, ...]
 Keywords = dict[str, Any]
 
 _CPU: Final = torch.device("cpu")
-_WITH_TENSORS: Final = (Tensor, list, tuple)
+_TENSOR_CONTAINERS: Final = (Tensor, list, tuple)
 """Types of arguments that may have tensors of the device."""
 _NO_CORE: Final = -1
 """The core of a call in which no tensor of the device has been seen."""
@@ -67,14 +67,14 @@ _EMBEDDINGS: Final = frozenset({"aten::embedding", "aten::embedding_dense_backwa
 _FOREACH_PREFIX: Final = "aten::_foreach_"
 # `_foreach_copy_` stays composed: it copies between devices.
 _COMPOSED_FOREACH: Final = ("aten::_foreach_copy", "aten::_foreach_clone")
-_waiting: Final[list[Library]] = []
+_pending_library: Final[list[Library]] = []
 """The library in which to register the kernels at the first use of the device; [] afterwards."""
 _registration_lock: Final = RLock()
 
 
 def register_when_used(library: Library) -> None:
     """Register the kernels before the first tensor is on the device: most programs have none."""
-    _waiting.append(library)
+    _pending_library.append(library)
     placement_listeners.append(_register_now)
 
 
@@ -82,10 +82,10 @@ def _register_now(host: Tensor | None = None) -> None:
     """Register the kernels that wait; a thread that needs them too waits until all are there."""
     del host
     with _registration_lock:
-        if _waiting:
-            register(_waiting[0])
+        if _pending_library:
+            register(_pending_library[0])
             placement_listeners.remove(_register_now)
-            _waiting.clear()
+            _pending_library.clear()
 
 
 def register(library: Library) -> int:
@@ -144,7 +144,7 @@ def fallback(operator: OpOverload[..., Any], *args: Any, **kwargs: Any) -> Any:
     Raises:
         OperatorNotModelled: if the CPU has no kernel for it either, or if it makes a view.
     """
-    if _waiting:
+    if _pending_library:
         _register_now()
         return operator(*args, **kwargs)
     return _fallback_kernel(operator)(*args, **kwargs)
@@ -340,7 +340,7 @@ def to_host(
         host_args.append(argument)
     host_kwargs: Keywords = {}
     for name, argument in kwargs.items():
-        if isinstance(argument, _WITH_TENSORS):
+        if isinstance(argument, _TENSOR_CONTAINERS):
             core, (argument,) = _list_to_host(  # noqa: PLW2901  as above
                 contract, name, core, [argument], args, kwargs
             )
@@ -359,12 +359,12 @@ def _list_to_host(
     """The core of the tensors so far, and `values` (tensors, numbers, lists) with CPU aliases."""
     if core == _NO_CORE and values and isinstance(values[0], Tensor):
         core = values[0].get_device()
-    host: list[Any] | None = host_aliases(values, core) if core >= 0 else None
-    if host is not None:
-        return core, host
-    host = []
+    host_values: list[Any] | None = host_aliases(values, core) if core >= 0 else None
+    if host_values is not None:
+        return core, host_values
+    host_values = []
     for value in values:
-        converted = value
+        host_value = value
         if isinstance(value, Tensor):
             index = value.get_device()
             if index < 0:
@@ -372,15 +372,19 @@ def _list_to_host(
             else:
                 if index != core:
                     core = _common_core(contract, name, core, index)
-                converted = host_alias(value)
+                host_value = host_alias(value)
         elif isinstance(value, list | tuple):
-            core, converted = _list_to_host(contract, name, core, value, args, kwargs)
-        host.append(converted)
-    return core, host
+            core, host_value = _list_to_host(contract, name, core, value, args, kwargs)
+        host_values.append(host_value)
+    return core, host_values
 
 
 def _common_core(contract: Contract, name: str, core: int, index: int) -> int:
-    """`index`, if the tensors so far are on that core or if there was none."""
+    """`index`, if the tensors so far are on that core, or if there were none.
+
+    Raises:
+        MixedDevices: if they are on another core.
+    """
     if core == _NO_CORE:
         return index
     raise _mixed_devices_error(contract, name, f"neuron:{core}", f"neuron:{index}")

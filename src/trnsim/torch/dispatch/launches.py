@@ -1,8 +1,8 @@
 """`@nki.jit` kernels on neuron tensors: launched at once, or as an operator of a traced graph.
 
 A kernel is compiled for the shapes of its arguments, so a graph has an operator for each pair of
-kernel and shapes. A run without values gives its written arguments and results
-(`device.kernel_call`).
+kernel and shapes. A run without values determines the written arguments and the results of the
+kernel (`device.kernel_call`).
 
 Source: aws-neuron-sdk frameworks/torch/pytorch-native-overview.rst, Neuron Kernel Interface.
 """
@@ -41,6 +41,7 @@ NAMESPACE: Final = "trnsim_nki"
 """The library of operators that are calls of kernels."""
 _operators_by_call: Final[dict[KernelCall, OpOverload[..., Any]]] = {}
 _calls_by_operator: Final[dict[str, KernelCall]] = {}
+"""Full name of an operator -> its kernel call."""
 
 
 class _HostTraces:
@@ -55,11 +56,11 @@ class _HostTraces:
     @contextmanager
     def on(self) -> Generator[None]:
         """Context in which kernels on tensors of the host are operators of a trace."""
-        before, self.is_tracing = self.is_tracing, True
+        was_tracing, self.is_tracing = self.is_tracing, True
         try:
             yield
         finally:
-            self.is_tracing = before
+            self.is_tracing = was_tracing
 
 
 host_traces: Final = _HostTraces()
@@ -72,8 +73,8 @@ class NoGradient(NotModelled, RuntimeError):
 def launch(kernel: Kernel, args: Any, kwargs: Any) -> Any:
     """`kernel(*args, **kwargs)`; NotImplemented if no argument is a neuron tensor.
 
-    PyTorch's compiler traces this function, so it only chooses how the call is made, and asks no
-    function of ours where the tensors are: that would end the graph.
+    PyTorch's compiler traces this function. So it only chooses how the call is made, and reads the
+    devices of tensors itself: a call of another function of trnsim would end the graph.
     """
     tensors = _tensors((args, kwargs))
     if all(tensor.device.type not in device_names for tensor in tensors):
@@ -115,7 +116,7 @@ def operator_of(call: KernelCall) -> OpOverload[..., Any]:
 
 
 def kernel_call(name: str) -> KernelCall | None:
-    """The kernel call for which an operator of a traced graph stands, or None."""
+    """The kernel call of an operator in a traced graph; None for an operator of another kind."""
     return _calls_by_operator.get(name)
 
 
@@ -129,18 +130,18 @@ def _run(call: KernelCall, tensors: Sequence[Tensor]) -> tuple[Any, list[Tensor]
         if not watchers:
             note(call, core, scope_tracker.scope)
     load(core, call, outline)
-    written = [tensors[position] for position in outline.written]
+    written_tensors = [tensors[position] for position in outline.written]
     for watcher in watchers:
-        entered = {id(tensor) for tensor in tensors}
-        new = [tensor for tensor in _tensors(results) if id(tensor) not in entered]
-        watcher.launched(call, tensors, [*new, *written])
-    for tensor in written:
+        argument_ids = {id(tensor) for tensor in tensors}
+        new_tensors = [tensor for tensor in _tensors(results) if id(tensor) not in argument_ids]
+        watcher.launched(call, tensors, [*new_tensors, *written_tensors])
+    for tensor in written_tensors:
         torch.autograd.graph.increment_version(tensor)
-    return results, written
+    return results, written_tensors
 
 
 def _compute_results(call: KernelCall, tensors: Sequence[Tensor], core: int) -> tuple[Any, Outline]:
-    """The kernel's results on the device, and its outline; in the mode `shapes` without values."""
+    """The kernel's results on the device, without values in the mode `shapes`, and its outline."""
     if mode.kind == "shapes":
         outline = call.measure(target().name)
         meta_tensors = meta_results(outline)
@@ -150,19 +151,21 @@ def _compute_results(call: KernelCall, tensors: Sequence[Tensor], core: int) -> 
     hosts = [host_alias(tensor.detach()) for tensor in tensors]
     results, outline = call.run(hosts, target().name)
     meta_results(outline)  # refuses dtypes that PyTorch lacks, with values as without
-    aliased = {host.data_ptr(): tensor for host, tensor in zip(hosts, tensors, strict=True)}
+    tensor_by_address = {
+        host.data_ptr(): tensor for host, tensor in zip(hosts, tensors, strict=True)
+    }
 
     def on_device(host: Tensor) -> Tensor:
-        entered = aliased.get(host.data_ptr())
-        return place(host, core) if entered is None else entered
+        argument = tensor_by_address.get(host.data_ptr())
+        return place(host, core) if argument is None else argument
 
     return pytree.tree_map_only(Tensor, on_device, results), outline
 
 
-def _empty_tensor(like: Tensor, core: int) -> Tensor:
-    """A device tensor like `like`, whose memory the host does not touch."""
-    require_room_in_hbm(like.nbytes, core)
-    return place(torch.empty(like.shape, dtype=like.dtype, device="cpu"), core)
+def _empty_tensor(template: Tensor, core: int) -> Tensor:
+    """A device tensor of the shape and dtype of `template`; the host does not touch its memory."""
+    require_room_in_hbm(template.nbytes, core)
+    return place(torch.empty(template.shape, dtype=template.dtype, device="cpu"), core)
 
 
 def _common_core(call: KernelCall, tensors: Sequence[Tensor]) -> int:
@@ -186,10 +189,10 @@ class _WithoutGradient(torch.autograd.Function):
         call, tensors = call_of_kernel(kernel, *pytree.tree_unflatten(list(leaves), tree))
         ctx.title = call.operation
         ctx.line = program_line()
-        results, written = _run(call, tensors)
+        results, written_tensors = _run(call, tensors)
         structure.append(results)
-        ctx.mark_dirty(*written)
-        return (*_tensors(results), *written)
+        ctx.mark_dirty(*written_tensors)
+        return (*_tensors(results), *written_tensors)
 
     @staticmethod
     def backward(ctx: Any, *_: Any) -> NoReturn:

@@ -50,9 +50,9 @@ _WITHOUT_VALUES: Final = frozenset(
 def register(library: Library) -> None:
     """Register the kernels of this file."""
     for name in _SAME_ON_EVERY_DEVICE:
-        library.impl(name, _reported(name, _cpu_kernel(name)), "PrivateUse1")
+        library.impl(name, _with_watchers(name, _cpu_kernel(name)), "PrivateUse1")
     for name, kernel in _KERNELS.items():
-        library.impl(name, _reported(name, kernel), "PrivateUse1")
+        library.impl(name, _with_watchers(name, kernel), "PrivateUse1")
     library.impl("histc", recorded_kernel("aten::histc", histogram), "PrivateUse1")
     for bit in ("Conjugate", "Negative"):
         # Host aliases carry these bits; resolving them first would copy, and so call this again.
@@ -60,8 +60,8 @@ def register(library: Library) -> None:
             library.impl(name, pytorch.fallthrough, bit)
 
 
-def _reported(name: str, kernel: Kernel) -> Kernel:
-    """`kernel`, with its calls told to the watchers of calls if it makes a value."""
+def _with_watchers(name: str, kernel: Kernel) -> Kernel:
+    """`kernel`; if it computes a value, its calls are reported to the watchers of calls."""
     return kernel if name in _WITHOUT_VALUES else watched_kernel(f"aten::{name}", kernel)
 
 

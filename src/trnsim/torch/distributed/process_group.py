@@ -55,7 +55,7 @@ _FLATTENED_COLLECTIVES: Final = frozenset({"allgather_base", "reduce_scatter_bas
 _ANSWER_WAIT_S: Final = 2.0
 """Time in which the ranks of a broken collective must sign that they are alive."""
 _SHARE_ARGUMENTS: Final = {"gather": 1, "scatter": 0}
-"""Index of the argument with a process's own share, where only the root has the full tensors."""
+"""For a collective whose full tensors only the root has: index of the argument with a share."""
 
 
 def register(library: Library) -> None:
@@ -77,9 +77,12 @@ def register(library: Library) -> None:
             if name.startswith(_C10D_PREFIX) and pytorch.has_kernel(name, "PrivateUse1"):
                 operator = pytorch.overload(name)
                 if operator is not None:
-                    short = name.removeprefix(_C10D_PREFIX)
+                    method_name = name.removeprefix(_C10D_PREFIX)
                     library.impl(
-                        short, _collective_kernel(operator), "PrivateUse1", allow_override=True
+                        method_name,
+                        _collective_kernel(operator),
+                        "PrivateUse1",
+                        allow_override=True,
                     )
 
 
@@ -147,18 +150,18 @@ def _collective_kernel(operator: OpOverload[..., Any]) -> Kernel:
                 buffers_of(list(arguments.values())),
                 is_async=kind in _MESSAGES or bool(arguments.get("async_op", True)),
             )
-        hosts = {
+        host_arguments = {
             name: _map_tensors(value, partial(_host_tensor, kind))
             for name, value in arguments.items()
         }
         if kind in _FLATTENED_COLLECTIVES:  # gloo splits along the first dimension
-            hosts = {
+            host_arguments = {
                 name: _map_tensors(value, lambda host: host.view(-1))
-                for name, value in hosts.items()
+                for name, value in host_arguments.items()
             }
         try:
-            sent, put_back = _gloo_arguments(kind, hosts)
-            work = operator(**sent)
+            gloo_arguments, put_back = _gloo_arguments(kind, host_arguments)
+            work = operator(**gloo_arguments)
             if kind not in _MESSAGES:
                 (work[-1] if has_tensors else work).wait()
         except CollectiveRefused:
@@ -173,42 +176,46 @@ def _collective_kernel(operator: OpOverload[..., Any]) -> Kernel:
     return kernel
 
 
-def _gloo_arguments(kind: str, hosts: dict[str, Any]) -> tuple[dict[str, Any], Callable[[], None]]:
+def _gloo_arguments(
+    kind: str, host_arguments: dict[str, Any]
+) -> tuple[dict[str, Any], Callable[[], None]]:
     """The arguments in gloo's dtypes, and a function to call after the exchange."""
-    if "reduce_op" not in hosts:
-        return {name: _map_tensors(value, as_bits) for name, value in hosts.items()}, lambda: None
-    unboxed: Any = torch.distributed.ProcessGroup.unbox(hosts["process_group"])
-    dtype = next(iter(tensors_in(list(hosts.values())))).dtype
-    reduction = GlooReduction(kind, hosts["reduce_op"], dtype)
-    is_root = hosts.get("root_rank", unboxed.rank()) == unboxed.rank()
-    sent = {
+    if "reduce_op" not in host_arguments:
+        return {
+            name: _map_tensors(value, as_bits) for name, value in host_arguments.items()
+        }, lambda: None
+    group: Any = torch.distributed.ProcessGroup.unbox(host_arguments["process_group"])
+    dtype = next(iter(tensors_in(list(host_arguments.values())))).dtype
+    reduction = GlooReduction(kind, host_arguments["reduce_op"], dtype)
+    is_root = host_arguments.get("root_rank", group.rank()) == group.rank()
+    gloo_arguments = {
         name: _map_tensors(
             value, partial(reduction.gloo_tensor, is_written=is_root and "input" not in name)
         )
-        for name, value in hosts.items()
+        for name, value in host_arguments.items()
     }
-    sent["reduce_op"] = reduction.gloo_operation(hosts["reduce_op"])
-    return sent, partial(reduction.put_back, unboxed.size())
+    gloo_arguments["reduce_op"] = reduction.gloo_operation(host_arguments["reduce_op"])
+    return gloo_arguments, partial(reduction.put_back, group.size())
 
 
 def _failure(kind: str, group: Any, error: RuntimeError) -> EmulatorError:
     """The error for a collective that was refused, or that some process did not join.
 
     The host's transport reports no ranks. All processes that are alive fail at the same time and
-    sign in the store that all share, so the missing ones are those that have not signed.
+    sign in a store that all share; the processes that have not signed are missing.
     """
     if not is_interruption(error):
         return refusal_error(kind, None, error)
     ranks = _ranks(group)
-    silent = pytorch.silent_ranks(ranks, _ANSWER_WAIT_S)
+    silent_ranks = pytorch.silent_ranks(ranks, _ANSWER_WAIT_S)
     reason = str(error).splitlines()[0]
-    if not silent:
+    if not silent_ranks:
         return CollectiveBroken(
             f"{kind} of ranks {list(ranks)} broke off, though every rank answers ({reason})",
             fix="let all ranks call the same collective with tensors of the same size and dtype",
             line=program_line(),
         )
-    names = ", ".join(map(str, silent))
+    names = ", ".join(map(str, silent_ranks))
     return PeerLost(
         f"{kind} of ranks {list(ranks)} failed: rank {names} did not answer ({reason})",
         fix="look for the first error in the output of that process; this one is what followed",
@@ -217,8 +224,8 @@ def _failure(kind: str, group: Any, error: RuntimeError) -> EmulatorError:
 
 
 def _ranks(group: Any) -> tuple[int, ...]:
-    unboxed: Any = torch.distributed.ProcessGroup.unbox(group)
-    return tuple(dist.get_process_group_ranks(unboxed))
+    group_object: Any = torch.distributed.ProcessGroup.unbox(group)
+    return tuple(dist.get_process_group_ranks(group_object))
 
 
 def _map_tensors(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
@@ -241,23 +248,23 @@ def _host_tensor(kind: str, tensor: Tensor) -> Tensor:
 
 def _collective_call(kind: str, args: Any, arguments: dict[str, Any]) -> CollectiveCall:
     ranks = _ranks(arguments["process_group"])
-    sides = [
+    argument_bytes = [
         sum(bytes_on_device(t.numel() * t.element_size(), t.dtype) for t in tensors_in(value))
         for value in args
     ]
     if kind in _SHARE_ARGUMENTS:  # only the root has the full tensors, every process a share
-        return CollectiveCall(kind, sides[_SHARE_ARGUMENTS[kind]] * len(ranks), ranks)
+        return CollectiveCall(kind, argument_bytes[_SHARE_ARGUMENTS[kind]] * len(ranks), ranks)
     if kind in _OTHER_SIDE:
-        return CollectiveCall("send", max(sides), _pair(kind, arguments))
-    return CollectiveCall(kind, max(sides, default=0), ranks)
+        return CollectiveCall("send", max(argument_bytes), _pair(kind, arguments))
+    return CollectiveCall(kind, max(argument_bytes, default=0), ranks)
 
 
 def _pair(kind: str, arguments: dict[str, Any]) -> tuple[int, ...]:
     """Sender and receiver of a message, which both sides describe alike; () for a collective."""
     if kind not in _OTHER_SIDE:
         return ()
-    unboxed: Any = torch.distributed.ProcessGroup.unbox(arguments["process_group"])
-    own_rank, peer = unboxed.rank(), int(arguments[_OTHER_SIDE[kind]])
+    group: Any = torch.distributed.ProcessGroup.unbox(arguments["process_group"])
+    own_rank, peer = group.rank(), int(arguments[_OTHER_SIDE[kind]])
     ranks = _ranks(arguments["process_group"])
     pair = (own_rank, peer) if kind == "send" else (peer, own_rank)
     return tuple(ranks[member] for member in pair)

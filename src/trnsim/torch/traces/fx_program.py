@@ -24,8 +24,10 @@ from trnsim.torch.traces.stored import StoredCall, StoredPlace, StoredProgram, S
 GET_ITEM: Final = "getitem"
 _NAME: Final = re.compile(r"(?P<library>[A-Za-z_]\w*)\.(?P<name>[A-Za-z_]\w*)\.(?P<form>\w+)")
 _GROUPED_PRODUCT: Final = ("transformers", "grouped_mm_fallback")
-"""transformers' operator of the same arguments that replaces PyTorch's `_grouped_mm` while a model
-of experts is compiled. PyTorch's is stored, so that a program loads without transformers.
+"""transformers' operator in place of PyTorch's `_grouped_mm` while a model of experts is compiled.
+
+It has the same arguments. PyTorch's operator is stored in its place, so that a program loads
+without transformers.
 
 Source: transformers 5.23, integrations/moe.py.
 """
@@ -57,8 +59,8 @@ class Calls:
         self.outputs: list[int] = []
         for node in module.graph.nodes:
             if node.op == "output":
-                returned: Any = node.args[0]
-                self.outputs = [self._numbers[value] for value in returned]
+                results: Any = node.args[0]
+                self.outputs = [self._numbers[value] for value in results]
             elif node.op == "call_function":
                 self._add(node)
 
@@ -109,7 +111,7 @@ def _operator_name(node: fx.Node) -> str:
 
 
 def _is_aligned(node: fx.Node) -> bool:
-    """True for groups of rows and matrices that PyTorch's own operator takes."""
+    """True for groups of rows and matrices that PyTorch's `_grouped_mm` accepts."""
     values: list[Any] = [operand.meta.get("val") for operand in node.all_input_nodes]
     if len(values) != 3 or not all(isinstance(value, Tensor) for value in values):  # noqa: PLR2004
         return False
@@ -257,8 +259,9 @@ def _operator(name: str) -> OpOverload[..., Any]:
     """The operator of a name.
 
     Raises:
-        MalformedProgram: for a name of no operator, or of one that may do more than compute.
-        _UnregisteredOperator: for an operator that nothing here registers.
+        MalformedProgram: for a name that is no operator's, or of an operator that may do more than
+            compute.
+        _UnregisteredOperator: for an operator that no imported library registers.
     """
     match = _NAME.fullmatch(name)
     if match is None or not only_computes(match["library"], match["name"]):

@@ -1,8 +1,8 @@
-"""The stored form of a traced program: a line that says what it is, a version, and JSON.
+"""The stored form of a traced program: a line that identifies it, a version, and JSON.
 
 It is data: a list of operators of PyTorch's registry with their arguments, and the shapes of all
 tensors. Nothing in it is unpickled, imported or evaluated, and an operator that does more than
-compute is refused (`trnsim.torch.models.archive`). Weights are no part of it.
+compute is refused (`trnsim.torch.models.archive`). It does not contain the weights.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ FORMAT_VERSION: Final = 2
 """The version of the form that this file writes. It reads version 1 too, which has no kernels."""
 _VERSIONS: Final = tuple(map(str, range(1, FORMAT_VERSION + 1)))
 HOST: Final = "host"
-"""In place of a chip: the program's operators run on the host."""
+"""The target of a program whose operators run on the host."""
 MAGIC: Final = b"trnsim traced program\n"
 """The first bytes of a stored program."""
 _AWS_MAGIC: Final = (b"\x1f\x8b", b"NEFF")
 """First bytes of a NEFF: the header of a gzip archive, or its name."""
 _BYTES_MAX: Final = 1 << 28
-"""A program of 100,000 operators takes about 40 MB."""
+"""Maximum length of a stored program; one of 100,000 operators takes about 40 MB."""
 _RANK_MAX: Final = 64
 """Maximum number of dimensions of a tensor of PyTorch's."""
 _FIX: Final = "trace the model again: torch_neuronx.trace(model, example_inputs)"
@@ -42,9 +42,10 @@ class StoredTensor:
     """A tensor without values.
 
     Attributes:
+        shape: its lengths.
         stride: its strides, in elements.
         dtype: its dtype, without "torch.".
-        offset: its first element's place in its storage.
+        offset: the position of its first element in its storage, in elements.
     """
 
     shape: list[int]
@@ -80,7 +81,7 @@ class StoredCall:
         operator: its name, "aten.add.Tensor", or "getitem" for a part of several results.
         args: its arguments, as `encoding` writes them.
         kwargs: its arguments by name.
-        result: a tensor, a list of tensors, or None for a result that is none.
+        result: a tensor, a list of tensors, or None for another result.
         place: the index of its place in the program's `places`.
     """
 
@@ -112,15 +113,17 @@ class StoredProgram:
         title: the function or class that was traced.
         traced_at: the line of the program that traced it, or "".
         target: the chip that it was compiled for.
-        cores: NeuronCores of the chip that it runs on together.
+        cores: number of NeuronCores of the chip on which it runs together.
+        flags: the flags of the compiler.
         weights: tensors that do not change from call to call, by name.
         inputs: tensors of a call, by name.
-        calls: operators, in order; each value has a number: weights, inputs, then these.
+        calls: calls of operators, in order. Values are numbered: first weights, then inputs, then
+            the results of calls.
         outputs: numbers of the values that are returned.
-        aliases: for each state, the place of its weight and of the output that replaces it.
+        aliases: for each state, the position of its weight and of the output that replaces it.
         places: places in the model's code.
         are_weights_apart: True if weights can be replaced.
-        estimate: what `trnsim compile --json` says of it.
+        estimate: the output of `trnsim compile --json` for it.
         kernels: the NKI kernels that its calls name by number.
     """
 
@@ -157,7 +160,7 @@ class StoredProgram:
         """The program in bytes.
 
         Raises:
-            BadInput: for bytes of another kind or version, or with content of no program.
+            BadInput: for bytes of another kind or version, or whose content is not a program.
         """
         version, text = _version_and_json(content)
         try:

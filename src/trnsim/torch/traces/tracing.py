@@ -37,7 +37,7 @@ _SOURCE: Final = "aws-neuron-sdk, PyTorch NeuronX Tracing API for Inference"
 
 
 class FrozenBranch(UserWarning):
-    """Warning of a branch on a tensor's value, which a trace takes as the example took it."""
+    """Warning of a branch on a tensor's value, which the trace takes as for the example."""
 
 
 @dataclass
@@ -45,12 +45,15 @@ class TracedFunction:
     """A function traced on example inputs.
 
     Attributes:
-        title: its name, or that of its class.
+        title: its name, or the name of its class.
         line: the line of the program that traced it.
-        values: its nodes of `weights`, then those of `inputs`.
+        module: its graph.
+        values: the graph's nodes of `weights`, then the nodes of `inputs`.
         weights: tensors that the function keeps, by name.
         inputs: tensors of the example, by name.
         parameters: names of the function's parameters, as TorchScript has them.
+        arguments: the nesting of each argument.
+        results: the nesting of the results.
         traced: the graph as it was traced, with its names.
         originals: the tensors that `weights` are copies of.
         result_forms: each tensor of the results, without values.
@@ -110,51 +113,56 @@ def trace_function(
     hooks = module.register_forward_pre_hook(recorder.begin), module.register_forward_hook(recorder)
     try:
         with example_run(title, args), exchange_tracing.on():
-            traced, written = _trace(module, args, title, are_writes_kept=are_writes_kept)
+            traced_module, written_nodes = _trace(
+                module, args, title, are_writes_kept=are_writes_kept
+            )
         if is_by_name:
-            traced = _without_prefix(traced)
+            traced_module = _without_prefix(traced_module)
     finally:
         for hook in hooks:
             hook.remove()
     _require_results(recorder, title)
-    for dynamic in dynamic_refusals(traced.module):
-        raise dynamic.error()
+    for refusal in dynamic_refusals(traced_module.module):
+        raise refusal.error()
     owner = module.function if isinstance(module, NamedCall) else module
-    weights = _kept_tensors(owner, traced)
-    values = [*weights, *_input_nodes(owner, traced)]
-    (output,) = (node for node in traced.module.graph.nodes if node.op == "output")
-    returned: Any = output.args[0]
+    weights = _kept_tensors(owner, traced_module)
+    values = [*weights, *_input_nodes(owner, traced_module)]
+    (output,) = (node for node in traced_module.module.graph.nodes if node.op == "output")
+    result_nodes: Any = output.args[0]
     parameters = parameter_names(names)
     return TracedFunction(
         title,
         program_line(),
-        traced.module,
+        traced_module.module,
         values,
-        {traced.names.get(node.name, node.name): _copy(tensor) for node, tensor in weights.items()},
+        {
+            traced_module.names.get(node.name, node.name): _copy(tensor)
+            for node, tensor in weights.items()
+        },
         _named_inputs(parameters, arguments, tensors),
         parameters,
         arguments,
         recorder.nesting,
-        traced,
+        traced_module,
         list(weights.values()),
-        [_stored_result(node.meta["val"], title) for node in returned],
-        _written_weights(recorder.replaced, written, list(weights), traced),
+        [_stored_result(node.meta["val"], title) for node in result_nodes],
+        _written_weights(recorder.replaced_names, written_nodes, list(weights), traced_module),
     )
 
 
 def _written_weights(
-    replaced: Sequence[str],
-    written: Sequence[fx.Node],
+    replaced_names: Sequence[str],
+    written_nodes: Sequence[fx.Node],
     weight_nodes: list[fx.Node],
-    traced: TracedModule,
+    traced_module: TracedModule,
 ) -> list[int]:
     """Positions in `weight_nodes` of the buffers that the function replaces, then of those written.
 
     A buffer that is written and then replaced has the value that replaces it.
     """
-    names = [traced.names.get(node.name, node.name) for node in weight_nodes]
-    places = [names.index(name.removeprefix(_PREFIX)) for name in replaced]
-    return [*places, *(weight_nodes.index(node) for node in written)]
+    names = [traced_module.names.get(node.name, node.name) for node in weight_nodes]
+    positions = [names.index(name.removeprefix(_PREFIX)) for name in replaced_names]
+    return [*positions, *(weight_nodes.index(node) for node in written_nodes)]
 
 
 def _stored_result(tensor: Tensor, title: str) -> StoredTensor:
@@ -210,20 +218,22 @@ class _ResultRecorder:
     """A forward hook that records how a module's results are nested, and returns their tensors.
 
     Attributes:
-        replaced: names of buffers that the module replaced; the new buffers are returned too.
+        nesting: the nesting of the results.
+        count: the number of tensors in the results.
+        replaced_names: names of buffers that the module replaced; new buffers are returned too.
     """
 
     def __init__(self, *, are_writes_kept: bool) -> None:
         self.nesting = NestedValue("tuple")
         self.count = 0
-        self.replaced: list[str] = []
+        self.replaced_names: list[str] = []
         self._are_writes_kept = are_writes_kept
-        self._before: dict[str, Tensor] = {}
+        self._buffers_before: dict[str, Tensor] = {}
 
     def begin(self, module: nn.Module, args: Any) -> None:
         """Note the buffers before a call."""
         del args
-        self._before = dict(module.named_buffers()) if self._are_writes_kept else {}
+        self._buffers_before = dict(module.named_buffers()) if self._are_writes_kept else {}
 
     def __call__(self, module: nn.Module, args: Any, results: Any) -> list[Tensor]:
         """The tensors of the results, then the new buffers."""
@@ -231,13 +241,13 @@ class _ResultRecorder:
         tensors: list[Tensor] = []
         self.nesting = nesting_of(results, count(), tensors)
         self.count = len(tensors)
-        after = dict(module.named_buffers()) if self._before else {}
-        self.replaced = [
+        new_buffers = dict(module.named_buffers()) if self._buffers_before else {}
+        self.replaced_names = [
             name
-            for name, tensor in self._before.items()
-            if name in after and after[name] is not tensor
+            for name, tensor in self._buffers_before.items()
+            if name in new_buffers and new_buffers[name] is not tensor
         ]
-        return [*tensors, *(after[name] for name in self.replaced)]
+        return [*tensors, *(new_buffers[name] for name in self.replaced_names)]
 
 
 def _require_results(results: _ResultRecorder, title: str) -> None:
@@ -343,28 +353,28 @@ def _trace(
 ) -> tuple[TracedModule, list[fx.Node]]:
     """The graph of a module, and its weights whose writes are kept.
 
-    Where it branches on values, those of the example are taken.
+    The module branches on values as it does for the example.
     """
-    traced: TracedModule | None
+    traced_module: TracedModule | None
     try:
-        traced = _graph(module, args)
-        if reads_values(traced.module):
-            traced = None
+        traced_module = _graph(module, args)
+        if reads_values(traced_module.module):
+            traced_module = None
     except EmulatorError:
         raise
     except Exception as error:  # noqa: BLE001  the model may raise any
-        traced = (
+        traced_module = (
             None
             if names_data_dependence(error)
             else _graph_outside_compilation(module, args, error)
         )
-    if traced is None:
+    if traced_module is None:
         branches = FrozenBranches(title)
         with host_traces.on():  # the fused operator of attention computes nothing on the host
-            traced = trace_module(module, args, read_mode=branches)
+            traced_module = trace_module(module, args, read_mode=branches)
         for branch in branches.texts:
             warn(branch, FrozenBranch)
-    return traced, _drop_writes(traced, are_kept=are_writes_kept)
+    return traced_module, _drop_writes(traced_module, are_kept=are_writes_kept)
 
 
 def _graph(module: nn.Module, args: tuple[Any, ...], *, is_compiling: bool = True) -> TracedModule:
@@ -388,57 +398,61 @@ def _graph_outside_compilation(
         raise error from None
 
 
-def _without_prefix(traced: TracedModule) -> TracedModule:
+def _without_prefix(traced_module: TracedModule) -> TracedModule:
     """A traced `NamedCall`, with names of weights in its function."""
-    names = {node: name.removeprefix(_PREFIX) for node, name in traced.names.items()}
+    names = {node: name.removeprefix(_PREFIX) for node, name in traced_module.names.items()}
     return replace(
-        traced,
+        traced_module,
         names=names,
-        weights=frozenset(name.removeprefix(_PREFIX) for name in traced.weights),
+        weights=frozenset(name.removeprefix(_PREFIX) for name in traced_module.weights),
     )
 
 
-def _drop_writes(traced: TracedModule, *, are_kept: bool) -> list[fx.Node]:
+def _drop_writes(traced_module: TracedModule, *, are_kept: bool) -> list[fx.Node]:
     """Remove the writes to inputs that functionalization puts at the graph's end.
 
-    It adds one for each buffer that the module changes. With `are_kept`, the written values of
-    weights become outputs of the graph, and the nodes of these weights are returned.
+    There is one write for each buffer that the module changes. With `are_kept`, the written values
+    of weights become outputs of the graph, and the nodes of these weights are returned.
     """
-    graph = traced.module.graph
+    graph = traced_module.module.graph
     inputs = {node for node in graph.nodes if node.op in ("placeholder", "get_attr")}
     values: dict[fx.Node, Any] = {}
     for node in reversed(list(graph.nodes)):
         is_write = node.target is torch.ops.aten.copy_.default and node.args[0] in inputs
         if is_write and not node.users:
-            written: Any = node.args[0]
-            if are_kept and traced.names.get(written.name, written.name) in traced.weights:
-                values.setdefault(written, node.args[1])
+            written_node: Any = node.args[0]
+            if (
+                are_kept
+                and traced_module.names.get(written_node.name, written_node.name)
+                in traced_module.weights
+            ):
+                values.setdefault(written_node, node.args[1])
             graph.erase_node(node)
     if values:
         (output,) = (node for node in graph.nodes if node.op == "output")
-        returned: Any = output.args[0]
-        output.args = ([*returned, *values.values()],)
+        results: Any = output.args[0]
+        output.args = ([*results, *values.values()],)
     graph.eliminate_dead_code()
     return list(values)
 
 
-def _kept_tensors(module: nn.Module, traced: TracedModule) -> dict[fx.Node, Tensor]:
+def _kept_tensors(module: nn.Module, traced_module: TracedModule) -> dict[fx.Node, Tensor]:
     """The graph's weights and constants by their nodes."""
     weights = dict(module.named_parameters()) | dict(module.named_buffers())
     tensors: dict[fx.Node, Tensor] = {}
-    for node in traced.module.graph.nodes:
-        if node.op == "placeholder" and traced.names[node.name] in weights:
-            tensors[node] = weights[traced.names[node.name]]
+    for node in traced_module.module.graph.nodes:
+        if node.op == "placeholder" and traced_module.names[node.name] in weights:
+            tensors[node] = weights[traced_module.names[node.name]]
         elif node.op == "get_attr":
-            tensors[node] = _attribute(traced.module, str(node.target))
+            tensors[node] = _attribute(traced_module.module, str(node.target))
     return tensors
 
 
-def _input_nodes(module: nn.Module, traced: TracedModule) -> list[fx.Node]:
+def _input_nodes(module: nn.Module, traced_module: TracedModule) -> list[fx.Node]:
     """The nodes of the arguments' tensors."""
     weights = {name for name, _ in (*module.named_parameters(), *module.named_buffers())}
-    placeholders = [node for node in traced.module.graph.nodes if node.op == "placeholder"]
-    return [node for node in placeholders if traced.names[node.name] not in weights]
+    placeholders = [node for node in traced_module.module.graph.nodes if node.op == "placeholder"]
+    return [node for node in placeholders if traced_module.names[node.name] not in weights]
 
 
 def _attribute(module: nn.Module, target: str) -> Tensor:
@@ -450,8 +464,8 @@ def _attribute(module: nn.Module, target: str) -> Tensor:
 def _copy(tensor: Tensor) -> Tensor:
     """The values of a tensor, on the host, with its strides.
 
-    The copy waits for a first write where PyTorch sees every one: an array of numpy on the same
-    memory writes unseen.
+    The copy is made at the first write if PyTorch sees every write. It does not see writes of an
+    array of numpy on the same memory, which is copied at once.
     """
     if is_neuron(tensor.device):
         return tensor.detach().cpu()

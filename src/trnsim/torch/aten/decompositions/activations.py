@@ -26,13 +26,13 @@ def gelu_backward(b: Build, grad: Value, x: Value, *, approximate: str = "none")
     if approximate == "none":
         return b.as_result(b.ew("multiply", grad, b.ew("gelu_dx", x)))
     cubic = b.ew("multiply", b.ew("square", x), _GELU_CUBE)
-    inner = b.ew("multiply", b.ew("multiply", x, b.ew("add", cubic, 1.0)), _GELU_SCALE)
-    t = b.ew("tanh", inner)
+    tanh_argument = b.ew("multiply", b.ew("multiply", x, b.ew("add", cubic, 1.0)), _GELU_SCALE)
+    t = b.ew("tanh", tanh_argument)
     slope = b.ew("multiply", b.ew("add", b.ew("multiply", cubic, 3.0), 1.0), _GELU_SCALE)
     one_minus = b.ew("subtract", 1.0, b.ew("square", t))
-    right = b.ew("multiply", b.ew("multiply", b.ew("multiply", x, one_minus), slope), 0.5)
-    left = b.ew("multiply", b.ew("add", t, 1.0), 0.5)
-    return b.as_result(b.ew("multiply", grad, b.ew("add", left, right)))
+    slope_term = b.ew("multiply", b.ew("multiply", b.ew("multiply", x, one_minus), slope), 0.5)
+    tanh_term = b.ew("multiply", b.ew("add", t, 1.0), 0.5)
+    return b.as_result(b.ew("multiply", grad, b.ew("add", tanh_term, slope_term)))
 
 
 _GELU_CUBE: Final = 0.044715  # torch.nn.functional.gelu, approximate="tanh"
@@ -80,9 +80,9 @@ def leaky_relu(b: Build, x: Value, slope: float = 0.01) -> Value:
 
 def softplus(b: Build, x: Value, beta: float = 1, threshold: float = 20) -> Value:
     """``log(1 + exp(beta * x)) / beta``; x itself where ``beta * x`` exceeds the threshold."""
-    scaled = b.ew("multiply", x, float(beta))
-    soft = b.ew("divide", b.ew("softplus", scaled), float(beta))
-    return b.as_result(_where(b, scaled, "GT", threshold, x, soft, x.dtype))
+    scaled_x = b.ew("multiply", x, float(beta))
+    soft = b.ew("divide", b.ew("softplus", scaled_x), float(beta))
+    return b.as_result(_where(b, scaled_x, "GT", threshold, x, soft, x.dtype))
 
 
 def elu(b: Build, x: Value, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Value:
@@ -176,9 +176,9 @@ def softshrink(b: Build, x: Value, bound: float = 0.5) -> Value:
 
 def softplus_backward(b: Build, grad: Value, x: Value, beta: float, bound: float) -> Value:
     """The gradient times the sigmoid of ``beta * x``; the gradient where ``beta * x`` is large."""
-    scaled = b.ew("multiply", x, float(beta))
-    soft = b.ew("multiply", grad, b.ew("logistic", scaled))
-    return b.as_result(_where(b, scaled, "GT", bound, grad, soft))
+    scaled_x = b.ew("multiply", x, float(beta))
+    soft = b.ew("multiply", grad, b.ew("logistic", scaled_x))
+    return b.as_result(_where(b, scaled_x, "GT", bound, grad, soft))
 
 
 def log_sigmoid(b: Build, x: Value) -> tuple[Value, ...]:
@@ -202,8 +202,8 @@ def log_sigmoid_backward(b: Build, grad: Value, x: Value, buffer: Value) -> Valu
 def mish_backward(b: Build, grad: Value, x: Value) -> Value:
     """``t + x * sigmoid(x) * (1 - t * t)`` with t the tanh of the softplus, times the gradient."""
     t = b.ew("tanh", b.ew("softplus", x))
-    inner = b.ew("multiply", b.ew("logistic", x), b.ew("subtract", 1.0, b.ew("square", t)))
-    return b.as_result(b.ew("multiply", grad, b.ew("add", t, b.ew("multiply", x, inner))))
+    sigmoid_term = b.ew("multiply", b.ew("logistic", x), b.ew("subtract", 1.0, b.ew("square", t)))
+    return b.as_result(b.ew("multiply", grad, b.ew("add", t, b.ew("multiply", x, sigmoid_term))))
 
 
 def _halves(b: Build, x: Value, dim: int) -> tuple[Value, Value]:
@@ -213,18 +213,18 @@ def _halves(b: Build, x: Value, dim: int) -> tuple[Value, Value]:
 
 def glu(b: Build, x: Value, dim: int = -1) -> Value:
     """The first half times the sigmoid of the second."""
-    first, second = _halves(b, x, dim)
-    return b.as_result(b.ew("multiply", first, b.ew("logistic", second)))
+    values, gates = _halves(b, x, dim)
+    return b.as_result(b.ew("multiply", values, b.ew("logistic", gates)))
 
 
 def glu_backward(b: Build, grad: Value, x: Value, dim: int) -> Value:
     """The gradients of both halves, joined."""
-    first, second = _halves(b, x, dim)
-    gate = b.ew("logistic", second)
-    to_first = b.ew("multiply", grad, gate)
-    slope = b.ew("multiply", gate, b.ew("subtract", 1.0, gate))
-    to_second = b.ew("multiply", grad, b.ew("multiply", first, slope))
-    return b.graph.concatenate((to_first, to_second), dim % len(x.shape))
+    values, gates = _halves(b, x, dim)
+    sigmoid = b.ew("logistic", gates)
+    grad_values = b.ew("multiply", grad, sigmoid)
+    slope = b.ew("multiply", sigmoid, b.ew("subtract", 1.0, sigmoid))
+    grad_gates = b.ew("multiply", grad, b.ew("multiply", values, slope))
+    return b.graph.concatenate((grad_values, grad_gates), dim % len(x.shape))
 
 
 def prelu(b: Build, x: Value, weight: Value) -> Value:
@@ -233,10 +233,10 @@ def prelu(b: Build, x: Value, weight: Value) -> Value:
 
 
 def prelu_backward(b: Build, grad: Value, x: Value, weight: Value) -> tuple[Value, ...]:
-    """The gradient of x, and that of the weight for each element."""
-    to_input = _where(b, x, "GT", 0.0, grad, b.ew("multiply", grad, weight))
-    to_weight = _where(b, x, "GT", 0.0, 0.0, b.ew("multiply", grad, x))
-    return b.as_result(to_input), b.as_result(to_weight, 1)
+    """The gradient of x, and the gradient of the weight for each element of x."""
+    grad_input = _where(b, x, "GT", 0.0, grad, b.ew("multiply", grad, weight))
+    grad_weight = _where(b, x, "GT", 0.0, 0.0, b.ew("multiply", grad, x))
+    return b.as_result(grad_input), b.as_result(grad_weight, 1)
 
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {

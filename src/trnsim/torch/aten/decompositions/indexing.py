@@ -1,7 +1,7 @@
 """Elements by index: `gather` and `scatter` in their many forms, `x[i]`, embeddings.
 
-Computed indices go to DMA descriptors or to the GpSimd Engine, as they would on the chip.
-Not here: masks as indices, whose results have a shape that depends on values.
+Computed indices go to DMA descriptors or to the GpSimd Engine, as on the chip. Masks as indices
+have no decomposition: the shapes of their results depend on values.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def gather(b: Build, x: Value, dim: int, index: Value, **_: Any) -> Value:
 def _scatter_along(b: Build, x: Value, dim: int, index: Value, updates: Any, op: str) -> Value:
     """`x` with updates written, or combined, at the indices along `dim`."""
     if _are_few_updates(x, dim, index, op):
-        return _chosen_along(b, x, dim % len(x.shape), index, updates, op)
+        return _select_along(b, x, dim % len(x.shape), index, updates, op)
     shape = x.shape or (1,)
     base_1d, positions = b.graph.reshape(x, shape), b.graph.reshape(index, index.shape or (1,))
     base, positions = move_dim(b, base_1d, dim, -1), move_dim(b, positions, dim, -1)
@@ -64,9 +64,13 @@ def _scatter_along(b: Build, x: Value, dim: int, index: Value, updates: Any, op:
 
 
 _FEW_UPDATES: Final = 8
-"""Updates of a row up to which all of its elements are computed anew for each."""
+"""Maximum number of updates of a row for which each update computes all elements of the row."""
 _SHORT_ROW: Final = 1024
-"""Elements of a row that pass an engine while a transfer by index waits for the one before."""
+"""Maximum length of such a row.
+
+An engine computes so many elements in the time in which a transfer by index waits for the one
+before it.
+"""
 
 
 def _are_few_updates(x: Value, dim: int, index: Value, op: str) -> bool:
@@ -81,7 +85,7 @@ def _are_few_updates(x: Value, dim: int, index: Value, op: str) -> bool:
     return is_whole and is_exact and is_short
 
 
-def _chosen_along(b: Build, x: Value, dim: int, index: Value, updates: Any, op: str) -> Value:
+def _select_along(b: Build, x: Value, dim: int, index: Value, updates: Any, op: str) -> Value:
     """`_scatter_along` by comparing the number of each element with the indices of its row."""
     counts, other_dims = b.graph.iota(x.shape, dim), [d for d in range(len(x.shape)) if d != dim]
 
@@ -93,14 +97,14 @@ def _chosen_along(b: Build, x: Value, dim: int, index: Value, updates: Any, op: 
 
     if isinstance(updates, Value):
         updates = b.graph.slice(updates, [0] * len(index.shape), index.shape)
-    dtype, chosen = "float32" if op == "add" else x.dtype, x
+    dtype, result = "float32" if op == "add" else x.dtype, x
     for number in range(index.shape[dim]):
-        here = b.ew("compare", counts, along_row(index, number), dtype="bool", direction="EQ")
+        is_match = b.ew("compare", counts, along_row(index, number), dtype="bool", direction="EQ")
         update = along_row(updates, number) if isinstance(updates, Value) else float(updates)
-        other = chosen if op == "assign" else 0.0
-        picked = b.ew("select", here, update, other, dtype=dtype)
-        chosen = picked if op == "assign" else b.ew("add", chosen, picked, dtype=dtype)
-    return b.convert(chosen, x.dtype)
+        alternative = result if op == "assign" else 0.0
+        selection = b.ew("select", is_match, update, alternative, dtype=dtype)
+        result = selection if op == "assign" else b.ew("add", result, selection, dtype=dtype)
+    return b.convert(result, x.dtype)
 
 
 _COMBINATIONS: Final = {
@@ -143,20 +147,20 @@ def scatter_reduce(
     if not include_self:
         zeros = b.filled(0.0, TensorType(x.shape, "float32"))
         is_hit = _scatter_along(b, zeros, dim, index, 1.0, "assign")
-        nothing = float(neutral(op, base.type.numpy_dtype()))
-        base = b.ew("select", is_hit, nothing, base, dtype=base.dtype)
-    combined = _scatter_along(b, base, dim, index, updates, op)
+        neutral_value = float(neutral(op, base.type.numpy_dtype()))
+        base = b.ew("select", is_hit, neutral_value, base, dtype=base.dtype)
+    result = _scatter_along(b, base, dim, index, updates, op)
     if reduce == "mean":
         start = b.filled(float(include_self), TensorType(x.shape, "float32"))
         count = _scatter_along(b, start, dim, index, 1.0, "add")
-        combined = b.ew("divide", combined, b.ew("maximum", count, 1.0))
+        result = b.ew("divide", result, b.ew("maximum", count, 1.0))
         if not x.type.is_floating:
-            combined = b.ew("floor", combined)
-    return b.as_result(combined)
+            result = b.ew("floor", result)
+    return b.as_result(result)
 
 
-class _Indexed:
-    """The parts of ``x[i]`` for `x` with its indexed dimensions first and merged.
+class _IndexedTensor:
+    """`x` and the indices of ``x[i]``, with the indexed dimensions of `x` first and merged.
 
     Attributes:
         order: dimensions of x, the indexed ones first.
@@ -168,33 +172,40 @@ class _Indexed:
     """
 
     def __init__(self, b: Build, x: Value, indices: Indices) -> None:
-        indexed = {dim: i for dim, i in enumerate(indices) if i is not None}
-        if any(i.dtype in ("bool", "uint8") for i in indexed.values()):
+        index_by_dim = {dim: i for dim, i in enumerate(indices) if i is not None}
+        if any(i.dtype in ("bool", "uint8") for i in index_by_dim.values()):
             raise Unlowered("a mask as an index: the shape of its result depends on values")
-        dims, rank = list(indexed), len(x.shape)
-        others = [dim for dim in range(rank) if dim not in indexed]
-        shape = b.broadcast_shape(list(indexed.values()))
-        parts = [
-            b.broadcast(_wrap_negative(b, i, x.shape[dim]), shape) for dim, i in indexed.items()
+        dims, rank = list(index_by_dim), len(x.shape)
+        other_dims = [dim for dim in range(rank) if dim not in index_by_dim]
+        shape = b.broadcast_shape(list(index_by_dim.values()))
+        dim_indices = [
+            b.broadcast(_wrap_negative(b, i, x.shape[dim]), shape)
+            for dim, i in index_by_dim.items()
         ]
         lengths = [x.shape[dim] for dim in dims]
-        self.order = [*dims, *others]
+        self.order = [*dims, *other_dims]
         self.indexed_first = b.graph.transpose(x, self.order)
-        self.rest_lengths = tuple(x.shape[dim] for dim in others)
+        self.rest_lengths = tuple(x.shape[dim] for dim in other_dims)
         self.table = b.graph.reshape(self.indexed_first, (prod(lengths), *self.rest_lengths))
-        self.positions = b.graph.reshape(linear_index(b, parts, lengths), shape)
+        self.positions = b.graph.reshape(linear_index(b, dim_indices, lengths), shape)
         # Neighbours stay where they were; indices with dimensions between them come first.
         is_block = dims == list(range(dims[0], dims[0] + len(dims)))
-        before = dims[0] if is_block else 0
+        leading_count = dims[0] if is_block else 0
         count = len(shape)
-        axes = range(count + len(others))
-        self.result_order = [*axes[count : count + before], *axes[:count], *axes[count + before :]]
+        axes = range(count + len(other_dims))
+        self.result_order = [
+            *axes[count : count + leading_count],
+            *axes[:count],
+            *axes[count + leading_count :],
+        ]
 
 
 def index(b: Build, x: Value, indices: Indices) -> Value:
     """``x[i, ...]`` by tensors of integers, along any dimensions."""
-    indexed = _Indexed(b, x, indices)
-    return b.graph.transpose(b.graph.gather(indexed.table, indexed.positions), indexed.result_order)
+    indexed_tensor = _IndexedTensor(b, x, indices)
+    return b.graph.transpose(
+        b.graph.gather(indexed_tensor.table, indexed_tensor.positions), indexed_tensor.result_order
+    )
 
 
 def index_put(
@@ -205,22 +216,28 @@ def index_put(
     if mask is not None and mask.dtype in ("bool", "uint8"):
         if len(indices) > 1 or values.type.elements != 1:
             raise Unlowered("a mask as an index: which value goes where depends on values")
-        spread = b.graph.broadcast_in_dim(mask, x.shape, range(len(mask.shape)))
+        broadcast_mask = b.graph.broadcast_in_dim(mask, x.shape, range(len(mask.shape)))
         number = b.broadcast(b.graph.reshape(values, ()), x.shape)
         replacement = b.ew("add", x, number) if accumulate else number
-        return b.as_result(b.ew("select", spread, replacement, x, dtype=x.dtype))
-    indexed = _Indexed(b, x, indices)
-    lengths = (*indexed.positions.shape, *indexed.rest_lengths)
-    shape = tuple(lengths[dim] for dim in indexed.result_order)
-    inverse_order = [indexed.result_order.index(dim) for dim in range(len(lengths))]
+        return b.as_result(b.ew("select", broadcast_mask, replacement, x, dtype=x.dtype))
+    indexed_tensor = _IndexedTensor(b, x, indices)
+    lengths = (*indexed_tensor.positions.shape, *indexed_tensor.rest_lengths)
+    shape = tuple(lengths[dim] for dim in indexed_tensor.result_order)
+    inverse_order = [indexed_tensor.result_order.index(dim) for dim in range(len(lengths))]
     updates = b.graph.transpose(
         b.ew("convert", b.broadcast(values, shape), dtype=x.dtype), inverse_order
     )
-    flat = b.graph.reshape(updates, (indexed.positions.type.elements, *indexed.rest_lengths))
-    positions = b.graph.reshape(indexed.positions, flat.shape[:1])
-    table = b.graph.scatter(indexed.table, positions, flat, "add" if accumulate else "assign")
-    table = b.graph.reshape(table, indexed.indexed_first.shape)
-    return b.graph.transpose(table, [indexed.order.index(dim) for dim in range(len(x.shape))])
+    flat_updates = b.graph.reshape(
+        updates, (indexed_tensor.positions.type.elements, *indexed_tensor.rest_lengths)
+    )
+    positions = b.graph.reshape(indexed_tensor.positions, flat_updates.shape[:1])
+    table = b.graph.scatter(
+        indexed_tensor.table, positions, flat_updates, "add" if accumulate else "assign"
+    )
+    table = b.graph.reshape(table, indexed_tensor.indexed_first.shape)
+    return b.graph.transpose(
+        table, [indexed_tensor.order.index(dim) for dim in range(len(x.shape))]
+    )
 
 
 def index_select(b: Build, x: Value, dim: int, index: Value) -> Value:
@@ -238,9 +255,9 @@ def _row_scatter(op: str) -> Decomposition:
         b: Build, x: Value, dim: int, index: Value, updates: Any, *, alpha: float = 1
     ) -> Value:
         shape = x.shape or (1,)
-        first = move_dim(b, b.graph.reshape(x, shape), dim, 0)
+        rows_first = move_dim(b, b.graph.reshape(x, shape), dim, 0)
         positions = b.graph.reshape(index, (index.type.elements,))
-        rows_type = TensorType((positions.shape[0], *first.shape[1:]), x.dtype)
+        rows_type = TensorType((positions.shape[0], *rows_first.shape[1:]), x.dtype)
         if isinstance(updates, Value) and updates.type.elements == rows_type.elements:
             rows = move_dim(b, b.graph.reshape(updates, updates.shape or (1,)), dim, 0)
             rows = b.convert(rows, x.dtype)
@@ -250,47 +267,51 @@ def _row_scatter(op: str) -> Decomposition:
             rows = b.filled(float(updates), rows_type)
         if alpha != 1:
             rows = b.ew("multiply", rows, float(alpha))
-        combined = b.graph.scatter(first, _wrap_negative(b, positions, first.shape[0]), rows, op)
-        return b.graph.reshape(move_dim(b, combined, 0, dim), x.shape)
+        result = b.graph.scatter(
+            rows_first, _wrap_negative(b, positions, rows_first.shape[0]), rows, op
+        )
+        return b.graph.reshape(move_dim(b, result, 0, dim), x.shape)
 
     return build
 
 
 def take(b: Build, x: Value, index: Value) -> Value:
     """Elements of the flattened `x`."""
-    flat = b.graph.reshape(x, (x.type.elements,))
-    return b.graph.gather(flat, _wrap_negative(b, index, x.type.elements))
+    flat_x = b.graph.reshape(x, (x.type.elements,))
+    return b.graph.gather(flat_x, _wrap_negative(b, index, x.type.elements))
 
 
 def masked_scatter(b: Build, x: Value, mask: Value, source: Value) -> Value:
     """`x` with the elements of a source, in order, where the mask is true."""
-    spread, true_ranks = _mask_and_ranks(b, mask, x.shape)
-    before = b.ew("maximum", true_ranks, 0.0)
-    positions = b.graph.reshape(b.convert(before, "int32"), (x.type.elements,))
+    broadcast_mask, true_ranks = _mask_and_ranks(b, mask, x.shape)
+    ranks = b.ew("maximum", true_ranks, 0.0)
+    positions = b.graph.reshape(b.convert(ranks, "int32"), (x.type.elements,))
     positions = b.ew("minimum", positions, float(source.type.elements - 1), dtype="int32")
-    chosen = b.graph.gather(b.graph.reshape(source, (source.type.elements,)), positions)
-    return b.as_result(b.ew("select", spread, b.graph.reshape(chosen, x.shape), x, dtype=x.dtype))
+    elements = b.graph.gather(b.graph.reshape(source, (source.type.elements,)), positions)
+    return b.as_result(
+        b.ew("select", broadcast_mask, b.graph.reshape(elements, x.shape), x, dtype=x.dtype)
+    )
 
 
 def _mask_and_ranks(b: Build, mask: Value, shape: Sequence[int]) -> tuple[Value, Value]:
     """A mask broadcast to a shape, and the number of true elements up to each, minus 1 [1, N]."""
-    spread = b.broadcast(mask, shape)
-    is_true = b.ew("compare", spread, 0.0, dtype="float32", direction="NE")
+    broadcast_mask = b.broadcast(mask, shape)
+    is_true = b.ew("compare", broadcast_mask, 0.0, dtype="float32", direction="NE")
     row = b.graph.reshape(is_true, (1, is_true.type.elements))
-    return spread, b.ew("subtract", b.graph.scan("add", row), 1.0)
+    return broadcast_mask, b.ew("subtract", b.graph.scan("add", row), 1.0)
 
 
 def masked_scatter_backward(b: Build, grad: Value, mask: Value, sizes: Sequence[int]) -> Value:
-    """The gradient of a source: that of the elements where the mask is true, then zeros."""
+    """The gradient of a source: `grad` at the elements where the mask is true, then zeros."""
     elements, count = grad.type.elements, prod(sizes)
-    spread, true_ranks = _mask_and_ranks(b, mask, grad.shape)
-    is_held = b.graph.reshape(spread, (1, elements))
+    broadcast_mask, true_ranks = _mask_and_ranks(b, mask, grad.shape)
+    is_held = b.graph.reshape(broadcast_mask, (1, elements))
     ranks = b.ew("select", is_held, true_ranks, float(count), dtype="float32")
     positions = b.graph.reshape(ranks, (elements,))
-    flat = b.graph.reshape(grad, (elements, 1))
+    flat_grad = b.graph.reshape(grad, (elements, 1))
     table_type = TensorType((count + 1, 1), grad.dtype)
-    scattered = b.graph.scatter(table_type, b.convert(positions, "int32"), flat, "assign")
-    return b.as_result(b.graph.reshape(b.graph.slice(scattered, (0, 0), (count, 1)), tuple(sizes)))
+    table = b.graph.scatter(table_type, b.convert(positions, "int32"), flat_grad, "assign")
+    return b.as_result(b.graph.reshape(b.graph.slice(table, (0, 0), (count, 1)), tuple(sizes)))
 
 
 def as_strided_scatter(
@@ -347,21 +368,24 @@ def diagonal(b: Build, x: Value, offset: int = 0, first: int = 0, second: int = 
 
 
 def flip(b: Build, x: Value, dims: Sequence[int]) -> Value:
-    """`x` reversed along dimensions: for each, rows of the inner dimensions, gathered backwards."""
+    """`x` reversed along dimensions, one by one.
+
+    Rows of the dimensions behind the reversed one are gathered in reverse order.
+    """
     last = len(x.shape) - 1
     for dim in sorted(dim % len(x.shape) for dim in dims):
         is_swapped = dim == last > 0  # rows of single elements would be many
         shape = move_dim(b, x, last, -2).shape if is_swapped else x.shape
         dim_of_rows = dim - 1 if is_swapped else dim
-        outer, length = prod(shape[:dim_of_rows]), shape[dim_of_rows]
+        outer_count, length = prod(shape[:dim_of_rows]), shape[dim_of_rows]
         rows = b.graph.reshape(
             move_dim(b, x, last, -2) if is_swapped else x,
-            (outer * length, prod(shape[dim_of_rows + 1 :])),
+            (outer_count * length, prod(shape[dim_of_rows + 1 :])),
         )
-        first, step = (b.graph.iota((outer, length), axis) for axis in (0, 1))
-        ends = b.ew("add", b.ew("multiply", first, float(length)), float(length - 1))
+        row_numbers, step = (b.graph.iota((outer_count, length), axis) for axis in (0, 1))
+        ends = b.ew("add", b.ew("multiply", row_numbers, float(length)), float(length - 1))
         reversed_indices = b.graph.reshape(
-            b.ew("subtract", ends, step, dtype="int32"), (outer * length,)
+            b.ew("subtract", ends, step, dtype="int32"), (outer_count * length,)
         )
         reversed_rows = b.graph.reshape(b.graph.gather(rows, reversed_indices), shape)
         x = move_dim(b, reversed_rows, -2, last) if is_swapped else reversed_rows
@@ -382,8 +406,8 @@ def embedding_backward(
         raise Unlowered("gradients scaled by frequency")
     if padding >= 0:
         mask = b.ew("compare", indices, float(padding), dtype="bool", direction="NE")
-        spread = b.graph.broadcast_in_dim(mask, grad.shape, range(len(mask.shape)))
-        grad = b.ew("select", spread, grad, 0.0, dtype=grad.dtype)
+        broadcast_mask = b.graph.broadcast_in_dim(mask, grad.shape, range(len(mask.shape)))
+        grad = b.ew("select", broadcast_mask, grad, 0.0, dtype=grad.dtype)
     return b.graph.scatter(b.result_types[0], indices, grad)
 
 

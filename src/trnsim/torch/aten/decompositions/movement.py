@@ -48,7 +48,7 @@ def stack(b: Build, tensors: Sequence[Value], dim: int = 0) -> Value:
     return cat(b, parts, index)
 
 
-def filled(b: Build, x: Any = None, number: Any = 0, **_: Any) -> Value:
+def fill(b: Build, x: Any = None, number: Any = 0, **_: Any) -> Value:
     """A tensor filled with a number, or with the element of a tensor."""
     del x
     if isinstance(number, Value):
@@ -57,13 +57,16 @@ def filled(b: Build, x: Any = None, number: Any = 0, **_: Any) -> Value:
 
 
 def arange(b: Build, *bounds: float, **_: Any) -> Value:
-    """``start, start + step, ...``; the numbers are an end, or a start, an end and maybe a step."""
+    """``start, start + step, ...``.
+
+    `bounds` are the end; or the start and the end; or the start, the end and the step.
+    """
     numbers = [float(n) for n in bounds if not isinstance(n, Value)]
     start = numbers[0] if len(numbers) > 1 else 0.0
     step = (*numbers, 1.0)[2] if len(numbers) > 1 else 1.0
     index = b.graph.iota(b.result_types[0].shape, 0)
-    scaled = b.ew("multiply", index, step, dtype=b.result_types[0].dtype)
-    return b.as_result(b.ew("add", scaled, start, dtype=b.result_types[0].dtype))
+    multiples = b.ew("multiply", index, step, dtype=b.result_types[0].dtype)
+    return b.as_result(b.ew("add", multiples, start, dtype=b.result_types[0].dtype))
 
 
 def eye(b: Build, *_: Any, **__: Any) -> Value:
@@ -87,8 +90,10 @@ def unfold(b: Build, x: Value, dim: int, size: int, step: int) -> Value:
         ]
         axis = dim
     shapes = [(*part.shape[:axis], 1, *part.shape[axis:]) for part in parts]
-    expanded = [b.graph.reshape(part, shape) for part, shape in zip(parts, shapes, strict=True)]
-    return b.as_result(b.graph.concatenate(expanded, axis))
+    expanded_parts = [
+        b.graph.reshape(part, shape) for part, shape in zip(parts, shapes, strict=True)
+    ]
+    return b.as_result(b.graph.concatenate(expanded_parts, axis))
 
 
 def unfold_backward(
@@ -122,19 +127,21 @@ def pad(b: Build, x: Value, padding: Sequence[int], number: float = 0) -> Value:
 
     A negative padding crops.
     """
-    missing = len(x.shape) - len(padding) // 2
-    low, high = ([0] * missing + list(padding[side::2])[::-1] for side in (0, 1))
-    return b.graph.pad(x, low, high, number=float(number))
+    unpadded_rank = len(x.shape) - len(padding) // 2
+    low_padding, high_padding = (
+        [0] * unpadded_rank + list(padding[side::2])[::-1] for side in (0, 1)
+    )
+    return b.graph.pad(x, low_padding, high_padding, number=float(number))
 
 
 def repeat(b: Build, x: Value, times: Sequence[int]) -> Value:
     """``x`` repeated several times along each dimension."""
     rank = len(times)
     shape = (1,) * (rank - len(x.shape)) + x.shape
-    paired = [n for pair in zip(times, shape, strict=True) for n in pair]
+    pair_shape = [n for pair in zip(times, shape, strict=True) for n in pair]
     source = b.graph.reshape(x, [n for length in shape for n in (1, length)])
-    broadcast = b.graph.broadcast_in_dim(source, paired, range(2 * rank))
-    return b.graph.reshape(b.ew("convert", broadcast), b.result_types[0].shape)
+    broadcast_x = b.graph.broadcast_in_dim(source, pair_shape, range(2 * rank))
+    return b.graph.reshape(b.ew("convert", broadcast_x), b.result_types[0].shape)
 
 
 def view(b: Build, x: Value, *_: Any, **__: Any) -> Value:
@@ -171,9 +178,9 @@ def slice_(
     """Elements of `dim` from start to end."""
     del end
     dim %= len(x.shape)
-    first = (start or 0) + (x.shape[dim] if (start or 0) < 0 else 0)
-    first = min(max(first, 0), x.shape[dim])
-    return b.sliced(x, dim, first, b.result_types[0].shape[dim], step)
+    start_index = (start or 0) + (x.shape[dim] if (start or 0) < 0 else 0)
+    start_index = min(max(start_index, 0), x.shape[dim])
+    return b.sliced(x, dim, start_index, b.result_types[0].shape[dim], step)
 
 
 def select(b: Build, x: Value, dim: int, index: int) -> Value:
@@ -199,11 +206,11 @@ def slice_backward(
     """`x` at the positions of a slice, zeros elsewhere."""
     del end
     dim, length = dim % len(sizes), sizes[dim]
-    first = min(max((start or 0) + (length if (start or 0) < 0 else 0), 0), length)
-    stop = first + (x.shape[dim] - 1) * step + 1
-    low, high, between = ([0] * len(sizes) for _ in range(3))
-    low[dim], high[dim], between[dim] = first, length - stop, step - 1
-    return b.graph.pad(x, low, high, between)
+    start_index = min(max((start or 0) + (length if (start or 0) < 0 else 0), 0), length)
+    stop = start_index + (x.shape[dim] - 1) * step + 1
+    low_padding, high_padding, inner_padding = ([0] * len(sizes) for _ in range(3))
+    low_padding[dim], high_padding[dim], inner_padding[dim] = start_index, length - stop, step - 1
+    return b.graph.pad(x, low_padding, high_padding, inner_padding)
 
 
 def slice_scatter(
@@ -219,11 +226,11 @@ def slice_scatter(
     if not part.type.elements:
         return b.ew("convert", x)
     ones = b.filled(1, TensorType(part.shape, "bool"))
-    mask, padded = (
+    mask, padded_part = (
         slice_backward(b, source, x.shape, dim, start, end, step)
         for source in (ones, b.convert(part, x.dtype))
     )
-    return b.as_result(b.ew("select", mask, padded, x, dtype=x.dtype))
+    return b.as_result(b.ew("select", mask, padded_part, x, dtype=x.dtype))
 
 
 def select_scatter(b: Build, x: Value, part: Value, dim: int, index: int) -> Value:
@@ -243,19 +250,19 @@ def diagonal_scatter(
     if not part.type.elements:
         return b.ew("convert", x)
     # An element of the diagonal has the number of its row, or of its column below the main one.
-    numbered = row_dim if offset >= 0 else column_dim
-    outer = [dim for dim in range(rank) if dim not in (row_dim, column_dim)]
-    low, between = [0] * len(part.shape), [0] * len(part.shape)
-    high = [*low[:-1], x.shape[numbered] - part.shape[-1]]
-    padded = b.graph.pad(b.convert(part, x.dtype), low, high, between)
-    place = sum(dim < numbered for dim in outer)
-    spread = b.graph.broadcast_in_dim(
-        move_dim(b, padded, -1, place), x.shape, sorted([*outer, numbered])
+    number_dim = row_dim if offset >= 0 else column_dim
+    outer_dims = [dim for dim in range(rank) if dim not in (row_dim, column_dim)]
+    low_padding, inner_padding = [0] * len(part.shape), [0] * len(part.shape)
+    high_padding = [*low_padding[:-1], x.shape[number_dim] - part.shape[-1]]
+    padded_part = b.graph.pad(b.convert(part, x.dtype), low_padding, high_padding, inner_padding)
+    position = sum(dim < number_dim for dim in outer_dims)
+    broadcast_part = b.graph.broadcast_in_dim(
+        move_dim(b, padded_part, -1, position), x.shape, sorted([*outer_dims, number_dim])
     )
     row, column = (b.graph.iota(x.shape, dim) for dim in (row_dim, column_dim))
     steps = b.ew("subtract", column, row)
     mask = b.ew("compare", steps, float(offset), dtype="bool", direction="EQ")
-    return b.as_result(b.ew("select", mask, spread, x, dtype=x.dtype))
+    return b.as_result(b.ew("select", mask, broadcast_part, x, dtype=x.dtype))
 
 
 def select_backward(b: Build, grad: Value, sizes: Sequence[int], dim: int, index: int) -> Value:
@@ -275,8 +282,11 @@ def roll(b: Build, x: Value, shifts: Sequence[int], dims: Sequence[int] = ()) ->
         axis, length = dim % len(x.shape), x.shape[dim]
         if not length or not shift % length:
             continue
-        cut = length - shift % length
-        parts = [b.sliced(x, axis, cut, length - cut), b.sliced(x, axis, 0, cut)]
+        split_index = length - shift % length
+        parts = [
+            b.sliced(x, axis, split_index, length - split_index),
+            b.sliced(x, axis, 0, split_index),
+        ]
         x = b.graph.concatenate(parts, axis)
     return b.graph.reshape(x, shape)
 
@@ -317,8 +327,8 @@ def pixel_unshuffle(b: Build, x: Value, factor: int) -> Value:
 
 def _columns(b: Build, x: Value, dim: int) -> list[Value]:
     """The elements at each index of a dimension, without that dimension."""
-    rest = (*x.shape[:dim], *x.shape[dim + 1 :])
-    return [b.graph.reshape(b.sliced(x, dim, at, 1), rest) for at in range(x.shape[dim])]
+    lengths = (*x.shape[:dim], *x.shape[dim + 1 :])
+    return [b.graph.reshape(b.sliced(x, dim, index, 1), lengths) for index in range(x.shape[dim])]
 
 
 _VIEWS: Final[dict[str, Decomposition]] = {
@@ -339,14 +349,14 @@ DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
     "copy": copy_onto,
     "cat": cat,
     "stack": stack,
-    "fill": filled,
-    "zero": filled,
-    "zeros": filled,
-    "zeros_like": filled,
-    "ones_like": partial(filled, number=1),
-    "ones": partial(filled, number=1),
-    "full": filled,
-    "full_like": filled,
+    "fill": fill,
+    "zero": fill,
+    "zeros": fill,
+    "zeros_like": fill,
+    "ones_like": partial(fill, number=1),
+    "ones": partial(fill, number=1),
+    "full": fill,
+    "full_like": fill,
     "scalar_tensor": scalar,
     "arange": arange,
     "eye": eye,

@@ -41,25 +41,25 @@ def log_softmax(b: Build, x: Value, dim: int, half_to_float: bool = False) -> Va
     """``x - max - log(sum of exp(x - max))``."""
     del half_to_float
     rows = move_dim(b, x, dim, -1)
-    centred = b.ew("subtract", rows, _broadcast_reduction(b, "maximum", rows))
-    total = _broadcast_reduction(b, "add", b.ew("exponential", centred))
-    return b.as_result(move_dim(b, b.ew("subtract", centred, b.ew("log", total)), -1, dim))
+    shifted_rows = b.ew("subtract", rows, _broadcast_reduction(b, "maximum", rows))
+    sums = _broadcast_reduction(b, "add", b.ew("exponential", shifted_rows))
+    return b.as_result(move_dim(b, b.ew("subtract", shifted_rows, b.ew("log", sums)), -1, dim))
 
 
 def softmax_backward(b: Build, grad: Value, y: Value, dim: int, dtype: Any = None) -> Value:
     """``y * (grad - sum(grad * y))``."""
     del dtype
     grads, ys = (move_dim(b, side, dim, -1) for side in (grad, y))
-    total = _broadcast_reduction(b, "add", b.ew("multiply", grads, ys))
-    return b.as_result(move_dim(b, b.ew("multiply", ys, b.ew("subtract", grads, total)), -1, dim))
+    sums = _broadcast_reduction(b, "add", b.ew("multiply", grads, ys))
+    return b.as_result(move_dim(b, b.ew("multiply", ys, b.ew("subtract", grads, sums)), -1, dim))
 
 
 def log_softmax_backward(b: Build, grad: Value, y: Value, dim: int, dtype: Any = None) -> Value:
     """``grad - exp(y) * sum(grad)``."""
     del dtype
     grads, ys = (move_dim(b, side, dim, -1) for side in (grad, y))
-    share = b.ew("multiply", b.ew("exponential", ys), _broadcast_reduction(b, "add", grads))
-    return b.as_result(move_dim(b, b.ew("subtract", grads, share), -1, dim))
+    product = b.ew("multiply", b.ew("exponential", ys), _broadcast_reduction(b, "add", grads))
+    return b.as_result(move_dim(b, b.ew("subtract", grads, product), -1, dim))
 
 
 def _rows(b: Build, x: Value, shape: Sequence[int]) -> Value:
@@ -75,16 +75,16 @@ def layer_norm(
     rows = b.convert(_rows(b, x, shape), "float32")
     columns = rows.shape[1]
     mean = b.ew("multiply", b.graph.reduce("add", rows, (1,)), 1 / columns)
-    centred = b.ew("subtract", rows, b.graph.broadcast_in_dim(mean, rows.shape, (0,)))
-    squares = b.graph.reduce("add", b.ew("square", centred), (1,))
+    deviations = b.ew("subtract", rows, b.graph.broadcast_in_dim(mean, rows.shape, (0,)))
+    squares = b.graph.reduce("add", b.ew("square", deviations), (1,))
     variance = b.ew("add", b.ew("multiply", squares, 1 / columns), float(eps))
     rstd = b.ew("rsqrt", variance)
-    y = b.ew("multiply", centred, b.graph.broadcast_in_dim(rstd, rows.shape, (0,)))
+    y = b.ew("multiply", deviations, b.graph.broadcast_in_dim(rstd, rows.shape, (0,)))
     return _operator_results(b, _scale_and_add(b, y, weight, bias), mean, rstd)
 
 
 def _operator_results(b: Build, *parts: Value) -> tuple[Value, ...]:
-    """The first parts, as many as the operator returns."""
+    """The first of `parts`, one for each result of the operator."""
     return tuple(
         b.as_reshaped_result(part, index) for index, part in enumerate(parts[: len(b.result_types)])
     )
@@ -115,17 +115,23 @@ def layer_norm_backward(
         b.graph.broadcast_in_dim(b.graph.reshape(part, (count,)), rows.shape, (0,))
         for part in (mean, rstd)
     )
-    normalized = b.ew("multiply", b.ew("subtract", rows, means), rstds, dtype="float32")
-    inner = _scale_and_add(b, b.convert(grads, "float32"), weight, None)
-    first = b.ew("multiply", _broadcast_reduction(b, "add", inner), 1 / columns)
-    second = b.ew(
-        "multiply", _broadcast_reduction(b, "add", b.ew("multiply", inner, normalized)), 1 / columns
+    normalized_rows = b.ew("multiply", b.ew("subtract", rows, means), rstds, dtype="float32")
+    scaled_grads = _scale_and_add(b, b.convert(grads, "float32"), weight, None)
+    grad_means = b.ew("multiply", _broadcast_reduction(b, "add", scaled_grads), 1 / columns)
+    projections = b.ew(
+        "multiply",
+        _broadcast_reduction(b, "add", b.ew("multiply", scaled_grads, normalized_rows)),
+        1 / columns,
     )
     grad_input = b.ew(
-        "subtract", b.ew("subtract", inner, first), b.ew("multiply", normalized, second)
+        "subtract",
+        b.ew("subtract", scaled_grads, grad_means),
+        b.ew("multiply", normalized_rows, projections),
     )
     grad_input = b.ew("multiply", grad_input, rstds)
-    grad_weight = b.graph.reduce("add", b.ew("multiply", grads, normalized, dtype="float32"), (0,))
+    grad_weight = b.graph.reduce(
+        "add", b.ew("multiply", grads, normalized_rows, dtype="float32"), (0,)
+    )
     grad_bias = b.graph.reduce("add", grads, (0,))
     is_requested = [mask[0], mask[1] and weight is not None, mask[2] and bias is not None]
     return _requested_gradients(b, (grad_input, grad_weight, grad_bias), is_requested)
@@ -137,8 +143,8 @@ def rms_norm(
     """``x / sqrt(mean(x * x) + eps) * weight``, and the reciprocal root."""
     rows = b.convert(_rows(b, x, shape), "float32")
     squares = b.graph.reduce("add", b.ew("square", rows), (1,))
-    smallest = _DEFAULT_EPSILON if eps is None else float(eps)
-    rstd = b.ew("rsqrt", b.ew("add", b.ew("multiply", squares, 1 / rows.shape[1]), smallest))
+    epsilon = _DEFAULT_EPSILON if eps is None else float(eps)
+    rstd = b.ew("rsqrt", b.ew("add", b.ew("multiply", squares, 1 / rows.shape[1]), epsilon))
     y = b.ew("multiply", rows, b.graph.broadcast_in_dim(rstd, rows.shape, (0,)))
     return _operator_results(b, _scale_and_add(b, y, weight, None), rstd)
 
@@ -157,27 +163,27 @@ def group_norm(
     groups: int,
     eps: float,
 ) -> tuple[Value, ...]:
-    """Each group of channels of each sample normalized, with a weight and a bias for each channel.
+    """`x` normalized over each group of channels of a sample; channels have a weight and a bias.
 
-    A channel has `spatial_size` elements. Sums are taken channel by channel, so that a channel's
+    A channel has `spatial_size` elements. Sums are computed channel by channel, so that a channel's
     elements are not moved.
     """
     shape, inverse_count = (batch, groups, channels // groups), groups / (channels * spatial_size)
 
-    def group_means(value: Value) -> tuple[Value, Value]:
+    def group_means(values: Value) -> tuple[Value, Value]:
         """Means over each group: repeated for its channels, [N, C], and once, [N, groups]."""
-        channel_shares = b.ew("multiply", b.graph.reduce("add", value, (2,)), inverse_count)
-        total = b.graph.reduce("add", b.graph.reshape(channel_shares, shape), (2,))
-        spread = b.graph.broadcast_in_dim(total, shape, (0, 1))
-        return b.graph.reshape(spread, (batch, channels)), total
+        channel_shares = b.ew("multiply", b.graph.reduce("add", values, (2,)), inverse_count)
+        means = b.graph.reduce("add", b.graph.reshape(channel_shares, shape), (2,))
+        repeated_means = b.graph.broadcast_in_dim(means, shape, (0, 1))
+        return b.graph.reshape(repeated_means, (batch, channels)), means
 
-    in_float32 = b.convert(b.graph.reshape(x, (batch, channels, spatial_size)), "float32")
-    mean, group_mean = group_means(in_float32)
-    centred = b.ew("subtract", in_float32, b.graph.broadcast_in_dim(mean, in_float32.shape, (0, 1)))
-    variance, group_variance = group_means(b.ew("square", centred))
+    values = b.convert(b.graph.reshape(x, (batch, channels, spatial_size)), "float32")
+    mean, group_mean = group_means(values)
+    deviations = b.ew("subtract", values, b.graph.broadcast_in_dim(mean, values.shape, (0, 1)))
+    variance, group_variance = group_means(b.ew("square", deviations))
     scale, shift = _scale_and_shift(b, weight, bias, mean, variance, eps)
-    y = b.ew("multiply", in_float32, b.graph.broadcast_in_dim(scale, in_float32.shape, (0, 1)))
-    y = b.ew("add", y, b.graph.broadcast_in_dim(shift, in_float32.shape, (0, 1)))
+    y = b.ew("multiply", values, b.graph.broadcast_in_dim(scale, values.shape, (0, 1)))
+    y = b.ew("add", y, b.graph.broadcast_in_dim(shift, values.shape, (0, 1)))
     rstd = b.ew("rsqrt", b.ew("add", group_variance, float(eps)))
     return _operator_results(b, y, group_mean, rstd)
 
@@ -215,11 +221,11 @@ def _normalize_batch(
     other_dims = [dim for dim in range(len(x.shape)) if dim != 1]
     inverse_count = x.shape[1] / x.type.elements
     mean = b.ew("multiply", b.reduce("add", values, other_dims), inverse_count)
-    centred = b.ew("subtract", values, _spread_channels(b, mean, x))
-    squares = b.reduce("add", b.ew("square", centred), other_dims)
+    deviations = b.ew("subtract", values, _spread_channels(b, mean, x))
+    squares = b.reduce("add", b.ew("square", deviations), other_dims)
     variance = b.ew("multiply", squares, inverse_count)
     rstd = b.ew("rsqrt", b.ew("add", variance, float(eps)))
-    y = b.ew("multiply", centred, _spread_channels(b, rstd, x))
+    y = b.ew("multiply", deviations, _spread_channels(b, rstd, x))
     for name, part in (("multiply", weight), ("add", bias)):
         if part is not None:
             y = b.ew(name, y, _spread_channels(b, part, x))
@@ -239,25 +245,31 @@ def functional_batch_norm(
 ) -> tuple[Value | None, ...]:
     """Batch normalization that also returns the next running moments.
 
-    The running variance takes the variance of a batch of n elements per channel times n / (n - 1).
+    The variance of a batch of n elements per channel enters the running variance as the unbiased
+    variance, times n / (n - 1).
     """
     if not training:
-        normalized = batch_norm_of_moments(
+        results = batch_norm_of_moments(
             b, x, weight, bias, running_mean, running_var, momentum=momentum, eps=eps
         )
-        return (*normalized, None, None, running_mean, running_var)
+        return (*results, None, None, running_mean, running_var)
     y, mean, rstd, variance = _normalize_batch(b, x, weight, bias, eps)
     count = x.type.elements // x.shape[1]
-    unbiased = b.ew("multiply", variance, count / (count - 1))
-    running = (
+    unbiased_variance = b.ew("multiply", variance, count / (count - 1))
+    running_moments = (
         b.ew(
             "add",
-            b.ew("multiply", earlier, 1 - momentum, dtype="float32"),
+            b.ew("multiply", running_moment, 1 - momentum, dtype="float32"),
             b.ew("multiply", moment, float(momentum), dtype="float32"),
         )
-        for earlier, moment in ((running_mean, mean), (running_var, unbiased))
+        for running_moment, moment in ((running_mean, mean), (running_var, unbiased_variance))
     )
-    return (y, mean, rstd, *(b.as_result(part, index) for index, part in enumerate(running, 3)))
+    return (
+        y,
+        mean,
+        rstd,
+        *(b.as_result(part, index) for index, part in enumerate(running_moments, 3)),
+    )
 
 
 def _scale_and_shift(
@@ -298,7 +310,7 @@ def batch_norm_backward(
 ) -> tuple[Value | None, ...]:
     """Gradients of the input, the weight and the bias, also through the moments of a batch.
 
-    PyTorch traces a gradient of the input whatever the mask says.
+    PyTorch traces a gradient of the input even if `mask` does not request it.
     """
     if not train:
         if running_mean is None or running_var is None:
@@ -307,21 +319,23 @@ def batch_norm_backward(
     if mean is None or rstd is None:
         raise Unlowered("batch normalization without the moments of the batch")
     other_dims = [dim for dim in range(len(x.shape)) if dim != 1]
-    centred = b.ew("subtract", x, _spread_channels(b, mean, x), dtype="float32")
-    normalized = b.ew("multiply", centred, _spread_channels(b, rstd, x))
+    deviations = b.ew("subtract", x, _spread_channels(b, mean, x), dtype="float32")
+    normalized_x = b.ew("multiply", deviations, _spread_channels(b, rstd, x))
     grads = b.convert(grad, "float32")
-    grad_weight = b.reduce("add", b.ew("multiply", grads, normalized), other_dims)
+    grad_weight = b.reduce("add", b.ew("multiply", grads, normalized_x), other_dims)
     grad_bias = b.reduce("add", grads, other_dims)
     scale = rstd if weight is None else b.ew("multiply", rstd, weight, dtype="float32")
-    inner = grads
+    centred_grads = grads
     if train:
         count = x.type.elements // x.shape[1]
-        first = _spread_channels(b, b.ew("multiply", grad_bias, 1 / count), x)
-        second = b.ew(
-            "multiply", normalized, _spread_channels(b, b.ew("multiply", grad_weight, 1 / count), x)
+        grad_means = _spread_channels(b, b.ew("multiply", grad_bias, 1 / count), x)
+        projections = b.ew(
+            "multiply",
+            normalized_x,
+            _spread_channels(b, b.ew("multiply", grad_weight, 1 / count), x),
         )
-        inner = b.ew("subtract", b.ew("subtract", grads, first), second)
-    grad_input = b.ew("multiply", inner, _spread_channels(b, scale, x))
+        centred_grads = b.ew("subtract", b.ew("subtract", grads, grad_means), projections)
+    grad_input = b.ew("multiply", centred_grads, _spread_channels(b, scale, x))
     is_requested = [mask[0] or len(b.result_types) > sum(mask), *mask[1:]]
     return _requested_gradients(b, (grad_input, grad_weight, grad_bias), is_requested)
 
@@ -357,26 +371,30 @@ def group_norm_backward(
         b.graph.broadcast_in_dim(b.graph.reshape(part, (batch, groups)), shape, (0, 1))
         for part in (mean, rstd)
     )
-    normalized = b.ew("multiply", b.ew("subtract", parts, means), rstds, dtype="float32")
-    products = b.ew("multiply", grads, normalized)
+    normalized_x = b.ew("multiply", b.ew("subtract", parts, means), rstds, dtype="float32")
+    products = b.ew("multiply", grads, normalized_x)
     grad_weight, grad_bias = (
         b.graph.reshape(b.reduce("add", side, (0, 3)), (channels,)) for side in (products, grads)
     )
-    inner = grads
+    scaled_grads = grads
     if weight is not None:
         weights = b.graph.reshape(weight, shape[1:3])
-        inner = b.ew("multiply", grads, b.graph.broadcast_in_dim(weights, shape, (1, 2)))
+        scaled_grads = b.ew("multiply", grads, b.graph.broadcast_in_dim(weights, shape, (1, 2)))
     count = channels // groups * spatial_size
-    first, second = (
+    grad_means, projections = (
         b.graph.broadcast_in_dim(
             b.ew("multiply", b.reduce("add", b.reduce("add", side, (3,)), (2,)), 1 / count),
             shape,
             (0, 1),
         )
-        for side in (inner, b.ew("multiply", inner, normalized))
+        for side in (scaled_grads, b.ew("multiply", scaled_grads, normalized_x))
     )
-    centred = b.ew("subtract", b.ew("subtract", inner, first), b.ew("multiply", normalized, second))
-    grad_input = b.ew("multiply", centred, rstds)
+    centred_grads = b.ew(
+        "subtract",
+        b.ew("subtract", scaled_grads, grad_means),
+        b.ew("multiply", normalized_x, projections),
+    )
+    grad_input = b.ew("multiply", centred_grads, rstds)
     return _requested_gradients(b, (grad_input, grad_weight, grad_bias), mask)
 
 
@@ -393,15 +411,19 @@ def rms_norm_backward(
     grads, rows = (b.convert(_rows(b, side, shape), "float32") for side in (grad, x))
     count, columns = rows.shape
     rstds = b.graph.broadcast_in_dim(b.graph.reshape(rstd, (count,)), rows.shape, (0,))
-    normalized = b.ew("multiply", rows, rstds, dtype="float32")
-    inner = _scale_and_add(b, grads, weight, None)
-    share = b.ew(
-        "multiply", _broadcast_reduction(b, "add", b.ew("multiply", inner, normalized)), 1 / columns
+    normalized_rows = b.ew("multiply", rows, rstds, dtype="float32")
+    scaled_grads = _scale_and_add(b, grads, weight, None)
+    projections = b.ew(
+        "multiply",
+        _broadcast_reduction(b, "add", b.ew("multiply", scaled_grads, normalized_rows)),
+        1 / columns,
     )
     grad_input = b.ew(
-        "multiply", b.ew("subtract", inner, b.ew("multiply", normalized, share)), rstds
+        "multiply",
+        b.ew("subtract", scaled_grads, b.ew("multiply", normalized_rows, projections)),
+        rstds,
     )
-    grad_weight = b.graph.reduce("add", b.ew("multiply", grads, normalized), (0,))
+    grad_weight = b.graph.reduce("add", b.ew("multiply", grads, normalized_rows), (0,))
     return _requested_gradients(b, (grad_input, grad_weight), mask)
 
 
@@ -420,8 +442,8 @@ def _rows_along(b: Build, x: Value, dim: int) -> tuple[Value, list[int]]:
     """`x` as a row for each index of `dim`, and the shape of a number for each row."""
     shape = [n if d == dim % len(x.shape) else 1 for d, n in enumerate(x.shape)]
     other_dims = [d for d in range(len(x.shape)) if d != dim % len(x.shape)]
-    first = b.graph.transpose(b.convert(x, "float32"), [dim % len(x.shape), *other_dims])
-    return _rows(b, first, first.shape[1:]), shape
+    reordered_x = b.graph.transpose(b.convert(x, "float32"), [dim % len(x.shape), *other_dims])
+    return _rows(b, reordered_x, reordered_x.shape[1:]), shape
 
 
 def weight_norm(b: Build, v: Value, g: Value, dim: int = 0) -> tuple[Value, ...]:

@@ -30,9 +30,9 @@ def _reduction(op: str) -> Decomposition:
             return b.as_result(b.ew(op, x, dim))
         if len(b.result_types) > 1:
             position = _extreme_index(b, op, x, dim if isinstance(dim, int) else 0)
-            best = b.reduce(op, x, _dims(x, dim))
-            return b.as_reshaped_result(best), b.as_reshaped_result(position, 1)
-        x = _as_summed(b, x)
+            extremes = b.reduce(op, x, _dims(x, dim))
+            return b.as_reshaped_result(extremes), b.as_reshaped_result(position, 1)
+        x = _elements_to_reduce(b, x)
         return b.as_result(
             b.reduce(op, b.convert(x, _sum_dtype(x)), _dims(x, dim), keeps_dims=keepdim)
         )
@@ -40,7 +40,7 @@ def _reduction(op: str) -> Decomposition:
     return build
 
 
-def _as_summed(b: Build, x: Value) -> Value:
+def _elements_to_reduce(b: Build, x: Value) -> Value:
     """The elements to reduce: truncated for an integer result, 0 or 1 for a boolean result."""
     result = b.result_types[0]
     if result.dtype == BOOL and x.dtype != BOOL:
@@ -57,18 +57,18 @@ def _sum_dtype(x: Value) -> str:
 def mean(b: Build, x: Value, dim: Dims = None, keepdim: bool = False, **_: Any) -> Value:
     """The sum divided by the number of elements."""
     dims = _dims(x, dim)
-    total = b.reduce("add", x, dims, keeps_dims=keepdim)
-    return b.as_result(b.ew("multiply", total, 1 / max(prod(x.shape[d] for d in dims), 1)))
+    sums = b.reduce("add", x, dims, keeps_dims=keepdim)
+    return b.as_result(b.ew("multiply", sums, 1 / max(prod(x.shape[d] for d in dims), 1)))
 
 
 def variance(b: Build, x: Value, dims: list[int], correction: float) -> Value:
     """The mean squared distance from the mean, dimensions kept; NaN without degrees of freedom."""
     count = prod(x.shape[d] for d in dims)
-    centre = b.ew("multiply", b.reduce("add", x, dims, keeps_dims=True), 1 / count)
-    squares = b.ew("square", b.ew("subtract", x, centre))
-    total = b.reduce("add", squares, dims, keeps_dims=True)
+    means = b.ew("multiply", b.reduce("add", x, dims, keeps_dims=True), 1 / count)
+    squares = b.ew("square", b.ew("subtract", x, means))
+    sums = b.reduce("add", squares, dims, keeps_dims=True)
     freedom = count - correction
-    return b.ew("multiply", total, 1 / freedom if freedom > 0 else math.inf)
+    return b.ew("multiply", sums, 1 / freedom if freedom > 0 else math.inf)
 
 
 def var(b: Build, x: Value, *args: Any, **kwargs: Any) -> Value:
@@ -118,13 +118,15 @@ def p_norm(
         return b.ew("sqrt", b.reduce("add", b.ew("square", x), dims, keeps_dims=keeps_dims))
     if order == 0:
         return b.reduce("add", _nonzero(b, x), dims, keeps_dims=keeps_dims)
-    size = b.ew("abs", x)
+    magnitudes = b.ew("abs", x)
     if order == 1:
-        return b.reduce("add", size, dims, keeps_dims=keeps_dims)
+        return b.reduce("add", magnitudes, dims, keeps_dims=keeps_dims)
     if math.isinf(order):
-        return b.reduce("maximum" if order > 0 else "minimum", size, dims, keeps_dims=keeps_dims)
-    total = b.reduce("add", b.ew("power", size, order), dims, keeps_dims=keeps_dims)
-    return b.ew("power", total, 1 / order)
+        return b.reduce(
+            "maximum" if order > 0 else "minimum", magnitudes, dims, keeps_dims=keeps_dims
+        )
+    sums = b.reduce("add", b.ew("power", magnitudes, order), dims, keeps_dims=keeps_dims)
+    return b.ew("power", sums, 1 / order)
 
 
 def _nonzero(b: Build, x: Value) -> Value:
@@ -133,9 +135,9 @@ def _nonzero(b: Build, x: Value) -> Value:
 
 
 def _nonzero_reduction(op: str) -> Decomposition:
-    """any, all, count_nonzero: a reduction over 1 for each non-zero element, 0 for others.
+    """any, all, count_nonzero: a reduction over 1 for each non-zero element and 0 for each zero.
 
-    Over an empty list of dimensions, any and all keep each element.
+    With an empty list of dimensions, any and all reduce no dimension.
     """
 
     def build(b: Build, x: Value, dim: Dims = None, keepdim: bool = False) -> Value:
@@ -147,14 +149,12 @@ def _nonzero_reduction(op: str) -> Decomposition:
 
 
 def logsumexp(b: Build, x: Value, dim: Dims, keepdim: bool = False) -> Value:
-    """The logarithm of the sum of exponentials, the maximum taken out first."""
+    """``max + log(sum of exp(x - max))``."""
     dims = _dims(x, dim)
-    largest = b.reduce("maximum", x, dims, keeps_dims=True)
-    total = b.reduce(
-        "add", b.ew("exponential", b.ew("subtract", x, largest)), dims, keeps_dims=True
-    )
+    maxima = b.reduce("maximum", x, dims, keeps_dims=True)
+    sums = b.reduce("add", b.ew("exponential", b.ew("subtract", x, maxima)), dims, keeps_dims=True)
     del keepdim
-    return b.as_reshaped_result(b.ew("add", b.ew("log", total), largest))
+    return b.as_reshaped_result(b.ew("add", b.ew("log", sums), maxima))
 
 
 def _extreme_index(b: Build, op: str, x: Value, dim: int) -> Value:
@@ -163,18 +163,18 @@ def _extreme_index(b: Build, op: str, x: Value, dim: int) -> Value:
     A long row is searched; other rows are compared with their extreme. NaN counts as the extreme.
     """
     rows = move_dim(b, b.graph.reshape(x, x.shape or (1,)), dim, -1)
-    last = len(rows.shape) - 1
+    last_dim = len(rows.shape) - 1
     if _should_search(b, op, x, dim):
         keys = rows if op == "maximum" else b.ew("negate", rows)
-        return b.graph.reshape(b.graph.top_k(keys, 1), rows.shape[:last])
-    best = b.reduce(op, rows, [last], keeps_dims=False)
-    spread = b.graph.broadcast_in_dim(best, rows.shape, range(last))
-    is_best = b.ew("compare", rows, spread, direction="EQ")
+        return b.graph.reshape(b.graph.top_k(keys, 1), rows.shape[:last_dim])
+    extremes = b.reduce(op, rows, [last_dim], keeps_dims=False)
+    broadcast_extremes = b.graph.broadcast_in_dim(extremes, rows.shape, range(last_dim))
+    is_extreme = b.ew("compare", rows, broadcast_extremes, direction="EQ")
     if x.type.is_floating:
-        is_best = b.ew("or", is_best, b.ew("compare", rows, rows, direction="NE"))
-    position = b.convert(b.graph.iota(rows.shape, last), "float32")
-    candidates = b.ew("select", is_best, position, float(rows.shape[last]), dtype="float32")
-    return b.graph.reduce("minimum", candidates, (last,))
+        is_extreme = b.ew("or", is_extreme, b.ew("compare", rows, rows, direction="NE"))
+    position = b.convert(b.graph.iota(rows.shape, last_dim), "float32")
+    candidates = b.ew("select", is_extreme, position, float(rows.shape[last_dim]), dtype="float32")
+    return b.graph.reduce("minimum", candidates, (last_dim,))
 
 
 def _should_search(b: Build, op: str, x: Value, dim: int) -> bool:
@@ -186,9 +186,9 @@ def _should_search(b: Build, op: str, x: Value, dim: int) -> bool:
 
 
 _LONG_ROW: Final = 512
-"""Elements of a row from which one search is faster than comparisons."""
+"""Minimum length of a row for which one search is faster than comparisons."""
 _LONG_COMPUTED_ROW: Final = 4096
-"""As `_LONG_ROW`, of rows that are computed: comparisons need not wait until they are stored."""
+"""`_LONG_ROW` for a row that is computed: a search waits until the row is stored."""
 
 
 def _extreme_index_of(op: str) -> Decomposition:
@@ -206,27 +206,27 @@ def _cumulative(op: str) -> Decomposition:
     """cumsum, cumprod: the reduction of all elements up to each, along a dimension."""
 
     def build(b: Build, x: Value, dim: int, **_: Any) -> Value:
-        x = _as_summed(b, x)
+        x = _elements_to_reduce(b, x)
         rows = move_dim(b, b.convert(b.graph.reshape(x, x.shape or (1,)), "float32"), dim, -1)
-        running = move_dim(b, b.graph.scan(op, rows), -1, dim)
-        return b.as_result(b.graph.reshape(running, x.shape))
+        partial_results = move_dim(b, b.graph.scan(op, rows), -1, dim)
+        return b.as_result(b.graph.reshape(partial_results, x.shape))
 
     return build
 
 
 def var_mean(b: Build, x: Value, *args: Any, **kwargs: Any) -> tuple[Value, Value]:
     """The variance, and the mean."""
-    first = var(b, x, *args, **kwargs)
+    variances = var(b, x, *args, **kwargs)
     dims, _ = _variance_options(x, *args, **kwargs)
-    total = b.reduce("add", b.convert(x, "float32"), dims)
+    sums = b.reduce("add", b.convert(x, "float32"), dims)
     count = max(prod(x.shape[dim] for dim in dims), 1)
-    return first, b.as_reshaped_result(b.ew("multiply", total, 1 / count), 1)
+    return variances, b.as_reshaped_result(b.ew("multiply", sums, 1 / count), 1)
 
 
 def std_mean(b: Build, x: Value, *args: Any, **kwargs: Any) -> tuple[Value, Value]:
     """The standard deviation, and the mean."""
-    first, second = var_mean(b, x, *args, **kwargs)
-    return _deviation(b, x, first, *args, **kwargs), second
+    variances, means = var_mean(b, x, *args, **kwargs)
+    return _deviation(b, x, variances, *args, **kwargs), means
 
 
 def trace(b: Build, x: Value) -> Value:
@@ -239,7 +239,7 @@ def trace(b: Build, x: Value) -> Value:
 
 def nansum(b: Build, x: Value, dim: Dims = None, keepdim: bool = False, **_: Any) -> Value:
     """The sum of all elements that are not NaN."""
-    x = _as_summed(b, x)
+    x = _elements_to_reduce(b, x)
     is_nan = b.ew("compare", x, x, dtype="bool", direction="NE")
     numbers = b.ew("select", is_nan, 0.0, x, dtype=_sum_dtype(x))
     return b.as_result(b.reduce("add", numbers, _dims(x, dim), keeps_dims=keepdim))
@@ -258,8 +258,8 @@ def histc(b: Build, x: Value, bins: int = 100, lowest: float = 0, highest: float
     if lowest >= highest:
         raise Unlowered("bounds that depend on values")
     column = b.convert(b.graph.reshape(x, (x.type.elements, 1)), "float32")
-    part = b.ew("multiply", b.ew("subtract", column, float(lowest)), bins / (highest - lowest))
-    position = b.ew("minimum", b.ew("floor", part), bins - 1.0)
+    fraction = b.ew("multiply", b.ew("subtract", column, float(lowest)), bins / (highest - lowest))
+    position = b.ew("minimum", b.ew("floor", fraction), bins - 1.0)
     is_inside = b.ew("compare", column, float(highest), dtype="bool", direction="LE")
     position = b.ew("select", is_inside, position, float(bins), dtype="float32")
     number = b.graph.iota((x.type.elements, bins), 1)

@@ -20,42 +20,45 @@ from trnsim.torch.aten.decomposition import Decomposition
 from trnsim.torch.aten.decompositions.windows import windows_of
 
 Matrix = Callable[[Build, int, int, int], Value]
-"""W [before, after] from a build, the resampled dimension and its lengths before and after."""
+"""A function of a build, the resampled dimension, and its lengths in the input and the output.
+
+It returns W [input length, output length].
+"""
 
 _QUOTIENT_GUARD: Final = 0.5  # keeps a quotient of integers on the right side of an integer
 
 
 def _resample(b: Build, x: Value, rank: int, matrix: Matrix) -> Value:
     """`x` with its last `rank` dimensions resampled to the lengths of the result."""
-    for dim, after in enumerate(b.result_types[0].shape[-rank:]):
+    for dim, output_length in enumerate(b.result_types[0].shape[-rank:]):
         value_dim = len(x.shape) - rank + dim
-        weights = matrix(b, dim, x.shape[value_dim], after)
+        weights = matrix(b, dim, x.shape[value_dim], output_length)
         x = _product(b, x, value_dim, weights, is_transposed=False)
     return b.as_result(x)
 
 
 def _resample_back(b: Build, grad: Value, lengths: Sizes, matrix: Matrix) -> Value:
-    """The gradient of `_resample`, whose input had those lengths."""
+    """The gradient of `_resample` for an input whose last dimensions have `lengths`."""
     rank = len(lengths)
-    for dim, before in enumerate(lengths):
+    for dim, input_length in enumerate(lengths):
         value_dim = len(grad.shape) - rank + dim
-        weights = matrix(b, dim, before, grad.shape[value_dim])
+        weights = matrix(b, dim, input_length, grad.shape[value_dim])
         grad = _product(b, grad, value_dim, weights, is_transposed=True)
     return b.as_result(grad)
 
 
 def _product(b: Build, x: Value, dim: int, weights: Value, *, is_transposed: bool) -> Value:
     """`x` along one dimension times a matrix."""
-    last = move_dim(b, x, dim, -1)
-    rows = b.graph.reshape(last, (last.type.elements // last.shape[-1], last.shape[-1]))
+    moved_x = move_dim(b, x, dim, -1)
+    rows = b.graph.reshape(moved_x, (moved_x.type.elements // moved_x.shape[-1], moved_x.shape[-1]))
     rows = b.convert(rows, "float32")
     product = b.graph.dot_general(rows, weights, (1, 1 if is_transposed else 0), "float32")
-    return move_dim(b, b.graph.reshape(product, (*last.shape[:-1], product.shape[1])), -1, dim)
+    return move_dim(b, b.graph.reshape(product, (*moved_x.shape[:-1], product.shape[1])), -1, dim)
 
 
-def _row_and_column(b: Build, before: int, after: int) -> tuple[Value, Value]:
+def _row_and_column(b: Build, input_length: int, output_length: int) -> tuple[Value, Value]:
     """The row and the column of each element of a matrix, float32."""
-    row, column = (b.graph.iota((before, after), dim) for dim in (0, 1))
+    row, column = (b.graph.iota((input_length, output_length), dim) for dim in (0, 1))
     return b.convert(row, "float32"), b.convert(column, "float32")
 
 
@@ -76,30 +79,32 @@ def _window_weights(b: Build, rows: Value, start: Value, end: Value, count: Valu
     """1 / count from start to end (exclusive), else 0."""
     is_from_start = b.ew("compare", rows, start, dtype="float32", direction="GE")
     is_before_end = b.ew("compare", rows, end, dtype="float32", direction="LT")
-    inside = b.ew("multiply", is_from_start, is_before_end)
-    return inside if count is None else b.ew("divide", inside, count)
+    is_inside = b.ew("multiply", is_from_start, is_before_end)
+    return is_inside if count is None else b.ew("divide", is_inside, count)
 
 
-def _adaptive_windows(b: Build, dim: int, before: int, after: int) -> Value:
+def _adaptive_windows(b: Build, dim: int, input_length: int, output_length: int) -> Value:
     """Windows of adaptive pooling, which divide a dimension as evenly as integers allow."""
     del dim
-    rows, columns = _row_and_column(b, before, after)
-    start = b.ew("floor", _affine(b, columns, before / after, _QUOTIENT_GUARD / after))
-    last = (before + after - 1 + _QUOTIENT_GUARD) / after
-    end = b.ew("floor", _affine(b, columns, before / after, last))
+    rows, columns = _row_and_column(b, input_length, output_length)
+    start = b.ew(
+        "floor", _affine(b, columns, input_length / output_length, _QUOTIENT_GUARD / output_length)
+    )
+    end_shift = (input_length + output_length - 1 + _QUOTIENT_GUARD) / output_length
+    end = b.ew("floor", _affine(b, columns, input_length / output_length, end_shift))
     return _window_weights(b, rows, start, end, b.ew("subtract", end, start))
 
 
 def _strided_windows(windows: Windows, *, is_padding_counted: bool, is_summed: bool) -> Matrix:
     """Windows of equal length at a stride, starting in the padding."""
 
-    def matrix(b: Build, dim: int, before: int, after: int) -> Value:
-        rows, columns = _row_and_column(b, before, after)
+    def matrix(b: Build, dim: int, input_length: int, output_length: int) -> Value:
+        rows, columns = _row_and_column(b, input_length, output_length)
         size, pad = windows.kernel[dim], windows.padding[dim]
         start = _affine(b, columns, float(windows.stride[dim]), -float(pad))
-        end = b.ew("minimum", b.ew("add", start, float(size)), float(before + pad))
+        end = b.ew("minimum", b.ew("add", start, float(size)), float(input_length + pad))
         count = b.ew("subtract", end, start)
-        start, end = b.ew("maximum", start, 0.0), b.ew("minimum", end, float(before))
+        start, end = b.ew("maximum", start, 0.0), b.ew("minimum", end, float(input_length))
         if not is_padding_counted:
             count = b.ew("subtract", end, start)
         return _window_weights(b, rows, start, end, None if is_summed else count)
@@ -143,25 +148,27 @@ def _average_pool(rank: int, *, is_backward: bool = False) -> Decomposition:
 def _is_uniform(windows: Windows, shape: Sizes, result: Sizes, *, is_padding_counted: bool) -> bool:
     """True if all windows are divided by the same number of elements."""
     rank = windows.rank
-    beyond = windows.overhang(shape[-rank:], result[-rank:])
+    overhangs = windows.overhang(shape[-rank:], result[-rank:])
     if not is_padding_counted:
-        return not any(windows.padding) and max(beyond) <= 0
-    return all(after <= pad for after, pad in zip(beyond, windows.padding, strict=True))
+        return not any(windows.padding) and max(overhangs) <= 0
+    return all(
+        output_length <= pad for output_length, pad in zip(overhangs, windows.padding, strict=True)
+    )
 
 
 def _sum_windows(b: Build, x: Value, windows: Windows, factor: float) -> Value:
     """The sum of each window times a number."""
     window_counts = b.result_types[0].shape[-windows.rank :]
-    in_float32 = b.convert(x, "float32")
-    sums = b.graph.apply(windows.reduction("add", in_float32.shape, window_counts), in_float32)
+    values = b.convert(x, "float32")
+    sums = b.graph.apply(windows.reduction("add", values.shape, window_counts), values)
     return b.as_result(b.ew("multiply", sums, factor))
 
 
 def _copy_to_windows(b: Build, grad: Value, windows: Windows, factor: float) -> Value:
     """Each element times a number, at every place of its window; windows lie side by side."""
     copies = b.ew("multiply", b.convert(grad, "float32"), factor)
-    outer = len(grad.shape) - windows.rank
-    for dim, count in enumerate(windows.kernel, outer):
+    outer_rank = len(grad.shape) - windows.rank
+    for dim, count in enumerate(windows.kernel, outer_rank):
         shape = copies.shape
         rows = b.graph.reshape(copies, (*shape[: dim + 1], 1, *shape[dim + 1 :]))
         if count > 1:
@@ -176,8 +183,8 @@ def _adaptive_pool(rank: int) -> Decomposition:
         lengths = x.shape[-rank:]
         if prod(b.result_types[0].shape[-rank:]) == 1:
             dims = range(len(x.shape) - rank, len(x.shape))
-            total = b.reduce("add", b.convert(x, "float32"), dims, keeps_dims=True)
-            return b.as_result(b.ew("multiply", total, 1.0 / prod(lengths)))
+            sums = b.reduce("add", b.convert(x, "float32"), dims, keeps_dims=True)
+            return b.as_result(b.ew("multiply", sums, 1.0 / prod(lengths)))
         windows = _equal_windows(lengths, b.result_types[0].shape[-rank:])
         if windows is not None:
             return _sum_windows(b, x, windows, 1.0 / prod(windows.kernel))
@@ -201,8 +208,8 @@ def _adaptive_gradient(rank: int) -> Decomposition:
     def build(b: Build, grad: Value, x: Value) -> Value:
         windows = _equal_windows(x.shape[-rank:], grad.shape[-rank:])
         if windows is None:
-            resampled: Value = by_matrix(b, grad, x)
-            return resampled
+            result: Value = by_matrix(b, grad, x)
+            return result
         return _copy_to_windows(b, grad, windows, 1.0 / prod(windows.kernel))
 
     return build
@@ -218,22 +225,32 @@ def _resampling_gradient(rank: int, matrix_of: Callable[..., Matrix]) -> Decompo
 
 
 def _source_positions(
-    b: Build, columns: Value, before: int, after: int, scale: float | None, *, is_aligned: bool
+    b: Build,
+    columns: Value,
+    input_length: int,
+    output_length: int,
+    scale: float | None,
+    *,
+    is_aligned: bool,
 ) -> Value:
     """The position that each column reads; corners coincide if `is_aligned`, else pixel edges."""
     if is_aligned:
-        return _affine(b, columns, (before - 1) / (after - 1) if after > 1 else 0.0)
-    step = 1 / scale if scale else before / after
+        return _affine(
+            b, columns, (input_length - 1) / (output_length - 1) if output_length > 1 else 0.0
+        )
+    step = 1 / scale if scale else input_length / output_length
     return _affine(b, columns, step, (step - 1) / 2)
 
 
 def _linear_matrix(scales: Sequence[float | None], *, is_aligned: bool) -> Matrix:
     """The two nearest elements, weighted by their distance."""
 
-    def matrix(b: Build, dim: int, before: int, after: int) -> Value:
-        rows, columns = _row_and_column(b, before, after)
-        position = _source_positions(b, columns, before, after, scales[dim], is_aligned=is_aligned)
-        position = _clamp(b, position, 0, before - 1)
+    def matrix(b: Build, dim: int, input_length: int, output_length: int) -> Value:
+        rows, columns = _row_and_column(b, input_length, output_length)
+        position = _source_positions(
+            b, columns, input_length, output_length, scales[dim], is_aligned=is_aligned
+        )
+        position = _clamp(b, position, 0, input_length - 1)
         distance = b.ew("abs", b.ew("subtract", rows, position))
         return b.ew("maximum", b.ew("subtract", 1.0, distance), 0.0)
 
@@ -246,15 +263,17 @@ _CUBIC_SLOPE: Final = -0.75  # the slope at 1 of PyTorch's cubic convolution
 def _cubic_matrix(scales: Sequence[float | None], *, is_aligned: bool) -> Matrix:
     """Four elements by cubic convolution; elements beyond an end repeat it."""
 
-    def matrix(b: Build, dim: int, before: int, after: int) -> Value:
-        rows, columns = _row_and_column(b, before, after)
-        position = _source_positions(b, columns, before, after, scales[dim], is_aligned=is_aligned)
-        first = b.ew("floor", position)
-        part = b.ew("subtract", position, first)
+    def matrix(b: Build, dim: int, input_length: int, output_length: int) -> Value:
+        rows, columns = _row_and_column(b, input_length, output_length)
+        position = _source_positions(
+            b, columns, input_length, output_length, scales[dim], is_aligned=is_aligned
+        )
+        floor = b.ew("floor", position)
+        fraction = b.ew("subtract", position, floor)
         terms: list[Value] = []
         for tap in (-1, 0, 1, 2):
-            source_rows = _clamp(b, b.ew("add", first, float(tap)), 0, before - 1)
-            distance = b.ew("abs", b.ew("subtract", part, float(tap)))
+            source_rows = _clamp(b, b.ew("add", floor, float(tap)), 0, input_length - 1)
+            distance = b.ew("abs", b.ew("subtract", fraction, float(tap)))
             weight = _cubic_near(b, distance) if tap in (0, 1) else _cubic_far(b, distance)
             terms.append(b.ew("multiply", _one_hot(b, rows, source_rows), weight))
         return b.total(terms)
@@ -264,28 +283,30 @@ def _cubic_matrix(scales: Sequence[float | None], *, is_aligned: bool) -> Matrix
 
 def _cubic_near(b: Build, t: Value) -> Value:
     """``(a + 2) t**3 - (a + 3) t**2 + 1``, up to 1."""
-    inner = b.ew(
+    terms = b.ew(
         "multiply", _affine(b, t, _CUBIC_SLOPE + 2, -(_CUBIC_SLOPE + 3)), b.ew("square", t)
     )
-    return b.ew("add", inner, 1.0)
+    return b.ew("add", terms, 1.0)
 
 
 def _cubic_far(b: Build, t: Value) -> Value:
     """``a (t**3 - 5 t**2 + 8 t - 4)``, from 1 to 2."""
-    inner = b.ew("add", b.ew("multiply", b.ew("subtract", t, 5.0), t), 8.0)
-    return b.ew("multiply", b.ew("subtract", b.ew("multiply", inner, t), 4.0), _CUBIC_SLOPE)
+    factor = b.ew("add", b.ew("multiply", b.ew("subtract", t, 5.0), t), 8.0)
+    return b.ew("multiply", b.ew("subtract", b.ew("multiply", factor, t), 4.0), _CUBIC_SLOPE)
 
 
 def _nearest_matrix(scales: Sequence[float | None], *, is_centred: bool) -> Matrix:
     """The element at or before the position that a column reads."""
 
-    def matrix(b: Build, dim: int, before: int, after: int) -> Value:
-        rows, columns = _row_and_column(b, before, after)
+    def matrix(b: Build, dim: int, input_length: int, output_length: int) -> Value:
+        rows, columns = _row_and_column(b, input_length, output_length)
         scale = scales[dim]
-        step = 1 / scale if scale else before / after
+        step = 1 / scale if scale else input_length / output_length
         shift = step / 2 if is_centred else 0.0
-        position = b.ew("floor", _affine(b, columns, step, shift + _QUOTIENT_GUARD / (4 * after)))
-        return _one_hot(b, rows, _clamp(b, position, 0, before - 1))
+        position = b.ew(
+            "floor", _affine(b, columns, step, shift + _QUOTIENT_GUARD / (4 * output_length))
+        )
+        return _one_hot(b, rows, _clamp(b, position, 0, input_length - 1))
 
     return matrix
 
@@ -295,13 +316,13 @@ Sampler = Callable[..., Matrix]
 
 
 def _scales(arguments: Sequence[Any], rank: int) -> list[float | None]:
-    """The scale of each dimension, None where the call has none; given as a list or one by one."""
-    flat = [
+    """The scale of each dimension, None without one; `arguments` are a list or single scales."""
+    flat_scales = [
         part
         for argument in arguments
         for part in (argument if isinstance(argument, list) else [argument])
     ]
-    return [*flat[:rank], *[None] * (rank - len(flat))]
+    return [*flat_scales[:rank], *[None] * (rank - len(flat_scales))]
 
 
 def _upsample(rank: int, sampler: Sampler, option: str = "") -> Decomposition:
@@ -322,19 +343,26 @@ def _upsample_nearest(rank: int, sampler: Sampler) -> Decomposition:
 
     def build(b: Build, x: Value, size: Any, *arguments: Any) -> Value:
         lengths = b.result_types[0].shape[-rank:]
-        outer, inner = x.shape[:-rank], x.shape[-rank:]
-        copy_counts = [after // before for before, after in zip(inner, lengths, strict=True)]
+        outer_lengths, inner_lengths = x.shape[:-rank], x.shape[-rank:]
+        copy_counts = [
+            output_length // input_length
+            for input_length, output_length in zip(inner_lengths, lengths, strict=True)
+        ]
         scales = zip(_scales(arguments, rank), copy_counts, strict=True)
-        is_whole = all(
-            n * k == after for n, k, after in zip(inner, copy_counts, lengths, strict=True)
+        is_integral = all(
+            n * k == output_length
+            for n, k, output_length in zip(inner_lengths, copy_counts, lengths, strict=True)
         )
-        if not is_whole or any(scale not in (None, count) for scale, count in scales):
-            resampled: Value = by_matrix(b, x, size, *arguments)
-            return resampled
-        shape = [*outer, *(n for pair in zip(inner, copy_counts, strict=True) for n in pair)]
-        dims = [*range(len(outer)), *range(len(outer), len(shape), 2)]
+        if not is_integral or any(scale not in (None, count) for scale, count in scales):
+            result: Value = by_matrix(b, x, size, *arguments)
+            return result
+        shape = [
+            *outer_lengths,
+            *(n for pair in zip(inner_lengths, copy_counts, strict=True) for n in pair),
+        ]
+        dims = [*range(len(outer_lengths)), *range(len(outer_lengths), len(shape), 2)]
         return b.as_result(
-            b.graph.reshape(b.graph.broadcast_in_dim(x, shape, dims), (*outer, *lengths))
+            b.graph.reshape(b.graph.broadcast_in_dim(x, shape, dims), (*outer_lengths, *lengths))
         )
 
     return build
@@ -344,25 +372,25 @@ def _upsample_nearest_backward(rank: int, sampler: Sampler) -> Decomposition:
     """Sums of windows if each element was copied an integral number of times, else a matrix."""
     by_matrix = _upsample_backward(rank, sampler)
 
-    def build(b: Build, grad: Value, size: Any, before: Sizes, *arguments: Any) -> Value:
-        windows = _equal_windows(grad.shape[-rank:], before[-rank:])
+    def build(b: Build, grad: Value, size: Any, input_sizes: Sizes, *arguments: Any) -> Value:
+        windows = _equal_windows(grad.shape[-rank:], input_sizes[-rank:])
         scales = _scales(arguments, rank)
         if windows is None or any(
             scale not in (None, count) for scale, count in zip(scales, windows.kernel, strict=True)
         ):
-            resampled: Value = by_matrix(b, grad, size, before, *arguments)
-            return resampled
+            result: Value = by_matrix(b, grad, size, input_sizes, *arguments)
+            return result
         return _sum_windows(b, grad, windows, 1.0)
 
     return build
 
 
 def _upsample_backward(rank: int, sampler: Sampler, option: str = "") -> Decomposition:
-    def build(b: Build, grad: Value, size: Any, before: Sizes, *arguments: Any) -> Value:
+    def build(b: Build, grad: Value, size: Any, input_sizes: Sizes, *arguments: Any) -> Value:
         del size
         options = {option: arguments[0]} if option else {}
         scales = _scales(arguments[1:] if option else arguments, rank)
-        return _resample_back(b, grad, before[-rank:], sampler(scales, **options))
+        return _resample_back(b, grad, input_sizes[-rank:], sampler(scales, **options))
 
     return build
 
@@ -370,14 +398,14 @@ def _upsample_backward(rank: int, sampler: Sampler, option: str = "") -> Decompo
 def _end_copy_matrix(padding: Sizes, *, is_mirrored: bool) -> Matrix:
     """Padding that repeats the ends, or mirrors the inside at them."""
 
-    def matrix(b: Build, dim: int, before: int, after: int) -> Value:
-        rows, columns = _row_and_column(b, before, after)
+    def matrix(b: Build, dim: int, input_length: int, output_length: int) -> Value:
+        rows, columns = _row_and_column(b, input_length, output_length)
         low = padding[len(padding) - 2 - 2 * dim]  # the last dimension comes first
         position = b.ew("add", columns, -float(low))
         if is_mirrored:
-            past = b.ew("subtract", float(before - 1), b.ew("abs", position))
-            position = b.ew("subtract", float(before - 1), b.ew("abs", past))
-        return _one_hot(b, rows, _clamp(b, position, 0, before - 1))
+            distance_from_end = b.ew("subtract", float(input_length - 1), b.ew("abs", position))
+            position = b.ew("subtract", float(input_length - 1), b.ew("abs", distance_from_end))
+        return _one_hot(b, rows, _clamp(b, position, 0, input_length - 1))
 
     return matrix
 

@@ -1,7 +1,7 @@
 """A kernel from a file: it issues the stored instructions to the core on which it runs.
 
-Each is issued as an instruction of a user's kernel is, so the chip's rules, memories and times hold
-for those of a foreign file too.
+Each instruction is issued like an instruction of a user's kernel, so the chip's rules, memories and
+times also hold for a file from elsewhere.
 """
 
 from __future__ import annotations
@@ -50,23 +50,23 @@ _FIX: Final = "do not trust the file; or trace the model again"
 class SavedKernel(Kernel):
     """A kernel that issues the instructions of its stored form, `StoredKernel`."""
 
-    def __init__(self, stored: StoredKernel) -> None:
-        self.stored = stored
-        super().__init__(_KernelFunction(stored), {}, len(stored.cores))
+    def __init__(self, stored_kernel: StoredKernel) -> None:
+        self.stored_kernel = stored_kernel
+        super().__init__(_KernelFunction(stored_kernel), {}, len(stored_kernel.cores))
 
     def version(self) -> VersionChoice:
         """The version of NKI that it followed when it was saved."""
-        return VersionChoice(VERSIONS[self.stored.version], "its file", is_chosen=True)
+        return VersionChoice(VERSIONS[self.stored_kernel.version], "its file", is_chosen=True)
 
     @property
     def line(self) -> SourceLine | None:
         """The line of the function's definition, where it was saved."""
-        return _line(self.stored, self.stored.line)
+        return _line(self.stored_kernel, self.stored_kernel.line)
 
     @property
     def may_spill(self) -> bool:
         """False if a kernel whose tensors exceed SBUF or PSUM is refused."""
-        return self.stored.may_spill
+        return self.stored_kernel.may_spill
 
     def issue(
         self, team: Team, boundary: Boundary, args: Sequence[Any], kwargs: Mapping[str, Any]
@@ -79,20 +79,22 @@ class SavedKernel(Kernel):
 class _KernelFunction:
     """The function of a saved kernel."""
 
-    def __init__(self, stored: StoredKernel) -> None:
-        self._stored = stored
-        self.__name__ = stored.title
+    def __init__(self, stored_kernel: StoredKernel) -> None:
+        self._stored_kernel = stored_kernel
+        self.__name__ = stored_kernel.title
 
     def __call__(self, *tensors: NkiTensor) -> tuple[NkiTensor, ...]:
         """Issue the instructions to the current core; returns the kernel's results."""
-        for number, (tensor, form) in enumerate(zip(tensors, self._stored.arguments, strict=False)):
+        for number, (tensor, form) in enumerate(
+            zip(tensors, self._stored_kernel.arguments, strict=False)
+        ):
             if tensor.shape != form.shape or tensor.dtype.name != form.dtype:
                 self._refuse(f"{tensor} as tensor {number}", f"{list(form.shape)} {form.dtype}")
-        if len(tensors) != len(self._stored.arguments):
-            self._refuse(f"{len(tensors)} tensors", str(len(self._stored.arguments)))
+        if len(tensors) != len(self._stored_kernel.arguments):
+            self._refuse(f"{len(tensors)} tensors", str(len(self._stored_kernel.arguments)))
         core = current_core()
-        rank = core.peer.rank if core.peer is not None and len(self._stored.cores) > 1 else 0
-        issue = _Issue(self._stored, self._stored.cores[rank], core, tensors)
+        rank = core.peer.rank if core.peer is not None and len(self._stored_kernel.cores) > 1 else 0
+        issue = _Issue(self._stored_kernel, self._stored_kernel.cores[rank], core, tensors)
         issue.run()
         return issue.results() if rank == 0 else ()
 
@@ -107,45 +109,50 @@ class _Issue:
 
     def __init__(
         self,
-        stored: StoredKernel,
-        part: StoredCore,
+        stored_kernel: StoredKernel,
+        stored_core: StoredCore,
         core: CoreContext,
         arguments: Sequence[NkiTensor],
     ) -> None:
-        self._stored = stored
-        self._part = part
+        self._stored_kernel = stored_kernel
+        self._stored_core = stored_core
         self._core = core
         self._storages = [tensor.storage for tensor in arguments]
         self._registers: dict[int, VirtualRegister | Scalar] = {}
-        """By the number of an instruction, the register that it fills."""
+        """Number of an instruction -> the register that it fills."""
 
     def run(self) -> None:
         """Make the tensors, and issue the instructions."""
-        stored, part, core, end = self._stored, self._part, self._core, 0
-        for tensor in part.tensors:
-            call = _caller(stored.title, _line(stored, tensor.line))
-            self._storages.append(call(self._allocated, tensor))
-        for first, block_end in part.blocks:
-            self._issue(end, first)
+        stored_kernel, stored_core, core, end = (
+            self._stored_kernel,
+            self._stored_core,
+            self._core,
+            0,
+        )
+        for tensor in stored_core.tensors:
+            call = _caller(stored_kernel.title, _line(stored_kernel, tensor.line))
+            self._storages.append(call(self._allocate, tensor))
+        for block_start, block_end in stored_core.blocks:
+            self._issue(end, block_start)
             with core.in_order():
-                self._issue(first, block_end)
+                self._issue(block_start, block_end)
             end = block_end
-        self._issue(end, len(part.instructions))
-        for edge in part.edges:
-            line = _line(stored, edge.line)
+        self._issue(end, len(stored_core.instructions))
+        for edge in stored_core.edges:
+            line = _line(stored_kernel, edge.line)
             ends = edge.consumer, edge.producer
             add_edge(core, Edge(*ends, edge.waits, edge.form, line, edge.text), "its file")
 
     def results(self) -> tuple[NkiTensor, ...]:
         """The tensors that the kernel returns."""
-        stored = self._stored
+        stored_kernel = self._stored_kernel
         return tuple(
             NkiTensor(tile.storage, tile.dtype, tile.pattern, result.region)
-            for result in stored.results
+            for result in stored_kernel.results
             for tile in [self._tile(result.tile)]
         )
 
-    def _allocated(self, tensor: KernelTensor) -> Storage:
+    def _allocate(self, tensor: KernelTensor) -> Storage:
         """The storage of a tensor that is no argument."""
         memory, dtype = self._core.memory, BY_NAME[tensor.dtype]
         if tensor.place is TensorPlace.constant:
@@ -158,20 +165,20 @@ class _Issue:
         name, address = tensor.name, tensor.address
         return memory.allocate(tensor.shape, dtype, place, name=name, address=address)[0]
 
-    def _issue(self, first: int, end: int) -> None:
-        """Issue the instructions from `first` to before `end`."""
-        stored, core = self._stored, self._core
-        for number in range(first, end):
-            form = self._part.instructions[number]
-            line = _line(stored, form.line)
+    def _issue(self, start: int, end: int) -> None:
+        """Issue the instructions from `start` to `end` (exclusive)."""
+        stored_kernel, core = self._stored_kernel, self._core
+        for number in range(start, end):
+            form = self._stored_core.instructions[number]
+            line = _line(stored_kernel, form.line)
             try:
-                _caller(stored.title, line)(self._issue_instruction, core, form, number)
+                _caller(stored_kernel.title, line)(self._issue_instruction, core, form, number)
             except EmulatorError:
                 raise
             except _UNREADABLE as error:
                 raise BadInput(
-                    f"the saved kernel {stored.title} has instruction {number}, {form.opcode}, "
-                    f"which its class cannot read: {error}",
+                    f"the saved kernel {stored_kernel.title} has instruction {number}, "
+                    f"{form.opcode}, which its class cannot read: {error}",
                     fix=_FIX,
                     line=line,
                 ) from error
@@ -225,13 +232,13 @@ def _empty_register(form: StoredRegister) -> VirtualRegister | Scalar:
 _UNREADABLE: Final = (
     *(TypeError, ValueError, LookupError, AttributeError, ArithmeticError, MemoryError),
 )
-"""Errors of Python's and numpy's for operands that no function of `nki.isa` makes."""
+"""Errors of Python and numpy for operands that no function of `nki.isa` makes."""
 
 
-def _line(stored: StoredKernel, line: int | None) -> SourceLine | None:
+def _line(stored_kernel: StoredKernel, line: int | None) -> SourceLine | None:
     if line is None:
         return None
-    return SourceLine(stored.lines[line].file, stored.lines[line].line)
+    return SourceLine(stored_kernel.lines[line].file, stored_kernel.lines[line].line)
 
 
 def _call(function: Callable[..., Any], *operands: Any) -> Any:

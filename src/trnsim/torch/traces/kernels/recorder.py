@@ -1,7 +1,7 @@
 """The stored form of a kernel, recorded in a run without values.
 
-Without values no instruction depends on them: where the kernel's Python reads one, the run ends
-with an error that names the line.
+In such a run no instruction depends on a value: if the kernel's Python reads one, the run ends with
+an error that names the line.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from trnsim.torch.traces.kernels.stored_kernel import (
 )
 
 _NO_FORM: Final = object()
-"""Stands for an operand that has no stored form."""
+"""The form of an operand that cannot be stored."""
 _FIX: Final = "save the model's weights, and trace it where it runs: that takes seconds"
 
 
 def record_kernel(call: KernelCall, chip: str) -> tuple[StoredKernel, list[int]]:
-    """The stored form of a call's kernel, and which tensor of the call each of its arguments is.
+    """The stored form of a call's kernel; for each argument, its number among the call's tensors.
 
     Raises:
         NotModelled: for a kernel with an instruction that has no form.
@@ -67,7 +67,8 @@ class KernelRecorder:
     Attributes:
         records: None, as it is launched once and keeps no records of calls.
         may_spill: False if an exceeded SBUF or PSUM is an error.
-        arguments: for each argument, the tensor of the call that it is, by its number.
+        kernel: the stored form, once the kernel is launched.
+        arguments: for each argument, its number among the tensors of the call.
     """
 
     kernel: StoredKernel
@@ -93,29 +94,29 @@ class KernelRecorder:
         cores = [_RecordedCore(kernel, core, lines, numbers) for core in team.contexts]
         team.contexts[:] = cores
         boundary = Boundary(cores[0])
-        returned = kernel.issue(team, boundary, args, kwargs)
+        result = kernel.issue(team, boundary, args, kwargs)
         self.arguments = [n for n in boundary.positions(self._tensors) if n is not None]
         if len(self.arguments) < len(boundary.tensors):
             _refuse(self.title, "takes an object that holds tensors", kernel.line)
-        results = list(_tensors_in(returned))
+        result_tiles = list(_tensors_in(result))
         self.kernel = StoredKernel(
             title=self.title,
             version=self.version().version.name,
             may_spill=self.may_spill,
             line=lines.number(kernel.line),
             arguments=tuple(cores[0].tensors.arguments),
-            cores=tuple(core.stored() for core in cores),
-            results=tuple(KernelResult(cores[0].tile(tile), tile.buffer) for tile in results),
-            lines=tuple(lines.stored),
+            cores=tuple(core.stored_core() for core in cores),
+            results=tuple(KernelResult(cores[0].tile(tile), tile.buffer) for tile in result_tiles),
+            lines=tuple(lines.stored_lines),
         )
-        return boundary.leave(returned)
+        return boundary.leave(result)
 
 
 class _Lines:
     """The lines of a kernel's program, each kept once."""
 
     def __init__(self) -> None:
-        self.stored: list[StoredLine] = []
+        self.stored_lines: list[StoredLine] = []
         self._numbers: dict[SourceLine, int] = {}
 
     def number(self, line: SourceLine | None) -> int | None:
@@ -123,8 +124,8 @@ class _Lines:
         if line is None:
             return None
         if line not in self._numbers:
-            self._numbers[line] = len(self.stored)
-            self.stored.append(StoredLine(*line))
+            self._numbers[line] = len(self.stored_lines)
+            self.stored_lines.append(StoredLine(*line))
         return self._numbers[line]
 
 
@@ -133,19 +134,19 @@ class _RecordedMemory(CoreMemory):
 
     Attributes:
         arguments: the kernel's arguments.
-        created: the tensors that the core created.
+        created_tensors: the tensors that the core created.
     """
 
     def __init__(self, core: CoreContext, lines: _Lines, argument_numbers: dict[int, int]) -> None:
-        """The memories in the place of those of `core`.
+        """The memories that replace the memories of `core`.
 
-        `argument_numbers` are those of the kernel's arguments by the serials of their storages,
-        which all cores share.
+        `argument_numbers` maps the serial of an argument's storage to the argument's number. All
+        cores share the dictionary.
         """
-        shared = core.peer.shared if core.peer is not None else None
-        super().__init__(core.core, has_values=False, shared=shared)
+        shared_memory = core.peer.shared if core.peer is not None else None
+        super().__init__(core.core, has_values=False, shared=shared_memory)
         self.arguments: list[KernelTensor] = []
-        self.created: list[KernelTensor] = []
+        self.created_tensors: list[KernelTensor] = []
         self._lines = lines
         self._argument_numbers = argument_numbers
         self._numbers: dict[int, int] = {}
@@ -177,7 +178,7 @@ class _RecordedMemory(CoreMemory):
         """As `CoreMemory.allocate_shared`."""
         storage, layout = super().allocate_shared(shape, dtype, name=name)
         if storage.serial in self._numbers:  # `allocate` has kept it: this core asks first
-            self.created.pop()
+            self.created_tensors.pop()
         self._keep(storage, TensorPlace.shared_hbm, shape, dtype)
         return storage, layout
 
@@ -195,10 +196,10 @@ class _RecordedMemory(CoreMemory):
             self.arguments.append(form)
         return storage, pattern
 
-    def _keep(self, storage: Storage, *parts: Any, **others: Any) -> None:
+    def _keep(self, storage: Storage, *parts: Any, **options: Any) -> None:
         """Keep a tensor that the core created."""
-        self._numbers[storage.serial] = len(self.created)
-        self.created.append(self._form(storage, *parts, **others))
+        self._numbers[storage.serial] = len(self.created_tensors)
+        self.created_tensors.append(self._form(storage, *parts, **options))
 
     def _form(
         self,
@@ -234,7 +235,7 @@ class _RecordedCore(CoreContext):
         self._kernel = kernel
         self._lines = lines
 
-    def stored(self) -> StoredCore:
+    def stored_core(self) -> StoredCore:
         """The instructions, tensors, blocks and edges that the core has issued."""
         edges = (
             StoredEdge(e.consumer, e.producer, e.waits, e.form, e.text, self._lines.number(e.line))
@@ -242,7 +243,7 @@ class _RecordedCore(CoreContext):
         )
         blocks = tuple(self.ordering.blocks)
         return StoredCore(
-            tuple(self.tensors.created), blocks, tuple(edges), tuple(self.instructions)
+            tuple(self.tensors.created_tensors), blocks, tuple(edges), tuple(self.instructions)
         )
 
     def issue(self, instruction: Instruction) -> None:
@@ -292,8 +293,8 @@ class _RecordedCore(CoreContext):
 
     def _register(self, register: VirtualRegister | Scalar) -> StoredRegister:
         """The form of a register that is read."""
-        first = self.program.first_serial
-        origins = tuple(place for serial, place in register.origins if serial == first)
+        first_serial = self.program.first_serial
+        origins = tuple(place for serial, place in register.origins if serial == first_serial)
         try:
             value = register.value
         except NotModelled:  # it comes from memory
