@@ -29,7 +29,9 @@ def busiest_summary(summary: PartSummary, factor: float) -> PartSummary:
         for product in summary.products
     )
     exchanges = tuple(
-        replace(sent, nbytes=sent.nbytes * factor) if sent.axis is Axis.EXPERT else sent
-        for sent in summary.exchanges
+        replace(exchange, nbytes=exchange.nbytes * factor)
+        if exchange.axis is Axis.EXPERT
+        else exchange
+        for exchange in summary.exchanges
     )
     return replace(summary, products=products, exchanges=exchanges)

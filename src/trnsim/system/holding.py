@@ -72,7 +72,8 @@ def _holding_of(
 ) -> Holding | None:
     """The holding with the fewest pipeline stages for a tensor parallel size; None if none fits.
 
-    `ranks` are those of an instance, `usable` the bytes that may be used of a rank.
+    `ranks` is the number of ranks of an instance, and `usable` the bytes of a rank that may be
+    used.
     """
     split = Split(tensor=tensor)
     cache = cache_bytes(model, tokens, split, tokens) if model.is_generating else 0.0

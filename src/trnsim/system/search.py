@@ -39,7 +39,7 @@ CHUNK: Final = 16
 _STDOUT: Final = 1
 _STDERR: Final = 2
 _MOST_CHUNKS_IN_PROCESS: Final = 2
-"""Number of chunks up to which no process is started."""
+"""Maximum number of chunks for which no process is started."""
 _MOST_TRIES: Final = 3
 """Tries of chunks whose workers die, after which the search fails."""
 _HASHED_ROOMS: Final = ("arch", "estimate", "fabric", "price", "site", "system", "workload")
@@ -128,7 +128,7 @@ def _chunk_results(
         for chunk in chunks:
             if time.monotonic() >= until_s:
                 return
-            yield chunk, _evaluated(function, chunk[1])
+            yield chunk, _evaluate(function, chunk[1])
     else:
         yield from _in_processes(function, chunks, count, until_s)
 
@@ -149,7 +149,7 @@ def _stored_result(count: int, stored: dict[str, Any]) -> ChunkResult:
     return result
 
 
-def _evaluated(function: Function, points: list[Any]) -> ChunkResult:
+def _evaluate(function: Function, points: list[Any]) -> ChunkResult:
     with recorded_words() as words:
         values = [function(point) for point in points]
     return ChunkResult(values, sorted(words))
@@ -160,7 +160,7 @@ def _evaluated_elsewhere(
 ) -> ChunkResult:
     """The result of a chunk in a worker, with the corrections of the process that searches."""
     with using(site):
-        return _evaluated(function, points)
+        return _evaluate(function, points)
 
 
 def _in_processes(
@@ -171,15 +171,15 @@ def _in_processes(
     Raises:
         BrokenProcessPool: processes died three times in a row without a finished chunk.
     """
-    waiting, tries = list(chunks), 0
-    while waiting and time.monotonic() < until_s:
-        waiting_before = len(waiting)
+    pending_chunks, tries = list(chunks), 0
+    while pending_chunks and time.monotonic() < until_s:
+        waiting_before = len(pending_chunks)
         try:
-            for chunk, results in _in_pool(function, list(waiting), count, until_s):
-                waiting.remove(chunk)
+            for chunk, results in _in_pool(function, list(pending_chunks), count, until_s):
+                pending_chunks.remove(chunk)
                 yield chunk, results
         except BrokenProcessPool:
-            tries = tries + 1 if len(waiting) == waiting_before else 0
+            tries = tries + 1 if len(pending_chunks) == waiting_before else 0
             if tries == _MOST_TRIES:
                 raise
 
@@ -189,19 +189,19 @@ def _in_pool(
 ) -> Iterator[tuple[Chunk, ChunkResult]]:
     earlier_processes, site = set(active_children()), current()
     with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
-        running: dict[Future[ChunkResult], Chunk] = {}
+        running_tasks: dict[Future[ChunkResult], Chunk] = {}
         try:
-            while chunks or running:
-                while chunks and len(running) < 2 * count and time.monotonic() < until_s:
+            while chunks or running_tasks:
+                while chunks and len(running_tasks) < 2 * count and time.monotonic() < until_s:
                     chunk = chunks.pop(0)
                     with _without_interrupts():
-                        submitted = pool.submit(_evaluated_elsewhere, function, chunk[1], site)
-                        running[submitted] = chunk
-                if not running:
+                        task = pool.submit(_evaluated_elsewhere, function, chunk[1], site)
+                        running_tasks[task] = chunk
+                if not running_tasks:
                     return
-                finished, _ = wait(running, return_when=FIRST_COMPLETED)
-                for future in finished:
-                    yield running.pop(future), future.result()
+                finished_tasks, _ = wait(running_tasks, return_when=FIRST_COMPLETED)
+                for future in finished_tasks:
+                    yield running_tasks.pop(future), future.result()
         except (KeyboardInterrupt, GeneratorExit):  # nobody waits for the chunks that run
             for process in set(active_children()) - earlier_processes:
                 process.kill()
@@ -218,11 +218,11 @@ def _without_interrupts() -> Generator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    blocked_signals = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked_signals)
 
 
 def _on_ray(
@@ -274,14 +274,14 @@ def _tasks(
         ) from error
     task = ray.remote(max_retries=_MOST_TRIES)(_evaluated_elsewhere)
     site = current()
-    running = {task.remote(function, chunk[1], site): chunk for chunk in chunks}
+    running_tasks = {task.remote(function, chunk[1], site): chunk for chunk in chunks}
     try:
-        while running and time.monotonic() < until_s:
-            finished, _ = ray.wait(list(running), timeout=1.0)
-            for reference in finished:
-                yield running.pop(reference), ray.get(reference)
+        while running_tasks and time.monotonic() < until_s:
+            finished_tasks, _ = ray.wait(list(running_tasks), timeout=1.0)
+            for reference in finished_tasks:
+                yield running_tasks.pop(reference), ray.get(reference)
     finally:  # after Ctrl-C too, nobody waits for the others
-        for reference in running:
+        for reference in running_tasks:
             ray.cancel(reference)
 
 

@@ -184,8 +184,8 @@ def absent(
         row = table.get(name)
         if row is None:
             return None
-        reason, instead = row
-        return Absence(f"{public}.{name}: {reason}", instead, _SOURCE.format(public))
+        reason, replacement = row
+        return Absence(f"{public}.{name}: {reason}", replacement, _SOURCE.format(public))
 
     # A from-import asks by either name.
     names = AbsentNames(module, public, explain)

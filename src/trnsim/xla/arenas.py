@@ -16,7 +16,7 @@ import torch
 from trnsim.torch.device_name import is_neuron
 from trnsim.xla.cuts.cutting import cuts
 
-_FETCHED: Final = "copy to the host of several tensors"
+_FETCH_KIND: Final = "copy to the host of several tensors"
 
 
 class ToXlaTensorArena:
@@ -74,10 +74,10 @@ class ToXlaTensorArena:
         else:
             rebuilt[id(value)] = value
             attributes = vars(value) if _is_plain_object(value) else {}
-            changed = dict(zip(attributes, parts(attributes.values()), strict=True))
-            if any(changed[name] is not attributes[name] for name in changed):
-                rebuilt[id(value)] = copied = copy.copy(value)
-                vars(copied).update(changed)
+            new_attributes = dict(zip(attributes, parts(attributes.values()), strict=True))
+            if any(new_attributes[name] is not attributes[name] for name in new_attributes):
+                rebuilt[id(value)] = duplicate = copy.copy(value)
+                vars(duplicate).update(new_attributes)
 
 
 def _is_plain_object(value: Any) -> bool:
@@ -99,12 +99,12 @@ def _parts(value: Any) -> Iterator[Any]:
 def on_host(data: Any) -> Any:
     """`data` with a copy on the host of each tensor of the device."""
 
-    def copied(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-        with cuts.fetched(tensors, _FETCHED):
+    def copy_tensors(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        with cuts.fetched(tensors, _FETCH_KIND):
             return [tensor.detach().cpu() for tensor in tensors]
 
     return ToXlaTensorArena(
-        copied, lambda value: isinstance(value, torch.Tensor) and is_neuron(value.device)
+        copy_tensors, lambda value: isinstance(value, torch.Tensor) and is_neuron(value.device)
     ).transform(data)
 
 

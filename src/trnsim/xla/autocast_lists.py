@@ -39,7 +39,7 @@ def install(library: Library) -> None:
         (FLOAT32, autocast.float32_dtype),
         (WIDEST, autocast.widest_dtype),
     )
-    registered = {*autocast.policies}
+    registered_names = {*autocast.policies}
     autocast.policies.clear()
     for names, dtype_for in lists:
         for name in names.split():
@@ -47,6 +47,6 @@ def install(library: Library) -> None:
             if operator is None:
                 continue
             autocast.policies[name] = dtype_for
-            if name not in registered:
+            if name not in registered_names:
                 kernel = autocast.casting_kernel(operator, name)
                 library.impl(name, kernel, "AutocastPrivateUse1")

@@ -144,7 +144,7 @@ def group_size(groups: Groups) -> int:
 
 
 def _world(groups: Groups) -> int:
-    """The number of ranks; a traced program of one process has those that its groups name.
+    """The number of ranks; a traced program of one process has the ranks that its groups name.
 
     neuronx-distributed traces a rank's program where `torch.distributed` is a stand-in of its own.
     """
@@ -182,20 +182,20 @@ def all_reduce(
     if not isinstance(inputs, Iterable) or isinstance(inputs, Tensor):
         require_tensor("all_reduce", inputs)
         result = inputs.detach().clone()
-        return result if _is_alone(groups) else _reduced(result, reduce_type, scale, groups)
+        return result if _is_alone(groups) else _reduce(result, reduce_type, scale, groups)
     for tensor in inputs if isinstance(inputs, Sequence) else ():
         require_tensor("all_reduce", tensor)
     if not _is_alone(groups):
         for tensor in inputs:
-            _reduced(tensor.detach(), reduce_type, scale, groups)
+            _reduce(tensor.detach(), reduce_type, scale, groups)
     return inputs
 
 
-def _reduced(tensor: Tensor, reduce_type: str, scale: float, groups: Groups) -> Tensor:
+def _reduce(tensor: Tensor, reduce_type: str, scale: float, groups: Groups) -> Tensor:
     """The tensor, which holds the reduction over its group times `scale` afterwards."""
     if exchange_tracing.is_on:
-        traced = exchanges.all_reduce(tensor, _TRACED_NAMES[reduce_type], _all_groups(groups))
-        return tensor.copy_(traced if scale == 1 else traced * scale)
+        result = exchanges.all_reduce(tensor, _TRACED_NAMES[reduce_type], _all_groups(groups))
+        return tensor.copy_(result if scale == 1 else result * scale)
     dense = tensor if tensor.is_contiguous() else tensor.contiguous()
     dist.all_reduce(dense, _operation(reduce_type), subgroup(groups))
     if dense is not tensor:
@@ -349,11 +349,11 @@ def all_to_all(
         return value.detach().clone()
     parts = torch.stack(value.detach().chunk(split_count, split_dimension))
     if exchange_tracing.is_on:
-        received = exchanges.all_to_all(parts, _all_groups(groups))
+        received_parts = exchanges.all_to_all(parts, _all_groups(groups))
     else:
-        received = torch.empty_like(parts)
-        dist.all_to_all_single(received, parts, group=subgroup(groups))
-    return torch.cat(received.unbind(0), concat_dimension)
+        received_parts = torch.empty_like(parts)
+        dist.all_to_all_single(received_parts, parts, group=subgroup(groups))
+    return torch.cat(received_parts.unbind(0), concat_dimension)
 
 
 def collective_permute(value: Tensor, pairs: Sequence[Sequence[int]]) -> Tensor:
@@ -425,8 +425,8 @@ def collective_broadcast(
         CollectiveMisused: for a root outside this rank's group, or a value that is not a tensor.
     """
     del pin_layout
-    received = list(tensors)
-    for tensor in received:
+    received_tensors = list(tensors)
+    for tensor in received_tensors:
         require_tensor("collective_broadcast", tensor)
     alone = _is_alone(groups)
     members = [0] if alone else _own_group(_all_groups(groups))
@@ -438,7 +438,7 @@ def collective_broadcast(
             line=program_line(),
         )
     if not alone:
-        for tensor in received:
+        for tensor in received_tensors:
             dist.broadcast(tensor.detach(), root_ordinal, subgroup(groups))
 
 

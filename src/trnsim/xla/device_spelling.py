@@ -125,7 +125,7 @@ def _name_tensors() -> None:
     base: Any = torch._C.TensorBase
     tensor: Any = torch.Tensor
     own_device, own_to = base.device.__get__, base.to
-    plain = (torch.Tensor, torch.nn.Parameter)
+    plain_types = (torch.Tensor, torch.nn.Parameter)
 
     def device(self: torch.Tensor) -> torch.device:
         """The device of the tensor."""
@@ -141,7 +141,7 @@ def _name_tensors() -> None:
     @wraps(own_to)
     def to(self: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:
         # C++ compares devices by type: `t.to("xla")` would copy a tensor that is there already.
-        if type(self) in plain:
+        if type(self) in plain_types:
             if args:
                 args = (_neuron_device(args[0]), *args[1:])
             if "device" in options:
@@ -159,7 +159,7 @@ def _xla_device(core: int) -> torch.device:
 
 
 def _neuron_device(device: Any) -> Any:
-    """The neuron device for an xla device or its name; every other value as it is."""
+    """The neuron device for an xla device or its name; every other value unchanged."""
     if isinstance(device, str) and device.partition(":")[0] == SPELLING:
         device = torch.device(device)
     if isinstance(device, torch.device) and device.type == SPELLING:
@@ -169,12 +169,12 @@ def _neuron_device(device: Any) -> Any:
 
 def _install_autocast() -> None:
     """Make autocast of "xla" that of the neuron device: C++ has switches for each type."""
-    patched: Any = torch
+    torch_module: Any = torch
     for name in (
         *("is_autocast_enabled", "set_autocast_enabled"),
         *("get_autocast_dtype", "set_autocast_dtype"),
     ):
-        setattr(patched, name, _accepting_xla(getattr(torch, name)))
+        setattr(torch_module, name, _accepting_xla(getattr(torch, name)))
     torch.set_autocast_dtype(DEVICE_TYPE, torch.bfloat16)
     autocast_lists.install(_kernels[0])
     autocast: Any = torch.amp.autocast_mode.autocast
@@ -219,7 +219,7 @@ def _install_generators() -> None:
 def _install_fakes(module: Any) -> None:
     """Give PyTorch's tensors without values the device's own type, and "xla" as its name.
 
-    A compiled program has tensors of both names otherwise, and refuses to mix them.
+    Otherwise a compiled program has tensors of both names, and refuses to mix them.
     """
     kind: Any = module.FakeTensor
     make, own_device = kind.__new__, kind.device.fget

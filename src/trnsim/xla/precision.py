@@ -26,7 +26,7 @@ class VariableIgnored(UserWarning):
 
 
 def install(environment: Mapping[str, str]) -> None:
-    """Narrow the dtypes that the two variables say; the first wins for float64."""
+    """Narrow the dtypes that the two variables name; the first wins for float64."""
     if _is_on(environment, DOWNCAST):
         narrowed_dtypes.update({torch.float32: torch.bfloat16, torch.float64: torch.float32})
     if _is_on(environment, USE):

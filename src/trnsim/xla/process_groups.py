@@ -1,7 +1,7 @@
 """Process groups of the backend "xla": a rank makes only its own groups, and each has a mesh.
 
-With PyTorch's other backends every rank makes every group. A rank of a torch_xla program makes
-those that it is in, and `pg_options` may say how all ranks are grouped: the mesh.
+With PyTorch's other backends every rank makes every group. A rank of a torch_xla program makes the
+groups that it is in, and `pg_options` may give the groups of all ranks: the mesh.
 
 Source: torch_xla 2.9.0, distributed/xla_backend.py, `new_xla_process_group`.
 """

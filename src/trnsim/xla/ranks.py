@@ -1,7 +1,7 @@
 """The ranks of a program of `torch_xla`: their numbers, their cores, and their process group.
 
-A rank is a process with one device. torchrun's variables are mapped to those of AWS's runtime, as
-PyTorch/XLA's plugin for Neuron does (torch_xla 2.9.0, _internal/neuron.py).
+A rank is a process with one device. torchrun's variables are mapped to variables of AWS's runtime,
+as PyTorch/XLA's plugin for Neuron does (torch_xla 2.9.0, _internal/neuron.py).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def map_launcher(environment: MutableMapping[str, str]) -> None:
     if _ELASTIC not in environment or environment.get("XLA_USE_SPMD") == "1":
         return
     address = environment.get("MASTER_ADDR", "localhost")
-    environment.setdefault("NEURON_RT_ROOT_COMM_ID", f"{_bracketed(address)}:{_ROOT_PORT}")
+    environment.setdefault("NEURON_RT_ROOT_COMM_ID", f"{_with_brackets(address)}:{_ROOT_PORT}")
     if "NEURON_PJRT_PROCESSES_NUM_DEVICES" not in environment:
         environment.setdefault("NEURON_PJRT_WORLD_SIZE", environment.get("WORLD_SIZE", "1"))
         environment.setdefault("PJRT_LOCAL_PROCESS_COUNT", _local_world(environment))
@@ -70,7 +70,7 @@ def process_count(environment: Mapping[str, str]) -> int:
 
 
 def own_cores(environment: Mapping[str, str], local_rank: int, local_world: int) -> str:
-    """NEURON_RT_VISIBLE_CORES of a rank: its core among those of the environment's variable.
+    """NEURON_RT_VISIBLE_CORES of a rank: its core among the cores of the environment's variable.
 
     Without the variable it is the core with the rank's number. If the variable names one core, that
     is the rank's own already.
@@ -85,11 +85,11 @@ def own_cores(environment: Mapping[str, str], local_rank: int, local_world: int)
     if len(cores) == 1:
         return value
     if len(cores) != local_world:
-        last = f"-{local_world - 1}" if local_world > 1 else ""
+        end_text = f"-{local_world - 1}" if local_world > 1 else ""
         raise BadInput(
             f"{VISIBLE}={value!r} has {len(cores)} cores for {local_world} ranks of this machine; "
             "legal: a core for each rank",
-            fix=f"{VISIBLE}=0{last}, or start {len(cores)} ranks",
+            fix=f"{VISIBLE}=0{end_text}, or start {len(cores)} ranks",
             source=f"{_SOURCE}, remap_visible_cores",
         )
     return str(cores[local_rank])
@@ -99,8 +99,8 @@ def _local_world(environment: Mapping[str, str]) -> str:
     return environment.get("LOCAL_WORLD_SIZE", "1")
 
 
-def _bracketed(address: str) -> str:
-    """An address of IPv6 in brackets; any other as it is."""
+def _with_brackets(address: str) -> str:
+    """An address of IPv6 in brackets; any other unchanged."""
     return f"[{address}]" if address.count(":") > 1 and not address.startswith("[") else address
 
 

@@ -23,7 +23,7 @@ class Sharding:
     """The ranks over which units are shared, and the dtypes of their exchanges.
 
     Attributes:
-        rank: this rank among those that share.
+        rank: the number of this rank among the ranks that share.
         groups: the ranks of each group; None for one group of all ranks.
         compute_dtype: dtype of gathered parameters.
         is_float32_reduced: True if gradients are reduced in float32.
@@ -78,13 +78,13 @@ class SharedUnit:
     def gather(self) -> Tensor:
         """All ranks' shares, one after the other, without a graph."""
         own_share = self.shard.detach().to(self.sharding.compute_dtype)
-        gathered: Tensor = all_gather(own_share, groups=self.sharding.groups)
-        return gathered
+        full_vector: Tensor = all_gather(own_share, groups=self.sharding.groups)
+        return full_vector
 
     def full(self) -> Tensor:
         """The gathered vector, whose gradient comes back to the share."""
-        gathered: Tensor = _Gathered.apply(self.shard, self)  # type: ignore[no-untyped-call]
-        return gathered
+        full_vector: Tensor = _Gather.apply(self.shard, self)  # type: ignore[no-untyped-call]
+        return full_vector
 
     def views(self, full: Tensor) -> list[Tensor]:
         """Each member as a view of the gathered vector."""
@@ -113,15 +113,15 @@ class SharedUnit:
             return None
         self._waiting = None
         sharding = self.sharding
-        sent = gradient.float() if sharding.is_float32_reduced else gradient
+        sent_gradient = gradient.float() if sharding.is_float32_reduced else gradient
         share: Tensor = reduce_scatter(
-            "sum", sent, 1.0 / sharding.world_size, 0, sharding.world_size, sharding.groups
+            "sum", sent_gradient, 1.0 / sharding.world_size, 0, sharding.world_size, sharding.groups
         )
         self.on_reduced()
         return share.to(self.shard.dtype)
 
 
-class _Gathered(torch.autograd.Function):
+class _Gather(torch.autograd.Function):
     """Forward gathers a unit, backward reduces and scatters."""
 
     @staticmethod
@@ -140,22 +140,26 @@ class _Gathered(torch.autograd.Function):
 def share_of(parameters: Sequence[Tensor], sharding: Sharding, *, by_rows: bool) -> Tensor:
     """This rank's share of some parameters, in float32."""
     if by_rows:
-        padded = padded_rows(parameters[0].detach(), sharding.world_size)
+        padded_vector = padded_rows(parameters[0].detach(), sharding.world_size)
     else:
         vector = torch.cat([parameter.detach().reshape(-1) for parameter in parameters])
-        padded = padded_rows(vector, sharding.world_size * sharding.multiple)
-    return padded.chunk(sharding.world_size)[sharding.rank].clone()
+        padded_vector = padded_rows(vector, sharding.world_size * sharding.multiple)
+    return padded_vector.chunk(sharding.world_size)[sharding.rank].clone()
 
 
 def padded_rows(tensor: Tensor, divisor: int) -> Tensor:
     """A tensor padded so that `divisor` divides its first dimension; a scalar is one row."""
     rows = tensor.reshape(1) if tensor.dim() == 0 else tensor
-    lacking = -rows.shape[0] % divisor
-    return functional.pad(rows, [0, 0] * (rows.dim() - 1) + [0, lacking]) if lacking else rows
+    missing_rows = -rows.shape[0] % divisor
+    return (
+        functional.pad(rows, [0, 0] * (rows.dim() - 1) + [0, missing_rows])
+        if missing_rows
+        else rows
+    )
 
 
 SEPARATOR: Final = "_FSDP_SHARD_SEPARATOR_"
-"""Stands for a dot in the name of a share."""
+"""The text in place of a dot in the name of a share."""
 
 
 def shard_name(name: str) -> str:

@@ -54,9 +54,9 @@ class StepClosures:
         cuts.end_step(kind)
         steps.note_synchronization()
         seeds.end_step()
-        waiting, self._waiting = self._waiting, deque()
-        while waiting:
-            closure, args, line = waiting.popleft()
+        closures, self._waiting = self._waiting, deque()
+        while closures:
+            closure, args, line = closures.popleft()
             try:
                 closure(*args)
             except Exception as error:

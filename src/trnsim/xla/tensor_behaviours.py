@@ -72,8 +72,8 @@ def _install_addresses_and_types() -> None:
 
 def _install_modules() -> None:
     """Let `Module.to` make new Parameters between the host and the device."""
-    patched: Any = torch
-    is_compatible = patched._has_compatible_shallow_copy_type
+    torch_module: Any = torch
+    is_compatible = torch_module._has_compatible_shallow_copy_type
     torch_device = torch._C.TensorBase.device.__get__
 
     @wraps(is_compatible)
@@ -81,7 +81,7 @@ def _install_modules() -> None:
         types = {torch_device(tensor).type, torch_device(other).type}
         return len(types) == 1 and bool(is_compatible(tensor, other))
 
-    patched._has_compatible_shallow_copy_type = has_compatible_type
+    torch_module._has_compatible_shallow_copy_type = has_compatible_type
 
 
 def _install_seeds() -> None:
@@ -90,5 +90,5 @@ def _install_seeds() -> None:
     def keep_state(_: object) -> None:
         """Nothing; `xm.set_rng_state` seeds the device."""
 
-    patched: Any = torch.random
-    patched._seed_custom_device = keep_state
+    random_module: Any = torch.random
+    random_module._seed_custom_device = keep_state

@@ -8,11 +8,13 @@ def test_what_has_to_go_for_blocks_is_what_began_last():
     one.add(sequence(0, 100, 100))
     one.add(sequence(1, 100, 100))
     now_s = 0.0
-    while not one.preempted:
+    while not one.preemptions:
         now_s = one.plan(now_s)[0]
         one.complete(now_s)
-    assert [left.index for left in one.waiting] == [1]
-    assert one.waiting[0].prompt_tokens == 128  # with what it has got until then: eight blocks each
+    assert [left.index for left in one.waiting_sequences] == [1]
+    assert (
+        one.waiting_sequences[0].prompt_tokens == 128
+    )  # with what it has got until then: eight blocks each
 
 
 def test_prompts_take_what_decodes_leave_of_a_step():

@@ -88,9 +88,9 @@ def test_every_token_is_made_once(name, count, seed, is_closed):
     outcome = served(load, ENGINES[name])
     check_outcome(load, outcome)
     replica = outcome.replicas[0]
-    firsts = len(load) + replica.preempted  # a prompt that is computed again gives a token, too
+    firsts = len(load) + replica.preemptions  # a prompt that is computed again gives a token, too
     assert firsts + replica.sequence_steps == sum(one.output_tokens for one in load)
-    assert replica.outstanding == 0
+    assert replica.outstanding_tokens == 0
     assert replica.is_idle
 
 
@@ -100,9 +100,9 @@ def counters(replica):
         replica.decodes,
         replica.prefills,
         replica.sequence_steps,
-        replica.preempted,
+        replica.preemptions,
         replica.cached_tokens,
-        replica.outstanding,
+        replica.outstanding_tokens,
         replica.is_idle,
     )
 
@@ -269,9 +269,9 @@ def test_sequences_that_have_no_blocks_left_go_and_come_back():
     few = engine(is_compiled=False, blocks=50)
     outcome = served(load, few)
     check_outcome(load, outcome)
-    assert outcome.replicas[0].preempted > 0
+    assert outcome.replicas[0].preemptions > 0
     many = served(load, engine(is_compiled=False, blocks=500))
-    assert many.replicas[0].preempted == 0
+    assert many.replicas[0].preemptions == 0
     assert max(many.end_s) < max(outcome.end_s)
 
 
@@ -297,4 +297,4 @@ def test_running_sequences_take_a_step_between_two_prompts_where_they_take_turns
 def test_cached_tokens_of_each_prompt_are_told():
     load = tuple(Request(float(n), 100, 2, "p", 64) for n in range(2))
     outcome = served(load, engine(False, has_prefix_cache=True))
-    assert outcome.cached == [0, 64]
+    assert outcome.cached_tokens == [0, 64]

@@ -125,11 +125,11 @@ def _cut(rows: RowReader, instance: str, kind: str, day: str) -> Amount:
     """Per cent by which the price of an hour fell from before a day to after it."""
     since = date.fromisoformat(day)
     prices = rows.prices(instance, kind)
-    after = [price for price in prices if price.first_seen >= since]
-    before = [price for price in prices if price.first_seen < since]
-    if not after or not before:
+    later_prices = [price for price in prices if price.first_seen >= since]
+    earlier_prices = [price for price in prices if price.first_seen < since]
+    if not later_prices or not earlier_prices:
         raise Absent(f"{kind} prices of {instance} before and after {since:%B %Y}")
-    return percent_less(rows.usd(after[0]), rows.usd(before[0]))
+    return percent_less(rows.usd(later_prices[0]), rows.usd(earlier_prices[0]))
 
 
 def _cheaper_chip(rows: RowReader, ours: str, theirs: str, kind: str) -> WordAmount:

@@ -27,7 +27,7 @@ class PolicyResult:
         plan: allocation of blocks.
         outcome: outcome under draws of demand and failures.
         expected: outcome with the demand that was planned for, and the mean of failures.
-        is_own_plan: False if the threshold policy's plan was taken because the solver's was no
+        is_own_plan: False if the plan is the threshold policy's, because the solver's was no
             better.
     """
 
@@ -70,7 +70,7 @@ def _best(scenario: Scenario, tell: Callable[[str], None]) -> tuple[FleetPlan, b
 
 
 _EQUAL_SHARE: Final = 1e-9
-"""Relative difference up to which missed requests count as equal."""
+"""Maximum relative difference of missed requests that count as equal."""
 
 
 def compare(

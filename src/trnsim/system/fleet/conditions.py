@@ -62,7 +62,9 @@ def _missing(
     missing = np.zeros((draws, steps), np.int64)
     for name, count in fleet.ultraservers.items():
         mean = count * fleet.ultraserver_chips * STEP_S / fleet.chip_mtbf_s
-        failed = generator.poisson(mean, (draws, repair_steps + steps)).cumsum(axis=1)
-        under_repair = failed[:, repair_steps:] - failed[:, :steps] if repair_steps else 0 * failed
+        failures = generator.poisson(mean, (draws, repair_steps + steps)).cumsum(axis=1)
+        under_repair = (
+            failures[:, repair_steps:] - failures[:, :steps] if repair_steps else 0 * failures
+        )
         missing += np.clip(under_repair - fleet.spares[name], 0, count)
     return missing

@@ -1,7 +1,7 @@
 """Demand file: a demand curve as a CSV or YAML table, with evenly spaced times and no gaps.
 
-Either all times have an offset from UTC or none has. Local times that exist twice, or not at all,
-because clocks change are refused.
+Either all times have an offset from UTC, or no time has one. A local time that exists twice, or not
+at all, because clocks change is refused.
 """
 
 from __future__ import annotations
@@ -131,7 +131,8 @@ def _row_spacing(rows: Sequence[DemandRow], times: Sequence[datetime]) -> timede
     """The time between consecutive rows.
 
     Raises:
-        BadInput: rows are not sorted and evenly spaced, or not by one of `_STEPS_MIN`.
+        BadInput: for rows that are not sorted and evenly spaced, or whose spacing is not one of
+            `_STEPS_MIN`.
     """
     step = times[1] - times[0]
     for index in range(1, len(rows)):

@@ -57,7 +57,7 @@ def _seconds(meaning: str, default: float = 0.0) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class WattsFields(FileRecord):
-    """Power of a chip, for what energy costs."""
+    """Power of a chip, which determines the cost of energy."""
 
     serving: float = between("while it serves", 0, 1e5, unit="W")
     training: float = between("while it trains", 0, 1e5, unit="W")
@@ -202,7 +202,7 @@ class JobFields(FileRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class ScenarioFields(FileRecord):
-    """A fleet and what it does for some days."""
+    """A fleet and its work during some days."""
 
     name: str = declared("", help="name of the scenario; that of the file if empty")
     timezone: ZoneInfo = declared(

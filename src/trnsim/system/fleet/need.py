@@ -42,7 +42,7 @@ def _need(scenario: Scenario, service: Service, demand: Array) -> Counts:
 
 
 def allotment(scenario: Scenario, blocks_needed: Counts) -> Counts:
-    """Blocks ``[hours, services]``: each service's need, or what the services before it leave."""
+    """Blocks ``[hours, services]``: each service's need, or the rest after earlier services."""
     free_blocks = np.full(len(blocks_needed), scenario.blocks, np.int64)
     counts = np.zeros_like(blocks_needed)
     for service in range(blocks_needed.shape[1]):

@@ -41,10 +41,10 @@ def threshold(scenario: Scenario) -> FleetPlan:
     its width.
     """
     services = allotment(scenario, _held_blocks(needs(scenario, scenario.planning.demand)))
-    free = scenario.blocks - services.sum(axis=1)
+    free_blocks = scenario.blocks - services.sum(axis=1)
     levels = _waiting_levels(scenario.jobs)
     rows: list[list[Counts]] = []
-    for blocks in free.tolist():
+    for blocks in free_blocks.tolist():
         levels = _narrow(scenario.jobs, levels, blocks)
         levels = _widen(scenario.jobs, levels, blocks)
         rows.append(_level_counts(scenario.jobs, levels))
@@ -87,30 +87,30 @@ def _used_blocks(jobs: Sequence[TrainingJobKind], levels: _Levels) -> int:
 
 def _narrow(jobs: Sequence[TrainingJobKind], levels: _Levels, free: int) -> _Levels:
     """The levels after the last jobs have become narrower, so that all fit in `free` blocks."""
-    changed = [list(job_levels) for job_levels in levels]
+    new_levels = [list(job_levels) for job_levels in levels]
     excess = _used_blocks(jobs, levels) - free
-    for job, job_levels in reversed(list(zip(jobs, changed, strict=True))):
+    for job, job_levels in reversed(list(zip(jobs, new_levels, strict=True))):
         for index in reversed(range(job.count)):
             if excess <= 0:
-                return changed
+                return new_levels
             blocks = job.levels[job_levels[index]].blocks
             job_levels[index] = _widest(job, blocks - excess)
             excess -= blocks - job.levels[job_levels[index]].blocks
-    return changed
+    return new_levels
 
 
 def _widen(jobs: Sequence[TrainingJobKind], levels: _Levels, free: int) -> _Levels:
     """The levels after jobs, the first one first, have become as wide as `free` blocks allow."""
-    changed = [list(job_levels) for job_levels in levels]
-    unused = free - _used_blocks(jobs, levels)
-    for job, job_levels in zip(jobs, changed, strict=True):
+    new_levels = [list(job_levels) for job_levels in levels]
+    unused_blocks = free - _used_blocks(jobs, levels)
+    for job, job_levels in zip(jobs, new_levels, strict=True):
         for index in range(job.count):
             blocks = job.levels[job_levels[index]].blocks
-            wider = _widest(job, blocks + unused)
+            wider = _widest(job, blocks + unused_blocks)
             if job.levels[wider].blocks - blocks > GROW_BY * blocks:
                 job_levels[index] = wider
-                unused -= job.levels[wider].blocks - blocks
-    return changed
+                unused_blocks -= job.levels[wider].blocks - blocks
+    return new_levels
 
 
 def _widest(job: TrainingJobKind, blocks: int) -> int:

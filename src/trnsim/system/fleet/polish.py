@@ -24,7 +24,8 @@ _MOST_ROUNDS: Final = 8
 def polished_plan(scenario: Scenario, plan: FleetPlan) -> FleetPlan:
     """`plan` with better widths of jobs; services are unchanged.
 
-    It ends when no job alone can improve, or after `_MOST_ROUNDS` passes over the jobs.
+    It ends when no change of a single job improves the plan, or after `_MOST_ROUNDS` passes over
+    the jobs.
     """
     jobs = scenario.jobs
     paths = [paths_of(counts) for counts in plan.jobs]
@@ -35,12 +36,12 @@ def polished_plan(scenario: Scenario, plan: FleetPlan) -> FleetPlan:
             blocks = np.array([level.blocks for level in job.levels])
             usd, cost = hourly_usd(scenario, job), entering_usd(scenario, job)
             for index in range(job.count):
-                old = job_paths[:, index]
-                new = best_path(usd, cost, blocks, free_blocks + blocks[old])
-                if _value(new, usd, cost) > _value(old, usd, cost) * (1 + _EQUAL_SHARE):
+                old_path = job_paths[:, index]
+                new_path = best_path(usd, cost, blocks, free_blocks + blocks[old_path])
+                if _value(new_path, usd, cost) > _value(old_path, usd, cost) * (1 + _EQUAL_SHARE):
                     is_better = True
-                    free_blocks = free_blocks + blocks[old] - blocks[new]
-                    job_paths[:, index] = new
+                    free_blocks = free_blocks + blocks[old_path] - blocks[new_path]
+                    job_paths[:, index] = new_path
         if not is_better:
             break
     counts = [
@@ -81,8 +82,8 @@ def best_path(usd: Array, cost: Array, blocks: Counts, free_blocks: Counts) -> C
 
 
 def _value(path: Counts, usd: Array, cost: Array) -> float:
-    changed = path[1:][np.diff(path) != 0]
-    return float(usd[path].sum() - cost[changed].sum())
+    changed_levels = path[1:][np.diff(path) != 0]
+    return float(usd[path].sum() - cost[changed_levels].sum())
 
 
 def paths_of(counts: Counts) -> Counts:

@@ -1,4 +1,4 @@
-"""A scenario from its YAML file. Every error names file, line, field and what is legal."""
+"""A scenario from its YAML file. Errors name file, line, field and legal values."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def read(path: Path, tell: Callable[[str], None] = lambda _: None) -> Scenario:
 
     Args:
         path: the file; files that it names lie beside it.
-        tell: called with a line on what is computed.
+        tell: called with a line on the current computation.
 
     Raises:
         BadInput: a field is unknown, missing or illegal.

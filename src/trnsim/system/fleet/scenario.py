@@ -30,7 +30,7 @@ class Fleet:
         spares: number of those UltraServers kept as spares, by building.
         chip_mtbf_s: mean seconds between failures of one chip and its share of a server.
         repair_s: seconds until a failed UltraServer is repaired.
-        usd_per_chip_hour: price of a chip, paid whether it is used or not.
+        usd_per_chip_hour: price of a chip, which is also paid while the chip is idle.
         usd_per_kwh: price of energy; 0 where it is part of the chip's price.
         watts: power of a chip and its share of the rest of a server; None if unknown.
         price: source of the price.

@@ -25,7 +25,7 @@ class Setting:
         folder: the folder of the scenario, to which the files that it names are relative.
         zone: the zone of local times.
         start: the first hour.
-        tell: called with a line on what is computed.
+        tell: called with a line on the current computation.
     """
 
     fleet: Fleet

@@ -163,7 +163,7 @@ def _trained_tokens(
     changed = level_changes(counts)
 
     def sum_running(amounts: Array) -> Array:
-        """A sum over jobs by step ``[1, steps]``, without those that are changing width."""
+        """A sum over jobs by step ``[1, steps]``, without jobs that are changing width."""
         by_hour = (counts @ amounts)[:, None] - (changed @ amounts)[:, None] * stopped
         by_step: Array = by_hour.reshape(1, -1)
         return by_step

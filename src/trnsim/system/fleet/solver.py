@@ -7,9 +7,10 @@
 
 Equal jobs are counted, not told apart. In the hours of a window whose plan is final the counts are
 made whole by diving: one variable is rounded, the rest solved again, and so on. Later hours of the
-window, which are planned again, may have fractions of jobs. As a fraction of a job also pays only a
-fraction of a change, the plan is then improved job by job (`polished_plan`); so is the plan of the
-threshold policy, which fits because it leaves jobs no more blocks. The better of both is the plan.
+window, which are planned again, may have fractions of jobs. A fraction of a job pays only a
+fraction of a change, so the plan is then improved job by job (`polished_plan`); so is the plan of
+the threshold policy, which fits because it leaves jobs no more blocks. The better of both is the
+plan.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def solver_plan(scenario: Scenario, tell: Callable[[str], None] = lambda _: None
         BadInput: highspy is not installed.
     """
     services = allotment(scenario, needs(scenario, scenario.planning.demand))
-    free = scenario.blocks - services.sum(axis=1)
+    free_blocks = scenario.blocks - services.sum(axis=1)
     planning = scenario.planning
     sizes = [len(job.levels) for job in scenario.jobs]
     widths = np.zeros((scenario.hours, sum(sizes)), np.int64)
@@ -53,9 +54,9 @@ def solver_plan(scenario: Scenario, tell: Callable[[str], None] = lambda _: None
             windows[window_hours] = PlanWindow(scenario, window_hours)
         is_last = hour + window_hours == scenario.hours  # no later plan sees more
         final_hours = window_hours if is_last else planning.replan_hours
-        previous = widths[hour - 1] if hour else None
+        previous_widths = widths[hour - 1] if hour else None
         widths[hour : hour + final_hours] = windows[window_hours].solve(
-            free[hour : hour + window_hours], previous, final_hours
+            free_blocks[hour : hour + window_hours], previous_widths, final_hours
         )
         hour += final_hours
         tell(f"planned {hour:,} of {scenario.hours:,} hours")
@@ -153,16 +154,16 @@ class PlanWindow:
         lp.col_lower_ = np.zeros(2 * size)
         count = np.tile(self._jobs_of_kind[self._kind_of_level], hours)
         lp.col_upper_ = np.concatenate([count, count]).astype(float)
-        entering = [[(size + column, 1.0), (column, -1.0)] for column in range(levels)]
-        fitting = [
+        entering_rows = [[(size + column, 1.0), (column, -1.0)] for column in range(levels)]
+        fitting_rows = [
             [(hour * levels + column, float(self._blocks[column])) for column in range(levels)]
             for hour in range(hours)
         ]
-        later = [
+        later_rows = [
             [(size + column, 1.0), (column, -1.0), (column - levels, 1.0)]
             for column in range(levels, size)
         ]
-        counted = [
+        counted_rows = [
             [
                 (hour * levels + column, 1.0)
                 for column in np.flatnonzero(self._kind_of_level == kind).tolist()
@@ -170,14 +171,14 @@ class PlanWindow:
             for hour in range(hours)
             for kind in range(len(self._jobs_of_kind))
         ]
-        rows = [*entering, *fitting, *later, *counted]
+        rows = [*entering_rows, *fitting_rows, *later_rows, *counted_rows]
         counts = np.tile(self._jobs_of_kind, hours)
         lp.num_row_ = len(rows)
         lp.row_lower_ = np.concatenate(
-            [np.zeros(levels), np.full(hours, -np.inf), np.zeros(len(later)), counts]
+            [np.zeros(levels), np.full(hours, -np.inf), np.zeros(len(later_rows)), counts]
         ).astype(float)
         lp.row_upper_ = np.concatenate(
-            [np.full(levels, np.inf), np.zeros(hours), np.full(len(later), np.inf), counts]
+            [np.full(levels, np.inf), np.zeros(hours), np.full(len(later_rows), np.inf), counts]
         ).astype(float)
         matrix = lp.a_matrix_
         matrix.format_ = import_module("highspy").MatrixFormat.kRowwise

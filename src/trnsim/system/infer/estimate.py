@@ -137,8 +137,10 @@ def estimate(
     ranks = _ranks_of_copy(plan, on_machine, used_ranks)
     if measured is not None:
         _check_measured(measured, plan, on_machine)
-    timed = [_TimedPart(part, on_machine, product_dtype, ranks, measured) for part in plan.parts]
-    total = _total(timed, measured)
+    timed_parts = [
+        _TimedPart(part, on_machine, product_dtype, ranks, measured) for part in plan.parts
+    ]
+    total = _total_estimate(timed_parts, measured)
     copies = used_ranks // ranks
     return InferenceEstimate(
         platform=on,
@@ -150,8 +152,8 @@ def estimate(
         rank_name=on_machine.rank_name,
         estimate=total,
         items_per_s=total.interval.inverse(copies * sizes.batch),
-        parts=tuple(part.time for part in timed),
-        memory_bytes=_check_memory(timed, on_machine),
+        parts=tuple(part.time for part in timed_parts),
+        memory_bytes=_check_memory(timed_parts, on_machine),
         quote=quote(on_machine.instance.name, kind, as_of=as_of, rows=rows),
         notes=(
             *total.evidence,
@@ -188,8 +190,8 @@ class _TimedPart:
     def activation_bytes(self) -> float:
         """Bytes of the input and result of the matrix product with the largest result.
 
-        The input is taken to be as large as the result, as for a convolution. Attention scores are
-        left out: they are computed in tiles.
+        The input is assumed to be as large as the result, as for a convolution. Attention scores
+        are left out: they are computed in tiles.
         """
         elements = [
             2 * product.m * product.n * product.times
@@ -200,17 +202,18 @@ class _TimedPart:
         return bytes_of(max(elements, default=0.0), _ACTIVATION_BITS)
 
 
-def _total(timed: Sequence[_TimedPart], measured: MeasuredTimes | None) -> Estimate:
+def _total_estimate(timed_parts: Sequence[_TimedPart], measured: MeasuredTimes | None) -> Estimate:
     """Time of all parts, one after another.
 
     Raises:
         BadInput: no time comes from the measured table.
     """
-    first, *others = (part.estimate for part in timed)
-    total = sum(others, start=first)
+    first_estimate, *other_estimates = (part.estimate for part in timed_parts)
+    total = sum(other_estimates, start=first_estimate)
     if measured is not None:
         passes = ", ".join(
-            f"encode of {part.model_pass.batch} x {part.model_pass.tokens} tokens" for part in timed
+            f"encode of {part.model_pass.batch} x {part.model_pass.tokens} tokens"
+            for part in timed_parts
         )
         matching.check_used(measured, total.sources, passes)
     return total
@@ -265,9 +268,9 @@ def _check_memory(parts: Iterable[_TimedPart], machine: Machine) -> float:
     Raises:
         OutOfMemory: they exceed its memory.
     """
-    timed = list(parts)
-    weights = sum(part.time.weight_bytes for part in timed)
-    activations = max(part.activation_bytes for part in timed)
+    timed_parts = list(parts)
+    weights = sum(part.time.weight_bytes for part in timed_parts)
+    activations = max(part.activation_bytes for part in timed_parts)
     usable = (1 - RESERVE) * machine.memory_bytes
     if weights + activations > usable:
         raise OutOfMemory(

@@ -2,8 +2,8 @@
 
 A text encoder, an image encoder or a pair of both is one part. Diffusion encodes the text once,
 runs a number of denoiser steps, and decodes once: the configurations of its parts are in folders
-beside diffusers' ``model_index.json``. The ``config.json`` of a denoiser alone stands for its steps
-only.
+beside diffusers' ``model_index.json``. For the ``config.json`` of a denoiser only its steps are
+estimated.
 
 Classifier-free guidance (arXiv:2207.12598) predicts each step twice: with the text and without it.
 """
@@ -131,14 +131,14 @@ def _transformers_inference(
     file: Path, values: Mapping[str, Any], sizes: InputSizes, dtype: str
 ) -> Inference:
     """The inference of a model of the transformers library: one part, one pass."""
-    model = _read(values, file, dtype)
+    model = _read_workload(values, file, dtype)
     _refuse_generating(model)
     _refuse_steps(model.name, sizes)
     has_image, has_text = _inputs(model)
     _refuse("--image", sizes.image, model.name, "reads no images", is_read=has_image)
     _refuse("--sequence", sizes.sequence, model.name, "reads no text", is_read=has_text)
     if sizes.image and isinstance(model, Architecture):
-        model = _read(_with_image_size(values, sizes.image), file, dtype)
+        model = _read_workload(_with_image_size(values, sizes.image), file, dtype)
     tokens = _tokens(model, sizes) if has_text else 1
     image = 0 if isinstance(model, Architecture) else sizes.image or 0
     model_pass = Pass(Phase.ENCODE, sizes.batch, tokens, image=image)
@@ -150,7 +150,7 @@ def _diffusers_inference(
     file: Path, values: Mapping[str, Any], sizes: InputSizes, dtype: str
 ) -> Inference:
     """The inference of a diffusers model alone: a denoiser's steps, or one run of a decoder."""
-    model = _read(values, file, dtype)
+    model = _read_workload(values, file, dtype)
     if "latent_channels" in values:
         _refuse_steps(model.name, sizes)
         _refuse("--sequence", sizes.sequence, model.name, "reads no text", is_read=False)
@@ -175,7 +175,7 @@ def _pipeline_inference(
 
     def part(name: str) -> Workload:
         config = file.parent / name / "config.json"
-        return _read(read_values(config), config, dtype)
+        return _read_workload(read_values(config), config, dtype)
 
     texts = [part(name) for name in names if name.startswith(_TEXT_ENCODER_PREFIX)]
     usual_tokens = sizes.sequence or TEXT_TOKENS  # of a text that another program encodes
@@ -214,8 +214,8 @@ def _is_part(kind: object) -> bool:
 
 def _denoiser(model: Workload, sizes: InputSizes, tokens: int) -> InferencePart:
     model_pass = Pass(Phase.ENCODE, sizes.batch, 1, source=tokens, image=_latent_image(sizes))
-    guided = GUIDED if sizes.is_guided else 1
-    return InferencePart("denoiser", model, model_pass, sizes.steps or STEPS, guided)
+    passes = GUIDED if sizes.is_guided else 1
+    return InferencePart("denoiser", model, model_pass, sizes.steps or STEPS, passes)
 
 
 def _decoder(model: Workload, sizes: InputSizes) -> InferencePart:
@@ -227,10 +227,10 @@ def _decoder(model: Workload, sizes: InputSizes) -> InferencePart:
 def _latent_image(sizes: InputSizes) -> int:
     """Pixels of an image's side, a multiple of eight for the latent; 0 for the model's own."""
     if sizes.image and sizes.image % _PIXELS_OF_LATENT:
-        near = max(round(sizes.image / _PIXELS_OF_LATENT), 1) * _PIXELS_OF_LATENT
+        nearest_size = max(round(sizes.image / _PIXELS_OF_LATENT), 1) * _PIXELS_OF_LATENT
         raise BadInput(
             f"--image is {sizes.image}; legal for diffusion: multiples of {_PIXELS_OF_LATENT}",
-            fix=f"for example --image {near}",
+            fix=f"for example --image {nearest_size}",
         )
     return sizes.image or 0
 
@@ -239,7 +239,7 @@ _BYTE_BITS: Final = 8
 _DTYPES: Final = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp8": "bfloat16"}
 
 
-def _read(values: Mapping[str, Any], file: Path, dtype: str) -> Workload:
+def _read_workload(values: Mapping[str, Any], file: Path, dtype: str) -> Workload:
     """A model with its weights in `dtype`."""
     if dtype not in _DTYPES:
         raise BadInput(f"--dtype is {dtype!r}; legal: {', '.join(_DTYPES)}")

@@ -25,10 +25,10 @@ class CompiledReplica(Replica):
         self._draft_tokens = engine.draft_tokens
         self._shorter_bucket, self._bucket = -1, -1
 
-    def _has_slot(self, begun: int) -> bool:
-        if len(self._running) + len(self._filling) >= self._most_sequences:
+    def _has_slot(self, new_count: int) -> bool:
+        if len(self._running_sequences) + len(self._filling_sequences) >= self._most_sequences:
             return False
-        return self._decodes_only or (begun < self._prompts_at_once and self._fits_in_step())
+        return self._decodes_only or (new_count < self._prompts_at_once and self._fits_in_step())
 
     def _has_blocks_for(self, sequence: Sequence) -> bool:
         del sequence
@@ -36,27 +36,27 @@ class CompiledReplica(Replica):
 
     def _fits_in_step(self) -> bool:
         """True if the next prompt fits in a compiled step with the prompts already admitted."""
-        if not self._filling:
+        if not self._filling_sequences:
             return True
-        filling = [*self._filling, self.waiting[0]]
+        sequences = [*self._filling_sequences, self.waiting_sequences[0]]
         longest = self.engine.bucket(
-            max(sequence.prompt_tokens - sequence.filled_tokens for sequence in filling)
+            max(sequence.prompt_tokens - sequence.filled_tokens for sequence in sequences)
         )
-        prompts = self.engine.prompts(len(filling))
+        prompts = self.engine.prompts(len(sequences))
         return prompts * longest <= self.engine.max_num_batched_tokens
 
     def _fill(self) -> float:
         """Seconds of the prefill of all admitted prompts: their segments, one after another."""
-        admitted = self._filling
+        sequences = self._filling_sequences
         self._chunks = chunks = [
-            (sequence, sequence.prompt_tokens - sequence.filled_tokens) for sequence in admitted
+            (sequence, sequence.prompt_tokens - sequence.filled_tokens) for sequence in sequences
         ]
         self._unfilled_tokens = 0
-        if len(admitted) == 1:
-            key = 1, chunks[0][1], admitted[0].filled_tokens
+        if len(sequences) == 1:
+            key = 1, chunks[0][1], sequences[0].filled_tokens
         else:
             longest = max([tokens for _, tokens in chunks])
-            key = len(admitted), longest, max([sequence.filled_tokens for sequence in admitted])
+            key = len(sequences), longest, max([sequence.filled_tokens for sequence in sequences])
         segments = self._segments.get(key)
         if segments is None:
             segments = self._segments[key] = self._priced_segments(*key)
@@ -81,20 +81,20 @@ class CompiledReplica(Replica):
 
     def _room_for_cache(self) -> float:
         engine = self.engine
-        unreserved = engine.blocks - engine.max_num_seqs * engine.slot_blocks
-        return unreserved * engine.block_tokens - self._cache.tokens
+        free_blocks = engine.blocks - engine.max_num_seqs * engine.slot_blocks
+        return free_blocks * engine.block_tokens - self._cache.tokens
 
     def _join(self, sequence: Sequence) -> None:
         super()._join(sequence)
         heappush(self._longest_heap, (-sequence.base_tokens, sequence.index, sequence))
 
     def _next_decodes(self, *, is_turn: bool) -> tuple[int, tuple[int, int]]:
-        longest, live = self._longest_keys(), len(self._running)
+        longest, live_count = self._longest_keys(), len(self._running_sequences)
         if not self._shorter_bucket < longest <= self._bucket:
             self._shorter_bucket, self._bucket = self.engine.bucket_around(longest)
-        batch = self._batches.get(live)
+        batch = self._batches.get(live_count)
         if batch is None:
-            batch = self._batches[live] = self.engine.batch(live)
+            batch = self._batches[live_count] = self.engine.batch(live_count)
         step = batch, self._bucket
         if is_turn:
             return 1, step

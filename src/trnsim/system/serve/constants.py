@@ -1,4 +1,4 @@
-"""Times of a server other than those of the model: host, loading of weights, compiling.
+"""Times of a server outside the model: host, loading of weights, compiling.
 
 A request waits for the host in three places: between two steps (a pass of the scheduler, copies,
 and the sampled token and text of each sequence), before it enters the queue (network, tokenizer),

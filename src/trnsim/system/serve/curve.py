@@ -12,7 +12,7 @@ from trnsim.system.serve.sizing import Sizing
 _FRACTIONS: Final = (0.1, 0.25, 0.5, 0.75, 0.9)
 """Fractions of the capacity, in runs of `_POINT_RUN` requests."""
 _NEAR_FRACTIONS: Final = (0.95, 1.0, 1.05)
-"""Fractions near the capacity, in runs as long as those that measured it."""
+"""Fractions near the capacity, whose runs are as long as the runs that measured it."""
 _POINT_RUN: Final = 1024
 _MILLION: Final = 1e6
 _HOUR_S: Final = 3600.0

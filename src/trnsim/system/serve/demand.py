@@ -75,7 +75,7 @@ class Slo:
 
 
 def request_s(deployment: Deployment, synthetic: Synthetic) -> float:
-    """Rough seconds of a request on a saturated replica, from which loads and costs are guessed.
+    """Rough seconds of a request on a saturated replica, for first guesses of loads and costs.
 
     prefills of a full batch of prompts + decode steps of the request
     """
@@ -139,7 +139,7 @@ class Demand:
 def usual_lengths(
     longest: int, inputs: Lengths | None = None, outputs: Lengths | None = None
 ) -> tuple[Lengths, Lengths]:
-    """Lengths of prompts and of answers, where a user states one of them or none.
+    """Lengths of prompts and of answers, if the user does not state both.
 
     `USUAL_INPUT` and `USUAL_OUTPUT`, less where both would exceed a sequence of `longest` tokens
     (0: without a limit): then an answer takes half of it at most, and a prompt the rest.
@@ -153,7 +153,7 @@ def usual_lengths(
 
 
 def _at_most(room: int, usual: int) -> int:
-    """The usual number of tokens, or those that there is room for, if there is any."""
+    """The usual number of tokens; fewer if there is room for fewer, unless there is no room."""
     return min(room, usual) if room > 0 else usual
 
 

@@ -20,26 +20,26 @@ class DynamicReplica(Replica):
 
     # Prompts.
 
-    def _has_slot(self, begun: int) -> bool:
-        del begun
-        live = len(self._running)
-        if live + len(self._filling) >= self.engine.max_num_seqs:
+    def _has_slot(self, new_count: int) -> bool:
+        del new_count
+        live_count = len(self._running_sequences)
+        if live_count + len(self._filling_sequences) >= self.engine.max_num_seqs:
             return False
-        return self._decodes_only or self._unfilled_tokens < self._prompt_budget(live)
+        return self._decodes_only or self._unfilled_tokens < self._prompt_budget(live_count)
 
-    def _prompt_budget(self, live: int) -> int:
-        """Tokens that a step with `live` running sequences leaves for prompts."""
-        return self._most_tokens - live * self._decode_tokens
+    def _prompt_budget(self, live_count: int) -> int:
+        """Tokens that a step with `live_count` running sequences leaves for prompts."""
+        return self._most_tokens - live_count * self._decode_tokens
 
     def _fill(self) -> float:
         """Seconds of one step with chunks of prompts.
 
         With chunked prefill each running sequence decodes in the same step.
         """
-        budget = max(self._prompt_budget(len(self._running)), 1)
+        budget = max(self._prompt_budget(len(self._running_sequences)), 1)
         self._chunks = chunks = []
         computed = past = 0
-        for sequence in self._filling:
+        for sequence in self._filling_sequences:
             tokens = min(sequence.prompt_tokens - sequence.filled_tokens, budget)
             if tokens <= 0:
                 break
@@ -50,11 +50,11 @@ class DynamicReplica(Replica):
         self._unfilled_tokens -= computed
         count = len(chunks)
         tokens, past = rounded_count(-(-computed // count)), rounded_count(past // count)
-        if not (self._is_mixing and self._running):
+        if not (self._is_mixing and self._running_sequences):
             self.prefills[count, tokens, past] += 1
             return self._costs.prefill(count, tokens, past)
         self._make_room(1)
-        batch, length = len(self._running), self.engine.length(self._mean_tokens())
+        batch, length = len(self._running_sequences), self.engine.length(self._mean_tokens())
         self.sequence_steps += batch
         self.decodes[batch, length] += 1
         return self._costs.mixed(count, tokens, past, rounded_count(batch), rounded_count(length))
@@ -68,7 +68,7 @@ class DynamicReplica(Replica):
     def _leave(self, sequence: Sequence) -> None:
         self._base_tokens -= sequence.base_tokens
         super()._leave(sequence)
-        if not self._running:
+        if not self._running_sequences:
             self._base_tokens = 0.0
 
     def _next_decodes(self, *, is_turn: bool) -> tuple[int, tuple[int, int]]:
@@ -77,17 +77,21 @@ class DynamicReplica(Replica):
         if count > 1:
             tokens_to_granule = (mean // GRANULE + 1) * GRANULE - mean
             count = min(count, max(math.ceil(tokens_to_granule / self._tokens_per_step), 1))
-        return count, (len(self._running), self.engine.length(mean))
+        return count, (len(self._running_sequences), self.engine.length(mean))
 
     def _mean_tokens(self) -> float:
-        return self._base_tokens / len(self._running) + self._tokens_per_step * self._steps
+        return (
+            self._base_tokens / len(self._running_sequences) + self._tokens_per_step * self._steps
+        )
 
     # Memory.
 
     def _tokens_in_blocks(self) -> float:
         """Tokens in KV blocks: running sequences, prompts in prefill and cached prefixes."""
-        running = self._base_tokens + self._tokens_per_step * self._steps * len(self._running)
-        return running + self._filling_tokens - self._shared_tokens + self._cache.tokens
+        running_tokens = self._base_tokens + self._tokens_per_step * self._steps * len(
+            self._running_sequences
+        )
+        return running_tokens + self._filling_tokens - self._shared_tokens + self._cache.tokens
 
     def _used_blocks(self, steps: int) -> int:
         """Exact number of KV blocks in use after `steps` more decode steps."""
@@ -95,13 +99,15 @@ class DynamicReplica(Replica):
             self.engine.block_tokens,
             self._tokens_per_step * (self._steps + steps),
         )
-        running = sum(
+        running_blocks = sum(
             math.ceil((sequence.base_tokens + generated_tokens - sequence.shared_tokens) / block)
-            for sequence in self._running.values()
+            for sequence in self._running_sequences.values()
         )
-        prompts = [sequence.prompt_tokens - sequence.shared_tokens for sequence in self._filling]
-        filling = sum(-(-tokens // block) for tokens in prompts)
-        return running + filling + self._cache.tokens // block
+        prompts = [
+            sequence.prompt_tokens - sequence.shared_tokens for sequence in self._filling_sequences
+        ]
+        prompt_blocks = sum(-(-tokens // block) for tokens in prompts)
+        return running_blocks + prompt_blocks + self._cache.tokens // block
 
     def _has_blocks_for(self, sequence: Sequence) -> bool:
         """True if KV blocks hold the prompt, after unused prefixes are evicted where needed.
@@ -110,7 +116,7 @@ class DynamicReplica(Replica):
         """
         engine = self.engine
         block, tokens = engine.block_tokens, sequence.prompt_tokens + 1
-        count = len(self._running) + len(self._filling) + 1
+        count = len(self._running_sequences) + len(self._filling_sequences) + 1
         if (self._tokens_in_blocks() + tokens) / block + count <= engine.blocks:
             return True
         missing_blocks = self._used_blocks(0) + -(-tokens // block) - engine.blocks
@@ -123,17 +129,19 @@ class DynamicReplica(Replica):
         """
         engine = self.engine
         while True:
-            live = len(self._running)
-            sequences = live + len(self._filling)
-            free = (engine.blocks - sequences) * engine.block_tokens - self._tokens_in_blocks()
-            safe_steps = int(free / (live * self._tokens_per_step))
+            live_count = len(self._running_sequences)
+            sequences = live_count + len(self._filling_sequences)
+            free_tokens = (
+                engine.blocks - sequences
+            ) * engine.block_tokens - self._tokens_in_blocks()
+            safe_steps = int(free_tokens / (live_count * self._tokens_per_step))
             if safe_steps >= 1:
                 return min(count, safe_steps)
             missing_blocks = self._used_blocks(1) - engine.blocks
             if (
                 missing_blocks <= 0
                 or self._cache.evict(missing_blocks * engine.block_tokens)
-                or live == 1
+                or live_count == 1
             ):
                 return 1
             self._preempt()
@@ -143,7 +151,7 @@ class DynamicReplica(Replica):
 
         Source: vLLM's documentation, Optimization and Tuning, Preemption: recomputed in V1.
         """
-        sequence = next(reversed(self._running.values()))
+        sequence = next(reversed(self._running_sequences.values()))
         tokens = sequence.base_tokens + self._tokens_per_step * self._steps
         sequence.decode_steps = (
             sequence.end_step - self._steps - 1
@@ -151,5 +159,5 @@ class DynamicReplica(Replica):
         self._leave(sequence)
         sequence.prompt_tokens = int(tokens)
         sequence.filled_tokens = 0
-        self.waiting.appendleft(sequence)
-        self.preempted += 1
+        self.waiting_sequences.appendleft(sequence)
+        self.preemptions += 1

@@ -168,7 +168,7 @@ class Engine:
             past += segment
 
     def prompt_steps(self, tokens: int, cached: int = 0) -> list[tuple[int, int, int]]:
-        """The prefill steps, as (prompts, tokens, past), of one prompt alone on a replica.
+        """The prefill steps, as (prompts, tokens, past), of a prompt that is alone on a replica.
 
         `tokens` counts the prompt, its `cached` tokens included.
         """

@@ -1,7 +1,7 @@
 """Discrete events of serving: arrivals of requests, routing, begins and ends of replicas' steps.
 
 Of simultaneous events, ends of steps come first, then arrivals, then begins of steps. So a run
-depends on the load and the seed alone, and a run of its own trace gives the same times.
+depends only on the load and the seed, and a run of its own trace gives the same times.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _DRAFT_SEED: Final = 7  # random stream of the numbers of accepted drafts
 _Event = tuple[float, int, int, int, int]
 """Time in seconds, kind, serial number (orders simultaneous events), index, detail.
 
-The index is that of the request for an arrival, of the replica for other kinds. The detail is the
-stage of an arrival and the version of the steps that end; events of older versions are void."""
+The index is the request's for an arrival, and the replica's for other kinds. The detail is the
+stage of an arrival, or the version of the steps that end; events of older versions are void."""
 
 
 class Router(StrEnum):
@@ -51,14 +51,15 @@ class RunOutcome:
         start_s: when its first step began.
         first_s: when its first token was produced.
         end_s: when its last token was produced.
-        cached: tokens of its prompt that lay in the cache when its first step began.
+        cached_tokens: tokens of its prompt that lay in the cache when its first step began.
+        replicas: the replicas after the run.
     """
 
     arrival_s: list[float]
     start_s: list[float]
     first_s: list[float]
     end_s: list[float]
-    cached: list[int]
+    cached_tokens: list[int]
     replicas: list[Replica]
 
 
@@ -92,11 +93,12 @@ class _Run:
     Attributes:
         load: the requests, by index.
         replicas: the replicas, by index.
-        stage_replicas: replicas of stage 0 (prefill, or both phases) and of stage 1 (decode).
+        stage_replicas: replicas of stage 0 (prefill, or prefill and decode) and stage 1 (decode).
         next_turn: requests that round robin has placed so far, by stage.
         steps: decode steps of each request.
-        arrival_s, start_s, first_s, end_s, cached: as in `RunOutcome`; NaN before the event.
-        followers: requests of a closed load by the index of the request whose end brings them.
+        arrival_s, start_s, first_s, end_s: as in `RunOutcome`; NaN before the event.
+        cached_tokens: as in `RunOutcome`.
+        followers: index of a request -> requests of a closed load that arrive at its end.
         serial: serial number of the last event.
         arrivals: arrivals at fixed times, the latest first.
         heap: all other future events.
@@ -120,19 +122,21 @@ class _Run:
         self.replicas = list(replicas)
         self.router = router
         self.transfer = transfer
-        decoding = [replica for replica in replicas if replica.engine.role is ReplicaRole.DECODE]
-        prefilling = [
+        decode_replicas = [
+            replica for replica in replicas if replica.engine.role is ReplicaRole.DECODE
+        ]
+        prefill_replicas = [
             replica for replica in replicas if replica.engine.role is not ReplicaRole.DECODE
         ]
-        self.stage_replicas = [prefilling, decoding]
+        self.stage_replicas = [prefill_replicas, decode_replicas]
         self.next_turn = [0, 0]
-        self.steps = _decode_steps(load, (decoding or self.replicas)[0].engine, seed)
+        self.steps = _decode_steps(load, (decode_replicas or self.replicas)[0].engine, seed)
         no_time_s = math.nan
         self.arrival_s = [no_time_s] * len(load)
         self.start_s = [no_time_s] * len(load)
         self.first_s = [no_time_s] * len(load)
         self.end_s = [no_time_s] * len(load)
-        self.cached = [0] * len(load)
+        self.cached_tokens = [0] * len(load)
         self.followers: dict[int, list[int]] = {}
         self.serial = 0
         self.arrivals: list[_Event] = []
@@ -155,14 +159,19 @@ class _Run:
         else:
             self.run_heap()
         return RunOutcome(
-            self.arrival_s, self.start_s, self.first_s, self.end_s, self.cached, self.replicas
+            self.arrival_s,
+            self.start_s,
+            self.first_s,
+            self.end_s,
+            self.cached_tokens,
+            self.replicas,
         )
 
     def run_single(self) -> None:
         """All events of one replica under an open load, without a heap.
 
         The next event is the end of its steps or the next arrival. A search of capacity makes
-        millions of events, so that this saves much of its time.
+        millions of events, so this saves much of its time.
         """
         arrivals, replica = self.arrivals, self.replicas[0]
         end_s = math.inf  # of the steps under way
@@ -224,7 +233,7 @@ class _Run:
         """The replica of a stage that takes the next request."""
         candidates = self.stage_replicas[stage]
         if self.router is Router.LEAST_WORK:
-            return min(candidates, key=lambda replica: replica.outstanding)
+            return min(candidates, key=lambda replica: replica.outstanding_tokens)
         self.next_turn[stage] += 1
         return candidates[(self.next_turn[stage] - 1) % len(candidates)]
 
@@ -251,11 +260,11 @@ class _Run:
         steps = replica.plan(now_s)
         if steps is None:
             return None
-        end_s, begun = steps
-        for sequence in begun:
+        end_s, sequences = steps
+        for sequence in sequences:
             if math.isnan(self.start_s[sequence.index]):
                 self.start_s[sequence.index] = now_s
-                self.cached[sequence.index] = sequence.shared_tokens
+                self.cached_tokens[sequence.index] = sequence.shared_tokens
         return end_s
 
     def end(self, now_s: float, replica_index: int) -> None:
@@ -270,11 +279,11 @@ class _Run:
 
     def complete(self, now_s: float, replica: Replica) -> None:
         """End the steps of a replica that decodes; note first tokens and ends of requests."""
-        first, ended = replica.complete(now_s)
-        for sequence, time_s in first:
+        first_tokens, ended_sequences = replica.complete(now_s)
+        for sequence, time_s in first_tokens:
             if math.isnan(self.first_s[sequence.index]):
                 self.start(time_s, sequence.index)
-        for sequence in ended:
+        for sequence in ended_sequences:
             self.finish(now_s, sequence.index)
 
     def hand_over(self, now_s: float, index: int) -> None:
@@ -293,8 +302,8 @@ class _Run:
         """End a request; requests that wait for its end arrive now."""
         self.end_s[index] = now_s
         if self.breaches is not None:
-            took_s, decoding_s = now_s - self.arrival_s[index], now_s - self.first_s[index]
-            self.breaches.end(index, took_s, decoding_s)
+            request_s, decoding_s = now_s - self.arrival_s[index], now_s - self.first_s[index]
+            self.breaches.end(index, request_s, decoding_s)
             self.is_over = self.breaches.is_broken
         for follower in self.followers.get(index, ()):
             self.push(now_s, _REQUEST_ARRIVES, follower)
@@ -305,6 +314,6 @@ def _decode_steps(load: Load, engine: Engine, seed: int) -> list[int]:
 
     The prefill gives the first token, unless decode replicas do.
     """
-    prefilled = 0 if engine.role is ReplicaRole.DECODE else 1
+    prefill_tokens = 0 if engine.role is ReplicaRole.DECODE else 1
     generator = np.random.default_rng([seed, _DRAFT_SEED]) if engine.draft_tokens else None
-    return [engine.steps(request.output_tokens - prefilled, generator) for request in load]
+    return [engine.steps(request.output_tokens - prefill_tokens, generator) for request in load]

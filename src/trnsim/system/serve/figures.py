@@ -32,7 +32,7 @@ _FIGURES_OF_ALL_REPLICAS: Final = (
 )
 """Figures that are sums over replicas, and so scale with the number of replicas."""
 _LEAST_QUEUE_S: Final = 1e-9
-"""Queueing times below this are rounding errors and count as 0."""
+"""Minimum queueing time; lower ones are rounding errors, and become 0."""
 _LEAST_SHARE: Final = 0.25
 """Minimum fraction of a run over which throughput is counted; the whole run otherwise."""
 WAITING: Final = "prompts of others"
@@ -117,9 +117,9 @@ def run_within(
     router: Router = Router.ROUND_ROBIN,
     seed: int = 0,
 ) -> tuple[RunOutcome, RunFigures] | None:
-    """`run_once` that stops early, with None, once a limit is certainly broken.
+    """`run_once`; None as soon as a limit is certainly broken.
 
-    A run to its end may still break a limit.
+    A run that reaches its end may still break a limit.
 
     Args:
         deployment: the deployment.
@@ -156,15 +156,15 @@ def _outcome(
 
 
 def unloaded_s(
-    deployment: Deployment, request: Request, cached: int, costs: QuantileCosts
+    deployment: Deployment, request: Request, cached_tokens: int, costs: QuantileCosts
 ) -> float:
     """Time to the first token of a request without load, in seconds.
 
-    It is the sum of host time, the prefill after `cached` cached tokens, and with decode replicas
-    the transfer of keys and values and one decode step.
+    It is the sum of host time, the prefill that follows `cached_tokens` tokens from the prefix
+    cache, and with decode replicas the transfer of keys and values and one decode step.
     """
     engine = deployment.engine
-    steps = engine.prompt_steps(request.input_tokens, cached)
+    steps = engine.prompt_steps(request.input_tokens, cached_tokens)
     time_s = costs.request_overhead_s(request.input_tokens) + sum(
         costs.prefill(*step) for step in steps
     )
@@ -190,40 +190,40 @@ def transfer_s(deployment: Deployment, request: Request) -> float:
 def _figures(
     deployment: Deployment, load: Load, outcome: RunOutcome, costs: QuantileCosts
 ) -> RunFigures:
-    arrival, first = np.array(outcome.arrival_s), np.array(outcome.first_s)
-    start, end = np.array(outcome.start_s), np.array(outcome.end_s)
+    arrival_s, first_s = np.array(outcome.arrival_s), np.array(outcome.first_s)
+    start_s, end_s = np.array(outcome.start_s), np.array(outcome.end_s)
     counts = np.array([request.output_tokens for request in load], np.float64)
-    duration_s = float(end.max() - arrival.min())
+    duration_s = float(end_s.max() - arrival_s.min())
     has_gaps = counts > 1
-    gaps_s = (end[has_gaps] - first[has_gaps]) / (counts[has_gaps] - 1)
-    overhead, unloaded = _unloaded(deployment, load, outcome, costs)
-    ttft = first - arrival + overhead
-    queue = np.where(ttft - unloaded > _LEAST_QUEUE_S, ttft - unloaded, 0.0)
+    gaps_s = (end_s[has_gaps] - first_s[has_gaps]) / (counts[has_gaps] - 1)
+    overhead_s, unloaded_times_s = _unloaded_times(deployment, load, outcome, costs)
+    ttft_s = first_s - arrival_s + overhead_s
+    queue_s = np.where(ttft_s - unloaded_times_s > _LEAST_QUEUE_S, ttft_s - unloaded_times_s, 0.0)
     values = {
-        **_percentiles("ttft", ttft),
-        **_percentiles("ttft_unloaded", unloaded),
-        **_percentiles("ttft_queue", queue),
+        **_percentiles("ttft", ttft_s),
+        **_percentiles("ttft_unloaded", unloaded_times_s),
+        **_percentiles("ttft_queue", queue_s),
         **_percentiles("tpot", gaps_s),
-        **_percentiles("tpot_inclusive", (end - arrival + overhead) / counts),
-        **_percentiles("e2e", end - arrival + overhead),
+        **_percentiles("tpot_inclusive", (end_s - arrival_s + overhead_s) / counts),
+        **_percentiles("e2e", end_s - arrival_s + overhead_s),
         "output_tokens_per_s": _tokens_per_s(load, outcome),
         "requests_per_s": len(load) / duration_s,
         **_usage(outcome.replicas, duration_s),
-        "queue_mean": float((start - arrival).sum()) / duration_s,
+        "queue_mean": float((start_s - arrival_s).sum()) / duration_s,
     }
     return RunFigures(values, _parts(deployment, outcome.replicas, gaps_s))
 
 
-def _unloaded(
+def _unloaded_times(
     deployment: Deployment, load: Load, outcome: RunOutcome, costs: QuantileCosts
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Host time and unloaded time to the first token of each request, in seconds."""
     alone_s: dict[tuple[int, int], float] = {}
-    for request, cached in zip(load, outcome.cached, strict=True):
-        key = request.input_tokens, cached
+    for request, cached_tokens in zip(load, outcome.cached_tokens, strict=True):
+        key = request.input_tokens, cached_tokens
         if key not in alone_s:
-            alone_s[key] = unloaded_s(deployment, request, cached, costs)
-    keys = zip((request.input_tokens for request in load), outcome.cached, strict=True)
+            alone_s[key] = unloaded_s(deployment, request, cached_tokens, costs)
+    keys = zip((request.input_tokens for request in load), outcome.cached_tokens, strict=True)
     return (
         np.array([costs.request_overhead_s(request.input_tokens) for request in load]),
         np.array([alone_s[key] for key in keys]),
@@ -233,21 +233,21 @@ def _unloaded(
 def _tokens_per_s(load: Load, outcome: RunOutcome) -> float:
     """Output tokens a second between ramp-up and the last arrival.
 
-    If that window is less than `_LEAST_SHARE` of the run, or holds no token, it is all tokens over
-    the whole run.
+    If that window is less than `_LEAST_SHARE` of the run, or holds no token, all tokens are counted
+    over the whole run.
     """
-    arrival, end = np.array(outcome.arrival_s), np.array(outcome.end_s)
-    first = np.minimum(np.array(outcome.first_s), end)
+    arrival_s, end_s = np.array(outcome.arrival_s), np.array(outcome.end_s)
+    first_s = np.minimum(np.array(outcome.first_s), end_s)
     counts = np.array([request.output_tokens for request in load], np.float64)
     is_closed = any(request.after is not None for request in load)
     starts = [request.arrival_s for request in load if request.after is None]
-    begin_s, last_s = max(starts) if is_closed else min(starts), float(arrival.max())
-    run_s = float(end.max() - arrival.min())
+    begin_s, last_s = max(starts) if is_closed else min(starts), float(arrival_s.max())
+    run_s = float(end_s.max() - arrival_s.min())
     if last_s - begin_s < _LEAST_SHARE * run_s:
         return float(counts.sum()) / run_s
-    is_inside = (first >= begin_s) & (first < last_s)  # the first token is one point in time
-    inside_s = np.clip(end, begin_s, last_s) - np.clip(first, begin_s, last_s)
-    share = inside_s / np.maximum(end - first, 1e-30)
+    is_inside = (first_s >= begin_s) & (first_s < last_s)  # the first token is one point in time
+    inside_s = np.clip(end_s, begin_s, last_s) - np.clip(first_s, begin_s, last_s)
+    share = inside_s / np.maximum(end_s - first_s, 1e-30)
     tokens = float((is_inside + (counts - 1) * share).sum())
     return tokens / (last_s - begin_s) if tokens else float(counts.sum()) / run_s
 
@@ -263,12 +263,12 @@ def _usage(replicas: Sequence[Replica], duration_s: float) -> dict[str, float]:
     """Utilisation of time and of batch slots, preemptions, and prompt tokens from the cache."""
     steps = sum(sum(replica.decodes.values()) for replica in replicas)
     slots = sum(n * batch for replica in replicas for (batch, _), n in replica.decodes.items())
-    live = sum(replica.sequence_steps for replica in replicas)
+    live_count = sum(replica.sequence_steps for replica in replicas)
     return {
         "utilisation": sum(replica.busy_s for replica in replicas) / duration_s / len(replicas),
-        "batch_mean": live / steps if steps else 0.0,
-        "batch_filled": live / slots if slots else 0.0,
-        "preemptions": float(sum(replica.preempted for replica in replicas)),
+        "batch_mean": live_count / steps if steps else 0.0,
+        "batch_filled": live_count / slots if slots else 0.0,
+        "preemptions": float(sum(replica.preemptions for replica in replicas)),
         "cached_prompt_tokens": float(sum(replica.cached_tokens for replica in replicas)),
     }
 
@@ -278,11 +278,11 @@ def _parts(
 ) -> dict[str, float]:
     """Mean time per output token in seconds, by cause.
 
-    `gaps_s` is the mean time between tokens of each request; what decode steps do not explain is
-    waiting for prefills.
+    `gaps_s` is the mean time between tokens of each request. The part of it that decode steps do
+    not explain is waiting for prefills.
     """
     tokens_per_step = deployment.engine.tokens_per_step
-    weighted: dict[str, float] = {}
+    sums_s: dict[str, float] = {}
     tokens = 0.0
     for replica in replicas:
         if replica.engine.role is ReplicaRole.PREFILL:
@@ -291,9 +291,9 @@ def _parts(
             step = deployment.steps.decode(batch, length)
             tokens += count * tokens_per_step
             for name, time_s in step.parts_s.items():
-                weighted[name] = weighted.get(name, 0.0) + count * time_s
+                sums_s[name] = sums_s.get(name, 0.0) + count * time_s
     if not tokens:
         return {}
-    parts = {name: time_s / tokens for name, time_s in weighted.items()}
+    parts = {name: time_s / tokens for name, time_s in sums_s.items()}
     mean_s = float(gaps_s.mean()) if gaps_s.size else 0.0
     return parts | {WAITING: max(mean_s - sum(parts.values()), 0.0)}

@@ -20,7 +20,7 @@ from trnsim.quantities import number, whole
 _LEGAL_LENGTHS: Final = "NUMBER, uniform:LEAST:MOST or lognormal:MEDIAN:SIGMA"
 _MOST_SIGMA: Final = 10.0
 _MOST_MEDIAN: Final = 1e12
-"""Sigma and median of lognormal lengths up to which their mean is a finite number."""
+"""Maximum sigma and median of lognormal lengths, so that their mean is a finite number."""
 _RANDOM_STREAMS: Final = ("arrivals", "inputs", "outputs", "prefixes")
 
 
@@ -208,13 +208,13 @@ class Synthetic:
             self.inputs.draw(self.count, streams["inputs"], free_tokens), free_tokens - outputs
         )
         arrivals = self._arrivals_s(streams["arrivals"])
-        chosen = streams["prefixes"].integers(0, self.prefixes, self.count)
+        prefix_numbers = streams["prefixes"].integers(0, self.prefixes, self.count)
         return tuple(
             Request(
                 float(arrivals[index]),
                 int(inputs[index]) + self.prefix_tokens,
                 int(outputs[index]),
-                f"prefix {chosen[index]}" if self.prefix_tokens else "",
+                f"prefix {prefix_numbers[index]}" if self.prefix_tokens else "",
                 self.prefix_tokens,
                 index - self.concurrency if 0 < self.concurrency <= index else None,
             )
@@ -264,8 +264,8 @@ def share_of_load(load: Load, count: int, request_limit: int) -> tuple[Load, int
             clients[index] = clients[request.after]
         if clients[index] % count == 0:
             new_indices[index] = len(requests)
-            after = None if request.after is None else new_indices[request.after]
-            requests.append(replace(request, after=after))
+            new_index = None if request.after is None else new_indices[request.after]
+            requests.append(replace(request, after=new_index))
     return tuple(requests), min(count, client_count)
 
 
@@ -287,7 +287,7 @@ def at_rate(
         span_s = count / rate_per_s
         scaled = (arrivals - arrivals[0]) / (arrivals[-1] - arrivals[0]) * (count - 1) / rate_per_s
         arrivals_s = np.concatenate([scaled + repeat * span_s for repeat in range(repeats)])
-    repeated = [load[index % count] for index in range(0, len(arrivals_s), every)]
+    repeated_requests = [load[index % count] for index in range(0, len(arrivals_s), every)]
     # Not `replace`, which takes five times as long: a search makes many thousands of requests.
     return tuple(
         Request(
@@ -297,7 +297,7 @@ def at_rate(
             request.prefix,
             request.prefix_tokens,
         )
-        for request, arrival_s in zip(repeated, arrivals_s[::every].tolist(), strict=True)
+        for request, arrival_s in zip(repeated_requests, arrivals_s[::every].tolist(), strict=True)
     )
 
 

@@ -2,8 +2,8 @@
 
     KV blocks = (memory x utilization - weights - draft - activations - states) / bytes of a block
 
-States are those of mixers, of all sequences that may run at once. The rest of the memory,
-``1 - utilization``, is left for runtime, code and fragmentation.
+States are the states of mixers, for all sequences that may run at once. The rest of the memory, ``1
+- utilization``, is left for runtime, code and fragmentation.
 """
 
 from __future__ import annotations

@@ -57,22 +57,24 @@ def nearest(tests: Sequence[LoadTest], slo: Slo) -> Nearest:
     """The layout whose worst ratio of unloaded latency to limit is the lowest."""
     test = min(tests, key=lambda test: test.limits(slo).worst(test.unloaded_figures())[1])
     values, limits = test.unloaded_figures().values, slo.by_name
-    alone = {name: values.get(f"{name}_p{slo.reported_percentile}_s", 0.0) for name in limits}
-    missed = tuple(
-        MissedLimit(name, limit, alone[name])
+    unloaded_values = {
+        name: values.get(f"{name}_p{slo.reported_percentile}_s", 0.0) for name in limits
+    }
+    missed_limits = tuple(
+        MissedLimit(name, limit, unloaded_values[name])
         for name, limit in limits.items()
-        if alone[name] > limit
+        if unloaded_values[name] > limit
     )
-    relaxed_s = {limit.name: _SLACK * limit.least_s for limit in missed}
-    relaxed = replace(
+    relaxed_s = {limit.name: _SLACK * limit.least_s for limit in missed_limits}
+    relaxed_slo = replace(
         slo,
         ttft_s=relaxed_s.get("ttft", slo.ttft_s),
         tpot_s=relaxed_s.get("tpot", slo.tpot_s),
         latency_s=relaxed_s.get("e2e", slo.latency_s),
     )
     guess_per_s = 0.5 * saturated_per_s(test.deployment, test.pattern)
-    most_per_s = test.highest_rate(test.limits(relaxed), guess_per_s, SHORT_RUN)
-    return Nearest(test, missed, relaxed, most_per_s)
+    most_per_s = test.highest_rate(test.limits(relaxed_slo), guess_per_s, SHORT_RUN)
+    return Nearest(test, missed_limits, relaxed_slo, most_per_s)
 
 
 def keeps_alone(

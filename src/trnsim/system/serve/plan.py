@@ -99,7 +99,7 @@ def plan(
     measured: MeasuredTimes | None = None,
     tell: Tell = lambda _: None,
 ) -> ServingPlan:
-    """The cheapest deployment of `model` for `demand` among those that `options` allow.
+    """The cheapest deployment of `model` for `demand` that `options` allow.
 
     For a demand with a rate it has the fewest instances that keep the SLO, spare included; for an
     open rate it is the layout with the highest capacity per instance; for clients that wait for

@@ -2,9 +2,9 @@
 
 Short runs of the same requests compare layouts, in the order of their closed-form estimates
 (`saturated_per_s`, the rate of a full batch). A layout whose estimate is well below the capacity of
-another is not run. Long runs decide between layouts within the error of short ones. Only the winner
-has runs of full length; if they are longer, its rivals are compared with it once more in runs as
-long.
+another is not run. Long runs decide between layouts that short runs cannot tell apart. Only the
+winner has runs of full length; if they are longer, its rivals are compared with it once more in
+runs of the same length.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BOUND_SLACK: Final = 1.25
 _SHORT_ERROR: Final = 0.08
 """Greatest relative error of a capacity in short runs."""
 _EQUAL_RATIO: Final = 0.98
-"""Ratio from which capacities count as equal; then the lower latency without load wins."""
+"""Ratio at and above which two capacities count as equal; the lower unloaded latency then wins."""
 _FIRST_RATIO: Final = 0.8
 """First guess of a capacity, as a fraction of the closed-form estimate."""
 _MOST_RIVALS: Final = 3
@@ -116,37 +116,40 @@ class Ranking:
 
         Another unit is returned for a rate at which it needs fewer instances.
         """
-        ranked = self._short_runs()
-        if not ranked:
+        ranked_units = self._short_runs()
+        if not ranked_units:
             return None
-        best = self._improved(ranked, self._long_run(self._fastest(ranked)), self._long_run)
+        best = self._best_of_rivals(
+            ranked_units, self._long_run(self._fastest(ranked_units)), self._long_run
+        )
         winner = self._capacity_run(best)
         if winner.requests > best.requests:
-            winner = self._improved(ranked, winner, self._capacity_run)
+            winner = self._best_of_rivals(ranked_units, winner, self._capacity_run)
         return replace(winner, tried=len(self.tests))
 
-    def _improved(
+    def _best_of_rivals(
         self,
-        ranked: Sequence[RankedUnit],
+        ranked_units: Sequence[RankedUnit],
         best: RankedUnit,
         run: Callable[[RankedUnit], RankedUnit],
     ) -> RankedUnit:
-        """The best unit after its rivals have had runs as long.
+        """The best unit after its rivals have had runs of the same length.
 
-        A rival replaces it if it costs less: first by capacity per instance, then for the rate.
+        A rival that costs less replaces the best: first by capacity per instance, then for the
+        rate.
         """
         for rate_per_s in dict.fromkeys((None, self._rate_per_s)):
-            for other in self._near_best(ranked, best, rate_per_s):
-                self._tell(f"comparing {layout(other.unit)}")
-                if self._is_better(other, best, rate_per_s):
-                    rival = run(other)
+            for candidate in self._near_best(ranked_units, best, rate_per_s):
+                self._tell(f"comparing {layout(candidate.unit)}")
+                if self._is_better(candidate, best, rate_per_s):
+                    rival = run(candidate)
                     if self._cost(rival, rate_per_s) < self._cost(best, rate_per_s):
                         best = rival
         return best
 
     def _short_runs(self) -> list[RankedUnit]:
         """The units whose capacity per instance is near the best, by short runs."""
-        ranked: list[RankedUnit] = []
+        ranked_units: list[RankedUnit] = []
         best_per_s = 0.0
         for index, test in enumerate(self.tests):
             bound = self._bounds[id(test)]
@@ -161,44 +164,46 @@ class Ranking:
                 continue
             per_s = test.highest_rate(limits, guess or _FIRST_RATIO * bound * instances, SHORT_RUN)
             if per_s:
-                ranked.append(RankedUnit(test, per_s, per_s))
+                ranked_units.append(RankedUnit(test, per_s, per_s))
                 best_per_s = max(best_per_s, per_s / instances)
-        return ranked
+        return ranked_units
 
-    def _fastest(self, ranked: Sequence[RankedUnit]) -> RankedUnit:
-        """The unit of the lowest unloaded latency among those of about the highest capacity."""
-        highest_per_s = max(unit.instance_rate_per_s for unit in ranked)
-        equal = [
-            unit for unit in ranked if unit.instance_rate_per_s >= _EQUAL_RATIO * highest_per_s
+    def _fastest(self, ranked_units: Sequence[RankedUnit]) -> RankedUnit:
+        """The unit of the lowest unloaded latency among units of about the highest capacity."""
+        highest_per_s = max(unit.instance_rate_per_s for unit in ranked_units)
+        equal_units = [
+            unit
+            for unit in ranked_units
+            if unit.instance_rate_per_s >= _EQUAL_RATIO * highest_per_s
         ]
-        return min(equal, key=lambda unit: unit.test.unloaded_figures().values["e2e_p50_s"])
+        return min(equal_units, key=lambda unit: unit.test.unloaded_figures().values["e2e_p50_s"])
 
     def _near_best(
-        self, ranked: Sequence[RankedUnit], best: RankedUnit, rate_per_s: float | None
+        self, ranked_units: Sequence[RankedUnit], best: RankedUnit, rate_per_s: float | None
     ) -> list[RankedUnit]:
         """The units that may cost less than the best in long runs, by the error of short runs."""
         best_cost, factor = self._cost(best, rate_per_s), 1 + _SHORT_ERROR
-        near = [
+        near_units = [
             unit
-            for unit in ranked
+            for unit in ranked_units
             if unit.test is not best.test and self._cost(unit, rate_per_s, factor) < best_cost
         ]
-        return sorted(near, key=lambda unit: -unit.instance_rate_per_s)[:_MOST_RIVALS]
+        return sorted(near_units, key=lambda unit: -unit.instance_rate_per_s)[:_MOST_RIVALS]
 
-    def _is_better(self, other: RankedUnit, best: RankedUnit, rate_per_s: float | None) -> bool:
-        """True if `other` keeps the limits at the rate from which it costs less than `best`.
+    def _is_better(self, candidate: RankedUnit, best: RankedUnit, rate_per_s: float | None) -> bool:
+        """True if `candidate` keeps the limits at a rate at which it costs less than `best`.
 
-        Its run has as many requests as those of `best`.
+        Its run has as many requests as the runs of `best`.
         """
-        needed_per_s = self._rate_to_beat(other.unit, best, rate_per_s)
-        return needed_per_s is not None and other.test.is_within(
-            other.test.limits(self.slo), needed_per_s, best.requests
+        needed_per_s = self._rate_to_beat(candidate.unit, best, rate_per_s)
+        return needed_per_s is not None and candidate.test.is_within(
+            candidate.test.limits(self.slo), needed_per_s, best.requests
         )
 
     def _rate_to_beat(
         self, unit: Deployment, best: RankedUnit, rate_per_s: float | None
     ) -> float | None:
-        """Capacity of `unit`, in requests a second, from which it costs less than `best`.
+        """The lowest capacity of `unit`, in requests a second, at which it costs less than `best`.
 
         None if no capacity is enough.
         """
@@ -208,31 +213,33 @@ class Ranking:
         working_units = units - units_of_spare(self._spare, unit.replicas)
         return rate_per_s / working_units if working_units > 0 else None
 
-    def _long_run(self, ranked: RankedUnit) -> RankedUnit:
+    def _long_run(self, ranked_unit: RankedUnit) -> RankedUnit:
         """A unit with the highest rate at which it keeps the limits in long runs."""
-        self._tell(f"capacity of {layout(ranked.unit)}")
-        per_s, count = ranked.test.highest_rate_in_long_runs(self.slo, ranked.short_per_s)
-        return replace(ranked, per_s=per_s, requests=count)
+        self._tell(f"capacity of {layout(ranked_unit.unit)}")
+        per_s, count = ranked_unit.test.highest_rate_in_long_runs(self.slo, ranked_unit.short_per_s)
+        return replace(ranked_unit, per_s=per_s, requests=count)
 
-    def _capacity_run(self, ranked: RankedUnit) -> RankedUnit:
+    def _capacity_run(self, ranked_unit: RankedUnit) -> RankedUnit:
         """Measure the capacity of a unit, in runs as long as its sampling error needs."""
-        compared = ranked if ranked.requests else self._long_run(ranked)
-        capacity = ranked.test.final_capacity(self.slo, compared.per_s, compared.requests)
+        long_unit = ranked_unit if ranked_unit.requests else self._long_run(ranked_unit)
+        capacity = ranked_unit.test.final_capacity(self.slo, long_unit.per_s, long_unit.requests)
         return replace(
-            compared, per_s=capacity.per_s, requests=capacity.requests, capacity=capacity
+            long_unit, per_s=capacity.per_s, requests=capacity.requests, capacity=capacity
         )
 
-    def _cost(self, ranked: RankedUnit, rate_per_s: float | None, factor: float = 1.0) -> float:
-        """Instances for a rate; without a rate instance-seconds per request.
+    def _cost(
+        self, ranked_unit: RankedUnit, rate_per_s: float | None, factor: float = 1.0
+    ) -> float:
+        """Number of instances for a rate; without a rate instance-seconds per request.
 
         The unit's capacity is multiplied by `factor`.
         """
-        instance_rate_per_s = factor * ranked.instance_rate_per_s
+        instance_rate_per_s = factor * ranked_unit.instance_rate_per_s
         if not instance_rate_per_s:
             return float("inf")
         if rate_per_s is None:
             return 1 / instance_rate_per_s
-        unit = ranked.unit
+        unit = ranked_unit.unit
         spare_units = units_of_spare(self._spare, unit.replicas)
         return unit.instances * units_for(
             rate_per_s, instance_rate_per_s * unit.instances, spare_units

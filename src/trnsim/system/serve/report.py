@@ -121,13 +121,13 @@ def _median_shape(
     counts: Iterable[Counter[_Shape]], time_s: Callable[[_Shape], float]
 ) -> _Shape | None:
     """The shape of the step of median time among all steps; None without steps."""
-    pooled: Counter[_Shape] = Counter()
+    shape_counts: Counter[_Shape] = Counter()
     for counter in counts:
-        pooled.update(counter)
-    remaining = pooled.total() / 2
-    for shape in sorted(+pooled, key=time_s):
-        remaining -= pooled[shape]
-        if remaining <= 0:
+        shape_counts.update(counter)
+    remaining_count = shape_counts.total() / 2
+    for shape in sorted(+shape_counts, key=time_s):
+        remaining_count -= shape_counts[shape]
+        if remaining_count <= 0:
             return shape
     return None
 
@@ -189,7 +189,7 @@ def idle_replicas(plan: ServingPlan) -> int:
 
 
 def assumed_facts(deployment: Deployment) -> list[str]:
-    """Assumed facts behind the times, each with its reason."""
+    """Assumed facts on which the times depend, each with its reason."""
     facts = layer_facts(deployment.machine, Phase.DECODE)
     facts |= deployment.steps.host.facts
     if deployment.options.is_ported:

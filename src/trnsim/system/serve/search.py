@@ -25,15 +25,15 @@ from trnsim.system.serve.tensor_degrees import legal_tensor_sizes
 from trnsim.workload.architecture import Architecture
 
 _MOST_SEQUENCES: Final = 256
-"""Sequences that a replica decodes together at most, in the search."""
+"""Maximum number of sequences that a replica decodes together, in the search."""
 _TRIED_COST_RATIO: Final = 1.25
-"""Ratio of a deployment's rough cost to the lowest rough cost up to which it gets a trial run."""
+"""Maximum ratio of a deployment's rough cost to the lowest rough cost for a trial run."""
 _TRIAL_REQUESTS: Final = 256
 """Requests of a trial run."""
 _EQUAL_COST_RATIO: Final = 1.02
-"""Ratio below which costs count as equal; then the deployment with faster requests wins."""
+"""Ratio below which two costs count as equal; the deployment with faster requests then wins."""
 _MOST_STAGES: Final = 64
-"""Pipeline stages that the search tries at most."""
+"""Maximum number of pipeline stages that the search tries."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,12 @@ class Search:
     """The deployments that options allow, compared by trial runs at median times of steps.
 
     Attributes:
-        options: the user's settings; those that are None are searched.
+        model: the architecture.
+        machine: an instance, with the devices that serve.
+        options: the user's settings; a setting of None is searched.
+        demand: the requests and how they are placed.
         requests: the requests of the demand; None for a saturating demand or an open rate.
+        slo: the limits.
         times: times of layers; None for the project's own.
     """
 
@@ -99,13 +103,13 @@ class Search:
         """The trial of the best deployment.
 
         Raises:
-            EmulatorError: no deployment is possible; it is the error of the first one tried.
+            EmulatorError: if no deployment is possible: the error of the first one tried.
         """
-        fitting = self.deployments()
+        deployments = self.deployments()
         if self.requests is None:
-            fitting.sort(key=self._rough_cost)
-        trial = self._cheapest(fitting)
-        return replace(trial, tried=len(fitting))
+            deployments.sort(key=self._rough_cost)
+        trial = self._cheapest(deployments)
+        return replace(trial, tried=len(deployments))
 
     def deployments(self) -> list[Deployment]:
         """All deployments that the options allow and that fit in memory.
@@ -113,29 +117,30 @@ class Search:
         Deployments of the same tensor ranks and stages share the estimates of their steps.
 
         Raises:
-            EmulatorError: no deployment is possible; it is the error of the first one tried.
+            EmulatorError: if no deployment is possible: the error of the first one tried.
         """
-        fitting: list[Deployment] = []
-        refused: EmulatorError | None = None
+        deployments: list[Deployment] = []
+        first_error: EmulatorError | None = None
         steps: dict[tuple[int | None, int], ReplicaSteps] = {}
         for options in self._open_options():
             try:
                 deployment = deploy(self.model, self.machine, options, self.times)
             except (BadInput, OutOfMemory) as error:
-                refused = refused or error
+                first_error = first_error or error
                 continue
             if self.times is None:  # with measured times each layout keeps its own list of sources
-                split = options.tensor, options.stages
-                deployment = replace(deployment, steps=steps.setdefault(split, deployment.steps))
-            fitting.append(deployment)
-        if not fitting:
-            raise refused or BadInput(f"no layout of {self.machine.name} can serve this")
-        return fitting
+                sizes = options.tensor, options.stages
+                deployment = replace(deployment, steps=steps.setdefault(sizes, deployment.steps))
+            deployments.append(deployment)
+        if not deployments:
+            raise first_error or BadInput(f"no layout of {self.machine.name} can serve this")
+        return deployments
 
     def smaller_split(self, deployment: Deployment) -> SmallerSplit | None:
         """The smallest tensor parallel size, below the requested one, that is not slower.
 
-        None if there is none, or if the user requested none: the search has then tried them all.
+        None if there is no such size, or if the user requested no size: the search has then tried
+        all of them.
         """
         if self.options.tensor is None:
             return None
@@ -159,15 +164,15 @@ class Search:
                 return SmallerSplit(tensor, e2e_s, least_s)
         return None
 
-    def _cheapest(self, fitting: list[Deployment]) -> Trial:
-        """The trial of the cheapest deployment; at saturation only low rough costs get a run."""
+    def _cheapest(self, deployments: list[Deployment]) -> Trial:
+        """The trial of the cheapest deployment; at saturation only cheap ones by rough cost run."""
         if self.requests is None:
-            limit = _TRIED_COST_RATIO * self._rough_cost(fitting[0])
-            fitting = [
-                deployment for deployment in fitting if self._rough_cost(deployment) <= limit
+            limit = _TRIED_COST_RATIO * self._rough_cost(deployments[0])
+            deployments = [
+                deployment for deployment in deployments if self._rough_cost(deployment) <= limit
             ]
-        best, *others = map(self._run_trial, fitting)
-        for trial in others:
+        best, *other_trials = map(self._run_trial, deployments)
+        for trial in other_trials:
             best = trial if trial.is_better(best) else best
         return best
 
@@ -182,7 +187,7 @@ class Search:
         return deployment.instances * request_s(deployment, synthetic) / tokens
 
     def _open_options(self) -> Iterator[ServerOptions]:
-        """The options with each combination of values for those that are not set."""
+        """The options with each combination of values for the options that are not set."""
         options = self.options
         if options.tensor is not None:
             yield from self._batches(options)
@@ -193,15 +198,15 @@ class Search:
             for tensor in legal_tensor_sizes(model, self.machine)
             if tensor * options.expert <= self.machine.ranks
         ] or [replace(options, tensor=1)]  # which `deploy` refuses, with the reason
-        fitting = list(filter(self._holds_sequence, choices))
-        for choice in fitting or [self._with_stages(choices[-1])]:
+        fitting_choices = list(filter(self._holds_sequence, choices))
+        for choice in fitting_choices or [self._with_stages(choices[-1])]:
             yield from self._batches(choice)
 
     def _holds_sequence(self, options: ServerOptions) -> bool:
         """True if a replica's memory holds the model and one sequence, or as many as are set."""
-        checked = replace(options, max_num_seqs=options.max_num_seqs or 1, batches=())
+        minimal_options = replace(options, max_num_seqs=options.max_num_seqs or 1, batches=())
         try:
-            deploy(self.model, self.machine, checked, self.times)
+            deploy(self.model, self.machine, minimal_options, self.times)
         except (BadInput, OutOfMemory):
             return False
         return True
@@ -211,9 +216,9 @@ class Search:
         if options.pipeline or not self.machine.instance.efa_bytes_per_s:
             return options
         for stages in range(2, _MOST_STAGES + 1):
-            staged = replace(options, pipeline=stages)
-            if self._holds_sequence(staged):
-                return staged
+            stage_options = replace(options, pipeline=stages)
+            if self._holds_sequence(stage_options):
+                return stage_options
         return options
 
     def _batches(self, options: ServerOptions) -> Iterator[ServerOptions]:
@@ -247,7 +252,7 @@ class Search:
 
 
 def _most_sequences(requests: Load | None, replicas: int) -> int:
-    """Sequences that a replica decodes together at most: the clients of a closed load."""
+    """Maximum number of sequences that a replica decodes together: its clients of a closed load."""
     if requests is None or not is_closed(requests):
         return _MOST_SEQUENCES
     clients = sum(request.after is None for request in requests)

@@ -51,11 +51,13 @@ class Deployment:
 
     Attributes:
         model: the architecture, quantized as it is served.
+        machine: an instance, with the devices that serve.
         options: the user's settings, with the values that the search chose.
-        engine: scheduling rules of a replica; `engines` gives those of each role.
+        engine: scheduling rules of a replica; `engines` gives the rules of each replica's role.
         steps: estimates of a replica's steps.
         memory: use of a rank's device memory.
         replicas: number of replicas, prefill replicas included.
+        instances: number of instances.
     """
 
     model: Architecture
@@ -93,12 +95,12 @@ class Deployment:
 
 
 def served_model(model: Architecture, options: ServerOptions, machine: Machine) -> Architecture:
-    """The architecture, quantized as `options` say.
+    """The architecture with the quantization of `options`.
 
     Raises:
-        BadInput: a quantization or a type of keys and values that the serving software does not
-            support on `machine`.
-        NotModelled: a model that does not generate tokens.
+        BadInput: for a quantization, or a type of keys and values, that the serving software does
+            not support on `machine`.
+        NotModelled: for a model that does not generate tokens.
     """
     check_generating(model)
     platform = "Neuron" if machine.is_neuron else "GPU"
@@ -132,7 +134,7 @@ def check_generating(model: Architecture) -> None:
     """Refuse a model that does not generate tokens.
 
     Raises:
-        NotModelled: an encoder, a classifier or a model of images.
+        NotModelled: for an encoder, a classifier or a model of images.
     """
     if not model.is_generating:
         raise NotModelled(
@@ -167,8 +169,8 @@ def deploy(
     `times` are the times of layers, the project's own by default.
 
     Raises:
-        BadInput: an option is illegal.
-        OutOfMemory: the model does not fit; lists the bytes of each part.
+        BadInput: for an illegal option.
+        OutOfMemory: if the model does not fit; lists the bytes of each part.
     """
     model = served_model(model, options, machine)
     tensor, sequences, longest = options.tensor, options.max_num_seqs, options.max_model_len
@@ -235,14 +237,19 @@ def fleet(machine: Machine, options: ServerOptions) -> tuple[int, int]:
     is as many as fit on the instances.
 
     Raises:
-        BadInput: more replicas than fit, none left to decode, or no EFA between them.
+        BadInput: for more replicas than fit, no replica left to decode, or no EFA between replicas
+            on several instances.
     """
     stage_ranks = (options.tensor or 1) * options.expert
-    fit = machine.ranks // _ranks(options)  # replicas of an instance; 0 if one spans several
+    instance_replicas = machine.ranks // _ranks(
+        options
+    )  # replicas of an instance; 0 if one spans several
     span = -(-options.stages // max(machine.ranks // stage_ranks, 1))  # instances of a replica
     replica_count = 1 if options.replicas is None else options.replicas
-    count = options.instances or (-(-replica_count // fit) if fit else replica_count * span)
-    most_replicas = count * fit if fit else count // span
+    count = options.instances or (
+        -(-replica_count // instance_replicas) if instance_replicas else replica_count * span
+    )
+    most_replicas = count * instance_replicas if instance_replicas else count // span
     replicas = most_replicas if options.replicas is None else options.replicas
     if replicas > most_replicas or not replicas:
         raise BadInput(
@@ -266,7 +273,7 @@ def fleet(machine: Machine, options: ServerOptions) -> tuple[int, int]:
 
 
 def check_split(model: Architecture, machine: Machine, options: ServerOptions) -> None:
-    """Refuse parallel sizes that the machine does not have ranks for or the model cannot use.
+    """Refuse parallel sizes for which the machine lacks ranks, or which the model cannot use.
 
     Raises:
         BadInput: names the option and the legal values.
@@ -340,12 +347,12 @@ def _check_platform(machine: Machine, options: ServerOptions) -> None:
     Raises:
         BadInput: names the option.
     """
-    compiled = {
+    compiled_shapes = {
         "--buckets": options.buckets,
         "--num-seqs-buckets": options.batches,
         "--max-prefills": options.prompts_at_once,
     }
-    names = [name for name, value in compiled.items() if value]
+    names = [name for name, value in compiled_shapes.items() if value]
     if names and not machine.is_neuron:
         raise BadInput(
             f"{names[0]} on {machine.name}; vLLM on GPUs compiles no shapes",
@@ -363,8 +370,8 @@ def _check_platform(machine: Machine, options: ServerOptions) -> None:
 def _check_port(model: Architecture, machine: Machine, options: ServerOptions) -> None:
     """Refuse an untuned port of a model, except a mixture of experts on AWS's chips.
 
-    A port is the adaptation of a model to AWS's chips. Figures of untuned ports are published for
-    mixtures of experts alone.
+    A port is the adaptation of a model to AWS's chips. Figures of untuned ports are published only
+    for mixtures of experts.
 
     Raises:
         BadInput: names the model or the GPU.
@@ -408,7 +415,7 @@ def _prefill_limits(
     """The limits of a prefill step: the user's, or the defaults of the serving software.
 
     Raises:
-        BadInput: the limit of tokens is too small for the running sequences, or for a prompt.
+        BadInput: for a limit of tokens below the running sequences, or below a prompt.
     """
     prompts = min(options.prompts_at_once or _PROMPTS_A_STEP, sequences)
     tokens = options.max_num_batched_tokens
@@ -459,7 +466,7 @@ def _memory(
 
 
 def _buckets(options: ServerOptions, longest: int) -> tuple[int, ...]:
-    """Compiled lengths in tokens: as set, or powers of two from 128 on.
+    """Compiled lengths in tokens: the user's, or powers of two from 128 on.
 
     An untuned port has only the longest. Source: optimum-neuron, NxDNeuronConfig: enable_bucketing
     is off.
@@ -472,7 +479,7 @@ def _buckets(options: ServerOptions, longest: int) -> tuple[int, ...]:
 
 
 def _batches(options: ServerOptions, sequences: int) -> tuple[int, ...]:
-    """Compiled batches of decode steps: as set, or only that of `sequences` sequences."""
+    """Compiled batches of decode steps: the user's, or only a batch of `sequences`."""
     if not options.batches:
         return (sequences,)
     return checked_buckets("--num-seqs-buckets", options.batches, sequences, "a batch")

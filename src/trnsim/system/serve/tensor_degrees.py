@@ -39,9 +39,9 @@ def heads_of(model: Architecture) -> int:
 def legal_tensor_sizes(model: Architecture, machine: Machine) -> list[int]:
     """Tensor parallel sizes that a search tries, ascending; none exceeds the heads.
 
-    On AWS's chips they are those of Neuron's runtime; NxD Inference pads heads to a multiple of the
-    size. On GPUs they are the powers of two, all ranks of an instance and half of them, as far as
-    they divide an instance, and the heads, as vLLM requires.
+    On AWS's chips they are the degrees of Neuron's runtime; NxD Inference pads heads to a multiple
+    of the size. On GPUs they are the powers of two, all ranks of an instance and half of them, as
+    far as they divide an instance, and the heads, as vLLM requires.
     """
     heads, ranks = heads_of(model), machine.ranks
     if machine.is_neuron:

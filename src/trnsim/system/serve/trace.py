@@ -82,7 +82,7 @@ def read(path: str | Path) -> Load:
     """The load that the file at `path` holds.
 
     Raises:
-        BadInput: the file cannot be read, or a line of it is illegal.
+        BadInput: for a file that cannot be read, or an illegal line.
     """
     requests: list[Request] = []
     last_arrival_s = 0.0
@@ -133,7 +133,7 @@ def _as_csv(rows: Sequence[dict[str, object]]) -> str:
 
 
 def _with_shared(requests: Sequence[Request]) -> Load:
-    """The requests; a prefix without a length gets that of its shortest prompt."""
+    """The requests; a prefix without a length gets the length of its shortest prompt."""
     shortest: dict[str, int] = {}
     for request in requests:
         if request.prefix_tokens < 0:

@@ -1,8 +1,8 @@
-"""Candidate layouts of a search, and a rough filter for those that fit in HBM.
+"""Candidate layouts of a search, and a rough filter for layouts that fit in HBM.
 
-Requested sizes are fixed; every other axis takes the sizes that divide what it splits. One formula
-over arrays, for stages of average layers, estimates the memory of all layouts at once; the exact
-formula (`memory.stages`) checks the layouts whose step is estimated.
+Requested sizes are fixed; every other axis has the sizes that divide the dimension which it splits.
+One formula over arrays, for stages of average layers, estimates the memory of all layouts at once;
+the exact formula (`memory.stages`) checks the layouts whose step is estimated.
 """
 
 from __future__ import annotations
@@ -197,21 +197,25 @@ def _needed_bytes(model: Architecture, candidates: list[Layout]) -> Array:
         [sums[key] for key in keys], dtype=np.float64
     ).T
     stages = _column(candidates, "pipeline")
-    first = np.array([memory.in_flight(layout, 0) for layout in candidates])
-    last = np.array([memory.in_flight(layout, layout.pipeline - 1) for layout in candidates])
-    kept_micro_batches = np.stack([first, last]) / _column(candidates, "virtual")
+    first_in_flight = np.array([memory.in_flight(layout, 0) for layout in candidates])
+    last_in_flight = np.array(
+        [memory.in_flight(layout, layout.pipeline - 1) for layout in candidates]
+    )
+    kept_micro_batches = np.stack([first_in_flight, last_in_flight]) / _column(
+        candidates, "virtual"
+    )
     is_only = stages == 1
     dense = np.stack([table + is_only * head, head + is_only * table]) + layers / stages
-    unsharded = dense + experts / stages
+    unsharded_parameters = dense + experts / stages
     shard_ranks = _column(candidates, "shard_ranks")
-    shared = (dense + experts / stages * _column(candidates, "expert")) / shard_ranks
+    sharded_parameters = (dense + experts / stages * _column(candidates, "expert")) / shard_ranks
     parameter_bytes = [memory.bytes_of_parameter(layout) for layout in candidates]
     width, gradient, state = np.array(parameter_bytes).T
     zero = _column(candidates, "zero")
-    total = width * np.where(zero > 2, shared, unsharded)  # noqa: PLR2004  ZeRO's own stages
-    total += gradient * np.where(zero > 1, shared, unsharded) + state * np.where(
-        zero > 0, shared, unsharded
-    )
+    total = width * np.where(zero > 2, sharded_parameters, unsharded_parameters)  # noqa: PLR2004  ZeRO's own stages
+    total += gradient * np.where(
+        zero > 1, sharded_parameters, unsharded_parameters
+    ) + state * np.where(zero > 0, sharded_parameters, unsharded_parameters)
     total += kept_micro_batches * activations / stages + working + buffer
     total += (zero > 2) * memory.GATHERED_LAYERS * width * per_layer  # noqa: PLR2004  as above
     total[1] += logits

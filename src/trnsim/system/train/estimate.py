@@ -215,14 +215,14 @@ def _size(
 
 def _with_sizes(run: TrainingEstimate, sizes: Iterable[Size]) -> TrainingEstimate:
     """The run with the runs on other numbers of instances, and its comparison with them."""
-    ordered = tuple(sorted(sizes, key=lambda size: size.machine.count))
+    sorted_sizes = tuple(sorted(sizes, key=lambda size: size.machine.count))
     fewer = [
         size
-        for size in ordered
+        for size in sorted_sizes
         if size.machine.count < run.machine.count
         and size.time_s.p50 <= _EQUAL_TIME_RATIO * run.time_s.p50
     ]
-    ending = [size for size in reversed(ordered) if size.goodput.can_finish]
+    ending = [size for size in reversed(sorted_sizes) if size.goodput.can_finish]
     points = [
         (
             size.time_s.p50,
@@ -233,7 +233,7 @@ def _with_sizes(run: TrainingEstimate, sizes: Iterable[Size]) -> TrainingEstimat
     ]
     return replace(
         run,
-        sizes=ordered,
+        sizes=sorted_sizes,
         smaller=fewer[0] if fewer and run.goodput.can_finish else None,
         front=tuple(ending[index] for index in front(points)),
     )

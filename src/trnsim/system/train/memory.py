@@ -2,8 +2,8 @@
 
 A layer keeps for backward the input of each matrix product and each function (`activation_bytes`).
 With full recomputation it keeps only its own input, and one layer at a time has all of these.
-Causal attention is taken to be one fused kernel, so that only encoders keep scores. Each stage has
-as many micro batches in flight as its schedule starts before the first backward pass.
+Causal attention is assumed to be one fused kernel, so only encoders keep scores. Each stage has as
+many micro batches in flight as its schedule starts before the first backward pass.
 
 Source: Korthikanti et al. 2022 (arXiv:2205.05198), sections 4 and 5; Rajbhandari et al. 2020
 (ZeRO, arXiv:1910.02054), section 3; Qi et al. 2023 (arXiv:2401.10241), table 1.
@@ -75,14 +75,14 @@ def stage(chunks: list[Chunk], layout: Layout, stage_number: int) -> StageMemory
     dense = sum(part.times * part.dense for part in parts)
     experts = sum(part.times * part.experts for part in parts)
     all_parts = dense + experts
-    shared = dense / layout.shard_ranks + experts * layout.expert / layout.shard_ranks
+    sharded_parameters = dense / layout.shard_ranks + experts * layout.expert / layout.shard_ranks
     weight, gradient, state = bytes_of_parameter(layout)
     flights = in_flight(layout, stage_number) / layout.virtual
     layer_bytes = sum(part.times * kept_bytes(part, layout) for part in parts if part.is_layer)
     return StageMemory(
-        weights=weight * (shared if layout.shards_weights else all_parts),
-        gradients=gradient * (shared if layout.shards_gradients else all_parts),
-        optimizer=state * (shared if layout.shards_optimizer else all_parts),
+        weights=weight * (sharded_parameters if layout.shards_weights else all_parts),
+        gradients=gradient * (sharded_parameters if layout.shards_gradients else all_parts),
+        optimizer=state * (sharded_parameters if layout.shards_optimizer else all_parts),
         activations=flights * layer_bytes
         + max((working_bytes(part, layout) for part in parts), default=0.0),
         logits=sum(logit_bytes(part) for part in parts),
@@ -154,7 +154,7 @@ def logit_bytes(part: StagePart) -> float:
 
 def _buffer(part: StagePart, layout: Layout) -> float:
     """Bytes of the largest collective of a layer, and with ZeRO-3 of the weights of two layers."""
-    message = max((sent.nbytes for sent in part.summary.exchanges), default=0.0)
+    message = max((exchange.nbytes for exchange in part.summary.exchanges), default=0.0)
     weights = WEIGHT_BYTES[layout.dtype] * (part.dense + part.experts)
     return message + (GATHERED_LAYERS * weights if layout.shards_weights and part.is_layer else 0.0)
 

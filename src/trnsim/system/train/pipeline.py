@@ -238,7 +238,7 @@ class _Run:
 
 
 _MOST_OPERATIONS: Final = 1 << 14
-"""Operations of a schedule up to which it is simulated whole."""
+"""Maximum number of operations of a schedule that is simulated as a whole."""
 _LEAST_AND_MOST_ROUNDS: Final = (2, 8)
 """Minimum and maximum of the rounds, of `stages` micro batches each, until steps are steady."""
 

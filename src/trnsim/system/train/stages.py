@@ -93,17 +93,17 @@ def chunks(model: Architecture, layout: Layout) -> list[Chunk]:
     chunk_parts: list[list[StagePart]] = [[] for _ in range(count)]
     chunk, free_layers = 0, per_chunk
     for part in parts:
-        remaining = int(part.times)
+        remaining_layers = int(part.times)
         if not part.is_layer:
             next_chunk = chunk if free_layers or chunk == count - 1 else chunk + 1
             chunk_parts[chunk if part.summary.name == "head" else next_chunk].append(part)
             continue
-        while remaining:
+        while remaining_layers:
             if not free_layers:
                 chunk, free_layers = chunk + 1, per_chunk
-            share = min(remaining, free_layers)
+            share = min(remaining_layers, free_layers)
             chunk_parts[chunk].append(replace(part, times=share))
-            remaining, free_layers = remaining - share, free_layers - share
+            remaining_layers, free_layers = remaining_layers - share, free_layers - share
     return [tuple(parts) for parts in chunk_parts]
 
 

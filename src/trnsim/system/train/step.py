@@ -3,7 +3,7 @@
     step = pipeline (compute, collectives of layers, bubble)
          + exposed collectives of gradients and weights + optimizer + host
 
-One rank of each stage stands for all ranks of that stage. In the last micro batch the gradients of
+One rank of each stage represents all ranks of that stage. In the last micro batch the gradients of
 a layer are reduced while earlier layers run backward; in the first micro batch weights are gathered
 while layers with gathered weights run forward. The time of these collectives beyond that compute is
 exposed.
@@ -56,13 +56,14 @@ class TrainingStep:
     """A training step of a layout.
 
     Attributes:
+        layout: the layout.
+        step_s: seconds of the step.
         estimate: time of the step by part: causes of compute, collectives of an axis ("tensor",
-            "context", "expert", and "data" as far as it is exposed), "bubble", "optimizer" and
-            "host".
+            "context", "expert", and the exposed part of "data"), "bubble", "optimizer" and "host".
         parts_s: median seconds by part, with all causes of compute summed as "compute".
         data_hidden_s: seconds of collectives of gradients and weights that compute hides.
         memory: the memory of a rank of each stage.
-        flop: useful FLOPs of the step, without masked and recomputed ones.
+        flop: useful FLOPs of the step, without masked and recomputed FLOPs.
         mfu: model FLOPs utilization: ``flop / (peak x chips x step)``.
         sequences_per_s: ``global batch / step``.
         tokens_per_s_per_chip: ``global batch x sequence / (step x chips)``.
@@ -86,7 +87,8 @@ class _Sync:
 
     Attributes:
         reduce_s: seconds of the reduction of gradients.
-        hidden_s: seconds of both that compute hides.
+        gather_s: seconds of the gathering of weights.
+        hidden_s: seconds of reduction and gathering that compute hides.
     """
 
     reduce_s: float
@@ -154,8 +156,8 @@ class TrainingSteps:
         """The step of a layout.
 
         Raises:
-            BadInput: the layout is illegal on the machine or for the model.
-            OutOfMemory: a stage needs more than a rank's HBM.
+            BadInput: for a layout that is illegal on the machine or for the model.
+            OutOfMemory: if a stage needs more than a rank's HBM.
         """
         check(layout, self.model, self.machine)
         stage_memory = memory.stages(self.model, layout)
@@ -163,9 +165,9 @@ class TrainingSteps:
         return self.timed(layout, tuple(stage_memory))
 
     def timed(self, layout: Layout, stage_memory: tuple[StageMemory, ...]) -> TrainingStep:
-        """The step of a layout, not checked; `stage_memory` is the memory of each stage."""
-        pipe = chunks(self.model, layout)
-        work = [self._chunk_passes(chunk, layout) for chunk in pipe]
+        """The step of a layout without a check; `stage_memory` is the memory of each stage."""
+        stage_chunks = chunks(self.model, layout)
+        work = [self._chunk_passes(chunk, layout) for chunk in stage_chunks]
         pipe_s = pipeline.step_s(
             layout.schedule,
             layout.pipeline,
@@ -178,7 +180,7 @@ class TrainingSteps:
         longest = max(range(count), key=lambda stage: by_stage[stage].total_s)
         busiest = by_stage[longest].scaled(rounds)
         parameters = [
-            _stage_parameters([part for chunk in pipe[stage::count] for part in chunk])
+            _stage_parameters([part for chunk in stage_chunks[stage::count] for part in chunk])
             for stage in range(count)
         ]
         syncs = [
@@ -194,7 +196,7 @@ class TrainingSteps:
             "optimizer": update_s,
         }
         micro_batch = training_pass(layout)
-        passes = _passes_estimate(pipe, work, longest, busiest, layout)
+        passes = _passes_estimate(stage_chunks, work, longest, busiest, layout)
         passes = judged_estimate(passes, self.model, micro_batch, self.machine, layout.tensor)
         estimate = step_estimate(passes, once_per_step_s, _HOST_S)
         time_s, step_s = estimate.time_s, estimate.interval
@@ -215,17 +217,17 @@ class TrainingSteps:
     def rough_s(self, layout: Layout) -> float:
         """Rough seconds of a step, without a simulated schedule, by which a search ranks layouts.
 
-        The bubble has its closed form; stages are equal but for the head on the last.
+        The bubble has its closed form. Stages are equal, except for the head on the last stage.
         """
         parts = all_parts(self.model, layout)
-        rough = self._rough_work(parts, layout)
-        total, ends_s, weights_s = rough.total, rough.ends_s, rough.weights_s
-        stage_s = (total.total_s - ends_s) / layout.pipeline
+        rough_work = self._rough_work(parts, layout)
+        total_work, ends_s, weights_s = rough_work.total, rough_work.ends_s, rough_work.weights_s
+        stage_s = (total_work.total_s - ends_s) / layout.pipeline
         shorter = {"1f1b": 0.0, "zb-h1": 2 * weights_s, "zb-h2": 3 * weights_s}[layout.schedule]
         waits = stage_s + 2 * self._transfer_s(layout) - shorter / layout.pipeline
         bubble_s = (layout.pipeline - 1) * max(waits, 0.0) / layout.virtual
         parameters = _stage_parameters(parts, layout.pipeline)
-        share = total.scaled(1 / layout.pipeline)
+        share = total_work.scaled(1 / layout.pipeline)
         once_per_step_s = self._sync(parameters, share, layout).exposed_s + self._update_s(
             parameters, layout
         )
@@ -312,15 +314,15 @@ class TrainingSteps:
         return sent_s + self.exchanges.time_s("all_gather", nbytes, spreads["tensor"])
 
     def _sync(self, parameters: _StageParameters, work: StageWork, layout: Layout) -> _Sync:
-        """The collectives of a stage once a step, and how much of them `work` hides."""
-        total = parameters.part
+        """The collectives of a stage once a step, and the seconds of them that `work` hides."""
+        part = parameters.part
         reduce_s = gather_s = 0.0
         if not layout.shards_gradients:
             kind = "reduce_scatter" if layout.shards_optimizer else "all_reduce"
-            reduce_s = parameter_exchange_s(kind, total, GRADIENT_BYTES, layout, self.exchanges)
+            reduce_s = parameter_exchange_s(kind, part, GRADIENT_BYTES, layout, self.exchanges)
         if layout.shards_optimizer and not layout.shards_weights:
             width = WEIGHT_BYTES[layout.dtype]
-            gather_s = parameter_exchange_s("all_gather", total, width, layout, self.exchanges)
+            gather_s = parameter_exchange_s("all_gather", part, width, layout, self.exchanges)
         # The collectives of one layer have no compute of another layer to hide behind.
         hideable = 1 - 1 / max(parameters.layers, 1)
         forward_s = work.compute_s / _GRADIENT_PASSES
@@ -330,19 +332,21 @@ class TrainingSteps:
 
     def _update_s(self, parameters: _StageParameters, layout: Layout) -> float:
         """Seconds of the optimizer: bytes of state, weights and gradients over HBM bandwidth."""
-        total = parameters.part
-        updated = total.dense + total.experts
+        part = parameters.part
+        parameter_count = part.dense + part.experts
         if layout.shards_optimizer:
-            updated = (total.dense + total.experts * layout.expert) / layout.shard_ranks
+            parameter_count = (part.dense + part.experts * layout.expert) / layout.shard_ranks
         width = WEIGHT_BYTES[layout.dtype]
-        moved = OPTIMIZERS[layout.optimizer].moved_bytes(width, GRADIENT_BYTES)
-        return updated * moved / bytes_per_s(self.machine)
+        parameter_bytes = OPTIMIZERS[layout.optimizer].moved_bytes(width, GRADIENT_BYTES)
+        return parameter_count * parameter_bytes / bytes_per_s(self.machine)
 
 
-def _sums(counted: Iterable[tuple[Mapping[str, float], float]]) -> dict[str, float]:
+def _weighted_sums(
+    weighted_figures: Iterable[tuple[Mapping[str, float], float]],
+) -> dict[str, float]:
     """Sums by name of several mappings of figures, each weighted by its count."""
     sums: dict[str, float] = {}
-    for figures, count in counted:
+    for figures, count in weighted_figures:
         for name, figure in figures.items():
             sums[name] = sums.get(name, 0.0) + count * figure
     return sums
@@ -353,17 +357,19 @@ def _passes_estimate(
 ) -> Estimate:
     """The passes of a step on one stage, with the errors of each layer there.
 
-    Sources are those of all stages; by part of the model if they differ.
+    Sources are cited for all stages, by part of the model if they differ.
     """
     rounds = layout.micro_batches
     layers = [layer for chunk in work[stage :: layout.pipeline] for layer in chunk]
-    causes_s = _sums((layer.causes_s, rounds * layer.count) for layer in layers)
+    causes_s = _weighted_sums((layer.causes_s, rounds * layer.count) for layer in layers)
     causes_s |= {
         "tensor": stage_work.tensor_s,
         "context": stage_work.context_s,
         "expert": stage_work.expert_s,
     }
-    errors_s = _sums((summed_errors(layer.times), rounds * layer.count) for layer in layers)
+    errors_s = _weighted_sums(
+        (summed_errors(layer.times), rounds * layer.count) for layer in layers
+    )
     sources = Sources()
     for part, layer in zip(chain(*pipe), chain(*work), strict=True):
         sources.add("forward", part.summary.name, layer.forward_layer.source)
@@ -373,15 +379,15 @@ def _passes_estimate(
 
 def _by_activity(parts_s: Mapping[str, float]) -> dict[str, float]:
     """Seconds by part, with all causes of compute summed as "compute"."""
-    others = (*AXES, "bubble", "optimizer", HOST)
-    computed_s = sum(time_s for name, time_s in parts_s.items() if name not in others)
-    return {"compute": computed_s, **{name: parts_s[name] for name in others}}
+    other_parts = (*AXES, "bubble", "optimizer", HOST)
+    computed_s = sum(time_s for name, time_s in parts_s.items() if name not in other_parts)
+    return {"compute": computed_s, **{name: parts_s[name] for name in other_parts}}
 
 
 def _work_key(layout: Layout) -> tuple[object, ...]:
     """The fields of a layout that the work of a layer depends on, besides its summary."""
-    moved = (layout.zero, layout.data) if layout.shards_gradients else (0, 0)
-    return (layout.recompute, layout.dtype, *moved)
+    zero_fields = (layout.zero, layout.data) if layout.shards_gradients else (0, 0)
+    return (layout.recompute, layout.dtype, *zero_fields)
 
 
 def _repeat_layer(layer: Passes, count: float) -> Passes:
@@ -395,17 +401,17 @@ def _repeat_layer(layer: Passes, count: float) -> Passes:
 
 
 def _total_work(work: list[list[Passes]]) -> StageWork:
-    total = StageWork()
+    sum_of_work = StageWork()
     for chunk in work:
         for layer in chunk:
-            total = total + layer.forward + layer.backward
-    return total
+            sum_of_work = sum_of_work + layer.forward + layer.backward
+    return sum_of_work
 
 
 def _stage_parameters(parts: Sequence[StagePart], stages: int = 1) -> _StageParameters:
     """The parameters of a stage that has an equal share, one of `stages`, of some parts."""
-    first = parts[0]
+    first_part = parts[0]
     dense = sum(part.times / stages * part.dense for part in parts)
     experts = sum(part.times / stages * part.experts for part in parts)
-    part = StagePart(first.summary, 1, first.tower, first.layer, dense, experts)
+    part = StagePart(first_part.summary, 1, first_part.tower, first_part.layer, dense, experts)
     return _StageParameters(part, sum(part.times / stages for part in parts if part.is_layer))

@@ -25,7 +25,7 @@ class StageWork:
     """Seconds of a rank by compute and by axis of collectives.
 
     Attributes:
-        compute_s: time of products and all else that is computed.
+        compute_s: time of products and of all other computation.
         tensor_s: time of exchanges between tensor ranks.
         context_s: time of exchanges between context ranks.
         expert_s: time of exchanges between expert ranks.
@@ -69,10 +69,11 @@ class Passes:
     """The work of a micro batch on one layer, or on `count` equal layers.
 
     Attributes:
-        backward: the work of recomputation and of both gradients.
+        backward: the work of recomputation, and of the gradients of inputs and weights.
         weights_s: seconds of weight gradients, a part of `backward`.
         forward_layer: time of the forward pass of one layer, without collectives.
-        backward_layer: time of both gradients of one layer, without collectives.
+        backward_layer: time of the gradients of inputs and weights of one layer, without
+            collectives.
         causes_s: seconds of compute of one layer, by cause.
         times: times of one layer, each with its seconds of compute and of collectives.
         count: number of equal layers whose work `forward`, `backward` and `weights_s` are.
@@ -102,18 +103,18 @@ def passes_without_zero(
     forward = _with_exchanges(forward_time.time_s, summary.exchanges, layout, exchanges)
     gradients = _with_exchanges(backward_time.time_s, gradient_collectives, layout, exchanges)
     recomputed_collectives = layer.recomputed.exchanges
-    recomputed = _with_exchanges(layer.recomputed_s, recomputed_collectives, layout, exchanges)
+    recomputed_work = _with_exchanges(layer.recomputed_s, recomputed_collectives, layout, exchanges)
     times_s = [
         (time, work.compute_s, work.total_s - work.compute_s)
         for time, work in (
             (forward_time, forward),
             (backward_time, gradients),
-            (forward_time, recomputed),
+            (forward_time, recomputed_work),
         )
     ]
     return Passes(
         forward,
-        gradients + recomputed,
+        gradients + recomputed_work,
         _WEIGHTS_PART_OF_GRADIENTS * backward_time.time_s * _weighted_share(summary),
         forward_time,
         backward_time,
@@ -142,8 +143,10 @@ def _with_exchanges(
 ) -> StageWork:
     sums = dict.fromkeys(Axis, 0.0)
     spreads = layout.spreads
-    for sent in collectives:
-        sums[sent.axis] += sent.times * exchanges.time_s(sent.kind, sent.nbytes, spreads[sent.axis])
+    for exchange in collectives:
+        sums[exchange.axis] += exchange.times * exchanges.time_s(
+            exchange.kind, exchange.nbytes, spreads[exchange.axis]
+        )
     return StageWork(compute_s, sums[Axis.TENSOR], sums[Axis.CONTEXT], sums[Axis.EXPERT])
 
 

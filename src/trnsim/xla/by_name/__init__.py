@@ -41,7 +41,7 @@ ranks.register()
 
 
 class CompileRefused(BadInput, RuntimeError):
-    """A step of `compile` that breaks a limit of it."""
+    """A step of a function from `compile` that breaks a limit which the call gave."""
 
 
 __version__: Final = "2.9.0"
@@ -171,14 +171,14 @@ def _limited_step(
 ) -> Generator[None]:
     """A step in one program if `is_whole`; `programs` are the numbers of all steps' programs."""
     sync()
-    before = _executions()
+    previous_executions = _executions()
     try:
         yield
         if is_whole:
-            _refuse_cuts(title, _executions() - before)
+            _refuse_cuts(title, _executions() - previous_executions)
     finally:
         sync()
-    programs.update(number for _, _, number in _executions() - before)
+    programs.update(number for _, _, number in _executions() - previous_executions)
     if most_programs is not None and len(programs) > most_programs:
         raise CompileRefused(
             f"torch_xla.compile of {title} with num_different_graphs_allowed={most_programs}: its "

@@ -34,8 +34,8 @@ def spanned_bytes(geometry: Geometry) -> int:
     shape, strides, _, dtype = geometry
     if 0 in shape:
         return 0
-    last = sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
-    return (last + 1) * int(dtype.itemsize)
+    last_offset = sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
+    return (last_offset + 1) * int(dtype.itemsize)
 
 
 def is_new(value: RecordedValue) -> bool:
@@ -74,12 +74,12 @@ def new_results(rule: RecordingRule, result: Any) -> list[Tensor]:
 
 def written_tensors(rule: RecordingRule, args: Any, kwargs: Any) -> list[Tensor]:
     """The tensors that a call writes to."""
-    written: list[Tensor] = []
+    tensors: list[Tensor] = []
     for place, name in rule.written:
-        written += tensors_in(args[place] if place < len(args) else kwargs.get(name))
+        tensors += tensors_in(args[place] if place < len(args) else kwargs.get(name))
     if rule.statistics and args[rule.statistics[-1]]:
-        written += tensors_in([args[place] for place in rule.statistics[:-1]])
-    return written
+        tensors += tensors_in([args[place] for place in rule.statistics[:-1]])
+    return tensors
 
 
 def result_positions(rule: RecordingRule, result: Any) -> tuple[int, ...]:

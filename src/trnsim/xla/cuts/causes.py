@@ -28,9 +28,9 @@ from trnsim.xla.cuts.values import (
     Signature,
 )
 
-_COMPARED: Final = 32
+_MOST_COMPARED: Final = 32
 """Number of the latest earlier programs that are compared."""
-_SKIPPED: Final = 64
+_MOST_SKIPPED: Final = 64
 """Maximum number of calls added or removed at one place."""
 
 
@@ -50,15 +50,15 @@ class Cause:
     place: Place | None
 
 
-def cause_of(program: CutProgram, earlier: Sequence[CutProgram]) -> Cause | None:
+def cause_of(program: CutProgram, earlier_programs: Sequence[CutProgram]) -> Cause | None:
     """The first difference from the nearest of the earlier programs; None if there is none."""
     calls = Counter(_keys(program))
     nearest, most_likeness = None, -1.0
-    for other in earlier[-_COMPARED:]:
-        shared = (calls & Counter(_keys(other))).total()
-        likeness = shared / max(len(program.nodes), len(other.nodes), 1)
+    for candidate in earlier_programs[-_MOST_COMPARED:]:
+        shared_count = (calls & Counter(_keys(candidate))).total()
+        likeness = shared_count / max(len(program.nodes), len(candidate.nodes), 1)
         if likeness >= most_likeness:
-            nearest, most_likeness = other, likeness
+            nearest, most_likeness = candidate, likeness
     if nearest is None:
         return None
     return _difference(_Calls(nearest), _Calls(program))
@@ -118,41 +118,41 @@ class _Calls:
         ]
 
 
-def _difference(old: _Calls, new: _Calls) -> Cause:
+def _difference(old_calls: _Calls, new_calls: _Calls) -> Cause:
     """The first difference between two programs."""
-    for position in range(min(len(old.nodes), len(new.nodes))):
-        cause = _call_difference(old, new, position)
+    for position in range(min(len(old_calls.nodes), len(new_calls.nodes))):
+        cause = _call_difference(old_calls, new_calls, position)
         if cause is not None:
             return cause
-    if len(new.nodes) > len(old.nodes):
-        return _added_calls(old, new, len(old.nodes))
-    if len(old.nodes) > len(new.nodes):
-        old_node = old.nodes[len(new.nodes)]
+    if len(new_calls.nodes) > len(old_calls.nodes):
+        return _added_calls(old_calls, new_calls, len(old_calls.nodes))
+    if len(old_calls.nodes) > len(new_calls.nodes):
+        old_node = old_calls.nodes[len(new_calls.nodes)]
         return Cause("call", f"{_name(old_node)} is not called any more", old_node.place)
-    return _result_difference(old, new)
+    return _result_difference(old_calls, new_calls)
 
 
-def _call_difference(old: _Calls, new: _Calls, position: int) -> Cause | None:
+def _call_difference(old_calls: _Calls, new_calls: _Calls, position: int) -> Cause | None:
     """The difference between two calls at the same position; None where they are equal."""
-    before, node = old.nodes[position], new.nodes[position]
-    if before.signature.name != node.signature.name:
-        return _operator_difference(old, new, position)
-    if old.shapes(position) != new.shapes(position):
-        return _shape_difference(old, new, position)
-    if before.signature.digest != node.signature.digest:
-        return _constant_difference(before, node)
+    old_node, node = old_calls.nodes[position], new_calls.nodes[position]
+    if old_node.signature.name != node.signature.name:
+        return _operator_difference(old_calls, new_calls, position)
+    if old_calls.shapes(position) != new_calls.shapes(position):
+        return _shape_difference(old_calls, new_calls, position)
+    if old_node.signature.digest != node.signature.digest:
+        return _constant_difference(old_node, node)
     return (
-        _operand_difference(new, position)
-        if old.references(position) != new.references(position)
+        _operand_difference(new_calls, position)
+        if old_calls.references(position) != new_calls.references(position)
         else None
     )
 
 
-def _added_calls(old: _Calls, new: _Calls, position: int) -> Cause:
+def _added_calls(old_calls: _Calls, new_calls: _Calls, position: int) -> Cause:
     """The cause where a program has calls after the last one of the earlier program."""
-    node, count = new.nodes[position], len(new.nodes) - position
-    lines = {(call.signature.name, call.place) for call in old.nodes}
-    if all((call.signature.name, call.place) in lines for call in new.nodes[position:]):
+    node, count = new_calls.nodes[position], len(new_calls.nodes) - position
+    lines = {(call.signature.name, call.place) for call in old_calls.nodes}
+    if all((call.signature.name, call.place) in lines for call in new_calls.nodes[position:]):
         return _growth_cause(node, count)
     return Cause("call", f"{_name(node)} is called, and was not", node.place)
 
@@ -166,48 +166,52 @@ def _growth_cause(node: RecordedCall, count: int) -> Cause:
     )
 
 
-def _operator_difference(old: _Calls, new: _Calls, position: int) -> Cause:
+def _operator_difference(old_calls: _Calls, new_calls: _Calls, position: int) -> Cause:
     """The cause where a call is replaced, added or removed."""
-    before, node = old.nodes[position], new.nodes[position]
-    if SEED in (node.signature.name, before.signature.name):
+    old_node, node = old_calls.nodes[position], new_calls.nodes[position]
+    if SEED in (node.signature.name, old_node.signature.name):
         return Cause(
             "seed",
             "random numbers were drawn since the last end of a step: the program computes the "
             "seed, too",
             node.place,
         )
-    names_old = [call.signature.name for call in old.nodes[position : position + _SKIPPED]]
-    names_new = [call.signature.name for call in new.nodes[position : position + _SKIPPED]]
+    names_old = [
+        call.signature.name for call in old_calls.nodes[position : position + _MOST_SKIPPED]
+    ]
+    names_new = [
+        call.signature.name for call in new_calls.nodes[position : position + _MOST_SKIPPED]
+    ]
     added_count = _skipped_calls(names_new, names_old)
     removed_count = _skipped_calls(names_old, names_new)
     if added_count is not None and (removed_count is None or added_count <= removed_count):
-        lines = {(call.signature.name, call.place) for call in old.nodes}
-        added = new.nodes[position : position + added_count]
-        if all((call.signature.name, call.place) in lines for call in added):
-            return _growth_cause(node, len(new.nodes) - len(old.nodes))
+        lines = {(call.signature.name, call.place) for call in old_calls.nodes}
+        added_nodes = new_calls.nodes[position : position + added_count]
+        if all((call.signature.name, call.place) in lines for call in added_nodes):
+            return _growth_cause(node, len(new_calls.nodes) - len(old_calls.nodes))
         return Cause("call", f"{_name(node)} is called, and was not", node.place)
     if removed_count is not None:
-        return Cause("call", f"{_name(before)} is not called any more", before.place)
-    return Cause("call", f"{_name(node)} is called in place of {_name(before)}", node.place)
+        return Cause("call", f"{_name(old_node)} is not called any more", old_node.place)
+    return Cause("call", f"{_name(node)} is called in place of {_name(old_node)}", node.place)
 
 
 def _skipped_calls(longer: list[str], shorter: list[str]) -> int | None:
     """The fewest names to drop from the head of `longer` for it to begin as `shorter`, or None."""
     for skip in range(1, len(longer)):
-        rest = longer[skip:]
-        if rest[: len(shorter)] == shorter[: len(rest)]:
+        remaining_keys = longer[skip:]
+        if remaining_keys[: len(shorter)] == shorter[: len(remaining_keys)]:
             return skip
     return None
 
 
-def _shape_difference(old: _Calls, new: _Calls, position: int) -> Cause:
+def _shape_difference(old_calls: _Calls, new_calls: _Calls, position: int) -> Cause:
     """The cause where an operand has another shape or dtype."""
-    node = new.nodes[position]
+    node = new_calls.nodes[position]
     pairs = zip(
-        old.shapes(position),
-        new.shapes(position),
-        old.operands[position],
-        new.operands[position],
+        old_calls.shapes(position),
+        new_calls.shapes(position),
+        old_calls.operands[position],
+        new_calls.operands[position],
         strict=False,
     )
     for was, now, _, reference in pairs:
@@ -220,7 +224,7 @@ def _shape_difference(old: _Calls, new: _Calls, position: int) -> Cause:
         if old_shape != shape:
             text = f"{noun} of {_name(node)} was {list(old_shape)} and is {list(shape)}"
             return Cause("shape", text, node.place)
-        text = f"{noun} of {_name(node)} was {_unqualified(old_dtype)} and is {_unqualified(dtype)}"
+        text = f"{noun} of {_name(node)} was {_short_text(old_dtype)} and is {_short_text(dtype)}"
         return Cause("dtype", text, node.place)
     return _constant_number_cause(node)
 
@@ -234,11 +238,11 @@ def _constant_number_cause(node: RecordedCall) -> Cause:
     )
 
 
-def _constant_difference(before: RecordedCall, node: RecordedCall) -> Cause:
+def _constant_difference(old_node: RecordedCall, node: RecordedCall) -> Cause:
     """The cause where an argument or a result differs."""
-    old, new = before.signature, node.signature
+    old, new = old_node.signature, node.signature
     if new.name in (VIEW, SCATTER):
-        return _view_difference(before, node)
+        return _view_difference(old_node, node)
     was_arguments, now_arguments = argument_table(old), argument_table(new)
     for name in dict.fromkeys((*was_arguments, *now_arguments)):
         was, now = was_arguments.get(name), now_arguments.get(name)
@@ -249,20 +253,20 @@ def _constant_difference(before: RecordedCall, node: RecordedCall) -> Cause:
         kind = "dtype" if "dtype" in name else "constant"
         if name == "size" and new.name == FILLED:
             kind = "shape"
-        text = f"{name} of {_name(node)} was {_unqualified(was)} and is {_unqualified(now)}"
+        text = f"{name} of {_name(node)} was {_short_text(was)} and is {_short_text(now)}"
         return Cause(kind, text, node.place)
     was_type, now_type = _shapes_and_dtypes(old.results), _shapes_and_dtypes(new.results)
     kind = "dtype" if was_type[0] == now_type[0] else "shape"
     place = 1 if kind == "dtype" else 0
     text = (
-        f"the result of {_name(node)} was {_unqualified(was_type[place])} and is "
-        f"{_unqualified(now_type[place])}"
+        f"the result of {_name(node)} was {_short_text(was_type[place])} and is "
+        f"{_short_text(now_type[place])}"
     )
     return Cause(kind, text, node.place)
 
 
 def argument_table(signature: Signature) -> dict[str, Any]:
-    """The arguments of a call by name, with the defaults of those that the program leaves out."""
+    """The arguments of a call by name, with defaults where the program leaves them out."""
     operator = pytorch.overload(signature.operator) if "::" in signature.operator else None
     schema: Any = getattr(operator, "_schema", None)
     parameters = schema.arguments if schema is not None else ()
@@ -277,10 +281,10 @@ def _shapes_and_dtypes(results: tuple[Geometry, ...]) -> tuple[Any, Any]:
     return ([list(geometry[0]) for geometry in results], [str(geometry[3]) for geometry in results])
 
 
-def _view_difference(before: RecordedCall, node: RecordedCall) -> Cause:
+def _view_difference(old_node: RecordedCall, node: RecordedCall) -> Cause:
     """The cause where an index or a slice differs."""
     (whole, was), (_, now) = (
-        (call.signature.arguments[0], call.signature.arguments[1]) for call in (before, node)
+        (call.signature.arguments[0], call.signature.arguments[1]) for call in (old_node, node)
     )
     if was[:2] == now[:2]:
         begins, began = (_coordinates(view[2], whole) for view in (now, was))
@@ -299,11 +303,11 @@ def _coordinates(offset: int, whole: Geometry) -> list[int]:
     return [indices[dim] for dim in range(len(shape))]
 
 
-def _operand_difference(new: _Calls, position: int) -> Cause:
+def _operand_difference(new_calls: _Calls, position: int) -> Cause:
     """The cause where the same call reads another value."""
-    node = new.nodes[position]
-    for reference in new.operands[position]:
-        source = new.input_of(reference)
+    node = new_calls.nodes[position]
+    for reference in new_calls.operands[position]:
+        source = new_calls.input_of(reference)
         if isinstance(source, HostNumber):
             return Cause(
                 "equal numbers",
@@ -314,24 +318,24 @@ def _operand_difference(new: _Calls, position: int) -> Cause:
     return Cause("input", f"{_name(node)} reads other values than before", node.place)
 
 
-def _result_difference(old: _Calls, new: _Calls) -> Cause:
+def _result_difference(old_calls: _Calls, new_calls: _Calls) -> Cause:
     """The cause where the same calls have other results."""
-    was, now = old.outputs(), new.outputs()
+    was, now = old_calls.outputs(), new_calls.outputs()
     for number, _ in now:
         if number not in dict(was):
-            node = new.nodes[number]
+            node = new_calls.nodes[number]
             text = f"the result of {_name(node)} is kept: a tensor of it is alive, and was not"
             return Cause("result", text, node.place)
     for number, _ in was:
         if number not in dict(now):
-            node = old.nodes[number]
+            node = old_calls.nodes[number]
             text = f"the result of {_name(node)} is not kept: no tensor of it is alive"
             return Cause("result", text, node.place)
-    place = new.nodes[-1].place if new.nodes else None
-    if old.program.is_read != new.program.is_read:
-        way = "goes to the host and stays lazy" if new.program.is_read else "is kept"
+    place = new_calls.nodes[-1].place if new_calls.nodes else None
+    if old_calls.program.is_read != new_calls.program.is_read:
+        way = "goes to the host and stays lazy" if new_calls.program.is_read else "is kept"
         return Cause("read", f"the result {way}: that is another program", place)
-    if old.program.donated != new.program.donated:
+    if old_calls.program.donated != new_calls.program.donated:
         return Cause("result", "a result is written over an input, or no longer is", place)
     return Cause("result", "the results are in another order", place)
 
@@ -341,5 +345,5 @@ def _name(node: RecordedCall) -> str:
     return node.signature.name if kernel is None else f"the kernel {kernel.operation}"
 
 
-def _unqualified(value: Any) -> str:
+def _short_text(value: Any) -> str:
     return str(value).replace("torch.", "")

@@ -72,28 +72,28 @@ def compile_program(program: CutProgram, name: str) -> CompiledCut:
         leave_program(name, graph)
         return CompiledCut(tuple(operator_calls(program)), (graph,))
     try:
-        imported = import_graph(graph)
+        imported_graph = import_graph(graph)
     except EmulatorError as error:  # the program runs all the same
         leave_program(name, error.reason)
         return CompiledCut(tuple(operator_calls(program)), (error.reason,))
-    if imported.missing:
-        keep_program(lambda: Subject(name, GraphFile.of(imported)))
-        return CompiledCut(tuple(operator_calls(program)), imported.missing)
+    if imported_graph.missing:
+        keep_program(lambda: Subject(name, GraphFile.of(imported_graph)))
+        return CompiledCut(tuple(operator_calls(program)), imported_graph.missing)
     flags = Flags.of_environment()
-    raise_or_warn(refusals_of_graph(imported, target().name, flags))
-    keep_program(lambda: Subject(name, GraphFile.of(imported)))
-    return CompiledCut((_compiled_graph(imported, name, flags),))
+    raise_or_warn(refusals_of_graph(imported_graph, target().name, flags))
+    keep_program(lambda: Subject(name, GraphFile.of(imported_graph)))
+    return CompiledCut((_compiled_graph(imported_graph, name, flags),))
 
 
-def _compiled_graph(imported: ImportedGraph, name: str, flags: Flags) -> CompiledGraph:
-    graph = apply_casts(imported.graph, flags)
+def _compiled_graph(imported_graph: ImportedGraph, name: str, flags: Flags) -> CompiledGraph:
+    graph = apply_casts(imported_graph.graph, flags)
     return CompiledGraph(
         name,
-        imported.inputs,
+        imported_graph.inputs,
         graph,
-        memory_plan(graph, imported.names),
-        imported.operators,
-        imported.missing,
+        memory_plan(graph, imported_graph.names),
+        imported_graph.operators,
+        imported_graph.missing,
         "a cut of a torch_xla program",
         flags,
     )
@@ -117,7 +117,7 @@ class _FxBuilder:
         self.graph = fx.Graph()
         self._results: list[list[fx.Node | None]] = []
         self._inputs: list[Any] = []
-        self._sent: list[Any] = []
+        self._sent_nodes: list[Any] = []
         for number, geometry in enumerate(program.inputs):
             if isinstance(geometry, HostNumber):
                 self._inputs.append(geometry.value)
@@ -158,22 +158,25 @@ class _FxBuilder:
 
     def result(self) -> fx.Graph:
         """The graph, with its outputs."""
-        outputs = [*(self._value(reference) for reference in self.program.outputs), *self._sent]
+        outputs = [
+            *(self._value(reference) for reference in self.program.outputs),
+            *self._sent_nodes,
+        ]
         self.graph.output([output for output in outputs if isinstance(output, fx.Node)])
         return self.graph
 
     def _add_exchange(self, node: RecordedCall, operands: list[Any]) -> str:
         """Add a collective: its operands are outputs of the graph, its results inputs."""
-        self._sent += operands
-        received: list[fx.Node | None] = []
+        self._sent_nodes += operands
+        received_nodes: list[fx.Node | None] = []
         with self.graph.inserting_before(next(iter(self.graph.nodes), None)):
             for geometry in node.signature.results:
                 placeholder = self.graph.placeholder(
-                    f"received_{len(self._results)}_{len(received)}"
+                    f"received_{len(self._results)}_{len(received_nodes)}"
                 )
                 placeholder.meta["val"] = meta_tensor(geometry)
-                received.append(placeholder)
-        self._results.append(received)
+                received_nodes.append(placeholder)
+        self._results.append(received_nodes)
         return ""
 
     def _value(self, reference: Reference) -> Any:
@@ -199,16 +202,18 @@ class _FxBuilder:
         return parts
 
     def _add_view(self, node: RecordedCall, operands: list[Any]) -> str:
-        whole, geometry = node.signature.arguments
-        calls = view_calls(whole, geometry)
+        base_geometry, geometry = node.signature.arguments
+        calls = view_calls(base_geometry, geometry)
         if calls is None:
-            return f"a view of {list(whole[0])} as {list(geometry[0])} in steps has no graph"
+            return (
+                f"a view of {list(base_geometry[0])} as {list(geometry[0])} in steps has no graph"
+            )
         if node.signature.name == SCATTER:
             return self._add_write(node, operands, calls)
-        derived = operands[0]
+        view_node = operands[0]
         for view in calls:
-            derived = self._derive(node, view.operator, (derived, *view.arguments))
-        self._results.append([derived])
+            view_node = self._derive(node, view.operator, (view_node, *view.arguments))
+        self._results.append([view_node])
         return ""
 
     def _add_write(self, node: RecordedCall, operands: list[Any], calls: list[ViewCall]) -> str:

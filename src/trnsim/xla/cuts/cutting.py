@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 SYNC: Final = "sync"
 _MOST_REPEATED: Final = 64
-"""Programs that are found by their calls; those of other calls are found by their digest."""
+"""Programs that are found by their calls; programs of other calls are found by their digest."""
 _Results: TypeAlias = tuple[bool, tuple[tuple[object, int], ...]]
 """Whether results stay lazy, and the calls that they are results of."""
 

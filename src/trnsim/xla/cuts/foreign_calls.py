@@ -79,17 +79,17 @@ class ProgramRecorder(CutRecorder):
         if len(exchange.ranks) == 1 or _silence.is_on:
             return
         if exchange.kind in _NAMES:
-            sent, received = sides(exchange)
+            sent_tensors, received_tensors = sides(exchange)
             constants = (exchange.reduction, groups_of(exchange))
-            self.record(_NAMES[exchange.kind], sent, received, constants)
+            self.record(_NAMES[exchange.kind], sent_tensors, received_tensors, constants)
         elif exchange.kind in ("reduce", "gather", "send", "recv"):
             self._end_with(exchange)
 
     def _end_with(self, exchange: RecordedExchange) -> None:
-        """Record an exchange that ends a step; what its root receives is data afterwards."""
-        sent, received = sides(exchange)
+        """Record an exchange that ends a step; tensors that its root receives become data."""
+        sent_tensors, received_tensors = sides(exchange)
         groups, reduction = groups_of(exchange), exchange.reduction
-        for tensor in sent:
+        for tensor in sent_tensors:
             if exchange.kind == "gather":
                 shape = (tensor.shape[0] if tensor.dim() else 1) * len(exchange.ranks)
                 result = tensor.new_empty((shape, *tensor.shape[1:]))
@@ -100,7 +100,7 @@ class ProgramRecorder(CutRecorder):
                 name = PERMUTATION if is_message else f"{EXCHANGE}all_reduce"
                 self.record(name, [tensor], [result], (PAIR if is_message else reduction, groups))
             self.end_step(exchange.kind)
-        for tensor in received:
+        for tensor in received_tensors:
             self._write(tensor, RecordedValue(place_of(tensor)[1]))
 
     def _add(self, signature: Signature, args: Sequence[Any], results: Sequence[Tensor]) -> None:
@@ -127,27 +127,27 @@ _silence: Final = _Silence()
 @contextmanager
 def unrecorded() -> Generator[None]:
     """Context in which collectives of `torch.distributed` are not recorded."""
-    before, _silence.is_on = _silence.is_on, True
+    was_on, _silence.is_on = _silence.is_on, True
     try:
         yield
     finally:
-        _silence.is_on = before
+        _silence.is_on = was_on
 
 
 def sides(exchange: RecordedExchange) -> tuple[list[Tensor], list[Tensor]]:
-    """The tensors that a rank sends in an exchange, and those that it receives.
+    """The tensors that a rank sends in an exchange, and the tensors that it receives.
 
     In a scatter every rank sends as many tensors as the group has ranks, each like its result.
     """
-    sent: list[Tensor] = []
-    received: list[Tensor] = []
+    sent_tensors: list[Tensor] = []
+    received_tensors: list[Tensor] = []
     for name, value in exchange.arguments.items():
-        (received if name.startswith("output") else sent).extend(tensors_in(value))
+        (received_tensors if name.startswith("output") else sent_tensors).extend(tensors_in(value))
     if exchange.kind == "scatter":
-        return received * len(exchange.ranks), received
+        return received_tensors * len(exchange.ranks), received_tensors
     if exchange.kind in ("reduce", "send", "recv"):
-        return sent, sent if exchange.kind == "recv" or exchange.is_root else []
-    return sent, received or sent
+        return sent_tensors, sent_tensors if exchange.kind == "recv" or exchange.is_root else []
+    return sent_tensors, received_tensors or sent_tensors
 
 
 def groups_of(exchange: RecordedExchange) -> tuple[tuple[int, ...], ...]:

@@ -36,14 +36,14 @@ _DTYPES: Final = {
 
 def ir_text(program: CutProgram) -> str:
     """A program as text; inputs have the first numbers."""
-    first = len(program.inputs)
+    first_call = len(program.inputs)
     lines = [
         _line(number, _input_shape(value), "xla::device_data()")
         for number, value in enumerate(program.inputs)
     ]
     roots = {reference.call: index for index, reference in enumerate(program.outputs)}
     for call, (node, references) in enumerate(zip(program.nodes, program.operands, strict=True)):
-        operands = ", ".join(_operand(reference, first) for reference in references)
+        operands = ", ".join(_operand(reference, first_call) for reference in references)
         results = [_shape(shape, dtype) for shape, _, _, dtype in node.signature.results]
         name = node.signature.name.replace(" ", "_")
         if name.startswith(EXCHANGE):
@@ -51,7 +51,7 @@ def ir_text(program: CutProgram) -> str:
         shape = results[0] if len(results) == 1 else f"({', '.join(results)})"
         root = f", ROOT={roots[call]}" if call in roots else ""
         qualified_name = name if "::" in name else f"aten::{name}"
-        lines.append(_line(first + call, shape, f"{qualified_name}({operands})") + root)
+        lines.append(_line(first_call + call, shape, f"{qualified_name}({operands})") + root)
     return "IR {\n" + "".join(f"  {line}\n" for line in lines) + "}\n"
 
 
@@ -59,10 +59,10 @@ def _line(number: int, shape: str, call: str) -> str:
     return f"%{number} = {shape} {call}, xla_shape={shape}"
 
 
-def _operand(reference: Reference, first: int) -> str:
+def _operand(reference: Reference, first_call: int) -> str:
     if reference.call < 0:
         return f"%{reference.index}"
-    return f"%{first + reference.call}" + (f".{reference.index}" if reference.index else "")
+    return f"%{first_call + reference.call}" + (f".{reference.index}" if reference.index else "")
 
 
 def _input_shape(value: Any) -> str:

@@ -2,7 +2,7 @@
 
 Two kernels of one name and line are equal if their code, the numbers and words that it closes over
 or reads from the user's modules, and their options are: a kernel that each step decorates anew
-is that of the step before, and one whose tile size was set anew is another.
+equals the kernel of the step before, and a kernel with a new tile size differs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _kernels: Final[dict[str, dict[object, int]]] = {}
 
 
 def kernel_text(kernel: Kernel) -> str:
-    """The text by which kernels are compared: line, cores, and number among those of that line."""
+    """The text by which kernels are compared: line, cores, and number among kernels of the line."""
     line = kernel.line
     place = f"{kernel.title} at {line}, {kernel.cores} cores"
     content = (_content(kernel.function), repr(kernel.options), repr(kernel.schedule))
@@ -91,10 +91,10 @@ def _globals_read(function: Any) -> list[Any]:
 def _names_of(code: CodeType) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The names of globals and of attributes that a function's code and its inner ones read."""
     names: dict[str, dict[str, None]] = {"LOAD_GLOBAL": {}, "LOAD_ATTR": {}, "LOAD_METHOD": {}}
-    waiting = [code]
-    while waiting:
-        part = waiting.pop(0)
-        waiting += [const for const in part.co_consts if isinstance(const, CodeType)]
+    pending_codes = [code]
+    while pending_codes:
+        part = pending_codes.pop(0)
+        pending_codes += [const for const in part.co_consts if isinstance(const, CodeType)]
         for instruction in dis.get_instructions(part):
             if instruction.opname in names:
                 names[instruction.opname][instruction.argval] = None
@@ -109,12 +109,12 @@ def _comparable(value: Any, function_numbers: dict[int, int], depth: int) -> obj
         return tuple([_comparable(pair, function_numbers, depth) for pair in value.items()])
     if isinstance(value, _PLAIN):
         return (type(value), repr(value) if isinstance(value, float) else value)
-    inner = value.function if isinstance(value, Kernel) else value
-    return _content(inner, function_numbers, depth)
+    function = value.function if isinstance(value, Kernel) else value
+    return _content(function, function_numbers, depth)
 
 
 class _Identity:
-    """A value that equals itself alone, kept alive only if it has no weak references."""
+    """A value that equals only itself; it is kept alive only if it cannot have weak references."""
 
     def __init__(self, value: object) -> None:
         self._number = id(value)

@@ -130,7 +130,7 @@ class Ledger:
         self._kept_calls = 0
 
     def cut(self, kind: str, place: Place | None) -> CutRecord:
-        """Note a cut, whether it runs anything or not."""
+        """Note a cut, also one that runs nothing."""
         record = self.cuts.setdefault((kind, place), CutRecord(kind, place))
         record.cuts += 1
         return record

@@ -30,8 +30,8 @@ class Lines:
         sequence = pytorch.backward_sequence_number()
         if sequence is None:
             return None
-        at = bisect_right(self._starts, sequence) - 1
-        return self._places[at] if at >= 0 else None
+        position = bisect_right(self._starts, sequence) - 1
+        return self._places[position] if position >= 0 else None
 
     def begin(self, place: Place) -> None:
         """Note that the operators of a line begin, for the backward pass."""

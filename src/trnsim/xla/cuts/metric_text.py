@@ -43,8 +43,8 @@ def _metric_lines(name: str, samples: Samples) -> list[str]:
     ]
     span_s = samples.recent[-1][0] - samples.recent[0][0] if samples.recent else 0.0
     if span_s > 0:
-        total = sum(value for _, value in samples.recent)
-        lines.append(f"  ValueRate: {words(total / span_s)} / second")
+        sample_sum = sum(value for _, value in samples.recent)
+        lines.append(f"  ValueRate: {words(sample_sum / span_s)} / second")
         lines.append(f"  Rate: {len(samples.recent) / span_s:.6g} / second")
     values = sorted(value for _, value in samples.recent)
     if values:

@@ -37,16 +37,16 @@ if TYPE_CHECKING:
     from trnsim.xla.cuts.repeats import RepeatedCall
 
 _address: Final[Any] = torch._C.TensorBase.data_ptr  # noqa: SLF001  programs may replace Tensor's
-_READ: Final[dict[str, tuple[int, ...]]] = {
+_READ_POSITIONS: Final[dict[str, tuple[int, ...]]] = {
     **dict.fromkeys((*VIEWS, "aten::empty.memory_format", "aten::empty_strided"), ()),
     "aten::zero_": (),
     "aten::fill_.Scalar": (1,),
     "aten::_copy_from": (0,),
 }
 """Operators with a recording of their own: the positions of the arguments that they read."""
-_WRITTEN: Final = {"aten::zero_": [0], "aten::fill_.Scalar": [0], "aten::_copy_from": [1]}
-"""The positions of the arguments that some of them write to."""
-_WITHOUT: Final = ("aten::_efficientzerotensor", "aten::clone", "aten::unfold")
+_WRITTEN_POSITIONS: Final = {"aten::zero_": [0], "aten::fill_.Scalar": [0], "aten::_copy_from": [1]}
+"""Operator -> positions of the arguments that it writes to."""
+_UNSUPPORTED_OPERATORS: Final = ("aten::_efficientzerotensor", "aten::clone", "aten::unfold")
 """Operators with a recording of their own that have no pattern."""
 
 
@@ -61,11 +61,11 @@ def pattern_of(
     kind = ViewPattern if name in VIEWS else CallPattern
     node = calls[-1].node
     line = frame_line(*program_frame(3), None if node is None else node.place)
-    making = _Making(kind(name, line, calls[-1]), calls, memory)
-    return making.pattern if making.takes(*parts) else None
+    builder = _PatternBuilder(kind(name, line, calls[-1]), calls, memory)
+    return builder.pattern if builder.takes(*parts) else None
 
 
-class _Making:
+class _PatternBuilder:
     """A pattern in construction.
 
     Attributes:
@@ -95,13 +95,15 @@ class _Making:
     def takes(self, args: Any, kwargs: Any, result: Any) -> bool:
         """Complete the pattern; False for a call that can have none."""
         name, pattern, rule = self.pattern.name, self.pattern, rule_of(self.pattern.name)
-        if not self.is_call or name in _WITHOUT or rule.is_masked or rule.statistics:
+        if not self.is_call or name in _UNSUPPORTED_OPERATORS or rule.is_masked or rule.statistics:
             return False
         if any(isinstance(value, Tensor) for value in kwargs.values()):
             return False
         pattern.arguments, pattern.keywords = len(args), len(kwargs)
         read_positions, new = self._take_arguments(args, kwargs), self._new_tensors(result)
-        written = _WRITTEN.get(name, [] if name in _READ else [at for at, _ in rule.written])
+        written = _WRITTEN_POSITIONS.get(
+            name, [] if name in _READ_POSITIONS else [at for at, _ in rule.written]
+        )
         if read_positions is None or new is None or any(at >= len(args) for at in written):
             return False
         positions = [*read_positions, *[at for at in written if at not in read_positions]]
@@ -139,8 +141,8 @@ class _Making:
     def _parts(self, args: Any, kwargs: Any) -> list[tuple[int | str, Any]]:
         """Each argument that changes the call, by position or name, as the signature has it."""
         signature, name, rule = self.main.signature, self.pattern.name, rule_of(self.pattern.name)
-        if name in _READ:
-            return [(at, signature.arguments[at]) for at in _READ[name]]
+        if name in _READ_POSITIONS:
+            return [(at, signature.arguments[at]) for at in _READ_POSITIONS[name]]
         positions = [at for at in range(len(args)) if rule.arguments[at] not in rule.ignored]
         keywords = sorted(key for key in kwargs if key not in rule.ignored)
         parts: list[tuple[int | str, Any]] = [*zip(positions, signature.arguments, strict=False)]
@@ -154,7 +156,7 @@ class _Making:
         """The tensors among the results that are no arguments; None where they are not known."""
         name, pattern = self.pattern.name, self.pattern
         returned = rule_of(name).returned
-        if name in _WRITTEN or (name not in _READ and returned == (False,)):
+        if name in _WRITTEN_POSITIONS or (name not in _READ_POSITIONS and returned == (False,)):
             return []
         if isinstance(result, Tensor):
             pattern.has_result = True
@@ -206,7 +208,7 @@ class _Making:
         return True
 
     def _take_writes(self, targets: list[int]) -> bool:
-        """Note what is written: whole storages, or parts of them."""
+        """Note the written tensors: whole storages, or parts of them."""
         wholes = {
             node.operands[1]: (node.operands[0], values[0])
             for node, values in self.calls
@@ -245,7 +247,7 @@ class _Making:
         return root if isinstance(root, RecordedValue) else None
 
     def _take_reads(self) -> bool:
-        """Note what is read: whole storages, or views of them."""
+        """Note the read tensors: whole storages, or views of them."""
         pattern, roots = self.pattern, list[RecordedValue]()
         views = [results for node, results in self.calls if node.signature.name == VIEW]
         for at, value in enumerate(self.operands):

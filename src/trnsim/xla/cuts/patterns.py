@@ -38,7 +38,7 @@ _NUMBERS: Final = frozenset({int, float, complex})
 _frame_at: Final = sys._getframe  # noqa: SLF001  the documented way to a stack
 
 _OWN_FILES: Final = str(Path(__file__).parents[2]) + sep
-_MARKED: Final = 4
+_MARKED_DISTANCE: Final = 4
 """The distance from `is_here` to the frame above the only one of trnsim above `called`."""
 _SUSPENDED: Final = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 """Flags of code whose frame goes on at another time, within other frames."""
@@ -55,7 +55,7 @@ class PatternMemory(Protocol):
 
 
 def geometry_guard(tensors: Sequence[Tensor]) -> Callable[..., bool]:
-    """PyTorch's comparison of tensors' types, dtypes, shapes and strides with those of these.
+    """PyTorch's comparison of tensors' types, dtypes, shapes and strides with `tensors`.
 
     Patterns of equal tensors share it: what was read a moment ago is in the processor's cache.
     """
@@ -89,9 +89,12 @@ def same_tensors(tensors: Sequence[Tensor]) -> Callable[..., bool]:
     """`geometry_guard` of tensors some of which are the same: the others must be the same too."""
     first = {id(tensor): at for at, tensor in reversed([*enumerate(tensors)])}
     firsts = [first[id(tensor)] for tensor in tensors]
-    distinct = sorted({*firsts})
-    check, pick = geometry_guard([tensors[at] for at in distinct]), picker(tuple(distinct))
-    if len(distinct) == len(tensors):
+    distinct_positions = sorted({*firsts})
+    check, pick = (
+        geometry_guard([tensors[at] for at in distinct_positions]),
+        picker(tuple(distinct_positions)),
+    )
+    if len(distinct_positions) == len(tensors):
         return check
     equal = [(at, earliest) for at, earliest in enumerate(firsts) if at != earliest]
 
@@ -157,26 +160,26 @@ class FrameLine:
         """True if the call of `Recorder.called`, two frames above, comes from this line."""
         if self.is_marking:
             try:
-                if _frame_at(_MARKED).f_trace is self:
+                if _frame_at(_MARKED_DISTANCE).f_trace is self:
                     return True
             except ValueError:
                 return False
         try:
-            last = _frame_at(self.depth + 2)
+            last_frame = _frame_at(self.depth + 2)
         except ValueError:
             return False
-        frame: FrameType | None = last
+        frame: FrameType | None = last_frame
         for code in self.codes:
             if frame is None or frame.f_code is not code:
                 return False
-            last = frame
+            last_frame = frame
             frame = frame.f_back
         if self.instruction is None:
             is_found = frame is None and get_ident() == self.thread
         else:
-            is_found = last.f_lasti == self.instruction
+            is_found = last_frame.f_lasti == self.instruction
         if is_found and self.is_marking:
-            self._mark(_frame_at(_MARKED))
+            self._mark(_frame_at(_MARKED_DISTANCE))
         return is_found
 
     def _mark(self, frame: FrameType) -> None:
@@ -278,7 +281,7 @@ class CallPattern:
         self.seeds: tuple[RecordedValue, ...] = ()
 
     def fits(self, memory: PatternMemory, args: Any, kwargs: Any, result: Any) -> bool:
-        """True if a call repeats this one; what it has changed is noted then."""
+        """True if a call repeats this one; its changes are noted then."""
         if len(args) != self.arguments or len(kwargs) != self.keywords or not self.line.is_here():
             return False
         storages = self._storages(memory.storages, args, result)

@@ -34,7 +34,7 @@ class CutProgram:
     """A program.
 
     Attributes:
-        nodes: its calls, each after those that it reads.
+        nodes: its calls, each after the calls whose results it reads.
         operands: for each call the references of its operands.
         inputs: the geometry of each input that is a tensor, and the number for each other input.
         is_read: True if the results go to the host alone, and stay lazy: torch_xla compiles such
@@ -127,16 +127,16 @@ class _Builder:
 
     def _visit(self, node: RecordedCall) -> None:
         """Add a call after its operands; a chain of calls may be longer than Python's stack."""
-        waiting = [(node, 0)]
-        while waiting:
-            current, place = waiting.pop()
+        stack = [(node, 0)]
+        while stack:
+            current, place = stack.pop()
             if id(current) in self._calls:
                 continue
-            for at in range(place, len(current.operands)):
-                operand = current.operands[at]
+            for index in range(place, len(current.operands)):
+                operand = current.operands[index]
                 if isinstance(operand, RecordedValue) and operand.node is not None:
                     if id(operand.node) not in self._calls:
-                        waiting += [(current, at + 1), (operand.node, 0)]
+                        stack += [(current, index + 1), (operand.node, 0)]
                         break
                 else:
                     self._input(operand)

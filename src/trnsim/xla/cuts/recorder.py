@@ -66,8 +66,8 @@ class CutRecorder:
     """The values of the device's memory, and the calls that they are results of.
 
     Attributes:
-        storages: the storages, by their address; 0 is that of tensors without elements.
-        pending: those with values that are not computed.
+        storages: the storages, by their address; 0 is the address of tensors without elements.
+        pending: storages with values that are not computed.
         seed: the seed of the next call that draws random numbers.
         lines: the lines whose calls were recorded.
         on_read: called with a kind of cut and the values that the host reads.
@@ -265,9 +265,11 @@ class CutRecorder:
             for key, value in sorted(kwargs.items())
             if key not in rule.ignored
         )
-        new = new_results(rule, result)
-        written = written_tensors(rule, args, kwargs)
-        tensors = [tensor for tensor in (*new, *written) if tensor.get_device() >= 0]
+        new_tensors = new_results(rule, result)
+        written_positions = written_tensors(rule, args, kwargs)
+        tensors = [
+            tensor for tensor in (*new_tensors, *written_positions) if tensor.get_device() >= 0
+        ]
         geometries = tuple([place_of(tensor)[1] for tensor in tensors])
         if rule.is_random:
             arguments = (*arguments, Operand(len(operands)))
@@ -351,20 +353,20 @@ class CutRecorder:
             self._signatures[key] = signature
         return signature
 
-    def _replace_data(self, old: RecordedValue, new: RecordedValue) -> None:
+    def _replace_data(self, old_value: RecordedValue, new_value: RecordedValue) -> None:
         """Put data in the storage, the view and the seed that hold other data."""
-        new.home = old.home
-        if self.seed is old:
-            self.seed = new
-        storage = self.storages.get(old.home)
+        new_value.home = old_value.home
+        if self.seed is old_value:
+            self.seed = new_value
+        storage = self.storages.get(old_value.home)
         if storage is None:
             return
-        if storage.value is old:
-            storage.value = new
-        elif storage.views.get(old.geometry) is old:
-            storage.views[old.geometry] = new
-        if storage.origin is old:
-            storage.origin = new
+        if storage.value is old_value:
+            storage.value = new_value
+        elif storage.views.get(old_value.geometry) is old_value:
+            storage.views[old_value.geometry] = new_value
+        if storage.origin is old_value:
+            storage.origin = new_value
 
     def _write(self, tensor: Tensor, value: RecordedValue) -> None:
         """Note a new value of a tensor: of the whole memory, or of a part of it."""
@@ -376,17 +378,21 @@ class CutRecorder:
             storage = self.storages[address] = TensorStorage(data_at(geometry, address), address)
         if value.node is None:
             value.home = address
-        whole = storage.value.geometry
+        base_geometry = storage.value.geometry
         if storage.origin is None and storage.value.node is None:
             storage.origin = storage.value
-        if whole == geometry or tensor.numel() * geometry[3].itemsize >= spanned_bytes(whole):
+        if base_geometry == geometry or tensor.numel() * geometry[3].itemsize >= spanned_bytes(
+            base_geometry
+        ):
             storage.value, storage.views = value, {}
             if value.node is None:
                 storage.origin = None
         else:
-            signature = self._signature(SCATTER, SCATTER, (whole, geometry), (whole,))
-            (scattered,) = self._results(signature, (storage.value, value))
-            storage.value, storage.views = scattered, {geometry: value.predecessor or value}
+            signature = self._signature(
+                SCATTER, SCATTER, (base_geometry, geometry), (base_geometry,)
+            )
+            (scattered_value,) = self._results(signature, (storage.value, value))
+            storage.value, storage.views = scattered_value, {geometry: value.predecessor or value}
         if value.node is not None or storage.has_work:
             self.pending[address] = storage
         else:
@@ -414,7 +420,7 @@ class CutRecorder:
             self.storages[address].hold(geometry, result)
 
     def _unfold(self, name: str, args: Any, kwargs: Any, result: Tensor) -> None:
-        """A view that the host computes; that of new memory is a part of `repeat`."""
+        """A view that the host computes; the unfolding of new memory is a part of `repeat`."""
         if is_new(self.value_of(args[0])):
             self._view(name, args, kwargs, result)
             return

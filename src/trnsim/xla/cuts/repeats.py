@@ -99,8 +99,8 @@ class Repeats:
         self, signature: Signature, operands: tuple[Operand, ...], place: Place | None, number: int
     ) -> RepeatedCall:
         """The next call of this step: one of the tree if it is equal, else a new one."""
-        before = self.latest
-        for call in reversed(before.following):
+        previous_call = self.latest
+        for call in reversed(previous_call.following):
             node = call.node
             if (
                 node is not None
@@ -116,8 +116,8 @@ class Repeats:
         self.new_calls += 1
         if self._size < MOST_KEPT:
             self._size += 1
-            before.following.append(call)
-            del before.following[:-_MOST_BRANCHES]
+            previous_call.following.append(call)
+            del previous_call.following[:-_MOST_BRANCHES]
         self.latest = call
         self.operator_calls.append(call)
         return call
@@ -137,62 +137,77 @@ class Repeats:
                 operand.source.step = self.step
         return operand
 
-    def _are_same(self, operands: tuple[Operand, ...], earlier: tuple[Operand, ...]) -> bool:
-        if len(operands) != len(earlier):
+    def _are_same(
+        self, operands: tuple[Operand, ...], earlier_operands: tuple[Operand, ...]
+    ) -> bool:
+        if len(operands) != len(earlier_operands):
             return False
-        for new, old in zip(operands, earlier, strict=True):
-            if new is not old and isinstance(old, RecordedValue) and old.node is not None:
-                if not isinstance(new, RecordedValue) or new.node is not old.node:
+        for operand, earlier_operand in zip(operands, earlier_operands, strict=True):
+            if (
+                operand is not earlier_operand
+                and isinstance(earlier_operand, RecordedValue)
+                and earlier_operand.node is not None
+            ):
+                if (
+                    not isinstance(operand, RecordedValue)
+                    or operand.node is not earlier_operand.node
+                ):
                     return False
-                if new.index != old.index:
+                if operand.index != earlier_operand.index:
                     return False
-        return all(map(self.is_same, operands, earlier))
+        return all(map(self.is_same, operands, earlier_operands))
 
-    def is_same(self, operand: Operand, earlier: Operand) -> bool:
+    def is_same(self, operand: Operand, earlier_operand: Operand) -> bool:
         """True if an operand is the earlier step's, or can take its place, which it then does."""
-        if isinstance(earlier, HostNumber):
+        if isinstance(earlier_operand, HostNumber):
             return isinstance(operand, HostNumber) and self.is_number(
-                earlier, operand.value, operand.dtype
+                earlier_operand, operand.value, operand.dtype
             )
         if isinstance(operand, HostNumber):
             return False
-        if earlier.node is not None:
-            return operand.node is earlier.node and operand.index == earlier.index
+        if earlier_operand.node is not None:
+            return operand.node is earlier_operand.node and operand.index == earlier_operand.index
         operand = operand.predecessor or operand
-        if operand is not earlier:
-            return operand.node is None and self._replaces(operand, earlier)
-        earlier.step = self.step
-        if earlier.source is not None:
-            earlier.source.step = self.step
+        if operand is not earlier_operand:
+            return operand.node is None and self._replaces(operand, earlier_operand)
+        earlier_operand.step = self.step
+        if earlier_operand.source is not None:
+            earlier_operand.source.step = self.step
         return True
 
-    def is_number(self, earlier: HostNumber, value: complex, dtype: Any) -> bool:
+    def is_number(self, earlier_number: HostNumber, value: complex, dtype: Any) -> bool:
         """True if a number can take the place of an earlier step's, which it then does."""
-        if earlier.step == self.step:
-            return earlier is self.numbers.get((value, dtype))
-        if earlier.dtype is not dtype or (value, dtype) in self.numbers:
+        if earlier_number.step == self.step:
+            return earlier_number is self.numbers.get((value, dtype))
+        if earlier_number.dtype is not dtype or (value, dtype) in self.numbers:
             return False
-        earlier.value, earlier.step = value, self.step
-        self.numbers[value, dtype] = earlier
+        earlier_number.value, earlier_number.step = value, self.step
+        self.numbers[value, dtype] = earlier_number
         return True
 
-    def _replaces(self, data: RecordedValue, earlier: RecordedValue) -> bool:
+    def _replaces(self, data: RecordedValue, earlier_data: RecordedValue) -> bool:
         """True if data can take the place of an earlier step's, which it then does.
 
         A storage that still holds the earlier data gets a new value.
         """
         if (
-            self.step in (data.step, earlier.step)
-            or earlier.event == self.event  # another operand of the same call
+            self.step in (data.step, earlier_data.step)
+            or earlier_data.event == self.event  # another operand of the same call
             or data.has_layouts
-            or earlier.has_layouts
-            or data.source is not earlier.source
-            or data.geometry != earlier.geometry
+            or earlier_data.has_layouts
+            or data.source is not earlier_data.source
+            or data.geometry != earlier_data.geometry
         ):
             return False
-        if earlier.source is not None:
-            earlier.source.step = self.step
-        self._replace_data(earlier, RecordedValue(earlier.geometry, source=earlier.source))
-        self._replace_data(data, earlier)
-        earlier.step, earlier.predecessor, data.predecessor = self.step, None, earlier
+        if earlier_data.source is not None:
+            earlier_data.source.step = self.step
+        self._replace_data(
+            earlier_data, RecordedValue(earlier_data.geometry, source=earlier_data.source)
+        )
+        self._replace_data(data, earlier_data)
+        earlier_data.step, earlier_data.predecessor, data.predecessor = (
+            self.step,
+            None,
+            earlier_data,
+        )
         return True

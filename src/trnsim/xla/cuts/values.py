@@ -23,25 +23,25 @@ Place: TypeAlias = tuple[str, int]
 """File and line of a call in the program."""
 
 VIEW: Final = "view"
-"""The name of a view of a value: its constants are the geometries of both."""
+"""The name of a view of a value: its constants are the geometries of the base and the view."""
 VIEWS: Final = (
     *("aten::as_strided", "aten::view", "aten::_reshape_alias"),
     *("aten::view_as_real", "aten::view_as_complex"),
 )
 """Operators that make views."""
 SCATTER: Final = "write to a view"
-"""The name of a value whose part is another value: the constants are those of the view."""
+"""The name of a value whose part is another value: the constants are the constants of the view."""
 SEED: Final = "next seed"
 """The name of the seed after a call that draws random numbers."""
 SEED_GEOMETRY: Final[Geometry] = ((), (), 0, torch.int64)
 NO_GEOMETRY: Final[Geometry] = ((), (), 0, None)
-"""The geometry of the storage that stands for all tensors without elements."""
+"""The geometry of the storage that all tensors without elements share."""
 COPY: Final = "copy"
 """The name of a copy, with or without a change of dtype."""
 EXCHANGE: Final = "xla::"
 """The beginning of the names of collectives."""
 FILLED: Final = "full"
-"""The name of memory filled with a number: torch_xla fills with 0 what programs leave empty."""
+"""The name of memory filled with a number: torch_xla fills empty tensors with 0."""
 
 _DIGEST_BYTES: Final = 8
 

@@ -1,6 +1,6 @@
 """`torch_neuronx.analyze`: which operators of a function the chip's compiler takes.
 
-Each operator that the function calls is traced alone, with the shapes that it gets: what has no
+Each operator that the function calls is traced alone, with the shapes of its operands: what has no
 lowering fails at "Lowering to HLO", what neuronx-cc refuses at "neuronx-cc".
 
 Source: aws-neuron-sdk frameworks/torch/torch-neuronx, PyTorch NeuronX Analyze API for Inference.
@@ -56,7 +56,7 @@ def analyze(
     is_hf_transformers: bool = False,
     cleanup: bool = False,
 ) -> dict[str, Any]:
-    """The operators of `func` with their counts, and those that the chip's compiler refuses.
+    """The operators of `func` with their counts, and the ones that the chip's compiler refuses.
 
     Args:
         func: a module or a function.
@@ -70,7 +70,7 @@ def analyze(
     del max_workers, is_hf_transformers, cleanup
     workdir = None if compiler_workdir is None else check_workdir(compiler_workdir)
     arguments, _ = example_arguments(func, example_inputs)
-    supported, unsupported = Counter[str](), list[dict[str, str]]()
+    supported_counts, unsupported_operators = Counter[str](), list[dict[str, str]]()
     failures: dict[Hashable, Failure | None] = {}
     module = module_of(func)
     with example_run(title_of(func), arguments):
@@ -84,17 +84,17 @@ def analyze(
             failures[key] = failure_of(node)
         failure = failures[key]
         if failure is None:
-            supported[kind] += 1
+            supported_counts[kind] += 1
         else:
-            unsupported.append(_row(node, kind, failure))
-    count = sum(supported.values())
-    share = count / (count + len(unsupported)) if count or unsupported else 1.0
+            unsupported_operators.append(_row(node, kind, failure))
+    count = sum(supported_counts.values())
+    share = count / (count + len(unsupported_operators)) if count or unsupported_operators else 1.0
     report = {
         "torch_neuronx_version": __version__,
         "neuronx_cc_version": compiler_version(),
         "support_percentage": f"{share:.2%}",
-        "supported_operators": dict(supported.most_common()),
-        "unsupported_operators": unsupported,
+        "supported_operators": dict(supported_counts.most_common()),
+        "unsupported_operators": unsupported_operators,
     }
     if workdir is not None:
         write(workdir / "report.json", compact_json(report) + "\n", parents=True)
@@ -156,21 +156,23 @@ def failure_of(node: fx.Node) -> Failure | None:
     operands = list(node.all_input_nodes)
     tensors = [operand.meta.get("val") for operand in operands]
     try:
-        traced = trace_module(_SingleCall(node, operands), tuple(map(_without_values, tensors)))
-        imported = import_graph(traced.module)
+        traced_module = trace_module(
+            _SingleCall(node, operands), tuple(map(_without_values, tensors))
+        )
+        imported_graph = import_graph(traced_module.module)
     except EmulatorError as error:
         return Failure(COMPILER, error.reason)
     except Exception as error:  # noqa: BLE001  PyTorch refuses in many ways
         return Failure(LOWERING, (str(error).splitlines() or [type(error).__name__])[0])
-    if imported.missing:
-        place = COMPILER if _NO_CORE_DTYPE in imported.missing[0] else LOWERING
-        return Failure(place, imported.missing[0])
-    refusals = refusals_of_graph(imported, target().name, Flags())
+    if imported_graph.missing:
+        place = COMPILER if _NO_CORE_DTYPE in imported_graph.missing[0] else LOWERING
+        return Failure(place, imported_graph.missing[0])
+    refusals = refusals_of_graph(imported_graph, target().name, Flags())
     return Failure(COMPILER, str(refusals[0])) if refusals else None
 
 
 def _without_values(value: Any) -> Any:
-    """Tensors on the meta device like those of a trace."""
+    """Tensors on the meta device with the forms of a trace's tensors."""
 
     def like(tensor: Tensor) -> Tensor:
         return torch.empty_strided(

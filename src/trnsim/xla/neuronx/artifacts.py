@@ -51,7 +51,7 @@ class Flattener(NamedTuple):
 
 
 class HloArtifacts(SimpleNamespace):
-    """A traced graph and what belongs to it, by name."""
+    """A traced graph and its artifacts, by name."""
 
 
 @dataclass
@@ -74,17 +74,17 @@ def _trace(  # pyright: ignore[reportUnusedFunction]  a name of torch_neuronx
     """A program's file, its description, the flattener, None, and the weights by name."""
     del states, options
     folder = check_workdir(compiler_workdir or "compiler_workdir")
-    compiled = compile_function(
+    compiled_trace = compile_function(
         func,
         example_inputs,
         input_output_aliases or {},
         compiler_args or "",
         are_weights_apart=not inline_weights_to_neff,
     )
-    write_workdir(folder, compiled.report, compiled.program)
-    function = compiled.function
+    write_workdir(folder, compiled_trace.report, compiled_trace.program)
+    function = compiled_trace.function
     flattener = Flattener(
-        function.title, function.parameters, function.arguments, compiled.result()
+        function.title, function.parameters, function.arguments, compiled_trace.result()
     )
     return str(folder / PROGRAM), b"", flattener, None, function.weights
 
@@ -143,7 +143,7 @@ def generate_hlo(
     return_weights: bool = True,
     **__: Any,
 ) -> HloArtifacts:
-    """A traced program in the place of HLO, and what belongs to it.
+    """A traced program in the place of HLO, and its artifacts.
 
     Weights of the model's state_dict are the program's; other tensors that it reads go with it.
 

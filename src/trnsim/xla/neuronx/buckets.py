@@ -92,14 +92,14 @@ def bucket_model_trace(
     workdir = None if compiler_workdir is None else check_workdir(compiler_workdir)
     _check(example_inputs, bucket_config)
     bucket_config.store_example_inputs(example_inputs)
-    compiled: list[CompiledTrace] = []
+    traces: list[CompiledTrace] = []
     for rank, inputs in enumerate(example_inputs):
         model, aliases = _model_of(func, bucket_config.get_func_kwargs_for_bucket_rank(rank))
         bucket = compile_function(model, inputs, aliases, compiler_args or "")
         if workdir is not None:
             write_workdir(workdir / f"bucket_{rank}", bucket.report, bucket.program)
-        compiled.append(bucket)
-    return _module(compiled, bucket_config)
+        traces.append(bucket)
+    return _module(traces, bucket_config)
 
 
 def _check(example_inputs: Any, config: Any) -> None:
@@ -128,14 +128,14 @@ def _check(example_inputs: Any, config: Any) -> None:
             source=_SOURCE,
             line=program_line(),
         )
-    shared: Any = config.shared_state_buffer
-    if shared is not None and (
-        not isinstance(shared, list | tuple)
-        or not shared
-        or not all(isinstance(tensor, Tensor) for tensor in shared)
+    shared_tensors: Any = config.shared_state_buffer
+    if shared_tensors is not None and (
+        not isinstance(shared_tensors, list | tuple)
+        or not shared_tensors
+        or not all(isinstance(tensor, Tensor) for tensor in shared_tensors)
     ):
         raise BadInput(
-            f"shared_state_buffer is a {type(shared).__name__}; legal: a list of tensors",
+            f"shared_state_buffer is a {type(shared_tensors).__name__}; legal: a list of tensors",
             fix="the first values of the states, of their largest shapes: [torch.zeros(1, 512)]",
             source=_STATES,
             line=program_line(),
@@ -168,27 +168,27 @@ def _model_of(func: Callable[..., Any], kwargs: Mapping[str, Any]) -> tuple[Any,
     return pair
 
 
-def _module(compiled: Sequence[CompiledTrace], config: BucketModelConfig) -> Any:
+def _module(traces: Sequence[CompiledTrace], config: BucketModelConfig) -> Any:
     """The module that chooses a program by the bucket's kernel."""
-    first = compiled[0].function
-    texts = {bucket.result().expression() for bucket in compiled}
+    function = traces[0].function
+    texts = {bucket.result().expression() for bucket in traces}
     if len(texts) != 1:
         raise BadInput(
-            f"buckets of {first.title} return {' and '.join(sorted(texts))}; legal: the same "
+            f"buckets of {function.title} return {' and '.join(sorted(texts))}; legal: the same "
             "nesting of tensors",
             fix="return the same from the model of each bucket",
             source=_SOURCE,
             line=program_line(),
         )
     buckets = Buckets(
-        first.title,
-        [bucket.program for bucket in compiled],
-        [list(bucket.function.weights.values()) for bucket in compiled],
+        function.title,
+        [bucket.program for bucket in traces],
+        [list(bucket.function.weights.values()) for bucket in traces],
     )
-    result = compiled[0].result()
+    result = traces[0].result()
     return bucket_module(
         buckets,
-        lambda body: forward_text(first.parameters, first.arguments, result, body),
+        lambda body: forward_text(function.parameters, function.arguments, result, body),
         config,
     )
 
@@ -248,22 +248,22 @@ def _states(buckets: Buckets, config: BucketModelConfig) -> dict[str, Any]:
     """The states that all buckets share, their shapes in each, and the function that cuts them.
 
     Raises:
-        BadInput: for another number of them than the models keep, or other dtypes; for other
+        BadInput: for another number of states than the models keep, or other dtypes; for other
             shapes, if nothing cuts them.
     """
-    shared = [tensor.detach().clone() for tensor in config.shared_state_buffer or ()]
+    shared_tensors = [tensor.detach().clone() for tensor in config.shared_state_buffer or ()]
     make = config.shared_state_buffer_preprocessor
     shapes: list[list[list[int]]] = []
     for rank, program in enumerate(buckets.programs):
         forms = list(program.weights.values())
         states = [forms[weight] for weight, _ in program.aliases]
-        is_matching = len(states) == len(shared) and all(
+        is_matching = len(states) == len(shared_tensors) and all(
             StoredTensor.of(state).dtype == form.dtype
             and (make is not None or list(state.shape) == form.shape)
-            for form, state in zip(states, shared, strict=True)
+            for form, state in zip(states, shared_tensors, strict=True)
         )
         if not is_matching:
-            buffer = ", ".join(str(StoredTensor.of(state)) for state in shared)
+            buffer = ", ".join(str(StoredTensor.of(state)) for state in shared_tensors)
             raise BadInput(
                 f"shared_state_buffer has {buffer}; the model of bucket {rank} keeps "
                 f"{', '.join(map(str, states)) or 'no states'}",
@@ -273,7 +273,7 @@ def _states(buckets: Buckets, config: BucketModelConfig) -> dict[str, Any]:
                 line=program_line(),
             )
         shapes.append([form.shape for form in states])
-    attributes: dict[str, Any] = {"states": shared}
+    attributes: dict[str, Any] = {"states": shared_tensors}
     if make is not None:
         attributes |= {"state_shapes": shapes, "state_preprocessor": _scripted(make)}
     return attributes

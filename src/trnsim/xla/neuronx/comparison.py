@@ -1,4 +1,4 @@
-"""`torch_neuronx.testing`: comparisons of results with those of the host.
+"""`torch_neuronx.testing`: comparisons of results with results of the host.
 
 AWS's package documents no tolerances: `assert_close` has PyTorch's, and the tolerances of
 `custom_allclose` are relative to the largest number, as its users say.
@@ -100,18 +100,20 @@ def _summary(expected: Tensor, actual: Tensor, atol: float, rtol: float) -> AllC
     if not expected.numel():
         return AllCloseSummary(True, 0.0, 0.0, rtol, atol)
     is_complex = expected.is_complex() or actual.is_complex()
-    wide = torch.complex128 if is_complex else torch.float64
+    wide_dtype = torch.complex128 if is_complex else torch.float64
     expected_values, actual_values = (
-        tensor.detach().cpu().to(wide) for tensor in (expected, actual)
+        tensor.detach().cpu().to(wide_dtype) for tensor in (expected, actual)
     )
     # Equal infinities differ by nothing, and no number is relative to infinity.
     differences = (expected_values - actual_values).abs()
     differences[expected_values == actual_values] = 0.0
     magnitudes = expected_values.abs()
-    largest = magnitudes[magnitudes.isfinite()].max().item() if magnitudes.isfinite().any() else 0.0
+    largest_magnitude = (
+        magnitudes[magnitudes.isfinite()].max().item() if magnitudes.isfinite().any() else 0.0
+    )
     error = differences.max().item()
-    relative = error / largest if largest else error
-    is_close = bool(error <= atol + rtol * largest)  # False for NaN
+    relative = error / largest_magnitude if largest_magnitude else error
+    is_close = bool(error <= atol + rtol * largest_magnitude)  # False for NaN
     return AllCloseSummary(is_close, error, relative, rtol, atol)
 
 
@@ -144,15 +146,15 @@ def logit_validation(
     tolerances = tol_map or DEFAULT_TOLERANCE_MAP
     _check_tolerances(tolerances)
     tokens = torch.as_tensor(input_ids)
-    chosen = expected_logits.argmax(dim=2)
+    chosen_tokens = expected_logits.argmax(dim=2)
     results: list[dict[str, Any]] = []
     start, count = 0, expected_logits.shape[0]
     while start < count:
-        prompt = torch.cat([tokens, chosen[:start].T.to(tokens.dtype)], dim=1)
+        prompt = torch.cat([tokens, chosen_tokens[:start].T.to(tokens.dtype)], dim=1)
         actual = generate_fn(prompt)[: count - start]
         if not actual.shape[0]:
             return False, results, f"generate_fn gave no scores from token {start} on"
-        until = _first_difference(actual, chosen[start : start + actual.shape[0]])
+        until = _first_difference(actual, chosen_tokens[start : start + actual.shape[0]])
         end = start + until
         errors, is_close = _compare_largest_scores(
             actual[:until], expected_logits[start:end], tolerances
@@ -179,17 +181,17 @@ def _check_tolerances(tolerances: Mapping[Any, Any]) -> None:
             )
 
 
-def _first_difference(actual: Tensor, chosen: Tensor) -> int:
+def _first_difference(actual: Tensor, chosen_tokens: Tensor) -> int:
     """The number of tokens until another one is chosen, that one included."""
-    same = (actual.argmax(dim=2) == chosen).all(dim=1).tolist()
-    return same.index(False) + 1 if False in same else len(same)
+    is_same = (actual.argmax(dim=2) == chosen_tokens).all(dim=1).tolist()
+    return is_same.index(False) + 1 if False in is_same else len(is_same)
 
 
 def _score_distance(expected: Tensor, actual: Tensor, start: int, until: int) -> float:
     """Difference of the expected scores of the expected and the chosen token, at the last step."""
     scores = expected[start + until - 1].double()
-    chosen = actual[until - 1].argmax(dim=1, keepdim=True)
-    return (scores.max(dim=1).values - scores.gather(1, chosen).squeeze(1)).max().item()
+    chosen_tokens = actual[until - 1].argmax(dim=1, keepdim=True)
+    return (scores.max(dim=1).values - scores.gather(1, chosen_tokens).squeeze(1)).max().item()
 
 
 def _compare_largest_scores(

@@ -109,10 +109,10 @@ class DataParallel(nn.Module):
     def _split(self, inputs: tuple[Any, ...]) -> list[Any]:
         """The inputs of each part."""
         leaves, form = pytree.tree_flatten(inputs)
-        other = next((leaf for leaf in leaves if not isinstance(leaf, Tensor)), None)
-        if other is not None:
+        value = next((leaf for leaf in leaves if not isinstance(leaf, Tensor)), None)
+        if value is not None:
             raise BatchRefused(
-                f"an input with {other!r}; legal: tensors, and lists, tuples and dictionaries of "
+                f"an input with {value!r}; legal: tensors, and lists, tuples and dictionaries of "
                 "tensors",
                 fix="pass what the traced module takes, with a larger batch",
                 source=_SOURCE,

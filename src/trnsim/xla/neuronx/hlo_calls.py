@@ -226,14 +226,16 @@ def _window_indices(
 
 def _indices(start: Any, size: int, length: int, device: torch.device) -> Tensor:
     """The indices of a dimension, clamped as HLO does."""
-    first = start.value if isinstance(start, HloTensor) else torch.as_tensor(start, device=device)
-    first = first.to(torch.int64).reshape(()).clamp(0, length - size)
-    return first + torch.arange(size, device=device)
+    start_index = (
+        start.value if isinstance(start, HloTensor) else torch.as_tensor(start, device=device)
+    )
+    start_index = start_index.to(torch.int64).reshape(()).clamp(0, length - size)
+    return start_index + torch.arange(size, device=device)
 
 
-def _refuse_name(name: str, instead: str) -> NoReturn:
+def _refuse_name(name: str, replacement: str) -> NoReturn:
     raise HloOperationAbsent(
-        f"{name} in a function of xla_hlo_call is not computed here; {instead}",
+        f"{name} in a function of xla_hlo_call is not computed here; {replacement}",
         fix="write it with PyTorch's operators",
         source=_SOURCE,
         line=program_line(),

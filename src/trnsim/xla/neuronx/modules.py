@@ -52,7 +52,7 @@ def loaded_parts(traced: Any, caller: str) -> list[LoadedPart]:
 
 
 def replace_weights(neuron_model: Any, weights: nn.Module | Mapping[str, Tensor]) -> None:
-    """Give a traced module other weights: those of a module, or of a state_dict.
+    """Give a traced module other weights: the weights of a module, or of a state_dict.
 
     A weight without a new tensor stays.
 
@@ -61,9 +61,9 @@ def replace_weights(neuron_model: Any, weights: nn.Module | Mapping[str, Tensor]
     """
     tensors = _tensors(weights)
     replaceable = [
-        loaded
-        for loaded in loaded_parts(neuron_model, "replace_weights")
-        if loaded.instance.program.are_weights_apart
+        loaded_part
+        for loaded_part in loaded_parts(neuron_model, "replace_weights")
+        if loaded_part.instance.program.are_weights_apart
     ]
     if not replaceable:
         warnings.warn(
@@ -74,8 +74,8 @@ def replace_weights(neuron_model: Any, weights: nn.Module | Mapping[str, Tensor]
         return
     for part, instance in replaceable:
         forms = instance.program.weights
-        new: list[Tensor] = []
-        for (name, form), before in zip(forms.items(), part.weights, strict=True):
+        new_weights: list[Tensor] = []
+        for (name, form), old_weight in zip(forms.items(), part.weights, strict=True):
             tensor = tensors.get(name)
             if tensor is not None and not form.matches(tensor):
                 raise BadInput(
@@ -84,7 +84,7 @@ def replace_weights(neuron_model: Any, weights: nn.Module | Mapping[str, Tensor]
                     source=_WEIGHTS,
                     line=program_line(),
                 )
-            new.append(before if tensor is None else with_strides(tensor, form))
+            new_weights.append(old_weight if tensor is None else with_strides(tensor, form))
         if tensors and not set(tensors) & set(forms):
             raise BadInput(
                 f"no weight of {instance.program.origin} is among {', '.join(list(tensors)[:5])}; "
@@ -94,7 +94,7 @@ def replace_weights(neuron_model: Any, weights: nn.Module | Mapping[str, Tensor]
                 line=program_line(),
             )
         _refuse_misspelled(instance.program.origin, tensors, forms)
-        part.weights = new
+        part.weights = new_weights
         instance.forget_weights()
 
 
@@ -131,14 +131,14 @@ def _refuse_misspelled(title: str, tensors: Collection[str], forms: Collection[s
 
     Other names may be there: a state_dict has each name of a shared weight, and unused buffers.
     """
-    staying = [name for name in forms if name not in tensors]
+    unchanged_names = [name for name in forms if name not in tensors]
     for name in tensors:
-        near = get_close_matches(name, staying, 1) if name not in forms else []
-        if near:
+        similar = get_close_matches(name, unchanged_names, 1) if name not in forms else []
+        if similar:
             raise BadInput(
-                f"{title} has no weight {name}, and the weights have none for {near[0]}, which "
+                f"{title} has no weight {name}, and the weights have none for {similar[0]}, which "
                 "would stay as it is",
-                fix=f"is it {near[0]}?",
+                fix=f"is it {similar[0]}?",
                 source=_WEIGHTS,
                 line=program_line(),
             )

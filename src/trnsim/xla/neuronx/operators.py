@@ -21,11 +21,13 @@ class RmsNorm:
     @staticmethod
     def apply(hidden_states: Tensor, weight: Tensor, eps: float, dim: int = -1) -> Tensor:
         """The normalized tensor, in the dtype of `hidden_states`."""
-        wide = hidden_states.float()
-        scaled = wide * torch.rsqrt(wide.square().mean(dim, keepdim=True) + eps)
-        shape = [1] * wide.dim()
+        float32_states = hidden_states.float()
+        normalized_states = float32_states * torch.rsqrt(
+            float32_states.square().mean(dim, keepdim=True) + eps
+        )
+        shape = [1] * float32_states.dim()
         shape[dim] = -1
-        return (scaled * weight.float().reshape(shape)).to(hidden_states.dtype)
+        return (normalized_states * weight.float().reshape(shape)).to(hidden_states.dtype)
 
 
 class Softmax:

@@ -53,7 +53,7 @@ class PartitionerConfig:
         model_support_percentage_threshold: minimum share of operators that the chip computes.
         min_subgraph_size: minimum number of operators of a program; -1 for any.
         max_subgraph_count: maximum number of programs; -1 for any.
-        ops_to_partition: operators for the host ("aten::sort"), whether the chip has them or not.
+        ops_to_partition: operators for the host ("aten::sort"), also if the chip has them.
         analyze_parameters: arguments of `torch_neuronx.analyze`.
     """
 
@@ -117,16 +117,18 @@ def partitioned_trace(
             source=_SOURCE,
             line=program_line(),
         )
-    chosen = {**options, **(config.trace_kwargs or {})}
-    _refuse_whole_model(chosen)
-    folder = chosen.get("compiler_workdir")
+    trace_options = {**options, **(config.trace_kwargs or {})}
+    _refuse_whole_model(trace_options)
+    folder = trace_options.get("compiler_workdir")
     workdir = None if folder is None else check_workdir(folder)
     function = trace_function(func, example_inputs)
     failures = _failures(function.module, config)
     _check_share(function, failures, config)
     levels = _levels(function.module, failures)
     _check_levels(levels, config)
-    flags = Flags.parse(chosen.get("compiler_args") or "", "compiler_args", Flags.of_environment())
+    flags = Flags.parse(
+        trace_options.get("compiler_args") or "", "compiler_args", Flags.of_environment()
+    )
     return _Assembly(function, levels).module(flags, workdir)
 
 
@@ -150,7 +152,7 @@ def _refuse_whole_model(options: Mapping[str, Any]) -> None:
 def _failures(module: fx.GraphModule, config: PartitionerConfig) -> dict[fx.Node, Failure]:
     """The operators for the host, each with the reason."""
     host_kinds = set(config.ops_to_partition or ())
-    ignored = set((config.analyze_parameters or {}).get("additional_ignored_ops", ()))
+    ignored_operators = set((config.analyze_parameters or {}).get("additional_ignored_ops", ()))
     failures: dict[fx.Node, Failure] = {}
     answers: dict[Hashable, Failure | None] = {}
     for node in module.graph.nodes:
@@ -159,7 +161,7 @@ def _failures(module: fx.GraphModule, config: PartitionerConfig) -> dict[fx.Node
         kind = str(node.target.name()).partition(".")[0]
         if kind in host_kinds:
             failures[node] = Failure("", "ops_to_partition names it")
-        elif kind not in ignored:
+        elif kind not in ignored_operators:
             key = call_key(node)
             if key not in answers:
                 answers[key] = failure_of(node)
@@ -195,7 +197,7 @@ def _check_share(
 
 
 def _levels(module: fx.GraphModule, failures: Mapping[fx.Node, Failure]) -> list[_Level]:
-    """The operators by levels: each reads results of its own level and of earlier ones alone."""
+    """The operators by levels: each reads only results of its own level and of earlier levels."""
     numbers: dict[fx.Node, int] = {}
     levels: dict[int, _Level] = {}
     for node in module.graph.nodes:
@@ -273,12 +275,12 @@ class _Assembly:
 
     def _level_outputs(self, level: _Level) -> list[fx.Node]:
         """The values of a level that others, or the caller, read."""
-        inside = set(level.nodes)
+        level_nodes = set(level.nodes)
         outputs = set(_outputs(self._function.module))
         return [
             node
             for node in level.nodes
-            if (node in outputs or any(user not in inside for user in node.users))
+            if (node in outputs or any(user not in level_nodes for user in node.users))
             and isinstance(node.meta.get("val"), Tensor)
         ]
 
@@ -287,14 +289,14 @@ class _Assembly:
     ) -> tuple[StoredProgram, list[fx.Node]]:
         """The program of a level, and the values that it reads of others."""
         function = self._function
-        outside = dict.fromkeys(
+        outer_nodes = dict.fromkeys(
             operand
             for node in level.nodes
             for operand in node.all_input_nodes
             if operand not in level.nodes
         )
-        input_nodes = [node for node in outside if node not in self._weights]
-        operands = [*(node for node in outside if node in self._weights), *input_nodes]
+        input_nodes = [node for node in outer_nodes if node not in self._weights]
+        operands = [*(node for node in outer_nodes if node in self._weights), *input_nodes]
         module, values = _subgraph(level.nodes, operands, self._level_outputs(level))
         names = {
             value.name: self._weights.get(node, node.name)
@@ -333,12 +335,12 @@ def _outputs(module: fx.GraphModule) -> list[fx.Node]:
 
 
 def _subgraph(
-    nodes: Sequence[fx.Node], outside: Sequence[fx.Node], outputs: Sequence[fx.Node]
+    nodes: Sequence[fx.Node], outer_nodes: Sequence[fx.Node], outputs: Sequence[fx.Node]
 ) -> tuple[fx.GraphModule, list[fx.Node]]:
-    """A graph of copies of `nodes`, and its inputs, one for each node of `outside`."""
+    """A graph of copies of `nodes`, and its inputs, one for each node of `outer_nodes`."""
     graph = fx.Graph()
     copies: dict[fx.Node, fx.Node] = {}
-    for node in outside:
+    for node in outer_nodes:
         copies[node] = graph.placeholder(node.name)
         copies[node].meta = dict(node.meta)
     values = list(copies.values())

@@ -9,7 +9,7 @@ __all__ = ["RankModel"]
 class RankModel:
     """A program that ranks of this process run.
 
-    TorchScript compiles this class from its text, so it uses TorchScript's forms alone.
+    TorchScript compiles this class from its text, so it uses only forms of TorchScript.
 
     Attributes:
         neff: the stored program.

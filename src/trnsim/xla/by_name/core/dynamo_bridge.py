@@ -16,5 +16,5 @@ __all__ = ["extract_compiled_graph"]
 def extract_compiled_graph(module: fx.GraphModule, args: Sequence[Any]) -> Callable[..., Any]:
     """A graph compiled as by `torch.compile(backend="neuron")`, when it is called."""
     del args
-    compiled: Callable[..., Any] = torch.compile(module, backend="neuron", dynamic=False)
-    return compiled
+    compiled_function: Callable[..., Any] = torch.compile(module, backend="neuron", dynamic=False)
+    return compiled_function

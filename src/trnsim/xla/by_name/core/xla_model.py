@@ -189,8 +189,8 @@ def do_on_ordinals(
     target: Callable[..., Any], data: Any = (), ordinals: int | Collection[int] = (0,)
 ) -> Any:
     """`target(*data)` on the host's copy of `data` in some ranks, None in the others; all meet."""
-    chosen = (ordinals,) if isinstance(ordinals, int) else ordinals
-    result = target(*on_host(data)) if ranks.ordinal() in chosen else None
+    chosen_ordinals = (ordinals,) if isinstance(ordinals, int) else ordinals
+    result = target(*on_host(data)) if ranks.ordinal() in chosen_ordinals else None
     rendezvous("torch_xla.core.xla_model.do_on_ordinals")
     return result
 
@@ -278,7 +278,7 @@ def send_cpu_data_to_device(
 
 
 def set_rng_state(seed: int, device: DeviceLike = None) -> None:
-    """Seed the device, or restore what `get_rng_state` gave."""
+    """Seed the device, or restore a state from `get_rng_state`."""
     seeds.set(seed, device)
 
 
@@ -289,7 +289,7 @@ def get_rng_state(device: DeviceLike = None) -> int:
 
 @contextmanager
 def fork_rng(device: DeviceLike = None, enabled: bool = True) -> Generator[None]:
-    """A context after which the device's state is what it was before."""
+    """A context that restores the device's state at its end."""
     state = seeds.running(device)
     try:
         yield
@@ -299,7 +299,7 @@ def fork_rng(device: DeviceLike = None, enabled: bool = True) -> Generator[None]
 
 
 def get_memory_info(device: DeviceLike = None) -> dict[str, int]:
-    """Bytes of HBM in use, their largest so far, and those that there are."""
+    """Bytes of HBM in use, their largest number so far, and the bytes of the device."""
     _, total_bytes = device_module.mem_get_info(device)
     return {
         "bytes_used": device_module.memory_allocated(device),
@@ -329,9 +329,9 @@ class RateTracker:
         """The smoothed rate, with the events since the last call."""
         now_s = time.time()
         elapsed_s = now_s - self._last_s
-        current = (self._count - self._last_count) / elapsed_s if elapsed_s > 0 else 0.0
-        former = current if self._rate is None else self._rate
-        self._rate = self._smooth_factor * former + (1 - self._smooth_factor) * current
+        current_rate = (self._count - self._last_count) / elapsed_s if elapsed_s > 0 else 0.0
+        former = current_rate if self._rate is None else self._rate
+        self._rate = self._smooth_factor * former + (1 - self._smooth_factor) * current_rate
         self._last_s, self._last_count = now_s, self._count
         return self._rate
 

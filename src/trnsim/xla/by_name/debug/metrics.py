@@ -1,7 +1,7 @@
 """`torch_xla.debug.metrics`, which programs call `met`: counters and metrics of the cuts.
 
-Times are in nanoseconds. CompileTime is what the compiler here takes on this computer, and
-ExecuteTime what the program takes on the chip; a transfer's time is not measured and counts as 0.
+Times are in nanoseconds. CompileTime is the time of trnsim's compiler on this computer, and
+ExecuteTime the time of the program on the chip; a transfer's time is not measured and counts as 0.
 
 Source: torch_xla 2.9.0, debug/metrics.py.
 """
@@ -61,7 +61,7 @@ def metrics_report() -> str:
 def short_metrics_report(
     counter_names: Sequence[str] | None = None, metric_names: Sequence[str] | None = None
 ) -> str:
-    """The metrics and counters of these names; without names those of compilations and steps."""
+    """The metrics and counters of these names; without names, of compilations and steps."""
     fallbacks = executed_fallback_ops()
     counters = (*_SHORT_COUNTERS, *fallbacks) if counter_names is None else counter_names
     metrics = _SHORT_METRICS if metric_names is None else metric_names

@@ -1,4 +1,4 @@
-"""`torch_xla.distributed.spmd`, whose names are refused, each with what is here instead."""
+"""`torch_xla.distributed.spmd`, whose names are refused, each with its replacement."""
 
 from __future__ import annotations
 

@@ -56,9 +56,9 @@ def spawn(
     if count == 1:
         return fn(0, *args)
     ranks.own_cores(os.environ, count - 1, count)  # refuses another number of cores
-    shared = (fn, args, count, free_port())
+    process_arguments = (fn, args, count, free_port())
     start: Any = multiprocessing
-    return start.start_processes(_run_rank, shared, count, join, daemon, start_method)
+    return start.start_processes(_run_rank, process_arguments, count, join, daemon, start_method)
 
 
 def _run_rank(

@@ -160,7 +160,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         return gradient
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients, those that were added up too."""
+        """Forget the gradients, also gradients that were added up."""
         super().zero_grad(set_to_none)
         if self.use_grad_acc_hook:
             for parameter in self._parameters():
@@ -174,10 +174,12 @@ class ZeroRedundancyOptimizer(Optimizer):
         return nn.Parameter(share, requires_grad=parameter.requires_grad)
 
     @staticmethod
-    def _copy_settings(to: list[dict[str, Any]], source: list[dict[str, Any]]) -> None:
+    def _copy_settings(targets: list[dict[str, Any]], source: list[dict[str, Any]]) -> None:
         """Copy settings such as `lr` from groups to groups."""
-        for new, old in zip(to, source, strict=True):
-            new.update({name: value for name, value in old.items() if name != "params"})
+        for target_group, source_group in zip(targets, source, strict=True):
+            target_group.update(
+                {name: value for name, value in source_group.items() if name != "params"}
+            )
 
     def _pairs(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Each parameter with this rank's share."""
@@ -210,9 +212,11 @@ class ZeroRedundancyOptimizer(Optimizer):
         base.zero_grad(set_to_none=True)
         for parameter, share in self._pairs():
             if self._gradient(parameter) is not None:
-                whole = all_gather(share.detach().to(parameter.dtype), groups=self.sharding_groups)
+                full_parameter = all_gather(
+                    share.detach().to(parameter.dtype), groups=self.sharding_groups
+                )
                 rows = 1 if parameter.dim() == 0 else parameter.shape[0]
-                parameter.copy_(whole[:rows].reshape(parameter.shape))
+                parameter.copy_(full_parameter[:rows].reshape(parameter.shape))
         self._copy_settings(self.param_groups, base.param_groups)
         return loss
 
@@ -222,12 +226,16 @@ class ZeroRedundancyOptimizer(Optimizer):
         for parameter, share in self._pairs():
             gradient = self._gradient(parameter)
             if gradient is not None:
-                padded = padded_rows(gradient, count)
-                sent = padded.to(self.optimizer_dtype) if self.higher_cc_precision else padded
-                scattered = reduce_scatter(
-                    "sum", sent, 1.0 / count, 0, count, groups=self.sharding_groups
+                padded_gradient = padded_rows(gradient, count)
+                sent_gradient = (
+                    padded_gradient.to(self.optimizer_dtype)
+                    if self.higher_cc_precision
+                    else padded_gradient
                 )
-                share.grad = scattered.to(self.optimizer_dtype)
+                gradient_share = reduce_scatter(
+                    "sum", sent_gradient, 1.0 / count, 0, count, groups=self.sharding_groups
+                )
+                share.grad = gradient_share.to(self.optimizer_dtype)
 
     def _clip_grad_norm(self, max_norm: float, norm_type: float = 2.0) -> None:
         """Scale the shares' gradients so that the norm of all is at most `max_norm`.
@@ -262,7 +270,7 @@ class ZeroRedundancyOptimizer(Optimizer):
 
     @torch.no_grad()
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore what `state_dict` gave in the same rank of as many.
+        """Restore a `state_dict` of the same rank among the same number of ranks.
 
         Raises:
             CollectiveMisused: for the state of another optimizer.

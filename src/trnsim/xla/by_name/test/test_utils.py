@@ -47,8 +47,8 @@ def print_test_update(
     device: Any, accuracy: float | None, epoch: int | None = None, step: int | None = None
 ) -> None:
     """Print the accuracy of a test."""
-    shown = None if accuracy is None else f"{accuracy:.2f}"
-    _print("Test", Device=device, Step=step, Epoch=epoch, Accuracy=shown)
+    accuracy_text = None if accuracy is None else f"{accuracy:.2f}"
+    _print("Test", Device=device, Step=step, Epoch=epoch, Accuracy=accuracy_text)
 
 
 def _print(kind: str, **values: Any) -> None:

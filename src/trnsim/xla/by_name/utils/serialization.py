@@ -1,6 +1,6 @@
 """`torch_xla.utils.serialization`, which programs call `xser`: a file for each tensor.
 
-A saved value is `path`, where a TensorReference stands for each tensor of the device, and
+A saved value is `path`, with a TensorReference in the place of each tensor of the device, and
 `path.tensors/tensor_N.pt` with tensor N on the host.
 
 Source: torch_xla 2.9.0, utils/serialization.py.

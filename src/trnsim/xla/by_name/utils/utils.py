@@ -40,7 +40,7 @@ class SampleGenerator:
 
 
 def as_list(t: Any) -> Any:
-    """A list or tuple as it is, any other value as a tuple of one."""
+    """A list or tuple unchanged; any other value as a tuple of one element."""
     return t if isinstance(t, (tuple, list)) else (t,)
 
 

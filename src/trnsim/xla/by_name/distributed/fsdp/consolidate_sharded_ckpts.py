@@ -23,10 +23,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--ckpt_suffix", default="*.pth", help="pattern of the ranks' parts")
     parser.add_argument("--save_path", default="", help="file to write")
     options = parser.parse_args(arguments)
-    _, written = consolidate_sharded_model_checkpoints(
+    _, path = consolidate_sharded_model_checkpoints(
         options.ckpt_prefix, options.ckpt_suffix, options.save_path
     )
-    sys.stdout.write(f"saved consolidated model to {written}\n")
+    sys.stdout.write(f"saved consolidated model to {path}\n")
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ class SharesLacking(BadInput, ValueError):
 def consolidate_sharded_state_dicts(
     state_dict_list: Sequence[dict[str, Tensor]], shard_metadata: dict[str, Any]
 ) -> OrderedDict[str, Tensor]:
-    """The state of the module that was wrapped, from those of all ranks in their order.
+    """The state of the wrapped module, from the states of all ranks in their order.
 
     Raises:
         SharesLacking: for another number of states than ranks.
@@ -42,26 +42,26 @@ def consolidate_sharded_state_dicts(
             fix="give the state of every rank, by rank",
             line=program_line(),
         )
-    whole: OrderedDict[str, Tensor] = OrderedDict()
+    full_state: OrderedDict[str, Tensor] = OrderedDict()
     for name, value in state_dict_list[0].items():
         prefix, is_shared, _ = name.partition(_SHARE)
         if is_shared:
             shares = [state[name] for state in state_dict_list]
             info = shard_metadata["shard_info"][prefix.rstrip(".")][name.removeprefix(prefix)]
-            whole.update((prefix + key, part) for key, part in _members(shares, info))
+            full_state.update((prefix + key, part) for key, part in _members(shares, info))
         else:
             info = shard_metadata.get("buffer_info", {}).get(name)
-            whole[name] = value if info is None else value.to(info["_orig_dtype"])
-    return OrderedDict((name.replace(_WRAPPED, ""), value) for name, value in whole.items())
+            full_state[name] = value if info is None else value.to(info["_orig_dtype"])
+    return OrderedDict((name.replace(_WRAPPED, ""), value) for name, value in full_state.items())
 
 
 def _members(shares: Sequence[Tensor], info: dict[str, Any]) -> Iterator[tuple[str, Tensor]]:
     """The parameters of a unit, each by all of its names."""
     vector = torch.cat([*shares])
     parts: Any = info.get("_parts") or [(info["_orig_name"], info["_orig_size"])]
-    others = info.get("_others") or [[name] for name, _ in parts]
+    other_groups = info.get("_others") or [[name] for name, _ in parts]
     start = 0
-    for (_, size), names in zip(parts, others, strict=True):
+    for (_, size), names in zip(parts, other_groups, strict=True):
         by_rows = vector.dim() != 1 or (len(size) == 1 and len(parts) == 1)
         numel = torch.Size(size).numel()
         part = vector[: size[0]] if by_rows else vector[start : start + numel].view(size)
@@ -108,13 +108,13 @@ def consolidate_sharded_model_checkpoints(
             fix="give the files of all ranks, and no other",
             line=program_line(),
         )
-    whole = consolidate_sharded_state_dicts(
+    full_state = consolidate_sharded_state_dicts(
         [state["model"] for state in states], states[0]["shard_metadata"]
     )
-    written = (save_path or f"{ckpt_prefix}_consolidated.pth") if save_model else None
-    if written is not None:
-        torch.save({"model": whole}, written)
-    return whole, written
+    output_path = (save_path or f"{ckpt_prefix}_consolidated.pth") if save_model else None
+    if output_path is not None:
+        torch.save({"model": full_state}, output_path)
+    return full_state, output_path
 
 
 __getattr__ = absent("torch_xla.distributed.fsdp.state_dict_utils", __name__)

@@ -63,9 +63,11 @@ def size_based_auto_wrap_policy(
     """
     policy: Any = size_based_auto_wrap_policy
     leaves = policy.FORCE_LEAF_MODULES if force_leaf_modules is None else force_leaf_modules
-    bare = policy.EXCLUDE_WRAP_MODULES if exclude_wrap_modules is None else exclude_wrap_modules
-    refused = leaves if recurse else bare
-    return unwrapped_params >= min_num_params and not isinstance(module, tuple(refused))
+    excluded_types = (
+        policy.EXCLUDE_WRAP_MODULES if exclude_wrap_modules is None else exclude_wrap_modules
+    )
+    refused_types = leaves if recurse else excluded_types
+    return unwrapped_params >= min_num_params and not isinstance(module, tuple(refused_types))
 
 
 _policy: Any = size_based_auto_wrap_policy
@@ -80,7 +82,7 @@ def recursive_wrap(
     only_wrap_children: bool = False,
     **kwargs: Any,
 ) -> tuple[nn.Module, int]:
-    """The module with wrappers where the policy says, and the number of wrapped parameters.
+    """The module with wrappers by the policy, and the number of wrapped parameters.
 
     Args:
         module: the module, whose children are replaced by their wrappers.
@@ -92,15 +94,15 @@ def recursive_wrap(
     count = sum(parameter.numel() for parameter in module.parameters())
     if not auto_wrap_policy(module=module, recurse=True, unwrapped_params=count):
         return module, 0
-    wrapped = 0
+    wrapped_count = 0
     for name, child in [*module.named_children()]:
-        new, number = recursive_wrap(child, auto_wrap_policy, wrapper_cls, **kwargs)
-        setattr(module, name, new)
-        wrapped += number
+        new_child, number = recursive_wrap(child, auto_wrap_policy, wrapper_cls, **kwargs)
+        setattr(module, name, new_child)
+        wrapped_count += number
     if only_wrap_children or not auto_wrap_policy(
-        module=module, recurse=False, unwrapped_params=count - wrapped
+        module=module, recurse=False, unwrapped_params=count - wrapped_count
     ):
-        return module, wrapped
+        return module, wrapped_count
     return wrapper_cls(module, **kwargs), count
 
 

@@ -121,9 +121,11 @@ class XlaFullyShardedDataParallel(nn.Module):
         self._reduces = True
         self._is_ending = False
         if auto_wrap_policy is not None:
-            inherited = {name: arguments[name] for name in _INHERITED}
+            inherited_arguments = {name: arguments[name] for name in _INHERITED}
             wrapper = auto_wrapper_callable or XlaFullyShardedDataParallel
-            recursive_wrap(module, auto_wrap_policy, wrapper, only_wrap_children=True, **inherited)
+            recursive_wrap(
+                module, auto_wrap_policy, wrapper, only_wrap_children=True, **inherited_arguments
+            )
         _make_values(module, param_init_fn)
         self.add_module(_WRAPPED, module)
         self._units = self._shared_units(
@@ -136,8 +138,8 @@ class XlaFullyShardedDataParallel(nn.Module):
     @property
     def module(self) -> nn.Module:
         """The wrapped module."""
-        wrapped: Any = self._modules[_WRAPPED]
-        return wrapped  # type: ignore[no-any-return]
+        wrapped_module: Any = self._modules[_WRAPPED]
+        return wrapped_module  # type: ignore[no-any-return]
 
     @property
     def sharded_params(self) -> list[nn.Parameter]:
@@ -145,7 +147,7 @@ class XlaFullyShardedDataParallel(nn.Module):
         return [unit.shard for unit in self._units]
 
     def __getattr__(self, name: str) -> Any:
-        """A name of this wrapper, else of the wrapped module."""
+        """An attribute of this wrapper, or else of the wrapped module."""
         try:
             return super().__getattr__(name)
         except AttributeError:
@@ -212,9 +214,9 @@ class XlaFullyShardedDataParallel(nn.Module):
         for module in self.module.modules():
             for name, buffer in module.named_buffers(recurse=False):
                 dtype = self.buffer_dtype if buffer.is_floating_point() else buffer.dtype
-                placed: Any = buffer.to(SPELLING, dtype)
-                placed._orig_dtype = getattr(buffer, "_orig_dtype", buffer.dtype)  # noqa: SLF001
-                module._buffers[name] = placed  # noqa: SLF001  assignment would register anew
+                placed_buffer: Any = buffer.to(SPELLING, dtype)
+                placed_buffer._orig_dtype = getattr(buffer, "_orig_dtype", buffer.dtype)  # noqa: SLF001
+                module._buffers[name] = placed_buffer  # noqa: SLF001  assignment would register anew
 
     def _begin_as_root(self) -> None:
         """Make this wrapper the root, if its forward is the first one called."""
@@ -232,10 +234,10 @@ class XlaFullyShardedDataParallel(nn.Module):
         """The wrapped module's forward, with gathered parameters."""
         self._begin_as_root()
         args, kwargs = pytree.tree_map(self._cast, (args, kwargs))
-        plain = plain_forward(self.module)
-        if plain is None:
+        plain_function = plain_forward(self.module)
+        if plain_function is None:
             return self._run(self.module, *args, **kwargs)
-        return checkpointed(lambda *a, **k: self._run(plain, *a, **k))(*args, **kwargs)
+        return checkpointed(lambda *a, **k: self._run(plain_function, *a, **k))(*args, **kwargs)
 
     def _cast(self, value: Any) -> Any:
         is_float = isinstance(value, Tensor) and value.is_floating_point()
@@ -243,14 +245,14 @@ class XlaFullyShardedDataParallel(nn.Module):
 
     def _run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         is_kept = not self.reshard_after_forward or (self._is_root and self.disable_reshard_on_root)
-        gathered = [(unit, unit.full()) for unit in self._units]
-        for unit, full in gathered:
-            for member, view in zip(unit.members, unit.views(full), strict=True):
+        gathered_units = [(unit, unit.full()) for unit in self._units]
+        for unit, full_vector in gathered_units:
+            for member, view in zip(unit.members, unit.views(full_vector), strict=True):
                 for module, key in member.places:
                     object.__setattr__(module, key, view)
         with ExitStack() as stack:
             if not is_kept:
-                stack.enter_context(_gathering_again(gathered))
+                stack.enter_context(_gathering_again(gathered_units))
             if not is_kept or not torch.is_grad_enabled():
                 stack.callback(self._free)
             return function(*args, **kwargs)
@@ -258,13 +260,13 @@ class XlaFullyShardedDataParallel(nn.Module):
     def _free(self) -> None:
         """Forget the gathered parameters."""
         for unit in self._units:
-            empty = torch.zeros(1, device=unit.shard.device)
+            empty_vector = torch.zeros(1, device=unit.shard.device)
             for member in unit.members:
                 for module, key in member.places:
-                    object.__setattr__(module, key, empty)
+                    object.__setattr__(module, key, empty_vector)
 
     def _end_backward_later(self) -> None:
-        """Free what is gathered when the backward pass has ended."""
+        """Free the gathered vectors when the backward pass has ended."""
         if not self._is_ending:
             self._is_ending = True
             engine: Any = torch.autograd.Variable
@@ -280,13 +282,13 @@ class XlaFullyShardedDataParallel(nn.Module):
     def no_sync(self) -> Generator[None]:
         """A context in which gradients add up in each rank; the next backward pass reduces all."""
         wrappers = [*self._wrappers()]
-        before = [wrapper._reduces for wrapper in wrappers]  # noqa: SLF001  of this class
+        previous_flags = [wrapper._reduces for wrapper in wrappers]  # noqa: SLF001  of this class
         for wrapper in wrappers:
             wrapper._reduces = False  # noqa: SLF001  likewise
         try:
             yield
         finally:
-            for wrapper, reduces in zip(wrappers, before, strict=True):
+            for wrapper, reduces in zip(wrappers, previous_flags, strict=True):
                 wrapper._reduces = reduces  # noqa: SLF001  likewise
 
     @property
@@ -373,9 +375,9 @@ def _other_names(modules: Any, path: str, member: SharedParameter) -> list[str]:
 
 
 @contextmanager
-def _gathering_again(gathered: Sequence[tuple[SharedUnit, Tensor]]) -> Generator[None]:
+def _gathering_again(gathered_units: Sequence[tuple[SharedUnit, Tensor]]) -> Generator[None]:
     """Context in which no graph keeps gathered parameters: backward passes gather them again."""
-    units = {full.untyped_storage().data_ptr(): unit for unit, full in gathered}
+    units = {full_vector.untyped_storage().data_ptr(): unit for unit, full_vector in gathered_units}
 
     def pack(tensor: Tensor) -> Any:
         is_here = is_neuron(tensor.device) and tensor.numel()
@@ -384,12 +386,12 @@ def _gathering_again(gathered: Sequence[tuple[SharedUnit, Tensor]]) -> Generator
             return tensor
         return unit, tensor.size(), tensor.stride(), tensor.storage_offset()
 
-    def unpack(packed: Any) -> Tensor:
-        if isinstance(packed, Tensor):
-            return packed
-        unit, *geometry = packed
-        unpacked: Tensor = unit.full_again().as_strided(*geometry)
-        return unpacked
+    def unpack(saved_tensor: Any) -> Tensor:
+        if isinstance(saved_tensor, Tensor):
+            return saved_tensor
+        unit, *geometry = saved_tensor
+        tensor: Tensor = unit.full_again().as_strided(*geometry)
+        return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
         yield
