@@ -222,7 +222,7 @@ class WorkloadComparison:
         return {f"price of {quote.instance}": quote.usd_per_hour.provenance.spread}
 
     def tornado(self, there: WorkloadPlacement, migration: Migration) -> tuple[Swing, ...]:
-        """Net saving at P10 and P90 of each input alone, the widest range first.
+        """Net saving with one input at a time at its P10 and its P90, the widest range first.
 
         Net saving = saving - cost of the migration / sum of today's bills until the payback limit.
         """

@@ -2,8 +2,8 @@
 
 Each input is a lognormal factor of median 1. Draws are a Latin hypercube: the values of an input
 are the midpoints of equal shares of its distribution, in random order. A single input then has no
-sampling error, and several together have little. The order depends on the seed, the workload's name
-and the input's name alone: two instances with the same input have the same draws of it, and the
+sampling error, and several together have little. The order depends only on the seed, the workload's
+name and the input's name: two instances with the same input have the same draws of it, and the
 order of an inventory's rows does not matter.
 """
 
@@ -25,7 +25,7 @@ Samples = NDArray[np.float64]
 
 DRAWS: Final = 4000
 CLOSE_STANDARD_ERRORS: Final = 3.0
-"""A share within so many standard errors of a threshold may truly lie on its other side."""
+"""The true share may lie on the other side of a threshold within this number of standard errors."""
 DEMAND_SPREAD: Final = assumed(0.20, "one sigma of next year's volume over this year's; no source")
 EFFORT_SPREAD: Final = assumed(
     0.30, "one sigma of engineer-weeks: that of all assumed numbers; no source"
@@ -90,7 +90,7 @@ def is_close(share: float, threshold: float, count: int) -> bool:
 
     Args:
         share: share of the draws.
-        threshold: share from which a verdict changes.
+        threshold: share at which a verdict changes.
         count: number of draws.
     """
     error = math.sqrt(threshold * (1 - threshold) / count)

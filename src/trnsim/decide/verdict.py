@@ -171,7 +171,7 @@ def _is_in_time(move: Candidate, limit_months: float) -> bool:
 
 
 def _rival(pairs: Sequence[Pair]) -> Candidate | None:
-    """GPU candidate that saves most, of those that pay back in at least `LIKELY` of the draws."""
+    """GPU candidate that saves most and pays back in at least `LIKELY` of the draws."""
     rivals = [
         move
         for place, move in pairs

@@ -1,7 +1,7 @@
 """The cores that a process may use, from its environment, checked against its instance.
 
-NEURON_RT_VISIBLE_CORES, NEURON_RT_NUM_CORES and NEURON_PJRT_PROCESSES_NUM_DEVICES are read here
-alone. Everything is read anew at each call: `device/device_core` remembers it for a process.
+NEURON_RT_VISIBLE_CORES, NEURON_RT_NUM_CORES and NEURON_PJRT_PROCESSES_NUM_DEVICES are read only
+here. Everything is read anew at each call: `device/device_core` remembers it for a process.
 
 Source: aws-neuron-sdk neuron-runtime/guides/nrt-developer-guide.rst, The LIBNRT API.
 """
@@ -50,8 +50,8 @@ def local_processes(chip: Target, lnc: int) -> int:
     """The number of processes of this program on its machine, each with a core of its own.
 
     torchrun sets it. Launchers inside a program, such as Lightning's, start one for each core of
-    the first process, and pass its rank to each. A rank has a core of its own, so what is counted
-    are the cores of a process without a rank.
+    the first process, and pass its rank to each. A rank has its own core, so the cores of a process
+    without a rank are counted.
 
     Raises:
         BadInput: as `visible_cores`.
@@ -185,7 +185,7 @@ def _is_number(text: str) -> bool:
 
 
 def _check(setting: str, core_count: int, chip: Target, lnc: int) -> None:
-    """Refuse cores beyond those of the instance.
+    """Refuse cores that the instance does not have.
 
     Raises:
         BadInput: with the instance and its number of cores.

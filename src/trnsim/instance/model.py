@@ -1,6 +1,6 @@
 """An instance as its tools see it: devices, logical cores, memory, links, places in the host.
 
-Numbers are those of the catalogue. Fields that AWS lists for other instances only are carried over,
+Numbers come from the catalogue. Fields that AWS lists for other instances only are carried over,
 and named in `is_assumed`.
 
 Sources: aws-neuron-sdk tools/neuron-sys-tools/neuron-ls.rst (fields and their order),
@@ -132,7 +132,7 @@ def instance_model(
     least_cores: int = 1,
     chip: Target | None = None,
 ) -> InstanceModel:
-    """The instance called `name`, else TRNSIM_INSTANCE, else the smallest of the target chip.
+    """The instance called `name`, or else TRNSIM_INSTANCE, or else the smallest of the target chip.
 
     Args:
         name: an instance type or UltraServer of the catalogue, with Neuron devices.

@@ -5,8 +5,8 @@ and programs run unmodified. JAX finds the platform by itself (`trnsim.jax.autol
 TRNSIM_AUTOLOAD=0; JAX_PLATFORMS=cpu leaves it out of one run.
 
 The package promises arrays on devices with the size of their HBM; the values that XLA computes on
-the host, each operation rounded to its dtype (`fast`); those of the chip's own program, with its
-order of sums (`exact`); and that program's time. What it does not promise is in docs/limits.md.
+the host, each operation rounded to its dtype (`fast`); the values of the chip's own program, with
+its order of sums (`exact`); and that program's time. docs/limits.md lists its limits.
 
 A device is a NeuronCore as AWS's runtime makes it (`trnsim.device.device_core`), under the same
 variables as PyTorch's: NEURON_RT_VISIBLE_CORES, NEURON_RT_NUM_CORES, NEURON_LOGICAL_NC_CONFIG and

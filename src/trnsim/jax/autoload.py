@@ -55,7 +55,7 @@ def _in_namespace() -> bool:
 
 
 def announce() -> None:
-    """Tell a program that did not ask for the platform, once and on stderr, that it gets it.
+    """Tell a program that did not request the platform, once and on stderr, that it runs on it.
 
     A program for which TRNSIM_INSTANCE names an instance, as under `trnsim launch`, has asked.
     """

@@ -22,7 +22,7 @@ _DEVICE_COUNTS: Final = "NEURON_PJRT_PROCESSES_NUM_DEVICES"
 _PROCESS_INDEX: Final = "NEURON_PJRT_PROCESS_INDEX"
 _ROOT_ADDRESS: Final = "NEURON_RT_ROOT_COMM_ID"
 _LAST_PORT: Final = (1 << 16) - 1
-_LAUNCHED: Final = "TRNSIM_RESTART"
+_LAUNCH_VARIABLE: Final = "TRNSIM_RESTART"
 """Set by `trnsim launch`, under which this cluster precedes any other, such as a batch system's."""
 _base: Final[Any] = clusters.ClusterEnv
 
@@ -83,9 +83,9 @@ class NeuronCluster(_base):  # type: ignore[misc]
 
     @classmethod
     def get_local_process_id(cls) -> int | None:
-        """None: the devices of a process are those that NEURON_RT_VISIBLE_CORES names."""
+        """None: the devices of a process are the cores that NEURON_RT_VISIBLE_CORES names."""
         return None
 
 
-if os.environ.get(_LAUNCHED):  # move the class above, registered last, to the head
+if os.environ.get(_LAUNCH_VARIABLE):  # move the class above, registered last, to the head
     _base._cluster_types.insert(0, _base._cluster_types.pop())  # noqa: SLF001  JAX has no other way

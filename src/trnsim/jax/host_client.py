@@ -1,7 +1,7 @@
 """XLA's CPU client, private to the device: it holds arrays and computes the values of `fast`.
 
-jaxlib brings it. It has as many devices as the neuron client, under the same numbers, and nothing
-of it is seen by JAX: neither JAX_PLATFORMS nor XLA_FLAGS reaches it, and its arrays are not among
+jaxlib brings it. It has as many devices as the neuron client, under the same numbers, and JAX does
+not see it: neither JAX_PLATFORMS nor XLA_FLAGS reaches it, and its arrays are not among
 `jax.live_arrays()`.
 """
 
@@ -31,7 +31,7 @@ class HostClient:
 
     @cached_property
     def devices(self) -> list[Any]:
-        """The devices of all processes, in the order of the neuron devices that they stand for."""
+        """The devices of all processes, in the order of the neuron devices that they represent."""
         return sorted(self.client.devices(), key=lambda device: (device.process_index, device.id))
 
     @cached_property
@@ -50,24 +50,24 @@ class HostClient:
         return [private.single_device(device) for device in self.local]
 
     def put(self, array: npt.NDArray[Any], core: int) -> HostArray:
-        """A copy of a numpy array on the device that stands for `core`.
+        """A copy of a numpy array on the device that represents `core`.
 
         The caller may change the array afterwards, as it may after a copy to a chip.
         """
         return private.put(array, self._shardings[core], self.local[core])
 
     def result_handler(self, shape: tuple[int, ...], dtype: np.dtype[Any], core: int) -> Any:
-        """A maker of results on the device that stands for `core`."""
+        """A maker of results on the device that represents `core`."""
         return private.result_handler(shape, dtype, self._shardings[core])
 
     def copy(self, array: HostArray, core: int) -> HostArray:
-        """A copy of an array on the device that stands for `core`."""
+        """A copy of an array on the device that represents `core`."""
         return self.put(as_numpy(array), core)
 
     def joined(self, arrays: Sequence[HostArray], numbers: Sequence[int]) -> HostArray:
         """The arrays of this process's devices as one argument of a program.
 
-        `numbers` are the devices that it runs on, those of other processes too.
+        `numbers` are the devices that it runs on, devices of other processes included.
         """
         if len(numbers) == 1:
             return arrays[0]

@@ -123,8 +123,8 @@ def _calls_in(block: Any) -> Iterator[Any]:
         ):
             yield op
         for region in op.regions:
-            for inner in region.blocks:
-                yield from _calls_in(inner)
+            for inner_block in region.blocks:
+                yield from _calls_in(inner_block)
 
 
 def _call_of(op: Any) -> KernelCall:

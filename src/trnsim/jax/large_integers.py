@@ -2,7 +2,7 @@
 
 Reductions, running results, searches for the largest elements, and products compute integers in
 float32, exact up to 2**24; elementwise operations and sorts are exact. A call is checked by the
-references of the graph's operations, of those alone that such integers depend on.
+references of the graph's operations on which such integers depend.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ _PRODUCTS: Final = (DotGeneral, Convolution)
 _IN_FLOAT32: Final = (Reduce, ReduceWindow, Scan, TopK, *_PRODUCTS)
 """Operations that compute integers in float32."""
 _LEAST_ROUNDED: Final = 2**24
-"""The magnitude from which on float32 has not all integers, nor their neighbours."""
+"""The smallest magnitude at which float32 lacks an integer, or a neighbour of one."""
 _UNKNOWN_KINDS: Final = (Kind.COLLECTIVE, Kind.CALL)
-"""Operations whose results the graph of one device does not tell."""
+"""Operations whose results do not follow from the graph of one device."""
 
 
 class LargeIntegers:
     """Finds the integers of a graph that its program would round."""
 
     def __init__(self, graph: Graph) -> None:
-        self._checked = _nodes_that_round(graph)
-        ends = [value for node in self._checked for value in node.results]
+        self._checked_nodes = _nodes_that_round(graph)
+        ends = [value for node in self._checked_nodes for value in node.results]
         self._part = Graph(graph.inputs, list(graph.nodes), ends)
         self._part.prune()
         if any(node.kind in _UNKNOWN_KINDS for node in self._part.nodes):
-            self._checked = []
+            self._checked_nodes = []
 
     def reason(self, inputs: Sequence[Array]) -> str:
         """Why the program cannot compute the graph for these inputs; empty if it can."""
-        if not self._checked:
+        if not self._checked_nodes:
             return ""
         arrays = {v.number: array for v, array in zip(self._part.inputs, inputs, strict=True)}
-        checked = {id(node) for node in self._checked}
+        checked_ids = {id(node) for node in self._checked_nodes}
         for node in self._part.nodes:
             operands = [arrays[o.number] if isinstance(o, Value) else o for o in node.operands]
             peak = _Peak()
-            is_checked = id(node) in checked
+            is_checked = id(node) in checked_ids
             with np.errstate(all="ignore"), rounding_with(peak.rounded):
                 results = reference_of(node, operands)
                 if is_checked and node.kind is not Kind.CONTROL:

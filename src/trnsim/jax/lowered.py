@@ -162,13 +162,13 @@ class LoweredProgram:
 
         A program without a graph is left out of the cache, as a chip could not run it.
         """
-        imported = self._graph_or_error(self.devices - 1)
-        if isinstance(imported, EmulatorError):
-            leave_program(self.name, imported.reason)
+        module = self._graph_or_error(self.devices - 1)
+        if isinstance(module, EmulatorError):
+            leave_program(self.name, module.reason)
             return
         from trnsim.jax.stablehlo.exported import ProgramGraph  # noqa: PLC0415  loaded late, as above
 
-        keep_program(lambda: Subject(self.name, ProgramGraph.of(imported)))
+        keep_program(lambda: Subject(self.name, ProgramGraph.of(module)))
 
     @cached_property
     def calls(self) -> tuple[DeviceCall, ...]:
@@ -177,11 +177,13 @@ class LoweredProgram:
         All devices have the time of the last device's graph. If the device's number selects
         branches, each device has the time of its own graph.
         """
-        last = self._graph_or_error(self.devices - 1)
-        if isinstance(last, EmulatorError):
-            return (UntimedProgram(self.name, last.reason),) * self.devices
-        if not last.is_device_specific or not _BRANCH_OPERATIONS & set(last.operators):
-            return (self._call(last),) * self.devices
+        last_module = self._graph_or_error(self.devices - 1)
+        if isinstance(last_module, EmulatorError):
+            return (UntimedProgram(self.name, last_module.reason),) * self.devices
+        if not last_module.is_device_specific or not _BRANCH_OPERATIONS & set(
+            last_module.operators
+        ):
+            return (self._call(last_module),) * self.devices
         return tuple(self._call(self.imported(number)) for number in range(self.devices))
 
     def _call(self, module: ImportedModule) -> DeviceCall:
@@ -239,10 +241,10 @@ class LoweredProgram:
         """The results of the chip's programs on each device's arrays; None where the host computes.
 
         Programs that the host computes are counted. A program with loops, branches or the user's
-        kernels runs kernel by kernel, as it is timed.
+        kernels runs kernel by kernel, as its time is estimated.
 
         Raises:
-            NotModelled: for what the host would have to compute, under the policy `chip`.
+            NotModelled: for an operation that only the host computes, under the policy `chip`.
         """
         reason = self.host_reason
         if not reason:
@@ -281,26 +283,28 @@ class LoweredProgram:
         return ""
 
 
-def _host_reason(imported: ImportedModule) -> str:
+def _host_reason(module: ImportedModule) -> str:
     """Why the chip's program does not compute a graph's values in exact numerics, or ""."""
-    nodes = list(nodes_within(imported.graph))
-    outside = set(map(id, imported.graph.nodes))
-    inside = [n.name for n in nodes if n.kind is Kind.COLLECTIVE and id(n) not in outside]
-    if inside:
-        return f"{inside[0]} in a loop or a branch is a program of its own"
+    nodes = list(nodes_within(module.graph))
+    graph_node_ids = set(map(id, module.graph.nodes))
+    inner_names = [
+        n.name for n in nodes if n.kind is Kind.COLLECTIVE and id(n) not in graph_node_ids
+    ]
+    if inner_names:
+        return f"{inner_names[0]} in a loop or a branch is a program of its own"
     if any(isinstance(node.operation, Rng | RngBitGenerator) for node in nodes):
         return "random numbers are the host's"
-    values = [*imported.graph.inputs, *(value for node in nodes for value in node.results)]
+    values = [*module.graph.inputs, *(value for node in nodes for value in node.results)]
     if any(not value.type.elements for value in values):
         return "it has arrays without elements"
     return ""
 
 
-def arguments_of(imported: ImportedModule, arguments: Arrays) -> Arrays:
+def arguments_of(module: ImportedModule, arguments: Arrays) -> Arrays:
     """The inputs of a graph: a device's arguments in the graph's types, then its constants."""
-    types = [value.type.numpy_dtype() for value in imported.inputs]
+    types = [value.type.numpy_dtype() for value in module.inputs]
     pairs = zip(arguments, types, strict=True)
-    return imported.arguments([np.asarray(array).astype(dtype) for array, dtype in pairs])
+    return module.arguments([np.asarray(array).astype(dtype) for array, dtype in pairs])
 
 
 def _group_of(position: int, groups: Groups) -> tuple[int, ...]:
@@ -310,7 +314,7 @@ def _group_of(position: int, groups: Groups) -> tuple[int, ...]:
 
 
 def _exchanges(graph: Graph) -> Iterator[GraphExchange]:
-    """The exchanges of a graph: those of a loop for each trip, those of the heaviest branch."""
+    """The exchanges of a graph: of a loop for each trip, and of the heaviest branch."""
     for node in graph.nodes:
         operation = node.operation
         if isinstance(operation, While) and operation.body is not None:
@@ -330,5 +334,5 @@ def _outputs(graph: Graph, arrays: Sequence[npt.NDArray[Any]]) -> list[npt.NDArr
 
 
 def _empty_scope() -> Scope:
-    """The scope of a call: JAX has no modules, and a step of it is one program."""
+    """The scope of a call: JAX has no modules, and its step is one program."""
     return Scope("", StepPhase.forward)

@@ -90,5 +90,5 @@ def _placements(block: Any) -> Iterator[Any]:
         ):
             yield op
         for region in op.regions:
-            for inner in region.blocks:
-                yield from _placements(inner)
+            for inner_block in region.blocks:
+                yield from _placements(inner_block)

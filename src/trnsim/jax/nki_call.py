@@ -56,8 +56,8 @@ def nki_call(
         kernel = _kernel(*bound)
     except TypeError:  # a list among the bound arguments: the kernel is made anew
         kernel = _kernel.__wrapped__(*bound)
-    launched = kernel[grid] if grid not in ((), None) else kernel
-    return jax.tree_util.tree_unflatten(tree, launched(*args, **kwargs))
+    launched_kernel = kernel[grid] if grid not in ((), None) else kernel
+    return jax.tree_util.tree_unflatten(tree, launched_kernel(*args, **kwargs))
 
 
 # The next line states the version of NKI of the kernels in this file, as in a user's. Programs with
@@ -74,7 +74,7 @@ def _kernel(
 ) -> Kernel:
     """A kernel that allocates the results and has the function write them.
 
-    The bound arguments are those of a `functools.partial`. `results` are shapes and dtypes.
+    The bound arguments come from a `functools.partial`. `results` are shapes and dtypes.
     """
 
     def kernel(*args: Any, **kwargs: Any) -> Any:

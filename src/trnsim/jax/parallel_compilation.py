@@ -29,7 +29,7 @@ RETRIES_VARIABLE: Final = "NEURON_PARALLEL_COMPILE_MAX_RETRIES"
 DUMP_VARIABLE: Final = "NEURON_PARALLEL_COMPILE_DUMP_RESULTS"
 _MOST_RETRIES: Final = 100
 _TARGET: Final = "--target="
-_DIED: Final = "the process that compiled it died"
+_DEATH_REASON: Final = "the process that compiled it died"
 _FIX: Final = "neuron_parallel_compile --command clean, and collect the graphs again"
 
 
@@ -60,7 +60,7 @@ def max_retries() -> int:
     """Number of retries of a graph that fails (NEURON_PARALLEL_COMPILE_MAX_RETRIES).
 
     Raises:
-        BadInput: for what is no small whole number.
+        BadInput: for a value that is no small whole number.
     """
     text = os.environ.get(RETRIES_VARIABLE, "") or "0"
     if not text.isdecimal() or int(text) > _MOST_RETRIES:
@@ -76,13 +76,13 @@ def _ignore_progress(*_: object) -> None:
 
 
 def compile_entry_of(folder: str, retries: int, *, retries_failed: bool) -> Outcome:
-    """Compile an entry of the cache; what goes wrong is in the outcome."""
+    """Compile an entry of the cache; a failure is a part of the outcome."""
     entry = CacheEntry(Path(folder))
     reason, start_s = "", time.perf_counter()
     for attempt in range(retries + 1):
         try:
             with held_lock(entry.lock_file):
-                compiled = compile_entry(
+                compiled_entry = compile_entry(
                     entry,
                     lambda: _program(entry),
                     _ignore_progress,
@@ -94,15 +94,15 @@ def compile_entry_of(folder: str, retries: int, *, retries_failed: bool) -> Outc
                 spent_s = time.perf_counter() - start_s
                 return Outcome(entry.graph_file, False, 0, reason, spent_s, {})
             continue
-        spent_s = 0.0 if compiled.is_hit else time.perf_counter() - start_s
-        figures = parse_program(compiled.content, str(entry.program_file)).report
+        spent_s = 0.0 if compiled_entry.is_hit else time.perf_counter() - start_s
+        figures = parse_program(compiled_entry.content, str(entry.program_file)).report
         return Outcome(entry.graph_file, True, attempt, "", spent_s, figures)
     spent_s = time.perf_counter() - start_s
     return Outcome(entry.graph_file, False, retries, reason, spent_s, {})
 
 
 def _reason(error: OSError | MemoryError) -> str:
-    """Why the machine could not compile; Python says nothing of a lack of memory."""
+    """Why the machine could not compile; Python gives no text for a lack of memory."""
     return str(error) or "this machine's memory is too small"
 
 
@@ -119,7 +119,7 @@ def _program(entry: CacheEntry) -> bytes:
     words = [flag for flag in flags if not flag.startswith(_TARGET)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # refusals stand in the report
-        _, stored = compile_program(
+        _, stored_program = compile_program(
             entry.graph(),
             str(entry.graph_file),
             words,
@@ -127,7 +127,7 @@ def _program(entry: CacheEntry) -> bytes:
             flags_origin=str(entry.folder / "compile_flags.json"),
             title=entry.folder.name,
         )
-    return stored.serialized()
+    return stored_program.serialized()
 
 
 def compile_all(
@@ -146,16 +146,16 @@ def compile_all(
     log(log_line("NEURON_CACHE", f"Compile cache path: {settings.folder}"))
     graph_entries = [entry for entry in entries(folder) if entry.state is not EntryState.ABSENT]
     _tell_counts(graph_entries, log)
-    waiting = [
+    pending_entries = [
         entry
         for entry in graph_entries
         if entry.state is EntryState.GRAPH
         or (entry.state is EntryState.FAILED and settings.retries_failed)
     ]
-    graphs = [str(entry.graph_file) for entry in waiting]
+    graphs = [str(entry.graph_file) for entry in pending_entries]
     log(log_line("NEURON_PARALLEL_COMPILE", f"master grab hlos to compile: {graphs}"))
     call = {"retries": retries, "retries_failed": settings.retries_failed}
-    outcomes = _compiled([str(entry.folder) for entry in graph_entries], processes, call)
+    outcomes = _compile_all([str(entry.folder) for entry in graph_entries], processes, call)
     _tell_counts(graph_entries, log)
     return outcomes
 
@@ -163,17 +163,17 @@ def compile_all(
 def _tell_counts(graph_entries: Sequence[CacheEntry], log: Log) -> None:
     """Log how many graphs are compiled, locked, failed, and left."""
     states = [entry.state for entry in graph_entries]
-    done_count, failed = states.count(EntryState.DONE), states.count(EntryState.FAILED)
-    locked = sum(entry.is_locked for entry in graph_entries)
-    waiting = len(graph_entries) - done_count - failed
+    done_count, failed_count = states.count(EntryState.DONE), states.count(EntryState.FAILED)
+    locks = sum(entry.is_locked for entry in graph_entries)
+    pending = len(graph_entries) - done_count - failed_count
     text = (
-        f"Current remaining items are {waiting}, locked are {locked}, failed are {failed}, "
+        f"Current remaining items are {pending}, locked are {locks}, failed are {failed_count}, "
         f"done are {done_count}, total is {len(graph_entries)}"
     )
     log(log_line("NEURON_CACHE", text))
 
 
-def _compiled(folders: Sequence[str], processes: int, call: dict[str, Any]) -> list[Outcome]:
+def _compile_all(folders: Sequence[str], processes: int, call: dict[str, Any]) -> list[Outcome]:
     """The outcomes of entries, compiled in as many processes as are worth it."""
     waiting = [
         folder for folder in folders if CacheEntry(Path(folder)).state is not EntryState.DONE
@@ -184,12 +184,12 @@ def _compiled(folders: Sequence[str], processes: int, call: dict[str, Any]) -> l
     for folder in [folder for folder in waiting if folder not in by_folder]:
         # A process died. Each graph that is left runs in one of its own, so that it is known which.
         alone = _in_pool([folder], 1, call)
-        by_folder[folder] = alone.get(folder) or _died(folder)
+        by_folder[folder] = alone.get(folder) or _death_outcome(folder)
     return [by_folder.get(folder) or compile_entry_of(folder, **call) for folder in folders]
 
 
 def _in_pool(folders: Sequence[str], processes: int, call: dict[str, Any]) -> dict[str, Outcome]:
-    """The outcomes by folder, without those that were not finished when a process died."""
+    """The outcomes by folder, without the folders that were not finished when a process died."""
     by_folder: dict[str, Outcome] = {}
     pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
     futures: dict[Future[Outcome], str] = {}
@@ -208,12 +208,12 @@ def _in_pool(folders: Sequence[str], processes: int, call: dict[str, Any]) -> di
     return by_folder
 
 
-def _died(folder: str) -> Outcome:
+def _death_outcome(folder: str) -> Outcome:
     """The outcome of a graph whose process died, as one does that the system ends for its memory.
 
     It is not remembered: the graph may compile elsewhere.
     """
-    return Outcome(CacheEntry(Path(folder)).graph_file, False, 0, _DIED, 0.0, {})
+    return Outcome(CacheEntry(Path(folder)).graph_file, False, 0, _DEATH_REASON, 0.0, {})
 
 
 def report(outcomes: Sequence[Outcome], *, with_times: bool) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def register(c_api: Any, priority: int) -> None:
 
 
 def _neuron_client() -> Any:
-    """The neuron client, which meets other processes by itself (`Meeting`).
+    """The neuron client, which connects to other processes by itself (`Meeting`).
 
     JAX's own function would hand it the service of `jax.distributed`, only to watch it from a
     thread that outlives the service, and complains when a program ends.
@@ -117,7 +117,7 @@ _PEERS_TIMEOUT_S: Final = 300
 
 
 def cpu_client(count: int, meeting: Meeting | None = None) -> Any:
-    """XLA's CPU client with `count` devices, beside those of the processes that it meets."""
+    """XLA's CPU client with `count` devices, beside the devices of the processes that it meets."""
     if meeting is None:
         return xla_client.make_cpu_client(num_devices=count)
     return xla_client.make_cpu_client(
@@ -279,7 +279,7 @@ def _cpu_rule(rule: Any, client_of: Callable[[], Any]) -> Any:
 
 
 class _ProcessFunctions:
-    """The functions of this process; those of one program live with it."""
+    """The functions of this process; the functions of a program live as long as it."""
 
     def __init__(self, keepalives: list[Any]) -> None:
         self._keepalives = keepalives
@@ -342,7 +342,7 @@ def module_of(code: bytes) -> Any:
 
 
 def stablehlo_of(hlo: bytes) -> bytes:
-    """A module of HLO as one of StableHLO, MLIR's bytes of it."""
+    """A module of HLO as MLIR's bytes of a module of StableHLO."""
     return bytes(_xla.mlir.hlo_to_stablehlo(hlo))
 
 

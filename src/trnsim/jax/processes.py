@@ -74,7 +74,7 @@ def cores() -> tuple[int, ...]:
     """The numbers of the NeuronCores that are devices of this process.
 
     Raises:
-        BadInput: for more of them than the process may use.
+        BadInput: for more cores than the process may use.
     """
     process, visible, shares = processes(), visible_cores(), process_cores()
     if not shares:
@@ -94,7 +94,7 @@ _meetings: Final[list[Any]] = []
 
 
 def host_client() -> Any:
-    """XLA's CPU client with a device for each core of this process, and those of the others."""
+    """XLA's CPU client with a device for each core of this process and of the other processes."""
     group = processes()
     if group.count > 1:
         _meetings.append(private.Meeting(group.index, group.count))
@@ -102,6 +102,6 @@ def host_client() -> Any:
 
 
 def leave_processes() -> None:
-    """Leave the other processes, at the time at which all of them leave."""
+    """Leave the other processes when all of them leave."""
     while _meetings:
         _meetings.pop().end()

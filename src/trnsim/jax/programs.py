@@ -18,7 +18,7 @@ from trnsim.device.program_cache import stored_program
 from trnsim.errors import BadInput
 
 HLO, STABLEHLO = "hlo", "stablehlo"
-_TRACED: Final = b"trnsim traced program"
+_TRACED_MAGIC: Final = b"trnsim traced program"
 """The beginning of a traced PyTorch program, which `trnsim.torch.traces.stored` reads."""
 _TARGET_CHIPS: Final = {"trn1n": "trn1"}
 """Families of instances whose chip has another name."""
@@ -37,11 +37,11 @@ def program_in(content: bytes, path: str) -> tuple[bytes, str]:
     """
     refuse_neff(content, path)
     if is_program(content):
-        stored = parse_program(content, path)
-        return stored.graph, stored.graph_format
+        stored_program = parse_program(content, path)
+        return stored_program.graph, stored_program.graph_format
     if graph_file.is_graph_file(content):
         return content, graph_file.FORMAT
-    if content.startswith(_TRACED):
+    if content.startswith(_TRACED_MAGIC):
         raise BadInput(
             f"{path} is a program that torch_neuronx.trace stored, which runs in its module",
             fix="torch.jit.load the module; the report lies beside the program in its workdir",
@@ -110,7 +110,7 @@ def compile_program(
         EmulatorError: the graph does not compile.
     """
     graph, kind = program_in(content, path)
-    parsed = Flags.parse(flags, flags_origin)
-    report = report_model(subject_of(content, path, title), target, parsed, tell=tell)
+    parsed_flags = Flags.parse(flags, flags_origin)
+    report = report_model(subject_of(content, path, title), target, parsed_flags, tell=tell)
     words = program_flags(flags, target, report.program.lnc, flags_origin)
     return report, stored_program(report, words, kind, graph)

@@ -43,7 +43,7 @@ def _generators() -> list[np.random.Generator]:
 
 
 def rounded_results(
-    lowered: LoweredProgram, arguments: Sequence[npt.NDArray[Any]], core: int
+    program: LoweredProgram, arguments: Sequence[npt.NDArray[Any]], core: int
 ) -> list[npt.NDArray[Any]]:
     """The results of a program on a core, rounded stochastically.
 
@@ -51,10 +51,10 @@ def rounded_results(
         NotModelled: for a program without a graph.
     """
     try:
-        imported = lowered.imported()
+        module = program.imported()
     except EmulatorError as error:
-        raise refusal(lowered.name, error.reason) from error
-    arrays = arguments_of(imported, list(arguments))
+        raise refusal(program.name, error.reason) from error
+    arrays = arguments_of(module, list(arguments))
     generator = _generators()[core]
 
     def round_result(numbers: npt.NDArray[Any], dtype: str) -> npt.NDArray[Any]:
@@ -65,7 +65,7 @@ def rounded_results(
         return round_stochastically(in_float32, as_dtype(dtype), generator)
 
     with rounding_with(round_result), np.errstate(all="ignore"):
-        return imported.graph.reference(arrays)
+        return module.graph.reference(arrays)
 
 
 def refusal(name: str, reason: str) -> NotModelled:

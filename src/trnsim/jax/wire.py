@@ -25,11 +25,11 @@ _REPLICAS, _PARTITIONS, _PARTITION_DEVICES = 1, 2, 3  # of DeviceAssignmentProto
 
 def varint(number: int) -> bytes:
     """A number in groups of seven bits, the lowest first."""
-    encoded = bytearray()
+    content = bytearray()
     while number >> 7:
-        encoded.append(number & 0x7F | 0x80)
+        content.append(number & 0x7F | 0x80)
         number >>= 7
-    return bytes([*encoded, number])
+    return bytes([*content, number])
 
 
 def number_field(field: int, value: int) -> bytes:
@@ -43,7 +43,7 @@ def bytes_field(field: int, value: bytes) -> bytes:
 
 
 def fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The fields of a message that are numbers or bytes; those of fixed width are left out.
+    """The fields of a message that are numbers or bytes; fields of fixed width are left out.
 
     Raises:
         ValueError: for bytes that are not a field, or a field that is longer than the message.
@@ -110,8 +110,8 @@ def assignment_message(devices: npt.NDArray[np.int32]) -> bytes:
     replicas, partitions = devices.shape
     message = number_field(_REPLICAS, replicas) + number_field(_PARTITIONS, partitions)
     for column in devices.T:
-        packed = b"".join(varint(int(device)) for device in column)
-        message += bytes_field(_PARTITION_DEVICES, bytes_field(_DEVICE_IDS, packed))
+        packed_ids = b"".join(varint(int(device)) for device in column)
+        message += bytes_field(_PARTITION_DEVICES, bytes_field(_DEVICE_IDS, packed_ids))
     return message
 
 

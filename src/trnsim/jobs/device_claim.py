@@ -8,7 +8,7 @@ from trnsim.errors import SourceLine
 
 
 class DeviceClaim(NamedTuple):
-    """A claim on Neuron devices; its name alone is known if the file lacks its template.
+    """A claim on Neuron devices; only its name is known if the file lacks its template.
 
     Attributes:
         name: name of its template.

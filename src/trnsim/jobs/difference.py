@@ -25,19 +25,19 @@ class FieldChange(NamedTuple):
 
 def changes(before: Job, after: Job) -> list[FieldChange]:
     """The fields that differ, by path. Roles are compared by their order, variables by name."""
-    earlier, later = dict(_leaves("", before)), dict(_leaves("", after))
-    names = [*earlier, *(name for name in later if name not in earlier)]
+    leaves_before, leaves_after = dict(_leaves("", before)), dict(_leaves("", after))
+    names = [*leaves_before, *(name for name in leaves_after if name not in leaves_before)]
     return [
-        FieldChange(name, earlier.get(name), later.get(name))
+        FieldChange(name, leaves_before.get(name), leaves_after.get(name))
         for name in names
-        if earlier.get(name) != later.get(name)
+        if leaves_before.get(name) != leaves_after.get(name)
     ]
 
 
 def new_findings(before: list[Finding], after: list[Finding]) -> list[Finding]:
     """Findings of the later version that the earlier one does not have, whatever their lines."""
-    earlier = {(finding.rule, finding.reason) for finding in before}
-    return [finding for finding in after if (finding.rule, finding.reason) not in earlier]
+    known_findings = {(finding.rule, finding.reason) for finding in before}
+    return [finding for finding in after if (finding.rule, finding.reason) not in known_findings]
 
 
 def _leaves(path: str, value: Any) -> list[tuple[str, Any]]:

@@ -1,7 +1,7 @@
 """Fields and their types as a service or a cluster describes them, and documents' faults.
 
 ``jobs/fields`` has the fields of each format with their types, from the descriptions that AWS,
-Kubernetes and ParallelCluster publish. A name outside of them is refused there; here it is a
+Kubernetes and ParallelCluster publish. A name that is not among them is refused; here it is a
 finding, as a newer version of the service may have it.
 """
 
@@ -23,11 +23,11 @@ from trnsim.jobs.spec import is_template
 from trnsim.reader import SourcePlace
 
 _LEAST_SIMILARITY: Final = 0.75
-"""Similarity from which a legal name is suggested for a misspelled one (difflib)."""
+"""Minimum similarity (difflib) of a misspelled name to a legal name that is suggested."""
 _SHOWN_NAMES: Final = 12
 _SHOWN_CHARS: Final = 60
 _FUNCTION: Final = "Fn::"
-_SPELLED: Final = "spelled-"
+_SPELLED_PREFIX: Final = "spelled-"
 """The beginning of a type that text may spell."""
 _NUMBER_TEXT: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _LISTED: Final = "="
@@ -66,13 +66,13 @@ class FieldTable:
     def _faults(self, value: Any, kind: str, keys: tuple[str | int, ...]) -> Iterator[FieldFault]:
         if value is None or kind == "any" or (isinstance(value, str) and is_template(value)):
             return
-        inner = kind[1:-1]
+        item_kind = kind[1:-1]
         if kind[0] == "[" and isinstance(value, list):
             for index, item in enumerate(value):
-                yield from self._faults(item, inner, (*keys, index))
+                yield from self._faults(item, item_kind, (*keys, index))
         elif kind[0] == "{" and isinstance(value, dict):
             for name, item in value.items():
-                yield from self._faults(item, inner, (*keys, name))
+                yield from self._faults(item, item_kind, (*keys, name))
         elif kind in self.shapes and isinstance(value, dict):
             yield from self._fields(value, kind, keys)
         elif kind[0] == _LISTED and isinstance(value, str):
@@ -84,22 +84,24 @@ class FieldTable:
         self, value: dict[Any, Any], kind: str, keys: tuple[str | int, ...]
     ) -> Iterator[FieldFault]:
         legal = self.shapes[kind]
-        folded = {name.casefold(): name for name in legal}
+        names_by_folded = {name.casefold(): name for name in legal}
         present = {name for name in value if value[name] is not None}
         is_templated = False
         for name, item in value.items():
             if not isinstance(name, str) or is_template(name) or name.startswith(_FUNCTION):
                 is_templated = True
                 continue
-            alike = folded.get(name.casefold(), "")
+            alike = names_by_folded.get(name.casefold(), "")
             legal_name = name if name in legal else alike if self.is_lenient else ""
             if legal_name:
                 present.update([legal_name] if item is not None else [])
                 yield from self._faults(item, legal[legal_name], (*keys, name))
                 continue
-            near = [alike] if alike else get_close_matches(name[:100], legal, 1, _LEAST_SIMILARITY)
-            present.update(near)
-            yield self._name_fault((*keys, name), near, legal, value)
+            near_names = (
+                [alike] if alike else get_close_matches(name[:100], legal, 1, _LEAST_SIMILARITY)
+            )
+            present.update(near_names)
+            yield self._name_fault((*keys, name), near_names, legal, value)
         for names in () if is_templated else self.required.get(kind, ()):
             if not present.intersection(names.split("|")):
                 yield self._missing_fault(names.split("|"), legal, keys)
@@ -107,28 +109,32 @@ class FieldTable:
     def _values(
         self, value: str, legal: list[str], keys: tuple[str | int, ...]
     ) -> Iterator[FieldFault]:
-        folded = {legal_name.casefold(): legal_name for legal_name in legal}
-        alike = folded.get(value.casefold(), "")
+        names_by_folded = {legal_name.casefold(): legal_name for legal_name in legal}
+        alike = names_by_folded.get(value.casefold(), "")
         if value in legal or (alike and self.is_lenient):
             return
-        near = [alike] if alike else get_close_matches(value[:100], legal, 1, _LEAST_SIMILARITY)
-        near = [legal_name for legal_name in near if _digits(legal_name) == _digits(value)]
+        near_names = (
+            [alike] if alike else get_close_matches(value[:100], legal, 1, _LEAST_SIMILARITY)
+        )
+        near_names = [
+            legal_name for legal_name in near_names if _digits(legal_name) == _digits(value)
+        ]
         name = KeptField(keys, None).name
-        reason = f'{name} is "{_cut(value)}"; legal: {", ".join(filter(None, legal))}'
-        if near:
-            yield FieldFault(keys, "misspelled-value", reason, f"perhaps {near[0]}")
+        reason = f'{name} is "{_shortened_text(value)}"; legal: {", ".join(filter(None, legal))}'
+        if near_names:
+            yield FieldFault(keys, "misspelled-value", reason, f"perhaps {near_names[0]}")
         else:
             yield FieldFault(keys, "unknown-value", reason, "write a legal one")
 
     def _name_fault(
         self,
         keys: tuple[str | int, ...],
-        near: list[str],
+        near_names: list[str],
         legal: dict[str, str],
         siblings: dict[str, Any],
     ) -> FieldFault:
         name = KeptField(keys, None).name
-        around = KeptField(keys[:-1], None).name or "the document"
+        container = KeptField(keys[:-1], None).name or "the document"
         names = [
             legal_name for legal_name in sorted(legal) if legal_name not in siblings
         ] or sorted(legal)
@@ -136,30 +142,32 @@ class FieldTable:
         shown_names = ", ".join(names[:_SHOWN_NAMES]) + (
             f" and {hidden_count} more" if hidden_count > 0 else ""
         )
-        reason = f"{name} is no field of {around}"
-        if near:
-            duplicate = ", which is stated too" if near[0] in siblings else ""
-            return FieldFault(keys, "misspelled-field", reason, f"perhaps {near[0]}{duplicate}")
+        reason = f"{name} is no field of {container}"
+        if near_names:
+            duplicate = ", which is stated too" if near_names[0] in siblings else ""
+            return FieldFault(
+                keys, "misspelled-field", reason, f"perhaps {near_names[0]}{duplicate}"
+            )
         return FieldFault(keys, "unknown-field", reason, f"take it out; legal there: {shown_names}")
 
     def _missing_fault(
         self, names: list[str], legal: dict[str, str], keys: tuple[str | int, ...]
     ) -> FieldFault:
         """The fault of an object without a required field, or without one of several."""
-        around = KeptField(keys, None).name or "the document"
+        container = KeptField(keys, None).name or "the document"
         lacks = f"neither {' nor '.join(names)}" if names[1:] else f"no {names[0]}"
-        reason = f"{around} has {lacks}, which is required"
+        reason = f"{container} has {lacks}, which is required"
         fix = f"add {names[0]}: {self._type_text(legal[names[0]])}"
         return FieldFault((*keys, names[0]), "missing-field", reason, fix)
 
     def _type_fault(self, value: Any, kind: str, keys: tuple[str | int, ...]) -> FieldFault:
         name = KeptField(keys, None).name or "the document"
-        shown = _cut(json.dumps(value, ensure_ascii=False, default=str))
+        value_text = _shortened_text(json.dumps(value, ensure_ascii=False, default=str))
         words = self._type_text(kind)
         fix = f"write {words}"
         if kind == "string" and not isinstance(value, dict | list):
-            fix = f'write it as text: "{shown}"'
-        return FieldFault(keys, "field-type", f"{name} is {shown}; legal: {words}", fix)
+            fix = f'write it as text: "{value_text}"'
+        return FieldFault(keys, "field-type", f"{name} is {value_text}; legal: {words}", fix)
 
     def _type_text(self, kind: str) -> str:
         if kind[0] == "[":
@@ -168,19 +176,19 @@ class FieldTable:
             return "a mapping"
         if kind[0] == _LISTED:
             return ", ".join(filter(None, kind[1:].split("|")))
-        return _WORDS[kind.removeprefix(_SPELLED)]
+        return _WORDS[kind.removeprefix(_SPELLED_PREFIX)]
 
     def _is_scalar(self, value: Any, kind: str) -> bool:
-        plain = kind.removeprefix(_SPELLED)
-        if plain not in _CHECKS:
+        plain_kind = kind.removeprefix(_SPELLED_PREFIX)
+        if plain_kind not in _CHECKS:
             return False
-        if self.is_lenient and plain in ("string", "quantity"):
+        if self.is_lenient and plain_kind in ("string", "quantity"):
             return not isinstance(value, dict | list)
-        is_spelled = (self.is_lenient or plain != kind) and _is_spelled(value, plain)
-        return is_spelled or _CHECKS[plain](value)
+        is_spelled = (self.is_lenient or plain_kind != kind) and _is_spelled(value, plain_kind)
+        return is_spelled or _CHECKS[plain_kind](value)
 
 
-def _cut(text: str) -> str:
+def _shortened_text(text: str) -> str:
     return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."
 
 

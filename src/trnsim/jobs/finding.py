@@ -14,8 +14,8 @@ from trnsim.jobs.spec import JobSpec
 class Severity(Enum):
     """The severity of a finding.
 
-    An error makes the job fail, a warning makes it slow, wasteful or at risk, and a note says what
-    was assumed to read the spec.
+    An error makes the job fail, a warning makes it slow, wasteful or at risk, and a note states an
+    assumption about the spec.
     """
 
     ERROR = "error"

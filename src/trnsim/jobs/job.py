@@ -1,7 +1,8 @@
 """A job: roles of equal replicas, with the resources, environment and command of each.
 
-The same model stands for a SageMaker training job, an ECS task, a Batch job, a pod or a set of
-pods, a Slurm script and a ParallelCluster. None and "" stand for what a spec does not state.
+The same model represents a SageMaker training job, an ECS task, a Batch job, a pod or a set of
+pods, a Slurm script and a ParallelCluster. None and "" are the values of fields that a spec does
+not state.
 """
 
 from __future__ import annotations
@@ -69,8 +70,8 @@ class Role:
         is_privileged: whether the container has all capabilities and devices.
         environment: names and values of variables, in the spec's order.
         command: words of the program and its arguments.
-        entry_words: the first words of `command` that stand for the image's entry point; 0 where
-            the image's own entry point stays, or where there is none.
+        entry_words: the number of first words of `command` that replace the image's entry point; 0
+            where the image's own entry point stays, or where there is none.
     """
 
     name: str = "main"

@@ -5,7 +5,7 @@
 
 A launch runs every kernel, and its report has their time on the chip; a price is the plan's, whose
 few constants are fitted to published runs. The two are independent estimates: their difference is
-shown by term, and the differences of the terms add up to that of the whole.
+shown by term, and the differences of the terms add up to the whole difference.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from trnsim.system.train.step import AXES
 _SCHEMA: Final = "launch/1"
 _HOUR_S: Final = 3600.0
 _EQUAL: Final = 0.01
-"""Share of the priced time up to which the times are equal."""
+"""Maximum difference of equal times, as a share of the priced time."""
 _COMPUTING: Final = ("compute", "optimizer", "bubble")
 _FIX: Final = "name the world.json of a launch: trnsim launch --report DIR"
 
@@ -56,7 +56,7 @@ class Term(NamedTuple):
     """A part of the time of a run.
 
     Attributes:
-        name: what takes the time.
+        name: the activity that takes the time.
         priced_s: its seconds by the plan.
         launched_s: its seconds in the launch, for as many steps.
     """
@@ -78,7 +78,7 @@ class LaunchedTime:
     Attributes:
         steps: steps of the run that is priced.
         usd_per_hour: price of the instances; None if it is not known.
-        terms: the parts of both times, which add up to them.
+        terms: the terms, which add up to both times.
     """
 
     steps: float
@@ -144,8 +144,8 @@ def launched_time(price: JobPrice, path: Path | str) -> LaunchedTime:
 
 def _check_world(world: _World, plan: TrainingEstimate, path: Path | str) -> None:
     machine = plan.machine
-    priced = (machine.instance.name, machine.count, machine.ranks_per_instance)
-    if (world.instance, world.nodes, world.ranks_per_node) == priced:
+    priced_world = (machine.instance.name, machine.count, machine.ranks_per_instance)
+    if (world.instance, world.nodes, world.ranks_per_node) == priced_world:
         return
     raise BadInput(
         f"{path} is of {world.words}; the price is of {machine.count} x "

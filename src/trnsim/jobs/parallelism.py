@@ -15,7 +15,7 @@ from typing import Any, Final
 
 @dataclass(frozen=True, kw_only=True)
 class Parallelism:
-    """The parallel layout and batch of a job; None for what its specification does not state.
+    """The parallel layout and batch of a job; None for a degree that is not stated.
 
     Attributes:
         tensor: ranks that divide the heads and columns of a layer among them.
@@ -35,7 +35,7 @@ class Parallelism:
         server_sequences: sequences that a server decodes together.
         steps: optimizer steps of the run.
         checkpoint_steps: steps between checkpoints.
-        logical_cores: physical NeuronCores in a logical one (LNC), as the framework's option says.
+        logical_cores: physical NeuronCores in a logical one (LNC), by the framework's option.
         dtype: "bf16", "fp16", "fp32" or "fp8".
         optimizer: name of the optimizer.
     """
@@ -232,7 +232,7 @@ def has_launcher(words: Sequence[str], tasks: int) -> bool:
 def started_ranks(words: Sequence[str]) -> int | None:
     """Ranks that a launcher starts on an instance; None if its option gives no number.
 
-    A number of more than six digits is taken for a mistake.
+    A number of more than six digits is treated as a mistake.
     """
     ranks = whole_number(rank_count_text(words))
     return ranks if ranks and ranks <= _MOST_RANKS else None
@@ -240,8 +240,8 @@ def started_ranks(words: Sequence[str]) -> int | None:
 
 def optimizer_name(text: str) -> str:
     """The optimizer that an option's value names; the value itself for one that plans lack."""
-    plain = text.lower().replace("-", "_")
-    return next((name for name, words in _OPTIMIZERS.items() if plain in words), text)
+    plain_name = text.lower().replace("-", "_")
+    return next((name for name, words in _OPTIMIZERS.items() if plain_name in words), text)
 
 
 def parallelism_in(options: dict[str, str]) -> Parallelism:

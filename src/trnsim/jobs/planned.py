@@ -1,7 +1,7 @@
 """The job of a plan: its instances, a rank for each logical core, and the layout as options.
 
-The options are named as in NeMo and Megatron, and the user's training script reads them. Ranks
-meet at the address in MASTER_ADDR, which every format defines in its own way.
+The options are named as in NeMo and Megatron, and the user's training script reads them. The
+rendezvous of ranks is the address in MASTER_ADDR, which every format defines in its own way.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ def _launcher(machine: Machine) -> list[str]:
     if machine.count == 1:
         return [*words, "--standalone"]
     endpoint = f"$MASTER_ADDR:{HEAD_PORT}"
-    meeting = ["--rdzv-backend", "c10d", "--rdzv-endpoint", endpoint]
-    return [*words, "--nnodes", str(machine.count), *meeting]
+    rendezvous_options = ["--rdzv-backend", "c10d", "--rdzv-endpoint", endpoint]
+    return [*words, "--nnodes", str(machine.count), *rendezvous_options]
 
 
 def _environment(machine: Machine) -> list[tuple[str, str]]:

@@ -88,8 +88,8 @@ def model_name(job: Job) -> str:
         options = options_of(role.command)
         names = [options[name] for name in MODEL_OPTIONS if options.get(name)]
         if _SERVE in role.command[:-1]:
-            following = role.command[role.command.index(_SERVE) + 1]
-            names += [] if following.startswith("-") else [following]
+            next_word = role.command[role.command.index(_SERVE) + 1]
+            names += [] if next_word.startswith("-") else [next_word]
         if names:
             return names[0]
     return ""
@@ -156,7 +156,7 @@ def _tokens_in(text: str) -> int | None:
 
 
 def architecture_of(job: Job) -> Architecture:
-    """The architecture that a job names, else the one of the sizes that it states.
+    """The architecture that a job names, or else an architecture of the sizes that it states.
 
     Raises:
         EmulatorError: the name is not known, or a size is missing.
@@ -168,7 +168,7 @@ def architecture_of(job: Job) -> Architecture:
 def training_plan(
     job: Job, roles: Sequence[RolePrice], assumption: SpecAssumption
 ) -> TrainingEstimate:
-    """The plan of a training job; its length is the user's, else the steps that the job states.
+    """The plan of a training job; its length is the user's, or else the steps that the job states.
 
     Raises:
         BadInput: the user's own name of a model is not known.
@@ -263,7 +263,7 @@ def _check_ranks(roles: Sequence[RolePrice], plan_machine: Machine) -> None:
 
 
 def _tokens(request: LayoutRequest, steps: int | None, assumption: SpecAssumption) -> float:
-    """Tokens of the run: the user's, or those of the steps that the user or the job states.
+    """Tokens of the run: the user's, or the tokens of the steps that the user or the job states.
 
     Raises:
         Unplanned: neither is stated.
@@ -279,27 +279,27 @@ def _tokens(request: LayoutRequest, steps: int | None, assumption: SpecAssumptio
 
 
 def _platform(roles: Sequence[RolePrice]) -> tuple[int, str]:
-    """Number and type of a plan's instances, which are those of the roles with accelerators.
+    """Number and type of a plan's instances: the instances of the roles with accelerators.
 
     Raises:
         Unplanned: they have several types, a number is not stated, or a replica has only a part
             of an instance.
     """
-    planned = [role for role in roles if role.instances != 0]
-    names = {role.instance.name for role in planned}
+    planned_roles = [role for role in roles if role.instances != 0]
+    names = {role.instance.name for role in planned_roles}
     if len(names) != 1:
         types = ", ".join(sorted(names)) or "none"
         raise Unplanned(f"a plan is of instances of one type; the roles have: {types}")
-    if any(role.instances is None for role in planned):
+    if any(role.instances is None for role in planned_roles):
         raise Unplanned("the number of replicas is not stated")
-    for role in planned:
+    for role in planned_roles:
         part = replica_part(role.role, role.instance)
         if part is not None and part < 1 and not role.role.is_exclusive:
             raise Unplanned(
                 f"role {role.role.name} has {part:.3g} of an instance ({role.instance.name}), and "
                 "a plan is of whole instances"
             )
-    return sum(role.instances or 0 for role in planned), names.pop()
+    return sum(role.instances or 0 for role in planned_roles), names.pop()
 
 
 def _model(job: Job, assumption: SpecAssumption) -> Architecture:

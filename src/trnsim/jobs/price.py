@@ -70,7 +70,7 @@ class JobPrice:
 
     @property
     def usd_per_hour(self) -> float | None:
-        """Price of all instances of all copies; None if that of one role is not known."""
+        """Price of all instances of all copies; None if the price of one role is not known."""
         prices = [role.usd_per_hour for role in self.roles]
         stated_usd = [usd for usd in prices if usd is not None]
         return (
@@ -79,7 +79,7 @@ class JobPrice:
 
     @property
     def usd(self) -> Interval | None:
-        """The bill: ``time usd_per_hour``; None without one of them."""
+        """The bill: ``time usd_per_hour``; None if one of them is not known."""
         if self.time_s is None or self.usd_per_hour is None:
             return None
         return self.time_s.scaled(self.usd_per_hour / _HOUR_S)

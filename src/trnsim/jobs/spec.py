@@ -1,4 +1,4 @@
-"""A spec as it is read: the job, the lines of its fields, and values left to a template."""
+"""A spec during reading: the job, the lines of its fields, and values left to a template."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CLAIMS: Final = {"claims", "resourceClaims"}
 
 
 def is_template(text: str) -> bool:
-    """True if a value stands for one that is filled in later."""
+    """True for a placeholder, whose value is filled in later."""
     return _TEMPLATE.search(text) is not None
 
 
@@ -83,8 +83,8 @@ class JobSpec:
     def option_field(self, index: int, *names: str) -> str:
         """The path of the word that states one of these options in a role's command.
 
-        Words that a service puts before the command, such as a shell's, are counted in `lines`
-        alone.
+        Words that a service puts before the command, such as a shell's, are counted only in
+        `lines`.
         """
         path, words = f"roles.{index}.command", self.job.roles[index].command
         word_index = option_index(words, names)
@@ -128,7 +128,7 @@ class JobSpec:
 
 
 class SpecReader:
-    """A document of a spec, from which fields are taken; the others are kept.
+    """A document of a spec, whose fields are read; the others are kept.
 
     Every method takes the keys of a value in the document, and `field`, the path of the job's
     field that it sets. A value that a template fills in is read as None and listed in `templates`;
@@ -198,7 +198,7 @@ class SpecReader:
         return place.value
 
     def give_back(self, *keys: str | int) -> None:
-        """Keep the value under keys after all, although it was taken."""
+        """Keep the value under keys, although it was read."""
         self._read_keys.discard(keys)
 
     def text(self, *keys: str | int, field: str) -> str:
@@ -259,7 +259,7 @@ class SpecReader:
     def words(self, *keys: str | int, field: str) -> tuple[str, ...]:
         """A list of texts, or one text as a list of one; () if there is none.
 
-        The items have lines of their own, as "roles.0.command.3"; those of a second list of the
+        The items have lines of their own, as "roles.0.command.3"; words of a second list of the
         same field are numbered after the first one's.
 
         Raises:
@@ -309,11 +309,11 @@ class SpecReader:
         """The fix for a missing field: to rename one of almost its name; "" without one."""
         if self.place(*keys) is not None or not keys:
             return ""
-        misspelled = near_name(str(keys[-1]), self.names(*keys[:-1]))
-        place = self.place(*keys[:-1], misspelled) if misspelled else None
+        similar_name = near_name(str(keys[-1]), self.names(*keys[:-1]))
+        place = self.place(*keys[:-1], similar_name) if similar_name else None
         if place is None:
             return ""
-        return f"rename {misspelled}, at line {place.line.line}, to {keys[-1]}"
+        return f"rename {similar_name}, at line {place.line.line}, to {keys[-1]}"
 
     def kept_fields(self) -> tuple[KeptField, ...]:
         """Fields that nothing took: text, numbers, truth values, and empty lists and mappings."""

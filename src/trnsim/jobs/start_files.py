@@ -18,7 +18,7 @@ _NOT_STARTED: Final = (
     *("plan", "parallelcluster", "nemo", "nxdt", "sagemaker-endpoint", "leaderworkerset"),
     *("batch-eks", "nemo-launcher", "script"),
 )
-"""Formats of plans, of clusters, of training alone, of servers, and of pods that do not meet."""
+"""Formats of plans, clusters, training only, servers, and pods that do not communicate."""
 KINDS: Final = (_TORCHRUN, *(name for name in FORMATS if name not in _NOT_STARTED))
 """Kinds of files that start a run."""
 _HEAD: Final = "$MASTER_ADDR"
@@ -61,16 +61,16 @@ def _torchrun(about: str, role: Role) -> str:
         exports.insert(
             0, f": ${{MASTER_ADDR:?address of the first instance, for port {HEAD_PORT}}}"
         )
-    return "\n".join(["#!/bin/sh", about, *exports, _folded(role.command), ""])
+    return "\n".join(["#!/bin/sh", about, *exports, _folded_command(role.command), ""])
 
 
-def _folded(words: Sequence[str]) -> str:
+def _folded_command(words: Sequence[str]) -> str:
     """The command in lines, each with an option and its value."""
     lines: list[str] = []
     for word in words:
-        quoted = f'"{word}"' if _HEAD in word else shlex.quote(word)
+        quoted_word = f'"{word}"' if _HEAD in word else shlex.quote(word)
         if word.startswith("--") or not lines or word.endswith(".py"):
-            lines.append(quoted)
+            lines.append(quoted_word)
         else:
-            lines[-1] = f"{lines[-1]} {quoted}"
+            lines[-1] = f"{lines[-1]} {quoted_word}"
     return " \\\n    ".join(lines)

@@ -28,7 +28,7 @@ SUMMARY_SCHEMA: Final = "profile-summary/1"
 _DIFF_SCHEMA: Final = "profile-diff/1"
 _NS_PER_S: Final = 1e9
 _MOST_SHOWN_LINES: Final = 8
-"""Source lines that are listed, those with most time first."""
+"""Maximum number of source lines that are listed, the ones with the most time first."""
 _LINE_COLUMNS: Final = (
     *columns("line | critical path | of it waiting | if free | instructions"),
     Column("", place="page"),
@@ -114,7 +114,7 @@ def next_action_row(profile: JsonObject) -> tuple[str, str]:
 
 
 def profile_blocks(profile: JsonObject, *, has_figures: bool = False) -> list[Block]:
-    """A stored profile in full: figures, lines, what changes would save, and what to try.
+    """A stored profile in full: figures, lines, savings of changes, and advice.
 
     `has_figures` adds the figures of Neuron Explorer's Summary table.
     """

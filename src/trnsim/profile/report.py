@@ -1,4 +1,4 @@
-"""Reports on disk; each file is written whole or not at all."""
+"""Reports on disk; each file is written completely or not at all."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ _WHOLE_PERCENT: Final = 9.95
 """Percentage that one decimal would round to 10.0; from here on there are no decimals."""
 _SIGNIFICANT_DIGITS: Final = 3
 _LEAST_IN_POWERS: Final = 1e15
-"""Value from which powers of ten are read more easily than digits."""
+"""Minimum value that is written with a power of ten instead of digits."""
 _LEAST_IN_UNIT: Final = 0.9995
 """Least value that is written in a unit, as three digits round it to 1: 999.6 us are 1 ms."""
 

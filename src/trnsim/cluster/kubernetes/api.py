@@ -147,7 +147,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def access(server: str | None, token_file: Path | None, ca_file: Path | None) -> ApiAccess:
-    """The API at `server`, else that of the pod in which this process runs.
+    """The API at `server`, or else the API of the pod in which this process runs.
 
     Raises:
         BadInput: no server is named, and this is no pod.
@@ -169,11 +169,11 @@ def access(server: str | None, token_file: Path | None, ca_file: Path | None) ->
 class KubernetesApi:
     """The API of a cluster.
 
-    No watch: decisions must rest on what is stored now, which a list says, and a watch some time
-    later.
+    No watch: decisions must rest on the state that is stored now, which a list has at once, and a
+    watch later.
 
     Attributes:
-        skew_s: seconds by which this machine's clock is behind the API's, by its last answer.
+        skew_s: seconds by which this machine's clock is behind the API's in the last answer.
     """
 
     def __init__(self, opened: ApiAccess, timeout_s: float = TIMEOUT_S) -> None:

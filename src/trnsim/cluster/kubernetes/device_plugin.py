@@ -54,7 +54,7 @@ class Settings:
         folder: kubelet's folder of device plugins.
         state: the folder of the instance's state, whose faults make devices unhealthy.
         files: whether containers get the files /dev/neuron*, which must exist on this machine.
-        holdings: returns what all containers hold now, as kubelet says.
+        holdings: returns the devices that all containers hold now, from kubelet.
         reserved: function from these holdings to the sets of devices that a scheduler extension
             has chosen and no container holds yet.
         say: prints a line.
@@ -222,7 +222,7 @@ class _ResourceServer:
         )
 
     def _listen(self) -> None:
-        """Begin to serve on a socket that nobody else can open.
+        """Begin to serve on a socket that no other user can open.
 
         Raises:
             BadInput: it cannot be made.
@@ -290,7 +290,7 @@ class _ResourceServer:
     def _preferred_ids(
         self, request: Any, holdings: Sequence[ContainerHolding], reserved: Sequence[Reservation]
     ) -> list[str]:
-        """The ids that a scheduler extension has chosen, else a legal set."""
+        """The ids that a scheduler extension has chosen, or else a legal set."""
         devices, count = self._settings.devices, request.allocation_size
         available = set(request.available_deviceIDs)
         required_ids = set(request.must_include_deviceIDs)
@@ -369,7 +369,7 @@ class _ResourceServer:
 
 
 def _make_empty(folder: Path) -> None:
-    """Make a folder of this user alone, without what a former container has left in it.
+    """Make a folder that only this user can use, without files of a former container.
 
     Raises:
         BadInput: it cannot be made.
@@ -395,7 +395,7 @@ def _errors_answered(context: Any) -> Generator[None]:
 
 
 def _identity(path: Path) -> tuple[int, ...] | None:
-    """Numbers that tell a file from a later file at the same path; None if there is no file."""
+    """Numbers that differ for a later file at the same path; None if there is no file."""
     try:
         status = path.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""The scheduler extender over HTTP, on loopback or a Unix socket that its owner alone may open.
+"""The scheduler extender over HTTP, on loopback or a Unix socket that only its owner may open.
 
     POST /filter, /bind    a call of kube-scheduler; the answer's Error says what is wrong
     GET /healthz           "ok"
@@ -96,7 +96,7 @@ def _respond(start: Callable[..., Any], status: str, body: bytes, kind: str) -> 
 
 
 class SocketServer(BoundedServer):
-    """A server on a Unix socket, which its owner alone may open."""
+    """A server on a Unix socket, which only its owner may open."""
 
     address_family = getattr(socket, "AF_UNIX", socket.AF_INET)
 

@@ -1,4 +1,4 @@
-"""Messages between kubelet and its neighbours on a node: device plugins, and who holds what.
+"""Messages between kubelet and its neighbours on a node: device plugins, and holders of devices.
 
 They are declared here by the names and numbers of their fields, and made by protobuf at run time:
 there is no generated code. Fields that a later kubelet adds are left out when they are read.

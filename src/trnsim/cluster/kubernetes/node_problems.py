@@ -1,10 +1,11 @@
 """Hardware faults of a node as Kubernetes sees them: its condition, and events.
 
-It stands for the node problem detector, which AWS deploys beside its device plugin: the rules are
-those of AWS's configuration, over the lines of the driver's log. A matching line sets the condition
-NeuronHealth, which stays until the driver is loaded anew (`trnsim fault reset`), and is an event of
-the node. Beyond AWS's, pods that hold the device have an event too, and an annotation of the node
-names devices with active faults, which `trnsim k8s scheduler-extension` passes over.
+It takes the place of the node problem detector, which AWS deploys beside its device plugin: the
+rules come from AWS's configuration, and apply to the lines of the driver's log. A matching line
+sets the condition NeuronHealth, which stays until the driver is loaded anew (`trnsim fault reset`),
+and is an event of the node. Beyond AWS's, pods that hold the device have an event too, and an
+annotation of the node names devices with active faults, which `trnsim k8s scheduler-extension`
+passes over.
 
 Sources: aws-neuron-sdk deploy/infrastructure/problem-detector.rst, src/k8/neuron-problem-detector
 (the configuration; the same in github aws-neuron/neuron-helm-charts values.yaml); Kubernetes
@@ -57,7 +58,7 @@ class ReportedNode:
 
     Attributes:
         state: the folder of the instance's state.
-        holdings: returns what containers hold now, as kubelet says.
+        holdings: returns the devices that containers hold now, from kubelet.
     """
 
     name: str
@@ -123,7 +124,7 @@ class NodeProblems:
         self._ended.set()
 
     def run(self) -> None:
-        """Report until `stop`; while the API does not answer, what there is waits."""
+        """Report until `stop`; while the API does not answer, reports wait."""
         while not self._ended.is_set():
             try:
                 self.look()
@@ -136,7 +137,7 @@ class NodeProblems:
             self._ended.wait(_POLL_S)
 
     def look(self) -> None:
-        """Report what has changed.
+        """Report the changes since the last call.
 
         Raises:
             BadInput: the API or kubelet does not answer, or the kernel's log cannot be written to.
@@ -245,7 +246,7 @@ def _write_event(
     message: str,
     host: str,
 ) -> None:
-    """Create an event, once: its name is that of its subject and its fault."""
+    """Create an event, once: its name has the names of its subject and its fault."""
     at = _stamp(fault.at)
     event = {
         "apiVersion": "v1",

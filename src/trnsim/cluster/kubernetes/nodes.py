@@ -18,7 +18,7 @@ from trnsim.instance.model import instance_model, instance_named
 
 INSTANCE_LABELS: Final = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 UNHEALTHY: Final = "trnsim/unhealthy-devices"
-"""An annotation with the numbers of broken devices, such as "3,7": a capacity is a number alone."""
+"""An annotation with the numbers of broken devices, such as "3,7": a capacity is only a number."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def free_cores(node: NeuronNode, pods: Iterable[Object]) -> frozenset[int]:
     """Cores of healthy devices that none of the node's `pods` holds.
 
     Raises:
-        BadInput: a pod does not say which devices it holds, or two hold the same.
+        BadInput: if a pod does not state its devices, or two pods hold the same device.
     """
     free = frozenset(node.cores) - node.cores_of(node.unhealthy)
     holder_of: dict[int, str] = {}

@@ -1,8 +1,8 @@
-"""The Neuron devices that a pod requests, and those that it holds by its annotations.
+"""The Neuron devices that a pod requests, and the devices that it holds by its annotations.
 
-A pod holds cores of its node: `NEURON_CORES` lists them, and `trnsim/neuron-sets` says which
-container has which. Devices are held as all of their cores, so that devices and cores of one node
-are never both lent.
+A pod holds cores of its node: `NEURON_CORES` lists them, and `trnsim/neuron-sets` has the devices
+of each container. Devices are held as all of their cores, so that devices and cores of one node are
+never both lent.
 
 Sources: aws-neuron-sdk@81ce03ae deploy/infrastructure/scheduler-flow.rst, steps 7 and 10 (the
 annotation NEURON_CORES, which the device plugin reads), src/k8/my-scheduler.yml (names of the
@@ -157,7 +157,7 @@ def held_cores(pod: Object, cores_per_device: int) -> frozenset[int]:
     """The NeuronCores that a bound pod holds on its node, read from its annotations.
 
     Raises:
-        BadInput: it requests devices, and no annotation that can be read says which.
+        BadInput: for a pod that requests devices and has no readable annotation that names them.
     """
     requested = demands(pod)
     if not requested or has_ended(pod):

@@ -1,7 +1,7 @@
 """Devices that a scheduler extension has chosen for a pod which kubelet is about to start.
 
-Kubelet gives a plugin no name of a pod. The chosen set is that of the pod on this node that was
-scheduled first, of those whose container holds nothing yet and requests as many.
+Kubelet gives a plugin no name of a pod. The chosen set belongs to the pod on this node that was
+scheduled first, among the pods whose container holds nothing yet and requests as many.
 
 Source: aws-neuron-sdk deploy/infrastructure/scheduler-flow.rst: the device plugin reads the
 annotation NEURON_CORES of the pod.

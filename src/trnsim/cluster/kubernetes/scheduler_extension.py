@@ -5,9 +5,9 @@ chooses the sets and binds the pod. Placements are stored in annotations of boun
 else: the annotations travel within the Binding, which the API stores together with the pod's node,
 so a pod is bound with its devices or not at all, wherever this process ends.
 
-`held` is a copy of that truth, which can only be too full: this process alone adds placements.
-So a node fits if it fits by the copy, and before one is refused the copy is read anew; a bind reads
-the pods of its node anew in any case. One such extension runs in a cluster, as AWS's (replicas: 1,
+`held` is a copy of that truth, which can only be too full: only this process adds placements. So a
+node fits if it fits by the copy, and before one is refused the copy is read anew; a bind reads the
+pods of its node anew in any case. One such extension runs in a cluster, as AWS's (replicas: 1,
 src/k8/k8s-neuron-scheduler-eks.yml).
 
 Sources: aws-neuron-sdk@81ce03ae deploy/infrastructure/scheduler-flow.rst; Kubernetes 1.20.2
@@ -54,7 +54,7 @@ from trnsim.errors import BadInput, EmulatorError
 NO_ROOM: Final = "no legal set of free Neuron devices"
 """The reason of a full node: the same words for each, as kube-scheduler counts equal reasons."""
 _NODES_S: Final = 1.0
-"""Time for which the list of nodes is taken as it was."""
+"""Time for which a list of nodes is used again."""
 _BIND_S: Final = 1.0
 """Time in which kube-scheduler binds a pod that fits; a filter call waits for it as long."""
 _MOST_SKEW_S: Final = 5.0
@@ -154,7 +154,7 @@ class SchedulerExtension:
     def _sorted(
         self, pod: Object, offered: Mapping[str, Object | None]
     ) -> tuple[list[str], dict[str, str], dict[str, str]]:
-        """The names of nodes that fit; the reasons of the others; of these, those that stay."""
+        """The names of nodes that fit; the reasons of the others; the fitting nodes that remain."""
         requested = demands(pod)
         if not requested:
             return list(offered), {}, {}
@@ -332,7 +332,7 @@ def _by_lower_name(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _offered(node_objects: Any, names: Any) -> dict[str, Object | None]:
-    """The nodes of a filter call: names alone, or with their objects.
+    """The nodes of a filter call: only names, or names and objects.
 
     Raises:
         BadInput: the call has neither names nor objects.

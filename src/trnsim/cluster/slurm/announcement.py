@@ -1,6 +1,6 @@
-"""The file by which the first task of a step tells the others where its launcher listens.
+"""The file with the address of a step's launcher, which the first task writes for the others.
 
-It lies in the folder of the report, which all nodes share; its user alone can read it. The first
+It lies in the folder of the report, which all nodes share; only its user can read it. The first
 task removes it at its end: where it is left, that task was killed.
 """
 

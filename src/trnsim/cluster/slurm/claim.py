@@ -1,8 +1,8 @@
 """The devices of a job that one of its steps takes, if the job has more than the step needs.
 
-Slurm counts the devices of a step and tells nobody which they are. So the first task of a step on a
-node takes a set that no other step of the job has: a file for each device is locked for as long as
-the task lives, however it ends. The other tasks of the step read which set it took.
+Slurm counts the devices of a step, and does not say which they are. So the first task of a step on
+a node takes a set that no other step of the job has: a file for each device is locked for as long
+as the task lives, however it ends. The other tasks of the step read which set it took.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from trnsim.instance import device_sets
 _MAX_WAIT_S: Final = 30.0
 """Longest wait for the first task of a node."""
 _POLL_S: Final = 0.05
-"""Time between two looks for what the first task took."""
+"""Time between two looks for the devices that the first task took."""
 _OWNER_FOLDER_MODE: Final = 0o700
 _OWNER_FILE_MODE: Final = 0o600
 _lock_files: Final[list[int]] = []
@@ -77,7 +77,7 @@ def claimed_devices(
 
 
 def _folder(step: SlurmStep, lock_root: Path | None) -> Path:
-    """The folder of the job's locks on this node, which its user alone can use.
+    """The folder of the job's locks on this node, which only its user can use.
 
     Raises:
         BadInput: it cannot be made, or is another user's.

@@ -75,7 +75,7 @@ def expanded(text: str, variable: str) -> tuple[str, ...]:
 
 
 def _choices(piece: re.Match[str], text: str, variable: str) -> list[str]:
-    """The texts that a piece of a host's name stands for; numbers keep their leading zeros."""
+    """The texts that a piece of a host's name represents; numbers keep their leading zeros."""
     ranges, plain = piece.groups()
     if ranges is None:
         return [plain]

@@ -64,7 +64,7 @@ class SlurmJob(LaunchJob):
 
     @property
     def announcement(self) -> Path:
-        """File that tells the other tasks where the launcher listens."""
+        """The file with the launcher's address, for the other tasks."""
         return path_of(self.folder, self.step)
 
     def variables(self) -> dict[str, str]:
@@ -174,7 +174,7 @@ def ranks_of_node(step: SlurmStep, ranks_per_node: int) -> int:
 
 
 def interface(host: str) -> str:
-    """The network interface towards a host; "" where the system does not tell."""
+    """The network interface towards a host; "" if the system does not name it."""
     if sys.platform != "linux":
         return ""
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:

@@ -1,4 +1,4 @@
-"""The logical cores of a step on the node of a task: those of its devices, or fewer if named."""
+"""The logical cores of a step on the node of a task: all of its devices, or the named ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def node_cores(
 ) -> range:
     """The cores on the task's node.
 
-    NEURON_RT_VISIBLE_CORES narrows them, and stands for them where there is no scontrol.
+    NEURON_RT_VISIBLE_CORES narrows them; without scontrol it names them.
 
     Raises:
         BadInput: the devices are no legal set, or cores are named that the step lacks.

@@ -1,4 +1,4 @@
-"""After a move: when to fall back, which GPUs to keep, which alerts to set, and what was saved.
+"""After a move: rules of fallback, GPUs to keep, alerts to set, and the savings.
 
 `limits` has the predicted figures that a moved workload must keep; `capacity`, `split`, `alerts`
 and `dashboard` follow from these figures; `files` writes all of them; `realised` reads bills.

@@ -1,8 +1,8 @@
-"""Alert rules for Prometheus: they fire where what a decision promised is not measured.
+"""Alert rules for Prometheus: they fire where measurements fall short of a decision's promises.
 
 Rates and errors come from the metrics of neuron-monitor and of the server.
 
-Names of Neuron's metrics are those of neuron-monitor-prometheus.py (aws-neuron-sdk,
+Names of Neuron's metrics follow neuron-monitor-prometheus.py (aws-neuron-sdk,
 tools/neuron-sys-tools/neuron-monitor-user-guide.rst, and its Grafana page); the server's are vLLM's
 (docs.vllm.ai, design/metrics). Training and inference without tokens have no common exporter: their
 programs count in `training_tokens_total` and `inference_items_total`. Every series of a workload

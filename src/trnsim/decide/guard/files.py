@@ -29,8 +29,8 @@ def write(decision: Decision, folder: Path, rows: Catalogue) -> list[Path]:
     """Write the guard files of `decision` to `folder`, which is created; returns their paths.
 
     Raises:
-        BadInput: no workload moves, the folder cannot be written, or operators stay on a GPU and
-            the inventory, which says of which model, cannot be read.
+        BadInput: if no workload moves, if the folder cannot be written, or if operators stay on a
+            GPU and the inventory, which names their model, cannot be read.
     """
     files.check_folder(folder)
     all_limits = moved_limits(decision)

@@ -18,7 +18,7 @@ MOVED: Final = (Verdict.GO, Verdict.PILOT)
 """Verdicts after which a workload runs on the instance of the verdict, at least in a pilot."""
 
 UNITS: Final = {"tokens_per_month": "tokens", "items_per_month": "items"}
-"""Units of work, by the unit of a volume; accelerator-hours say nothing about the work."""
+"""Units of work, by the unit of a volume; accelerator-hours do not measure the work."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@
     saving   = 1 - USD billed / expected
     paid back once the sum of (expected - USD billed) reaches the cost of the migration
 
-Expected is what the work of the month would cost on the instances that the decision replaces.
+The expected cost is the cost of the month's work on the instances that the decision replaces.
 
 A bill is a table, CSV or YAML, with the columns month (YYYY-MM), workload, usd and optionally
 volume, in the unit of the inventory. Lines of one month and workload are summed: GPUs that are kept
@@ -27,7 +27,7 @@ from trnsim.decide.inventory.bill_rows import is_bill, tag_key
 from trnsim.reader import FileRecord, between, declared, fault, read_rows
 
 _MOST_AMOUNT: Final = 1e12
-"""USD above which a number is taken for a slip of the pen."""
+"""Maximum amount in USD; a larger number is treated as a typing error."""
 _COLUMNS: Final = "month, workload, usd, volume"
 
 
@@ -62,7 +62,7 @@ class Month:
 
     Attributes:
         month: YYYY-MM.
-        volume: work of the month in the unit of the inventory; None if the bill does not say.
+        volume: work of the month in the unit of the inventory; None if the bill does not state it.
         expected_usd: cost of the same work on the old instances.
         total_usd: expected less billed cost, summed over all months up to this one.
         is_as_predicted: True if the saving lies in the predicted P10 to P90; None if the decision

@@ -30,7 +30,7 @@ def read(path: Path | str, rows: Catalogue | None = None) -> list[Workload]:
     Args:
         path: a CSV or YAML table, or a cost and usage report of AWS with a file beside it that
             assigns its usage to models; paths within are relative to the folder.
-        rows: catalogue of instances; by default that of trnsim.
+        rows: catalogue of instances; by default trnsim's.
 
     Raises:
         BadInput: the file, or a cell of it, cannot be used: file, line, field, legal values.

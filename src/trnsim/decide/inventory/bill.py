@@ -205,7 +205,7 @@ def _dated_usage(path: Path, line: Line, instance: str, rows: Catalogue) -> tupl
 def _purchase_kind(row: CostLine) -> str:
     """Purchase kind of a line.
 
-    Usage without a cost is that of a capacity block, which is paid in advance.
+    Usage without a cost belongs to a capacity block, which is paid in advance.
     """
     if row.line_item_line_item_type == "DiscountedUsage":
         years = {str(term): short for term, short in _SHORT_TERMS.items()}

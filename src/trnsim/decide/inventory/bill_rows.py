@@ -1,6 +1,6 @@
 """Rows of an AWS cost and usage report (CSV, gzipped CSV or Parquet), each as cells by column.
 
-Columns have the names of CUR 2.0; those of the older report, such as ``lineItem/UsageType``, are
+Columns have the names of CUR 2.0; names of the older report, such as ``lineItem/UsageType``, are
 translated. Source: AWS Data Exports user guide, "Cost and Usage Report (CUR) 2.0".
 """
 

@@ -19,7 +19,7 @@ MOST_USD: Final = 1e10
 _MOST_VOLUME: Final = 1e17
 """Maximum tokens or items a month: the work of a million accelerators at 3e9 a day each."""
 MOST_GPU_HOURS: Final = 1e10
-"""Maximum accelerator-hours a month: those of 13 million accelerators."""
+"""Maximum accelerator-hours a month: the hours of 13 million accelerators."""
 _MOST_S: Final = 2.7e6
 """Seconds of the longest month."""
 _MOST_HOURS: Final = 744.0

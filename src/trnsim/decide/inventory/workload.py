@@ -27,7 +27,7 @@ _LIMITS_BY_KIND: Final[dict[Kind, tuple[str, ...]]] = {
     "serve": ("ttft_s", "tpot_s", "latency_s"),
     "infer": ("latency_s", "deadline_hours"),
 }
-"""Fields of the limits that count for each kind of workload; other limits have no effect."""
+"""Fields of the limits that apply to each kind of workload; other limits have no effect."""
 
 
 @dataclass(frozen=True)

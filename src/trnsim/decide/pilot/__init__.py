@@ -1,7 +1,7 @@
 """Pilot of a move: one workload on today's instances and on a candidate's, with the same work.
 
-`choose` selects the workload by the value of its pilot (`pilot_value`); `sides` and `thresholds`
-are the runs and what they must show; `plan` and `files` write the pilot. After the runs `measure`
-reads their logs (by `trnsim.calibrate.logs`), `refit` corrects the predictions, `renew` decides
-again, and `document` writes the result.
+`choose` selects the workload by the value of its pilot (`pilot_value`); `sides` are the runs, and
+`thresholds` the results that they must reach; `plan` and `files` write the pilot. After the runs
+`measure` reads their logs (by `trnsim.calibrate.logs`), `refit` corrects the predictions, `renew`
+decides again, and `document` writes the result.
 """

@@ -1,6 +1,6 @@
 """Migration document: measurements of a pilot, the renewed decision, and steps of the move.
 
-The sides of a pilot are "today" (today's instances) and "there" (those of the candidate).
+The sides of a pilot are "today" (today's instances) and "there" (the candidate's instances).
 
 Every figure in USD stands in `pilot.json` too, which then holds the pilot and its result.
 """
@@ -26,7 +26,7 @@ RESULTS: Final = (DECISION, DOCUMENT)
 
 
 def renewed_decision(pilot: Pilot, result: PilotResult) -> Decision:
-    """The decision on the inventory, with that of the pilot's workload renewed."""
+    """The decision on the inventory, with a renewed decision on the pilot's workload."""
     before = pilot.decision
     workloads = tuple(
         result.renewed if workload.name == pilot.workload else workload

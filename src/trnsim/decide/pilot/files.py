@@ -1,6 +1,6 @@
 """Folder of a pilot: launch files, a page for the people who run it, and `pilot.json`.
 
-`Pilot.told` has what a pilot of each workload would be worth.
+`Pilot.told` has the value of a pilot of each workload.
 """
 
 from __future__ import annotations

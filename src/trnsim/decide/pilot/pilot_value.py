@@ -1,4 +1,4 @@
-"""Value of a pilot: what it is worth to know the times before the decision, less the run's cost.
+"""Value of a pilot: the worth of knowing the times before the decision, less the run's cost.
 
     net       = bills until the limit x (1 - ratio e^(sigma z)) - migration, z standard normal
     value     = E[max(0, net)] - max(0, E[net])
@@ -114,7 +114,7 @@ class PilotValue:
 
     @property
     def net_usd(self) -> float:
-        """Value less the costs of the run and of waiting; a run without a price counts as free."""
+        """Value less the costs of the run and of waiting; a run without a price is free."""
         return self.value_usd - (self.run_usd or 0.0) - self.delay_usd
 
 

@@ -96,7 +96,7 @@ def result(
 def instance_factors(
     measurements: dict[str, RateMeasurement], checks: list[Check]
 ) -> dict[str, Factor]:
-    """Factor of each instance type; the candidate's also says whether its latency SLO was met."""
+    """Factor of each instance type; the candidate's also has whether its latency SLO was met."""
     latency_results = [
         check.is_met
         for check in checks

@@ -28,7 +28,7 @@ NOISE: Final = assumed(
     0.003, "relative spread of the last loss over runs that differ in nothing but machines"
 )
 SIGMAS: Final = 3
-"""Standard deviations that a difference by chance alone rarely exceeds."""
+"""Standard deviations that a difference by mere chance rarely exceeds."""
 FAILED: Final = assumed(0.01, "part of requests that may fail")
 _MANTISSA_BITS: Final = {
     "fp32": FLOAT32.mantissa_bits,
@@ -46,7 +46,7 @@ LOSS, LOGITS, SLOWEST, BREAK_EVEN, USD, FAILURES = (
     "USD a month",
     "failed requests",
 )
-"""Names of thresholds; those of latencies end in their percentile, such as "TTFT P99"."""
+"""Names of thresholds; names of latencies end in their percentile, such as "TTFT P99"."""
 
 
 @dataclass(frozen=True)

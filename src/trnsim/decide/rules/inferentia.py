@@ -14,7 +14,7 @@ LARGE_USD_PER_MONTH: Final = 100_000
 HIGH_VOLUME_PER_MONTH: Final = 1e8
 """Items or tokens a month (40 a second) above which volume is high; the source names no number."""
 TOLERANT_S: Final = 0.5
-"""Seconds of a latency limit from which it is tolerant; the source names no number."""
+"""Minimum latency limit in seconds of a tolerant workload; the source names no number."""
 STANDARD_FAMILIES: Final = ("encoders and ViT", "CLIP", "TPOT", "TTFT")
 """Families of published times to which BERT, GPT and vision models belong."""
 _GROUP: Final = "inferentia"

@@ -118,7 +118,8 @@ OPERATORS_BY_FUNCTION: Final[dict[str, tuple[str, ...]]] = {
 }  # fmt: skip
 """ATen operators that a function calls on dense tensors of real numbers, by function name.
 
-A function that is missing here is lowered if `LOWERED` has an operator of its name, else unknown.
+A function that is missing here is lowered if `LOWERED` has an operator of its name; otherwise it is
+unknown.
 
 Source: PyTorch 2.13, native_functions.yaml and the functions' own code.
 """

@@ -25,12 +25,12 @@ _TENSOR_METHODS: Final = frozenset(
         "svd", "unique_consecutive",
     }
 )  # fmt: skip
-"""Methods that few objects but tensors have: a call by such a name counts as a tensor's."""
+"""Methods that few objects but tensors have: a call by such a name is treated as a tensor's."""
 
 
 @dataclass
 class ScannedProgram:
-    """Findings and counts of a file; the attributes are those of `ScanFindings`."""
+    """Findings and counts of a file; it has the attributes of `ScanFindings`."""
 
     findings: set[ScanFinding] = field(default_factory=set[ScanFinding])
     lowered: int = 0
@@ -157,7 +157,7 @@ class _Reader:
 
 
 def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str, str]]:
-    """Imports of a statement: module, local name, and the full name that it stands for."""
+    """Imports of a statement: module, local name, and full name."""
     if isinstance(node, ast.Import):
         for alias in node.names:
             package = alias.name.partition(".")[0]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 MOST_ERROR: Final = 0.25
-"""P90 of relative errors up to which a family's predictions support a decision.
+"""Maximum P90 of relative errors of a family whose predictions support a decision.
 
 It is the target of training in docs/generated/accuracy-models.md.
 """

@@ -28,8 +28,8 @@ BATCHES: Final = (1, 2, 4, 8, 16, 32)
 def speed(workload: Workload, name: str, rows: Catalogue | None = None) -> Speed:
     """Speed of the workload on the type `name`, in items a second.
 
-    The batch size is that of most items a second within the latency limit; if none is within it,
-    that of the lowest latency.
+    The batch size gives the most items a second within the latency limit; if none is within it, the
+    lowest latency.
 
     Raises:
         EmulatorError: no batch can run.

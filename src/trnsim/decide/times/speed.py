@@ -50,7 +50,7 @@ def phase_sigmas(
     """Uncertainty of a phase's time on a chip, split into a shared cause and the chip's own.
 
     ``sigma^2 = shared^2 + own^2``. The constants of a phase are shared by all of AWS's chips, or by
-    all GPUs: their error is the same on any two of them.
+    all GPUs: their error is the same on both.
 
     Args:
         chip: the accelerator.

@@ -77,8 +77,8 @@ def _job(workload: Workload, fleet: Machine) -> LayoutRequest:
 def _larger_group(workload: Workload, choice: BestLayout, name: str, count: int) -> BestLayout:
     """Best layout on about `count` instances of the type `name`, or `choice` if none is legal.
 
-    Groups are tried whose size is a multiple of that of `choice`: the largest up to `count`, then
-    the multiple that is a power of two.
+    Groups are tried whose size is a multiple of the size of `choice`: the largest up to `count`,
+    then the multiple that is a power of two.
 
     Raises:
         BadInput: the type has no EFA between instances.

@@ -74,7 +74,7 @@ class TimeDifference:
     Attributes:
         terms: the largest change first; the changes add up to the change of the median.
         sources: changed sources of terms.
-        conditions: conditions of the old time alone, and of the new time alone.
+        conditions: conditions of only the old time, and of only the new time.
     """
 
     old: Time
@@ -255,7 +255,7 @@ def _time_names(answer: PlanAnswer) -> str:
 
 
 def _time_pairs(old: PlanAnswer, new: PlanAnswer) -> list[tuple[Time, Time]]:
-    """Pairs of times to compare: of equal names, else of equal phases, else the last of each."""
+    """Pairs of times to compare: by equal names, else by equal phases, else the last ones."""
     by_name = {time.name: time for time in new.times}
     pairs = [(time, by_name[time.name]) for time in old.times if time.name in by_name]
     if pairs or not (old.times and new.times):
@@ -365,7 +365,7 @@ def _option_changes(
 def _input_changes(
     old: PlanAnswer, new: PlanAnswer, pairs: Sequence[tuple[Time, Time]]
 ) -> tuple[AnswerChange, ...]:
-    """Changed inputs, of those that answers of different commands have in common."""
+    """Changed inputs, among the inputs that answers of different commands have in common."""
     if old.is_measured or new.is_measured:
         return ()
     old_inputs, new_inputs = (

@@ -41,7 +41,7 @@ _WAITING_TERM: Final = "waiting"
 _MEDIAN_TERM: Final = "median less mean"
 _S_PER_MS: Final = 1e-3
 _LARGEST_ROUNDING: Final = 1e-12
-"""Share of a time up to which a remainder counts as rounding."""
+"""Maximum share of a time that is treated as rounding."""
 _PASS_SIZES: Final = ("batch", "tokens", "past")
 _WORK_BY_KIND: Final = {"train": "step", "serve": "token", "infer": "item"}
 """Unit of work of a candidate's milliseconds, by kind of workload."""

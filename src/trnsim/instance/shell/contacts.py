@@ -1,6 +1,6 @@
 """The files by which Neuron's clients find devices, made in this mount namespace one by one.
 
-A file that cannot be made is left as it was, and named.
+A file that cannot be made is left unchanged, and named.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DMI_FILES: Final = {"product_name": "", "sys_vendor": "Amazon EC2"}
 
 
 def make(model: InstanceModel) -> dict[str, str]:
-    """Make every contact point of `model`; those that the kernel refuses, with the reason."""
+    """Make every contact point of `model`; files that the kernel refuses, with the reason."""
     cover = Cover()
     missing: dict[str, str] = {}
     umask = os.umask(0)

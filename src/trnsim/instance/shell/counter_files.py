@@ -29,7 +29,7 @@ class CounterFiles:
         self.descriptor = -1
 
     def watch(self, folders: Iterable[str]) -> None:
-        """Notice programs that write to files of `folders`, as far as the kernel's limits allow."""
+        """Notice programs that write to files of `folders`, within the limits of the kernel."""
         with suppress(OSError):
             if self.descriptor < 0:
                 self.descriptor = linux_calls.inotify()

@@ -1,7 +1,7 @@
 """The values of the counters in sysfs, from the state of the processes on the instance.
 
-Values that a process does not give by core count for its first core, and those of a logical core
-for the first of its physical ones, so that sums over cores and devices are those of the state.
+Values that a process does not give by core belong to its first core, and values of a logical core
+to the first of its physical cores, so that sums over cores and devices equal the sums of the state.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Files added to folders of the machine, in this process's mount namespace alone.
+"""Files added to folders of the machine, only in this process's mount namespace.
 
 A folder is covered by a tmpfs that has its entries, each bound from the folder below, beside those
 that are added. All of it lives in memory, and goes with the last process of the namespace.

@@ -55,7 +55,7 @@ def main(pid: int, name: str, lnc: int) -> None:
 
 
 class Keeper:
-    """The writer of an instance's counters in sysfs, and of what programs reset there."""
+    """The writer of an instance's counters in sysfs, and of those that programs reset."""
 
     def __init__(self, model: InstanceModel, root: str = ROOT) -> None:
         self._counters = Counters(model)
@@ -123,7 +123,7 @@ class _End:
 
 
 def end_others() -> None:
-    """End the other processes of this mount namespace; those that stay are killed."""
+    """End the other processes of this mount namespace; the remaining ones are killed."""
     if not is_inside():
         return
     for number in (signal.SIGTERM, signal.SIGKILL):

@@ -1,7 +1,7 @@
 """Programs in containers of this machine, whose state is in the folder `containers` of the state.
 
-A device plugin gives each container a folder of its own there. Numbers of processes are those of
-the container's own namespace; the reader finds this machine's by the line NSpid of proc(5) and the
+A device plugin gives each container a folder of its own there. Numbers of processes belong to the
+container's own namespace; the reader finds this machine's by the line NSpid of proc(5) and the
 start time, which both share. A container may write anything into its folder: links, pipes and files
 that are no records are skipped, and nothing is written there.
 """
@@ -63,7 +63,7 @@ def _content(path: Path) -> bytes:
 
     Raises:
         OSError: it is gone, or a link.
-        ValueError: it is something else.
+        ValueError: for a file of another form.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:

@@ -1,6 +1,6 @@
 """The folder of the state, which only its user can read.
 
-`$TRNSIM_STATE`, else the user's state folder. A reader sets the modification time of the file
+`$TRNSIM_STATE`, or else the user's state folder. A reader sets the modification time of the file
 `listening` to the time until which it wants the state, so that a check costs one `stat`.
 """
 
@@ -22,7 +22,7 @@ OFF: Final = "off"
 """The value of that variable for no state."""
 _FIX: Final = f"name a folder of your own: {STATE_VARIABLE}=DIR"
 LISTENING: Final = "listening"
-"""The file whose time says until when a reader wants the state."""
+"""The file whose time is the end of a reader's interest in the state."""
 _OTHER_USERS_MODE: Final = 0o077
 """Bits of a mode that give rights to users other than the owner."""
 _OWNER_FOLDER_MODE: Final = 0o700
@@ -108,7 +108,7 @@ def is_listening(path: Path) -> bool:
 
 
 def _listening_until(path: Path) -> float:
-    """Time when the longest request ends; 0 where there is none."""
+    """Time when the longest request ends; 0 without such a file."""
     try:
         until = (path / LISTENING).stat().st_mtime
     except OSError:

@@ -5,7 +5,7 @@ hardware stays counted after the program that met it has ended, until `reset`. T
 has a line for each in the form of the driver's log, marked as emulated.
 
 Source: aws-neuron-sdk neuron-runtime/nrt-troubleshoot.rst, Hardware Errors; the names of
-NEURON_HW_ERR are those of src/k8/neuron-problem-detector.
+NEURON_HW_ERR come from src/k8/neuron-problem-detector.
 """
 
 from __future__ import annotations
@@ -114,8 +114,8 @@ class StoredFault:
     def is_active(self) -> bool:
         """True if it affects its device now.
 
-        If its beginning lies in the future, the clock was set back: a fault with a duration then
-        counts as over.
+        If its beginning lies in the future, the clock was set back: a fault with a duration is then
+        over.
         """
         if self.is_cleared:
             return False

@@ -1,8 +1,8 @@
 """The identity of a process: its number and start time, which no later process shares.
 
 Start times are the system's, as text: ticks since boot on Linux, the words of `ps` on other Unixes,
-100 ns since 1601 on Windows. They are compared for equality alone, so a clock that is set back
-changes nothing.
+100 ns since 1601 on Windows. They are compared only for equality, so a clock that is set back has
+no effect.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _START_FIELD: Final = 19
 
 
 def start_time(pid: int) -> str:
-    """Start time of the process numbered `pid`; "" where there is none, or it has ended."""
+    """Start time of the process numbered `pid`; "" if it does not exist or has ended."""
     if pid <= 0:
         return ""
     if sys.platform == "linux":

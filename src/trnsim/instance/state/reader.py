@@ -23,7 +23,7 @@ from trnsim.instance.state.record import ProcessRecord, from_json
 
 _FILE_NAME_PATTERN: Final = re.compile(r"(\d+)-(\w+)\.json")
 _STALE_S: Final = 60.0
-"""Age from which a temporary file is one that a killed writer left."""
+"""Minimum age of a temporary file that a killed writer left."""
 LISTEN_S: Final = 10.0
 """Time for which processes go on writing after a read, unless the reader requests more."""
 
@@ -31,7 +31,7 @@ LISTEN_S: Final = 10.0
 def read_all(folder: Path, listen_s: float = LISTEN_S) -> list[ProcessRecord]:
     """The records of all live processes, by pid; they are requested to go on writing.
 
-    Those in containers to which a device plugin has given devices are among them.
+    Processes in containers to which a device plugin has given devices are among them.
 
     Args:
         folder: the folder of the state, from `folder.state_folder`.
@@ -77,7 +77,7 @@ def _read(path: Path) -> ProcessRecord | None:
 
 
 def instance_of(records: list[ProcessRecord]) -> InstanceModel:
-    """The instance that tools show: TRNSIM_INSTANCE, else the largest that a process runs on.
+    """The instance that tools show: TRNSIM_INSTANCE, else the largest of a running process.
 
     If none runs, it is the smallest of the target chip.
 

@@ -47,10 +47,10 @@ class LoadedModel:
     """A program that is loaded on a core.
 
     Attributes:
-        number: its number among those that the process has loaded, from 1.
+        number: its number among the models that the process has loaded, from 1.
         core: number of the logical core, on the instance.
         constant_bytes: arrays that are part of it.
-        is_running: whether it runs now, as far as that is known.
+        is_running: whether it is known to run now.
     """
 
     number: int
@@ -67,7 +67,7 @@ class ProcessRecord:
     Attributes:
         start_time: its start time (`identity.start_time`).
         tool: the kind of program, one of `TOOLS`.
-        tag: NEURON_PROCESS_TAG, else the pid.
+        tag: NEURON_PROCESS_TAG, or else the pid.
         lnc: physical cores in a logical one.
         cores: numbers of the logical cores that it uses, on the instance.
         updated_at: the host's clock when it was written, seconds since 1970.
@@ -79,7 +79,7 @@ class ProcessRecord:
         executions: executions by status.
         errors: errors by kind.
         total_latency_s: percentiles of recent executions, launch included; {} where none ran.
-        device_latency_s: the same on the device alone.
+        device_latency_s: the same without the launch, on the device.
         latencies: a histogram of all executions: seconds with the launch, seconds on the device
             alone, and their number; seconds to three digits.
         models: the programs that are loaded now.

@@ -25,7 +25,7 @@ PERIOD_S: Final = 1.0
 
 
 def say_not_kept(reason: str) -> None:
-    """Say on the standard error why this process has no state, where it has such an output."""
+    """Print on the standard error, if there is one, why this process has no state."""
     with suppress(OSError, ValueError, AttributeError):  # closed, or None as in a daemon
         sys.stderr.write(f"trnsim: the state of this process is not kept: {reason}\n")
 
@@ -73,7 +73,7 @@ class Writer:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread and remove the file; a fork leaves its parent's file alone."""
+        """End the thread and remove the file; a fork does not touch its parent's file."""
         if os.getpid() == self._pid:
             self._ended.set()
             with suppress(OSError):

@@ -136,7 +136,7 @@ class Buffer:
             self.type.hbm.release(self.address)
 
     def free_if_donated(self) -> None:
-        """Release its memory if an execution has taken it (donation)."""
+        """Release its memory if it was donated to an execution."""
         if self.elements is not None and self.elements.is_deleted():
             self.free()
 
@@ -159,10 +159,10 @@ def new_buffer(
     array: HostArray, memory: PjrtMemory, place: Place, *, is_token: bool = False
 ) -> int:
     """The handle of an array that a call at `place` has made."""
-    shared = (
+    sharing_type = (
         buffer_type(memory, (), None) if is_token else buffer_type(memory, array.shape, array.dtype)
     )
-    buffer = Buffer(array, shared)
+    buffer = Buffer(array, sharing_type)
     track_buffer(buffer, place)
     return buffer.address
 
@@ -260,8 +260,8 @@ def _write(address: int, layout_at: int | None, array: npt.NDArray[Any]) -> None
             return
         order = numbers_at(layout.tiled.minor_to_major, layout.tiled.minor_to_major_size)[::-1]
     if array.size:
-        ordered = np.ascontiguousarray(array.transpose(order))
-        ctypes.memmove(address, ordered.ctypes.data, ordered.nbytes)
+        ordered_array = np.ascontiguousarray(array.transpose(order))
+        ctypes.memmove(address, ordered_array.ctypes.data, ordered_array.nbytes)
 
 
 @slot("Buffer_ElementType")
@@ -276,7 +276,7 @@ def _dimensions(args: Any) -> None:
 
 
 @slot("Buffer_UnpaddedDimensions")
-def _unpadded(args: Any) -> None:
+def _unpadded_dimensions(args: Any) -> None:
     dims = _buffer(args).type.dims
     args.unpadded_dims, args.num_dims = dims.address, dims.size
 

@@ -1,7 +1,7 @@
 """Calls: the execution of programs by the private client, and the buffers of their results.
 
 A plain call has a way of its own (`PlainCall`): one device, values of `fast`, nothing that listens,
-and room for its results. It does what every call does, in fewer steps.
+and room for its results. It has the effects of every call, in fewer steps.
 """
 
 from __future__ import annotations
@@ -180,22 +180,22 @@ def _require_room(
         OutOfMemory: with a table of the arrays in memory.
     """
     for core, device_buffers in zip(cores, arguments, strict=False):
-        donated = [device_buffers[at] for at in executable.program.donors]
-        taken_bytes = sum(buffer.nbytes for buffer in donated if buffer.memory.is_hbm)
+        donated_buffers = [device_buffers[at] for at in executable.program.donors]
+        taken_bytes = sum(buffer.nbytes for buffer in donated_buffers if buffer.memory.is_hbm)
         require_room(max(executable.output_bytes - taken_bytes, 0), by_core[core].memory)
 
 
 def _arrays(
     args: Any, program: DeviceProgram, arguments: list[list[Buffer]]
 ) -> list[list[HostArray]]:
-    """The elements of the arguments; copies of those whose memory must not be taken."""
+    """The elements of the arguments; copies of arguments whose memory must not be taken."""
     arrays = [[buffer.array for buffer in row] for row in arguments]
     if program.donors and args.options:
         options = struct("ExecuteOptions").from_address(args.options)
-        protected = numbers_at(
+        protected_numbers = numbers_at(
             options.non_donatable_input_indices, options.num_non_donatable_input_indices
         )
-        for at in program.donors.intersection(protected):
+        for at in program.donors.intersection(protected_numbers):
             for row, sources in zip(arrays, arguments, strict=True):
                 row[at] = host().copy(row[at], sources[at].memory.core)
     return arrays

@@ -1,6 +1,6 @@
 """Devices: one logical NeuronCore each, with its share of the chip's HBM.
 
-Those of other processes are known by number and kind only.
+Devices of other processes are known only by number and kind.
 
 Kinds are AWS's: "NC_v2", "NC_v3", and with a "d" where a device is two NeuronCores.
 Source: aws-neuron-sdk archive/appnotes/torch-neuronx/introducing-pytorch-2-6.rst.
@@ -146,11 +146,13 @@ def _attributes(args: Any) -> None:
 def _memory_stats(args: Any) -> None:
     sweep()
     hbm = devices[args.device].hbm
-    largest = max((allocation.nbytes for allocation in list(hbm.allocations.values())), default=0)
+    largest_bytes = max(
+        (allocation.nbytes for allocation in list(hbm.allocations.values())), default=0
+    )
     figures = {
         "peak_bytes_in_use": hbm.peak_bytes,
         "num_allocs": len(hbm.allocations),
-        "largest_alloc_size": largest,
+        "largest_alloc_size": largest_bytes,
         "bytes_limit": hbm.capacity_bytes,
     }
     args.bytes_in_use = hbm.live_bytes

@@ -63,7 +63,7 @@ def dtype_of(number: int) -> np.dtype[Any]:
 
 
 def type_of(dtype: np.dtype[Any] | None) -> int:
-    """The element type of a dtype; None is that of a token.
+    """The element type of a dtype; None is the type of a token.
 
     Raises:
         NotModelled: if PJRT has no such type.

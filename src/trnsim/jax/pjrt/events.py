@@ -27,7 +27,7 @@ _EVENTS_KEPT: Final = 1 << 16
 
 
 class PjrtEvent:
-    """The end of the computation of `arrays`, with the error that it raised, if any."""
+    """The end of the computation of `arrays`, with the error that it raised, or None."""
 
     def __init__(self, arrays: Sequence[HostArray], error: BaseException | None = None) -> None:
         self._arrays = arrays
@@ -37,7 +37,7 @@ class PjrtEvent:
         self._lock = threading.Lock()
 
     def is_ready(self) -> bool:
-        """True if the computation has ended, well or not."""
+        """True if the computation has ended, with or without an error."""
         return self._is_done or all(array.is_ready() for array in self._arrays)
 
     def wait(self) -> BaseException | None:

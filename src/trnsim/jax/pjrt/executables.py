@@ -82,10 +82,10 @@ class PjrtExecutable(Handle):
     @cached_property
     def shardings(self) -> dict[str, Texts | None]:
         """Shardings of arguments and results; None where there is one device or no argument."""
-        loaded = self.program.loaded
+        loaded_program = self.program.loaded
         shardings = {
-            "parameters": loaded.get_parameter_shardings(),
-            "outputs": loaded.get_output_shardings()
+            "parameters": loaded_program.get_parameter_shardings(),
+            "outputs": loaded_program.get_output_shardings()
             if self.program.results
             else [private.no_results_sharding()],
         }
@@ -151,9 +151,14 @@ def new_executable(program: DeviceProgram) -> int:
 def sweep_executables(compiled_before_s: float) -> None:
     """Free the executables that JAX no longer lists, as buffers are (`trnsim.jax.pjrt.sweep`)."""
     client = private.client()
-    live = {exe.fingerprint for exe in client.live_executables()} if client is not None else set()
+    live_fingerprints = (
+        {exe.fingerprint for exe in client.live_executables()} if client is not None else set()
+    )
     for address, executable in list(executables.items()):
-        if executable.compiled_s < compiled_before_s and executable.identity not in live:
+        if (
+            executable.compiled_s < compiled_before_s
+            and executable.identity not in live_fingerprints
+        ):
             executables.pop(address, None)
 
 

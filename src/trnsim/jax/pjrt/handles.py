@@ -1,10 +1,10 @@
-"""Handles: the addresses that PJRT's caller holds of our objects, and the objects behind them.
+"""Handles: the addresses by which PJRT's caller refers to objects of trnsim, and these objects.
 
-A handle is the address of zeroed memory of its own, since callers look into some of them. Callers
-free handles through functions that cannot be Python's (`trnsim.jax.pjrt.table`), so there is no
-notice when one is no longer used. A buffer's handle is the address of the object itself, as no
-caller looks into it. Objects of a client live as long as it does, buffers and executables until a
-sweep finds them gone (`trnsim.jax.pjrt.sweep`), and short-lived ones, errors and events, until as
+A handle is the address of its own zeroed memory, since callers read the memory of some handles.
+Callers free handles through functions that cannot be Python's (`trnsim.jax.pjrt.table`), so there
+is no notice when one is no longer used. A buffer's handle is the address of the object itself, as
+no caller looks into it. Objects of a client live as long as it does, buffers and executables until
+a sweep finds them gone (`trnsim.jax.pjrt.sweep`), and short-lived ones, errors and events, until as
 many younger ones exist as a `Ring` holds.
 """
 
@@ -66,10 +66,10 @@ class Text:
     __slots__ = ("_memory", "address", "size")
 
     def __init__(self, text: str | bytes) -> None:
-        encoded = text.encode() if isinstance(text, str) else text
-        self._memory = ctypes.create_string_buffer(encoded)
+        content = text.encode() if isinstance(text, str) else text
+        self._memory = ctypes.create_string_buffer(content)
         self.address = ctypes.addressof(self._memory)
-        self.size = len(encoded)
+        self.size = len(content)
 
 
 class Numbers:

@@ -65,7 +65,7 @@ def struct(name: str) -> Any:
 
 
 def _type(name: str, kind: str) -> Any:
-    """The ctypes class of a field's type; that of a union is named after its field."""
+    """The ctypes class of a field's type; the type of a union is named after its field."""
     if ":" in kind:
         members = (text.partition(":") for text in kind.split("|"))
         fields = [(member, _type(name, member_kind)) for member, _, member_kind in members]

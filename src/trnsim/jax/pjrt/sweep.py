@@ -1,9 +1,9 @@
 """The sweep: buffers that no array of JAX holds any more are freed.
 
 C++ frees a buffer through a function that cannot be Python's (`trnsim.jax.pjrt.table`), so dead
-buffers are inferred: JAX lists its live arrays, and an array says which handle it has. A buffer
-that is in no array is dead, unless C++ may hold it alone, as it does until the call that made it
-has returned. A call is identified by its place: the innermost frame of Python below it and the
+buffers are inferred: JAX lists its live arrays, and an array has its handle. A buffer that is in no
+array is dead, unless only C++ may hold it, which it does until the call that made the buffer has
+returned. A call is identified by its place: the innermost frame of Python below it and the
 instruction there. C++ may hold buffers that a function of JAX made until that function returns, as
 it does the results of `execute_sharded`: there a place is the frame, at any instruction.
 
@@ -184,16 +184,16 @@ def _array_handles() -> set[int] | None:
 
 def _call_handles() -> set[int]:
     """The handles that a running call may hold."""
-    running = _running_places()
+    running_places = _running_places()
     oldest = monotonic() - _YOUNG_S
     handles: set[int] = set()
     for thread, by_place in list(_ledger.by_thread.items()):
-        places = {_IN_NO_FRAME, *running.get(thread, ())}
+        places = {_IN_NO_FRAME, *running_places.get(thread, ())}
         for place, entries in list(by_place.items()):
             if _is_running(place, places):
                 handles.update(address for time_s, address in list(entries) if time_s > oldest)
         if (
-            thread not in running
+            thread not in running_places
             and max(map(_last_made_s, list(by_place.values())), default=0) < oldest
         ):
             _ledger.by_thread.pop(thread, None)  # it has ended

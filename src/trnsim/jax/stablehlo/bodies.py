@@ -37,8 +37,8 @@ def samples(dtype: str) -> Array:
         return np.asarray(numbers[is_exact])
     if dtype == "bool":
         return np.array([False, True])
-    signed = () if dtype.startswith("u") else _NEGATIVE_SAMPLE_INTEGERS
-    return np.array((*signed, *_SAMPLE_INTEGERS)).astype(dtype)
+    negative_samples = () if dtype.startswith("u") else _NEGATIVE_SAMPLE_INTEGERS
+    return np.array((*negative_samples, *_SAMPLE_INTEGERS)).astype(dtype)
 
 
 def run_body(scope: Scope, block: Block, arguments: Sequence[Array]) -> list[Array]:
@@ -205,7 +205,7 @@ def order_of(scope: Scope, op: Op) -> Order:
     """The order by which a body sorts.
 
     Raises:
-        NotModelled: the body compares something else than its first operands.
+        NotModelled: the body compares other values than its first operands.
     """
     block = op.regions[0].blocks[0]
     dtypes = _argument_dtypes(block)[::2]
@@ -215,7 +215,7 @@ def order_of(scope: Scope, op: Op) -> Order:
     for index, dtype in enumerate(dtypes):
         is_key = index < len(key_dtypes)
         arguments += [left[index], right[index]] if is_key else [_filler(dtype, len(left[0]))] * 2
-    (before,) = run_body(scope, block, arguments)
+    (is_before,) = run_body(scope, block, arguments)
     is_number = ~np.any([_is_nan(numbers) for numbers in (*left, *right)], axis=0)
     for key_count, ranks in product(
         range(1, len(key_dtypes) + 1), (_ranks, _ranks_by_bits, _compared_numbers)
@@ -227,8 +227,8 @@ def order_of(scope: Scope, op: Op) -> Order:
         is_ordered, is_tied = is_judged & (up | down), is_judged & ~(up | down)
         for is_descending, expected in ((False, up), (True, down)):
             if (
-                is_equal(before[is_ordered], expected[is_ordered])
-                and len({*before[is_tied].tolist()}) <= 1
+                is_equal(is_before[is_ordered], expected[is_ordered])
+                and len({*is_before[is_tied].tolist()}) <= 1
             ):
                 return Order(key_count, is_descending, ranks is _ranks_by_bits)
     raise NotModelled(

@@ -59,11 +59,11 @@ def mhlo_function(scope: Scope, op: Op) -> Any:
 
 def _apply_function(scope: Scope, op: Op, name: str) -> Any:
     """A function by its name in MHLO: an operation of the graph, or several."""
-    plain = name.removeprefix("mhlo.")
-    if plain in FUNCTIONS:
-        return compose(scope, op, FUNCTIONS[plain])
+    plain_name = name.removeprefix("mhlo.")
+    if plain_name in FUNCTIONS:
+        return compose(scope, op, FUNCTIONS[plain_name])
     return apply_elementwise(
-        scope, plain, scope.value(op.operands[0]), dtype=scope.result(op).dtype
+        scope, plain_name, scope.value(op.operands[0]), dtype=scope.result(op).dtype
     )
 
 

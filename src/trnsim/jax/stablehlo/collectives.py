@@ -50,8 +50,8 @@ def reduce_scatter(scope: Scope, op: Op) -> Any:
 @rule("stablehlo.all_to_all")
 def all_to_all(scope: Scope, op: Op) -> Any:
     """Part i of each member's tensor, sent to member i."""
-    split, joined = mlir.number(op, "split_dimension"), mlir.number(op, "concat_dimension")
-    return _exchange(scope, op, graph_ops.AllToAll(groups_of(scope, op), split, joined))
+    split_dim, joined_dim = mlir.number(op, "split_dimension"), mlir.number(op, "concat_dimension")
+    return _exchange(scope, op, graph_ops.AllToAll(groups_of(scope, op), split_dim, joined_dim))
 
 
 @rule("stablehlo.collective_permute")
@@ -65,10 +65,12 @@ def collective_permute(scope: Scope, op: Op) -> Any:
 def collective_broadcast(scope: Scope, op: Op) -> Entry:
     """The tensor of the first of a group."""
     value = scope.value(op.operands[0])
-    stacked = scope.graph.reshape(value, (1, *value.shape))
-    gathered = scope.graph.apply(graph_ops.AllGather(groups_of(scope, op), 0), stacked)
-    first = scope.graph.slice(gathered, (0,) * len(gathered.shape), stacked.shape)
-    return scope.graph.reshape(first, value.shape)
+    stacked_value = scope.graph.reshape(value, (1, *value.shape))
+    gathered_values = scope.graph.apply(graph_ops.AllGather(groups_of(scope, op), 0), stacked_value)
+    root_value = scope.graph.slice(
+        gathered_values, (0,) * len(gathered_values.shape), stacked_value.shape
+    )
+    return scope.graph.reshape(root_value, value.shape)
 
 
 def _exchange(scope: Scope, op: Op, operation: Any) -> Any:

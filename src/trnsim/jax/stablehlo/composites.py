@@ -45,7 +45,7 @@ def same_operation(scope: Scope, op: Op) -> Entry:
 
 
 def _composite_name(op: Op) -> str:
-    """The name of an operation or of what a composite stands for."""
+    """The name of an operation; for a composite, of the operation that it replaces."""
     return mlir.symbol(op, "name").strip('"') if op.name == "stablehlo.composite" else op.name
 
 
@@ -61,8 +61,10 @@ def _infinity_test(sign: str) -> Callable[[Scope, Op], Entry]:
         """True for infinite elements."""
         value = scope.value(op.operands[0])
         number = float("-inf") if sign == "neg" else float("inf")
-        tested = scope.graph.elementwise("abs", value, dtype=value.dtype) if not sign else value
-        return scope.graph.elementwise("compare", tested, number, dtype=BOOL, direction="EQ")
+        tested_value = (
+            scope.graph.elementwise("abs", value, dtype=value.dtype) if not sign else value
+        )
+        return scope.graph.elementwise("compare", tested_value, number, dtype=BOOL, direction="EQ")
 
     return build
 

@@ -27,9 +27,12 @@ def dot_general(scope: Scope, op: Op) -> Entry:
     """A product over any dimensions, computed as a product of batches of matrices."""
     numbers = dialect.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
     batch = list(numbers.lhs_batching_dimensions), list(numbers.rhs_batching_dimensions)
-    contracted = list(numbers.lhs_contracting_dimensions), list(numbers.rhs_contracting_dimensions)
+    contracted_dims = (
+        list(numbers.lhs_contracting_dimensions),
+        list(numbers.rhs_contracting_dimensions),
+    )
     lhs, rhs = (scope.value(ssa) for ssa in op.operands)
-    return product(scope, scope.result(op), (lhs, rhs), batch, contracted)
+    return product(scope, scope.result(op), (lhs, rhs), batch, contracted_dims)
 
 
 @rule("stablehlo.dot", composed="dot_general")
@@ -46,27 +49,31 @@ def einsum(scope: Scope, op: Op) -> Entry:
     lhs, rhs = (scope.value(ssa) for ssa in op.operands)
     x, left = _summed_side(scope, lhs, left, {*right, *output})
     y, right = _summed_side(scope, rhs, right, {*left, *output})
-    common = [letter for letter in left if letter in right]
-    batch = [letter for letter in common if letter in output]
-    contracted = [letter for letter in common if letter not in output]
-    free = [letter for letter in (*left, *right) if letter not in common]
+    common_letters = [letter for letter in left if letter in right]
+    batch = [letter for letter in common_letters if letter in output]
+    contracted_letters = [letter for letter in common_letters if letter not in output]
+    free_letters = [letter for letter in (*left, *right) if letter not in common_letters]
     lengths = {**dict(zip(left, x.shape, strict=True)), **dict(zip(right, y.shape, strict=True))}
-    order = [*batch, *free]
+    order = [*batch, *free_letters]
     type_ = TensorType(tuple(lengths[letter] for letter in order), scope.result(op).dtype)
     batch_dims, contracted_dims = (
         ([left.index(letter) for letter in letters], [right.index(letter) for letter in letters])
-        for letters in (batch, contracted)
+        for letters in (batch, contracted_letters)
     )
-    summed = product(scope, type_, (x, y), batch_dims, contracted_dims)
-    return scope.graph.transpose(summed, [order.index(letter) for letter in output])
+    summed_product = product(scope, type_, (x, y), batch_dims, contracted_dims)
+    return scope.graph.transpose(summed_product, [order.index(letter) for letter in output])
 
 
 @rule("stablehlo.unary_einsum", composed="reduce, transpose", limits=_EINSUM_LIMIT)
 def unary_einsum(scope: Scope, op: Op) -> Entry:
     """Sums over the dimensions whose letters the result does not have."""
     letters, output = _einsum_terms(op)
-    total, remaining = _summed_side(scope, scope.value(op.operands[0]), letters, set(output))
-    return scope.graph.transpose(total, [remaining.index(letter) for letter in output])
+    summed_value, remaining_letters = _summed_side(
+        scope, scope.value(op.operands[0]), letters, set(output)
+    )
+    return scope.graph.transpose(
+        summed_value, [remaining_letters.index(letter) for letter in output]
+    )
 
 
 def _einsum_terms(op: Op) -> list[str]:
@@ -90,10 +97,10 @@ def _einsum_terms(op: Op) -> list[str]:
 def _summed_side(
     scope: Scope, value: Value, letters: str, result_letters: set[str]
 ) -> tuple[Value, str]:
-    """A side summed over all dimensions but those of `result_letters`, and the letters left."""
-    summed = [dim for dim, letter in enumerate(letters) if letter not in result_letters]
-    remaining = "".join(letter for letter in letters if letter in result_letters)
-    return scope.b.reduce("add", value, summed) if summed else value, remaining
+    """A side summed over the dimensions that `result_letters` lacks, and its remaining letters."""
+    summed_dims = [dim for dim, letter in enumerate(letters) if letter not in result_letters]
+    remaining_letters = "".join(letter for letter in letters if letter in result_letters)
+    return scope.b.reduce("add", value, summed_dims) if summed_dims else value, remaining_letters
 
 
 def product(
@@ -105,17 +112,17 @@ def product(
 ) -> Value:
     """``[*B, *M, *N]``: the batching dimensions, then the free ones of the left and right side.
 
-    `batch` and `contracted` have the dimensions of the left side, then those of the right one.
+    `batch` and `contracted` have the dimensions of the left side, then of the right side.
     """
     graph = scope.graph
-    free = [
+    free_dims = [
         [dim for dim in range(len(side.shape)) if dim not in (*b, *c)]
         for side, b, c in zip(sides, batch, contracted, strict=True)
     ]
     if not prod(sides[0].shape[dim] for dim in contracted[0]):
         return graph.constant(0.0, type_)
-    left, rows = _as_matrices(scope, sides[0], batch[0], free[0], contracted[0])
-    right, columns = _as_matrices(scope, sides[1], batch[1], free[1], contracted[1])
+    left, rows = _as_matrices(scope, sides[0], batch[0], free_dims[0], contracted[0])
+    right, columns = _as_matrices(scope, sides[1], batch[1], free_dims[1], contracted[1])
     rank = len(left.shape)
     matrix_dims = (rank - 1 if rows else rank - 2, rank - 1 if columns else rank - 2)
     # A sum in float32 would saturate in a narrow integer type, where StableHLO wraps around.
@@ -139,14 +146,14 @@ def _as_matrices(
     groups = (batch, free, contracted) if is_last else (batch, contracted, free)
     shape = [prod(value.shape[dim] for dim in dims) for dims in groups]
     batch_shape = [value.shape[dim] for dim in batch]
-    ordered = scope.graph.transpose(value, contracted_last if is_last else contracted_first)
-    return scope.graph.reshape(ordered, (*batch_shape, *shape[1:])), is_last
+    ordered_value = scope.graph.transpose(value, contracted_last if is_last else contracted_first)
+    return scope.graph.reshape(ordered_value, (*batch_shape, *shape[1:])), is_last
 
 
 def _is_innermost(value: Value, contracted: Sequence[int]) -> bool:
     """True if the last dimension longer than 1 is a contracted one."""
-    long = [dim for dim, n in enumerate(value.shape) if n > 1]
-    return bool(long) and long[-1] in contracted
+    long_dims = [dim for dim, n in enumerate(value.shape) if n > 1]
+    return bool(long_dims) and long_dims[-1] in contracted
 
 
 @rule("stablehlo.convolution")

@@ -88,12 +88,12 @@ def branches(scope: Scope, op: Op) -> Any:
     if constant is not None:
         return _unpack(scope.run(blocks[_branch_number(op, constant, len(blocks))], []))
     parts = [_BlockGraph(scope, block, []) for block in blocks]
-    shared = _SharedInputs(scope, parts)
-    graphs = tuple(shared.graph(part, part.results) for part in parts)
+    shared_inputs = _SharedInputs(scope, parts)
+    graphs = tuple(shared_inputs.graph(part, part.results) for part in parts)
     kind = If if op.name == "stablehlo.if" else Case
     selector = scope.value(op.operands[0])
-    outer = [scope.tensor(entry) for entry in shared.outer]
-    return _unpack(scope.graph.apply_to_all(kind(graphs), [selector, *outer]))
+    outer_values = [scope.tensor(entry) for entry in shared_inputs.outer]
+    return _unpack(scope.graph.apply_to_all(kind(graphs), [selector, *outer_values]))
 
 
 def _branch_number(op: Op, predicate: Array, branch_count: int) -> int:
@@ -205,34 +205,36 @@ def _counter_step(body: Block, index: int) -> int | None:
 
 
 def _operation_count(scope: Scope, block: Block) -> int:
-    """The operations of a block, those of functions that it calls and of loops within included."""
-    total = 0
+    """The number of operations of a block, including the functions that it calls and its loops."""
+    count = 0
     for view in block.operations:
         op = view.operation
-        total += 1 + sum(
-            _operation_count(scope, inner.blocks[0]) for inner in op.regions if len(inner.blocks)
+        count += 1 + sum(
+            _operation_count(scope, inner_op.blocks[0])
+            for inner_op in op.regions
+            if len(inner_op.blocks)
         )
         if op.name == "func.call":
             callee = scope.target.functions[mlir.symbol(op, "callee")]
-            total += _operation_count(scope, mlir.body_of(callee))
-    return total
+            count += _operation_count(scope, mlir.body_of(callee))
+    return count
 
 
 def _while_loop(
     scope: Scope, condition: Block, body: Block, entries: Sequence[Entry], trips: int | None
 ) -> Sequence[Entry]:
     """A loop of the graph; values that it reads from outside are operands that no trip changes."""
-    carried = [scope.tensor(entry) for entry in entries]
-    parts = [_BlockGraph(scope, block, carried) for block in (condition, body)]
-    shared = _SharedInputs(scope, parts)
-    condition_graph = shared.graph(parts[0], parts[0].results)
-    unchanged = shared.inputs(parts[1])
-    body_graph = shared.graph(parts[1], [*parts[1].results, *unchanged])
-    outer = [scope.tensor(entry) for entry in shared.outer]
+    carried_values = [scope.tensor(entry) for entry in entries]
+    parts = [_BlockGraph(scope, block, carried_values) for block in (condition, body)]
+    shared_inputs = _SharedInputs(scope, parts)
+    condition_graph = shared_inputs.graph(parts[0], parts[0].results)
+    unchanged_inputs = shared_inputs.inputs(parts[1])
+    body_graph = shared_inputs.graph(parts[1], [*parts[1].results, *unchanged_inputs])
+    outer_values = [scope.tensor(entry) for entry in shared_inputs.outer]
     results = scope.graph.apply_to_all(
-        While(condition_graph, body_graph, trips), [*carried, *outer]
+        While(condition_graph, body_graph, trips), [*carried_values, *outer_values]
     )
-    return results[: len(carried)]
+    return results[: len(carried_values)]
 
 
 class _BlockGraph:
@@ -314,5 +316,5 @@ def _free_values(block: Block, scope: Scope) -> Iterator[Ssa]:
         op = view.operation
         yield from (value for value in op.operands if scope.has_entry(value))
         for region in op.regions:
-            for inner in region.blocks:
-                yield from _free_values(inner, scope)
+            for inner_block in region.blocks:
+                yield from _free_values(inner_block, scope)

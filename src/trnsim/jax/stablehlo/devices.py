@@ -16,7 +16,7 @@ from trnsim.jax.stablehlo.scope import Device, Entry, Scope, Target
 Groups = tuple[tuple[int, ...], ...]
 
 _MOST_INSPECTED: Final = 64
-"""Operations up to which the start of a window is followed back to a device's number."""
+"""Maximum number of operations between a device's number and the start of a window."""
 
 
 @rule("stablehlo.partition_id", "stablehlo.replica_id", is_folded=False)
@@ -63,15 +63,15 @@ def share_dimension(scope: Scope, op: Op, groups: Groups) -> int | None:
     if reader is None or reader.name != "stablehlo.dynamic_slice":
         return None
     shape, window = (mlir.shape_of(ssa.type) for ssa in (reader.operands[0], reader.results[0]))
-    short = [dim for dim, n in enumerate(window) if n != shape[dim]]
-    if len(short) != 1 or window[short[0]] * len(groups[0]) != shape[short[0]]:
+    short_dims = [dim for dim, n in enumerate(window) if n != shape[dim]]
+    if len(short_dims) != 1 or window[short_dims[0]] * len(groups[0]) != shape[short_dims[0]]:
         return None
-    length, start = window[short[0]], reader.operands[1 + short[0]]
+    length, start = window[short_dims[0]], reader.operands[1 + short_dims[0]]
     starts = {device: index * length for group in groups for index, device in enumerate(group)}
     is_own = all(
         _value_on(scope, start, device) == own_start for device, own_start in starts.items()
     )
-    return dims[short[0]] if is_own else None
+    return dims[short_dims[0]] if is_own else None
 
 
 def _only_reader(op: Op) -> Op | None:
@@ -101,7 +101,7 @@ def _value_on(scope: Scope, ssa: Ssa, device: int) -> int | None:
 def _producers(ssa: Ssa, most_depth: int) -> Iterator[Op | None]:
     """The operations that a value depends on, operands first.
 
-    None stands for an argument, and for what lies behind `most_depth` operations one on another.
+    None for an argument, and for a value behind a chain of `most_depth` operations.
     """
     producer = getattr(ssa.owner, "operation", ssa.owner)
     if not most_depth or not hasattr(producer, "operands"):

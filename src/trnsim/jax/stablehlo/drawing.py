@@ -26,9 +26,9 @@ def rng(scope: Scope, op: Op) -> Entry:
     low, high = (scope.operand(ssa) for ssa in op.operands[:2])
     if mlir.symbol(op, "rng_distribution") == "NORMAL":
         unit = _normal_numbers(scope, uniform, scope.graph.rng(shape))
-        numbers = _scaled(scope, unit, low, high)
+        numbers = _scaled_numbers(scope, unit, low, high)
     else:
-        numbers = _scaled(scope, uniform, low, _difference(scope, low, high))
+        numbers = _scaled_numbers(scope, uniform, low, _difference(scope, low, high))
     if not type_.is_floating:  # a conversion rounds towards 0, which would come twice as often
         numbers = apply_elementwise(scope, "floor", numbers)
     return scope.b.convert(scope.graph.reshape(numbers, type_.shape), type_.dtype)
@@ -51,9 +51,11 @@ def _difference(scope: Scope, low: Value | float, high: Value | float) -> Value 
     return scope.b.ew("subtract", high, low, dtype="float32")
 
 
-def _scaled(scope: Scope, unit: Value, start: Value | float, factor: Value | float) -> Value:
-    scaled = scope.b.ew("multiply", unit, factor, dtype="float32")
-    return scope.b.ew("add", scaled, start, dtype="float32")
+def _scaled_numbers(
+    scope: Scope, unit: Value, start: Value | float, factor: Value | float
+) -> Value:
+    scaled_unit = scope.b.ew("multiply", unit, factor, dtype="float32")
+    return scope.b.ew("add", scaled_unit, start, dtype="float32")
 
 
 @rule("stablehlo.rng_bit_generator", limits="states of 128 bits; bits in uint32")

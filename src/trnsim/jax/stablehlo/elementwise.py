@@ -68,9 +68,9 @@ def same_operation(scope: Scope, op: Op) -> Entry:
     name = op.name.partition(".")[2]
     if any(isinstance(scope.entry(ssa), Wide) for ssa in op.operands):
         return wide_operation(scope, name, [scope.entry(ssa) for ssa in op.operands])
-    unchanged = _identity_operand(scope, op, name)
-    if unchanged is not None:
-        return unchanged
+    identity_operand = _identity_operand(scope, op, name)
+    if identity_operand is not None:
+        return identity_operand
     dtype, operands = scope.result(op).dtype, operands_of(scope, op)
     source = _logistic_argument(scope, *operands) if name == "divide" else None
     if source is not None:
@@ -129,12 +129,14 @@ def shift_right_arithmetic(scope: Scope, op: Op) -> Entry:
     signed_dtype = _SIGNED_BY_BYTES[ITEM_BYTES[type_.dtype]]
     sides = [_as_signed(scope, operand, signed_dtype) for operand in operands_of(scope, op)]
     bits_ = 8 * ITEM_BYTES[signed_dtype]
-    shifted = apply_elementwise(
+    shifted_value = apply_elementwise(
         scope, "shift_right_arithmetic", *sides, dtype=signed_dtype, bits=bits_
     )
     if type_.dtype == signed_dtype:
-        return shifted
-    return apply_elementwise(scope, "bitcast_convert", shifted, dtype=type_.dtype, to=type_.dtype)
+        return shifted_value
+    return apply_elementwise(
+        scope, "bitcast_convert", shifted_value, dtype=type_.dtype, to=type_.dtype
+    )
 
 
 def _as_signed(scope: Scope, operand: Operand, signed_dtype: str) -> Operand:
@@ -144,10 +146,10 @@ def _as_signed(scope: Scope, operand: Operand, signed_dtype: str) -> Operand:
         return operand - 2**bits_ if operand >= 2 ** (bits_ - 1) else operand
     if operand.dtype == signed_dtype:
         return operand
-    signed: Value = apply_elementwise(
+    signed_value: Value = apply_elementwise(
         scope, "bitcast_convert", operand, dtype=signed_dtype, to=signed_dtype
     )
-    return signed
+    return signed_value
 
 
 @rule("stablehlo.count_leading_zeros", composed="shifts, or, not, popcnt")
@@ -156,10 +158,10 @@ def count_leading_zeros(scope: Scope, op: Op) -> Entry:
     x, size = scope.value(op.operands[0]), 8 * ITEM_BYTES[scope.result(op).dtype]
     places = 1
     while places < size:
-        moved = apply_elementwise(
+        moved_value = apply_elementwise(
             scope, "shift_right_logical", x, float(places), dtype=x.dtype, bits=size
         )
-        x, places = apply_elementwise(scope, "or", x, moved, dtype=x.dtype), 2 * places
+        x, places = apply_elementwise(scope, "or", x, moved_value, dtype=x.dtype), 2 * places
     return apply_elementwise(
         scope, "popcnt", apply_elementwise(scope, "not", x), dtype=x.dtype, bits=size
     )
@@ -197,8 +199,10 @@ def in_total_order(scope: Scope, x: Value) -> Value:
     magnitude_mask = apply_elementwise(
         scope, "and", sign, float(2**sign_bit - 1), dtype=signed_dtype
     )
-    ordered: Value = apply_elementwise(scope, "xor", pattern, magnitude_mask, dtype=signed_dtype)
-    return ordered
+    ordered_value: Value = apply_elementwise(
+        scope, "xor", pattern, magnitude_mask, dtype=signed_dtype
+    )
+    return ordered_value
 
 
 @rule("stablehlo.select")

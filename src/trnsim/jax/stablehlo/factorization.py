@@ -70,20 +70,20 @@ def cholesky(scope: Scope, op: Op) -> Entry:
     is_lower, b = mlir.flag(op, "lower"), prod(batch)
     matrix = scope.b.convert(scope.value(op.operands[0]), "float32")
     matrix = scope.graph.reshape(matrix, (b, n, n))
-    upper = _upper_triangles(scope, op, _transposed(scope, matrix) if is_lower else matrix)
-    triangle = scope.graph.reshape(_transposed(scope, upper) if is_lower else upper, type_.shape)
+    upper = _upper_triangles(scope, op, _transpose(scope, matrix) if is_lower else matrix)
+    triangle = scope.graph.reshape(_transpose(scope, upper) if is_lower else upper, type_.shape)
     return scope.b.convert(triangle, type_.dtype)
 
 
-def _transposed(scope: Scope, matrices: Value) -> Value:
+def _transpose(scope: Scope, matrices: Value) -> Value:
     return scope.graph.transpose(matrices, (0, 2, 1))
 
 
 def _upper_triangles(scope: Scope, op: Op, matrices: Value) -> Value:
     """The upper triangles of ``[b, n, n]``, zeros below."""
     b, n, _ = matrices.shape
-    whole, row = f"tensor<{b}x{n}x{n}xf32>", f"tensor<{b}x1x{n}xf32>"
-    module = ir.Module.parse(_ROWS.format(b=b, n=n, whole=whole, row=row), op.context)
+    matrix_type, row = f"tensor<{b}x{n}x{n}xf32>", f"tensor<{b}x1x{n}xf32>"
+    module = ir.Module.parse(_ROWS.format(b=b, n=n, whole=matrix_type, row=row), op.context)
     target = replace(scope.target, functions=mlir.functions(module))
     (triangle,) = Scope(target).call("main", [matrices], scope.path.in_call(op))
     return scope.tensor(triangle)

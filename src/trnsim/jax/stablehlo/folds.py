@@ -36,7 +36,7 @@ _ROUNDING: Final = 2.0**-2
 
 
 def check_foldable(scope: Scope, op: Op) -> None:
-    """Refuse a body that is not elementwise, or not associative.
+    """Refuse a body that is not elementwise or not associative.
 
     Raises:
         NotModelled: with the reason.
@@ -96,11 +96,11 @@ def _combine_neighbours(scope: Scope, op: Op, row: Value) -> Value:
         scope.graph.slice(row, (*origin, offset), (*lengths, pairs), (*steps, 2))
         for offset in (0, 1)
     )
-    combined = _apply_body(scope, op, left, right)
+    combined_value = _apply_body(scope, op, left, right)
     if n % 2 == 0:
-        return combined
+        return combined_value
     last = scope.graph.slice(row, (*origin, n - 1), (*lengths, 1))
-    return scope.graph.concatenate([combined, last], len(lengths))
+    return scope.graph.concatenate([combined_value, last], len(lengths))
 
 
 def scan_by_body(
@@ -110,11 +110,13 @@ def scan_by_body(
     check_foldable(scope, op)
     n, reach = value.shape[dim], 1
     while reach < n:
-        before = scope.slice_along(value, dim, 0, n - reach)
-        after = scope.slice_along(value, dim, reach, n - reach)
-        combined = _apply_body(scope, op, before, after)
+        earlier_part = scope.slice_along(value, dim, 0, n - reach)
+        later_part = scope.slice_along(value, dim, reach, n - reach)
+        combined_value = _apply_body(scope, op, earlier_part, later_part)
         end = scope.slice_along(value, dim, n - reach if is_backward else 0, reach)
-        value = scope.graph.concatenate([combined, end] if is_backward else [end, combined], dim)
+        value = scope.graph.concatenate(
+            [combined_value, end] if is_backward else [end, combined_value], dim
+        )
         reach *= 2
     return combine_with_start(scope, op, value, start)
 

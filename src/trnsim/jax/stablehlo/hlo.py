@@ -1,7 +1,7 @@
 """XLA's HLO, as text or as a HloModuleProto, as a portable artifact of StableHLO.
 
-jaxlib converts it, in a process of its own: its reader trusts what it reads, and a harmful file
-ends that process, or takes all memory that the process may have.
+jaxlib converts it, in a process of its own: its reader trusts its input, so a harmful file ends
+that process, or takes all memory that the process may have.
 
 Source: openxla/xla xla/service/hlo.proto; docs/hlo_to_stablehlo in openxla/stablehlo.
 """
@@ -20,7 +20,7 @@ CONVERTER: Final = "trnsim.jax.stablehlo.hlo_conversion"
 """The module that the other process runs."""
 TEXT_KIND, PROTO_KIND = "text", "proto"
 _TEXT_START: Final = re.compile(rb"(?:\s|//[^\n]*+|/\*(?>.*?\*/))*+HloModule\s", re.DOTALL)
-"""The first word of a text of HLO, behind comments; in time linear in the length of any text."""
+"""The first word of a text of HLO, after comments; in time linear in the length of any text."""
 _HEAD_BYTES: Final = 1 << 16
 _NAME, _ENTRY_NAME, _COMPUTATIONS = 1, 2, 3
 """Fields of a HloModuleProto. A HloProto has the module in its first field."""
@@ -78,12 +78,12 @@ def stablehlo_of_hlo(content: bytes, path: str) -> bytes:
 def _module_in(content: bytes) -> bytes | None:
     """The HloModuleProto that the bytes are, or hold; None where there is none."""
     for _ in range(_MOST_WRAPS + 1):
-        first = _fields_of(content)
-        if first is None or _NAME not in first:
+        first_fields = _fields_of(content)
+        if first_fields is None or _NAME not in first_fields:
             return None
-        if _COMPUTATIONS in first and _is_name(first[_NAME]):
+        if _COMPUTATIONS in first_fields and _is_name(first_fields[_NAME]):
             return content
-        content = first[_NAME]
+        content = first_fields[_NAME]
     return None
 
 

@@ -18,7 +18,7 @@ def convert(kind: str, content: bytes) -> bytes:
     """The portable artifact of a program of HLO.
 
     Raises:
-        Exception: jaxlib's own, for what it does not read.
+        Exception: jaxlib's own error, for content that it does not read.
     """
     xla: Any = vars(import_module("jaxlib.xla_client"))["_xla"]
     if kind == TEXT_KIND:
@@ -30,15 +30,15 @@ def convert(kind: str, content: bytes) -> bytes:
 
 
 def main() -> None:
-    """Convert, or say on stderr why not, with status 1."""
+    """Convert, or print the reason of a failure on stderr and exit with status 1."""
     content = sys.stdin.buffer.read()
     _limit_memory(_ADDRESS_BYTES + _BYTES_PER_BYTE * len(content))
     try:
-        converted = convert(sys.argv[1], content)
+        bytecode = convert(sys.argv[1], content)
     except Exception as error:  # noqa: BLE001  XLA raises its own kinds
         sys.stderr.write(f"{str(error) or type(error).__name__}\n")
         raise SystemExit(1) from None
-    sys.stdout.buffer.write(converted)
+    sys.stdout.buffer.write(bytecode)
 
 
 def _limit_memory(nbytes: int) -> None:

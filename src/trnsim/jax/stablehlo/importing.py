@@ -58,11 +58,12 @@ class ImportedModule:
     """A module as a graph.
 
     Attributes:
-        graph: its inputs are those of the module's main function, in order, then its constants.
+        graph: its inputs are the arguments of the module's main function, in order, then its
+            constants.
         outputs: the results of the main function, in order.
         constants: numbers of the program that are inputs of the graph, by the value's number.
         names: the names of the inputs, by the value's number.
-        operators: StableHLO's operations, in order, those of every trip of a loop.
+        operators: StableHLO's operations, in order, with the operations of every trip of a loop.
         is_device_specific: whether the program reads its device, so that graphs may differ.
     """
 
@@ -84,7 +85,7 @@ class ImportedModule:
 
 
 def graph_of(module: Op, device: Device = Device()) -> ImportedModule:  # noqa: B008  frozen
-    """The graph of a module of StableHLO on a device; nothing of it keeps the module.
+    """The graph of a module of StableHLO on a device; it holds no reference to the module.
 
     Raises:
         NotModelled: for an operation or a type that a graph does not have, with the program's line.
@@ -171,9 +172,9 @@ def _manual_computation(block: mlir.Block) -> Op | None:
     ]
     if [operation.name for operation in operations] != [_MANUAL_COMPUTATION, "func.return"]:
         return None
-    manual, returned = operations
+    manual, return_op = operations
     is_whole = list(manual.operands) == list(block.arguments)
-    is_whole &= list(returned.operands) == list(manual.results)
+    is_whole &= list(return_op.operands) == list(manual.results)
     return manual if is_whole else None
 
 
@@ -197,7 +198,7 @@ def _argument_name(argument: mlir.Ssa, index: int) -> str:
 
 
 def _drop_unread(target: Target, argument_numbers: set[int]) -> None:
-    """Remove constants that nothing reads, and put the others behind the arguments."""
+    """Remove constants that nothing reads, and put the others after the arguments."""
     graph = target.b.graph
     read_numbers = {value.number for node in graph.nodes for value in node.values}
     read_numbers |= {value.number for value in graph.outputs}

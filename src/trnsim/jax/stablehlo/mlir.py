@@ -36,7 +36,7 @@ _NAMES: Final = {
     **{f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
     **{f"ui{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
 }
-"""Element types by MLIR's names of them."""
+"""Element types by their names in MLIR."""
 _SOURCE: Final = "nki.api.shared.rst, Supported Data Types"
 _WORD: Final = re.compile(r"0x[0-9A-Fa-f]+|-?\d[\d.]*(?:[eE][-+]?\d+)?")
 _ENUM: Final = re.compile(r"(\w+)>?$")
@@ -78,14 +78,14 @@ def shape_of(type_: Any) -> tuple[int, ...]:
     Raises:
         NotModelled: it has a dimension without a size.
     """
-    ranked = ir.RankedTensorType(type_)
-    if not ranked.has_static_shape:
+    ranked_type = ir.RankedTensorType(type_)
+    if not ranked_type.has_static_shape:
         raise NotModelled(
             f"{type_} has a dimension without a size",
             fix="export the program at fixed shapes",
             source="aws-neuron-sdk compiler/error-codes/EMOD025.rst",
         )
-    return tuple(ranked.shape)
+    return tuple(ranked_type.shape)
 
 
 def tensor_type(type_: Any) -> TensorType:
@@ -107,7 +107,7 @@ def tensor_type(type_: Any) -> TensorType:
 
 
 def is_tensor(type_: Any) -> bool:
-    """True if a type is that of a tensor with a rank."""
+    """True for the type of a tensor with a rank."""
     return bool(ir.RankedTensorType.static_typeid == type_.typeid)
 
 

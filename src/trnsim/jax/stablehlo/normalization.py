@@ -17,7 +17,7 @@ _F32 = "float32"
 _COMPOSED_OF = "reduce, subtract, multiply, rsqrt, add"
 
 
-class _Normalized:
+class _Normalization:
     """The operand of a batch normalization, and how features lie in it.
 
     Attributes:
@@ -59,32 +59,34 @@ class _Normalized:
         return self.broadcast_features(self.ew("rsqrt", self.ew("add", variance, self.epsilon)))
 
 
-def _normalize(norm: _Normalized, parameters: Sequence[Value]) -> Value:
+def _normalize(norm: _Normalization, parameters: Sequence[Value]) -> Value:
     """``(x - mean) / sqrt(variance + epsilon) * scale + offset``."""
     scale, offset, mean, variance = parameters
-    centred = norm.ew("subtract", norm.value, norm.broadcast_features(mean))
-    unit = norm.ew("multiply", centred, norm.inverse(variance))
-    scaled = norm.ew("multiply", unit, norm.broadcast_features(scale))
-    return norm.ew("add", scaled, norm.broadcast_features(offset))
+    deviations = norm.ew("subtract", norm.value, norm.broadcast_features(mean))
+    unit = norm.ew("multiply", deviations, norm.inverse(variance))
+    scaled_value = norm.ew("multiply", unit, norm.broadcast_features(scale))
+    return norm.ew("add", scaled_value, norm.broadcast_features(offset))
 
 
 @rule("stablehlo.batch_norm_inference", composed=_COMPOSED_OF)
 def batch_norm_inference(scope: Scope, op: Op) -> Entry:
     """Normalization by a mean and a variance that are operands."""
-    normalized = _normalize(_Normalized(scope, op), [scope.value(ssa) for ssa in op.operands[1:]])
-    return scope.b.convert(normalized, scope.result(op).dtype)
+    normalized_value = _normalize(
+        _Normalization(scope, op), [scope.value(ssa) for ssa in op.operands[1:]]
+    )
+    return scope.b.convert(normalized_value, scope.result(op).dtype)
 
 
 @rule("stablehlo.batch_norm_training", composed=_COMPOSED_OF)
 def batch_norm_training(scope: Scope, op: Op) -> tuple[Entry, ...]:
     """Normalization by the batch's own mean and variance, which are results too."""
-    norm = _Normalized(scope, op)
+    norm = _Normalization(scope, op)
     mean = norm.mean(norm.value)
-    centred = norm.ew("subtract", norm.value, norm.broadcast_features(mean))
-    variance = norm.mean(norm.ew("multiply", centred, centred))
+    deviations = norm.ew("subtract", norm.value, norm.broadcast_features(mean))
+    variance = norm.mean(norm.ew("multiply", deviations, deviations))
     scale, offset = (scope.value(ssa) for ssa in op.operands[1:])
-    normalized = _normalize(norm, [scale, offset, mean, variance])
-    return _results(scope, op, normalized, mean, variance)
+    normalized_value = _normalize(norm, [scale, offset, mean, variance])
+    return _results(scope, op, normalized_value, mean, variance)
 
 
 def _results(scope: Scope, op: Op, *values: Value) -> tuple[Entry, ...]:
@@ -100,7 +102,7 @@ def batch_norm_grad(scope: Scope, op: Op) -> tuple[Entry, ...]:
 
     Source: StableHLO Specification, batch_norm_grad.
     """
-    norm = _Normalized(scope, op)
+    norm = _Normalization(scope, op)
     scale, mean, variance, grad = (scope.value(ssa) for ssa in op.operands[1:])
     inverse = norm.inverse(variance)
     unit = norm.ew(
@@ -112,9 +114,9 @@ def batch_norm_grad(scope: Scope, op: Op) -> tuple[Entry, ...]:
         norm.ew("multiply", unit, norm.broadcast_features(grad_scale)),
         norm.broadcast_features(grad_offset),
     )
-    corrected = norm.ew("subtract", grad, norm.ew("multiply", correction, norm.weight))
+    corrected_grad = norm.ew("subtract", grad, norm.ew("multiply", correction, norm.weight))
     grad_operand = norm.ew(
-        "multiply", norm.ew("multiply", corrected, inverse), norm.broadcast_features(scale)
+        "multiply", norm.ew("multiply", corrected_grad, inverse), norm.broadcast_features(scale)
     )
     return _results(scope, op, grad_operand, grad_scale, grad_offset)
 

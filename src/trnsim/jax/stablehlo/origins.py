@@ -1,8 +1,8 @@
 """The origin of an operation: JAX's named scope, its primitive, and the user's line.
 
 JAX writes a location as `"jit(step)/jvp(layers)/mlp/dot_general"(callsite("mlp"("model.py":12:4 to
-:30) at ...))`: scopes of the program between those of its transformations, and lines, the innermost
-first. In a function that is called, names are those within it.
+:30) at ...))`: scopes of the program, without the scopes of JAX's transformations, and lines, the
+innermost first. In a function that is called, names are those within it.
 """
 
 from __future__ import annotations
@@ -92,12 +92,12 @@ def _program_names(parts: Sequence[str], trips: Sequence[Trip]) -> list[str]:
 
     The gradient of a loop runs from the last trip to the first: each has the forward trip's number.
     """
-    remaining, names, is_gradient = list(trips), list[str](), False
+    remaining_trips, names, is_gradient = list(trips), list[str](), False
     for part in parts:
         name = _without_transformations(part)
         is_gradient |= "transpose(" in part
-        if name == _LOOP_SCOPE and remaining:
-            trip = remaining.pop(0)
+        if name == _LOOP_SCOPE and remaining_trips:
+            trip = remaining_trips.pop(0)
             names.append(str(trip.trips - 1 - trip.number if is_gradient else trip.number))
         elif name != _LOOP_SCOPE and _is_own(name):
             names.append(name)

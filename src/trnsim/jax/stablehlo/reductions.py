@@ -63,11 +63,11 @@ def _with_start(scope: Scope, name: str, result: Value, start: Ssa) -> Value:
         dtype = result.type.numpy_dtype()
         if splat_value(constant) == float(neutral(name, dtype)) or _is_lowest(name, constant):
             return result
-    first = scope.operand(start)
-    if isinstance(first, Value):
-        first = scope.graph.broadcast_in_dim(first, result.shape, ())
-    combined: Value = apply_elementwise(scope, name, result, first, dtype=result.dtype)
-    return combined
+    start_value = scope.operand(start)
+    if isinstance(start_value, Value):
+        start_value = scope.graph.broadcast_in_dim(start_value, result.shape, ())
+    combined_value: Value = apply_elementwise(scope, name, result, start_value, dtype=result.dtype)
+    return combined_value
 
 
 def _is_lowest(name: str, numbers: Any) -> bool:
@@ -160,8 +160,8 @@ def _reduce_windows(scope: Scope, op: Op, name: str, value: Value, start: Ssa) -
     dim = _grows_along(operation, value.shape)
     if dim is None:
         return _with_start(scope, name, scope.graph.apply(operation, value), start)
-    running = _running_results(scope, name, value, dim, is_backward=operation.low[dim] == 0)
-    return _with_start(scope, name, running, start)
+    running_results = _running_results(scope, name, value, dim, is_backward=operation.low[dim] == 0)
+    return _with_start(scope, name, running_results, start)
 
 
 def _windows(op: Op, name: str, rank: int) -> tuple[ReduceWindow, list[int]]:
@@ -201,9 +201,11 @@ def _grows_along(op: ReduceWindow, shape: Sequence[int]) -> int | None:
     if {*op.strides, *op.dilations} != {1} or len(dims) != 1:
         return None
     (dim,) = dims
-    beyond = {op.low[dim], op.high[dim]} == {0, shape[dim] - 1}
-    others = [n for side in (op.low, op.high) for d, n in enumerate(side) if d != dim]
-    return dim if beyond and op.lengths[dim] == shape[dim] and not any(others) else None
+    is_one_sided = {op.low[dim], op.high[dim]} == {0, shape[dim] - 1}
+    other_paddings = [n for side in (op.low, op.high) for d, n in enumerate(side) if d != dim]
+    return (
+        dim if is_one_sided and op.lengths[dim] == shape[dim] and not any(other_paddings) else None
+    )
 
 
 def _running_results(
@@ -211,12 +213,12 @@ def _running_results(
 ) -> Value:
     """Running results along a dimension, from its first or its last element."""
     row = move_dim(scope.b, value, dim, -1)
-    last = [len(row.shape) - 1]
+    last_dims = [len(row.shape) - 1]
     if is_backward:
-        row = reversed_(scope, row, last)
+        row = reversed_(scope, row, last_dims)
     results = scope.graph.scan(name, row)
     if is_backward:
-        results = reversed_(scope, results, last)
+        results = reversed_(scope, results, last_dims)
     rank = len(value.shape)
     order = [d if d < dim else rank - 1 if d == dim else d - 1 for d in range(rank)]
     return scope.graph.transpose(results, order)
@@ -242,8 +244,8 @@ def select_and_scatter(scope: Scope, op: Op) -> Entry:
         tuple(high for _, high in sides),
         extreme,
     )
-    scattered = scope.graph.apply(operation, value, source)
-    return _with_start(scope, "add", scattered, op.operands[2])
+    scattered_value = scope.graph.apply(operation, value, source)
+    return _with_start(scope, "add", scattered_value, op.operands[2])
 
 
 def _selected_extreme(block: Block) -> str | None:

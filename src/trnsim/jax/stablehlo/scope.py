@@ -39,7 +39,7 @@ class NoCounterpart(NotModelled):
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device of those that run a program together: its number, and the number of devices."""
+    """One of the devices that run a program together: its number, and the number of devices."""
 
     number: int = 0
     count: int = 1
@@ -74,7 +74,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A device's share of a tensor of which the device reads nothing else."""
+    """A device's share of a tensor, the only part that the device reads."""
 
     window: Entry
 
@@ -151,14 +151,14 @@ class Scope:
 
     def run(self, block: Block, entries: Sequence[Entry], path: Path | None = None) -> list[Entry]:
         """The entries that a block returns; its operations are added to the graph."""
-        inner = Scope(self.target, self, path)
+        inner_scope = Scope(self.target, self, path)
         for argument, entry in zip(block.arguments, entries, strict=True):
-            inner.bind(argument, entry)
+            inner_scope.bind(argument, entry)
         for op in block.operations:
             operation = op.operation
             if operation.name in _TERMINATORS:
-                return [inner.entry(value) for value in operation.operands]
-            inner.add(operation)
+                return [inner_scope.entry(value) for value in operation.operands]
+            inner_scope.add(operation)
         return []
 
     def add(self, op: Op) -> None:
@@ -180,8 +180,8 @@ class Scope:
             ) from error
         entries = built if isinstance(built, tuple | list) and len(op.results) != 1 else (built,)
         for result, entry in zip(op.results, entries, strict=True):
-            traced = replace(entry, origin=origin) if isinstance(entry, Stack) else entry
-            self.bind(result, traced)
+            traced_entry = replace(entry, origin=origin) if isinstance(entry, Stack) else entry
+            self.bind(result, traced_entry)
 
     def _build(self, op: Op) -> Any:
         """The results of an operation; evaluated at import where its operands are constants."""
@@ -219,7 +219,7 @@ class Scope:
         return Stack(self.result(op), stack.dim, tuple(parts))
 
     def _part(self, entry: Entry, dim: int, start: int, length: int) -> Entry:
-        """The slice of an entry along `dim`; that of a stack lies within one of its parts."""
+        """The slice of an entry along `dim`; for a stack, a slice of one of its parts."""
         if isinstance(entry, Stack):
             (part,) = entry.within(start, length)
             return self.slice_along(part.entry, dim, part.start, part.length)
@@ -256,8 +256,8 @@ class Scope:
     def call(self, name: str, entries: Sequence[Entry], path: Path) -> list[Entry]:
         """The entries that a function returns; its operations are added to the graph."""
         function = self.target.functions[name]
-        outer = Scope(self.target, None, path)
-        return outer.run(mlir.body_of(function), entries)
+        function_scope = Scope(self.target, None, path)
+        return function_scope.run(mlir.body_of(function), entries)
 
     def _materialize(self, numbers: Array) -> Value:
         """A constant as a tensor of the graph: an operation for a splat, else an input."""

@@ -42,7 +42,7 @@ def iota(scope: Scope, op: Op) -> Entry:
 
 @rule("stablehlo.broadcast_in_dim", is_folded=False)
 def broadcast_in_dim(scope: Scope, op: Op) -> Entry:
-    """The operand's dimensions among those of the result, repeated along the others."""
+    """The operand at its dimensions of the result, repeated along the other dimensions."""
     shape = mlir.shape_of(op.results[0].type)
     return broadcast_entry(
         scope, scope.entry(op.operands[0]), shape, mlir.ints(op, "broadcast_dimensions")
@@ -51,7 +51,7 @@ def broadcast_in_dim(scope: Scope, op: Op) -> Entry:
 
 @rule("stablehlo.broadcast", composed="broadcast_in_dim", is_folded=False)
 def broadcast(scope: Scope, op: Op) -> Entry:
-    """New dimensions before those of the operand."""
+    """New dimensions before the operand's dimensions."""
     shape = mlir.shape_of(op.results[0].type)
     operand_rank = len(mlir.shape_of(op.operands[0].type))
     dims = range(len(shape) - operand_rank, len(shape))
@@ -114,13 +114,13 @@ def reverse(scope: Scope, op: Op) -> Entry:
 
 def reversed_(scope: Scope, value: Value, dims: Sequence[int]) -> Value:
     """A tensor reversed along some dimensions."""
-    long = tuple(dim for dim in dims if value.shape[dim] > 1)
-    return scope.graph.apply(Reverse(long), value) if long else value
+    long_dims = tuple(dim for dim in dims if value.shape[dim] > 1)
+    return scope.graph.apply(Reverse(long_dims), value) if long_dims else value
 
 
 @rule("stablehlo.concatenate", is_folded=False)
 def concatenate(scope: Scope, op: Op) -> Entry:
-    """Tensors concatenated; those of length 0 along the dimension are left out."""
+    """Tensors concatenated; tensors of length 0 along the dimension are left out."""
     dim = mlir.number(op, "dimension")
     entries = [scope.entry(ssa) for ssa in op.operands]
     if all(isinstance(entry, np.ndarray) for entry in entries):
@@ -140,11 +140,11 @@ def pad(scope: Scope, op: Op) -> Entry:
     if padding is not None:
         return scope.graph.pad(value, low, high, between, splat_value(padding))
     number = scope.value(op.operands[1])
-    padded = scope.graph.pad(value, low, high, between)
+    padded_value = scope.graph.pad(value, low, high, between)
     truths = scope.graph.constant(1.0, TensorType(value.shape, "bool"))
     is_own = scope.graph.pad(truths, low, high, between)
-    filler = scope.graph.broadcast_in_dim(number, padded.shape, ())
-    return scope.graph.elementwise("select", is_own, padded, filler, dtype=value.dtype)
+    filler = scope.graph.broadcast_in_dim(number, padded_value.shape, ())
+    return scope.graph.elementwise("select", is_own, padded_value, filler, dtype=value.dtype)
 
 
 @rule("stablehlo.slice", is_folded=False)
@@ -215,7 +215,7 @@ def dynamic_slice(scope: Scope, op: Op) -> Entry:
 
 @rule("stablehlo.dynamic_update_slice", is_folded=False)
 def dynamic_update_slice(scope: Scope, op: Op) -> Entry:
-    """A tensor with a window of it replaced; a stack of parts if the window's start is constant."""
+    """A tensor with a replaced window; a stack of parts if the window's start is constant."""
     operand, part, *start_values = op.operands
     shape, operand_shape = mlir.shape_of(part.type), mlir.shape_of(operand.type)
     starts = _constant_starts(scope, start_values, operand_shape, shape)
@@ -228,23 +228,23 @@ def dynamic_update_slice(scope: Scope, op: Op) -> Entry:
 
 
 def _replace_window(scope: Scope, op: Op, starts: Sequence[int]) -> Entry:
-    """A tensor with a window of it replaced, from a constant start on."""
+    """A tensor with one of its windows replaced, from a constant start on."""
     operand, part = (scope.entry(ssa) for ssa in op.operands[:2])
     type_, shape = scope.result(op), mlir.shape_of(op.operands[1].type)
     if not all(shape):
         return operand
-    short = [dim for dim, n in enumerate(shape) if n != type_.shape[dim]]
-    if len(short) == 1:
-        (dim,) = short
+    short_dims = [dim for dim, n in enumerate(shape) if n != type_.shape[dim]]
+    if len(short_dims) == 1:
+        (dim,) = short_dims
         stack = Stack.of(operand, type_, dim) or Stack.of(scope.tensor(operand), type_, dim)
         if stack is not None:
             return stack.updated(part, starts[dim], shape[dim])
-    high = [n - s - m for n, s, m in zip(type_.shape, starts, shape, strict=True)]
+    high_padding = [n - s - m for n, s, m in zip(type_.shape, starts, shape, strict=True)]
     truths = scope.graph.constant(1.0, TensorType(tuple(shape), "bool"))
-    is_new = scope.graph.pad(truths, starts, high)
-    new = scope.graph.pad(scope.tensor(part), starts, high)
-    old = scope.tensor(operand)
-    return scope.graph.elementwise("select", is_new, new, old, dtype=type_.dtype)
+    is_new = scope.graph.pad(truths, starts, high_padding)
+    new_window = scope.graph.pad(scope.tensor(part), starts, high_padding)
+    old_tensor = scope.tensor(operand)
+    return scope.graph.elementwise("select", is_new, new_window, old_tensor, dtype=type_.dtype)
 
 
 @rule("stablehlo.get_dimension_size", is_folded=False)

@@ -24,9 +24,9 @@ _MERGED_OPERATIONS: Final = (Concatenate, Pad, Reverse, Transpose)
 
 def simplified_graph(graph: Graph) -> Graph:
     """A simpler graph with the same inputs and the same outputs."""
-    simplified = rewrite_graph(rewrite_graph(graph, [MOVED_AGAIN]), [TRANSPOSED_PRODUCT])
-    simplified.prune()
-    return simplified
+    graph_without_moves = rewrite_graph(rewrite_graph(graph, [MOVED_AGAIN]), [TRANSPOSED_PRODUCT])
+    graph_without_moves.prune()
+    return graph_without_moves
 
 
 def _is_moved_again(match: Match) -> bool:
@@ -48,8 +48,10 @@ def _exchanged_product(match: Match) -> Value:
     product = match.producers.nodes[match.captured["product"].number]
     operation: Any = product.operation
     match.graph.current_origin = product.origin
-    exchanged = DotGeneral(operation.contracting[::-1])
-    return match.graph.apply(exchanged, match["rhs"], match["lhs"], dtype=match.node.result.dtype)
+    exchanged_dot = DotGeneral(operation.contracting[::-1])
+    return match.graph.apply(
+        exchanged_dot, match["rhs"], match["lhs"], dtype=match.node.result.dtype
+    )
 
 
 MOVED_AGAIN = Pattern(

@@ -72,7 +72,7 @@ def wide_operation(scope: Scope, name: str, entries: Sequence[Any]) -> Any:
     """An operation on integers of 64 bits.
 
     Raises:
-        NotModelled: for any but those by which JAX numbers random elements.
+        NotModelled: for any operation except those by which JAX numbers random elements.
     """
     build = _OPERATIONS.get(name)
     if build is None:

@@ -124,10 +124,10 @@ def _require_shallow(root: SourcePlace) -> None:
     level: list[Any] = [root.value]
     for _ in range(_MOST_LEVELS):
         level = [
-            inner
+            part
             for value in level
             if isinstance(value, dict | list)
-            for inner in (value.values() if isinstance(value, dict) else value)
+            for part in (value.values() if isinstance(value, dict) else value)
         ]
         if not level:
             return
@@ -145,8 +145,10 @@ def write_spec(job: Job, format_name: str) -> str:
         BadInput: no such format, or it cannot express the job.
     """
     if format_name not in FORMATS:
-        near = get_close_matches(format_name.lower(), FORMATS, 1)
-        fix = f"perhaps --as {near[0]}" if near else "trnsim job --help says what each is"
+        near_names = get_close_matches(format_name.lower(), FORMATS, 1)
+        fix = (
+            f"perhaps --as {near_names[0]}" if near_names else "trnsim job --help says what each is"
+        )
         raise BadInput(f"--as is {format_name!r}; legal: {', '.join(FORMATS)}", fix=fix)
     return FORMATS[format_name].write(job)
 
@@ -181,7 +183,7 @@ def _spec(job_format: JobFormat, place: SourcePlace, *, is_lenient: bool) -> Job
         return spec
     table = field_table(job_format.fields, is_lenient=is_lenient)
     shape = place.value.get("kind") if job_format.fields == _MANIFEST_FIELDS else _DOCUMENT
-    untyped = {line for path, line in spec.lines.items() if ".untyped." in path}
+    untyped_lines = {line for path, line in spec.lines.items() if ".untyped." in path}
     lines = dict(spec.lines)
     faults = []
     placed = [*table.placed_faults(place, str(shape))]
@@ -190,7 +192,7 @@ def _spec(job_format: JobFormat, place: SourcePlace, *, is_lenient: bool) -> Job
         placed += pod_faults(place)
     placed += value_limits(job_format.name, place)
     for fault, line in placed:
-        if line not in untyped:  # text that a pod has as a number: a rule of its own
+        if line not in untyped_lines:  # text that a pod has as a number: a rule of its own
             faults.append(fault)
             lines[fault.path] = line
     return replace(spec, lines=lines, faults=tuple(faults))

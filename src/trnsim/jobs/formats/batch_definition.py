@@ -79,7 +79,7 @@ def definition_head(job: Job, kind: str) -> dict[str, Any]:
 def node_replicas(reader: SpecReader) -> list[int | None]:
     """The number of nodes of each range; None for all ranges if the spec leaves an end open.
 
-    A node of several ranges counts for the narrowest one.
+    A node in several ranges belongs to the narrowest one.
 
 
     Raises:
@@ -105,11 +105,13 @@ def node_replicas(reader: SpecReader) -> list[int | None]:
     for start, end in pairwise(cuts):
         if nodes is not None and start >= nodes:
             break
-        enclosing = [i for i, (first, last) in enumerate(ranges) if first <= start and end <= last]
-        if not enclosing:
+        enclosing_ranges = [
+            i for i, (first, last) in enumerate(ranges) if first <= start and end <= last
+        ]
+        if not enclosing_ranges:
             why = f"no range has node {start} of {cuts[-1] if nodes is None else nodes}"
             raise reader.refused(NODES, why, "add a range, such as 0:")
-        replicas[min(enclosing, key=lambda i: ranges[i][1] - ranges[i][0])] += end - start
+        replicas[min(enclosing_ranges, key=lambda i: ranges[i][1] - ranges[i][0])] += end - start
     return list(replicas)
 
 

@@ -58,7 +58,7 @@ def is_request(value: Any) -> bool:
 
 
 def submitted(specs: Sequence[JobSpec], path: Path | str) -> list[JobSpec]:
-    """The specs with what a request changes in the definition that it names.
+    """The specs with the changes of a request to the definition that it names.
 
     Raises:
         BadInput: the file is no request, a value in it is not legal, or no spec is its definition.
@@ -111,7 +111,7 @@ class _Request:
         limit = reader.whole(
             "timeout", "attemptDurationSeconds", field="time_limit_s", minimum=LEAST_TIMEOUT_S
         )
-        changed = replace(
+        changed_job = replace(
             job,
             copies=job.copies if size is None else size,
             time_limit_s=job.time_limit_s if limit is None else float(limit),
@@ -121,7 +121,7 @@ class _Request:
         templates = [value for value in self._spec.templates if value.field not in reader.lines]
         return replace(
             self._spec,
-            job=changed,
+            job=changed_job,
             lines={**self._spec.lines, **lines},
             templates=(*templates, *reader.templates),
         )
@@ -139,7 +139,7 @@ class _Request:
         parameters = self._parameters(job)
         return tuple(
             replace(
-                job_role, command=tuple(_substituted(word, parameters) for word in job_role.command)
+                job_role, command=tuple(_substitute(word, parameters) for word in job_role.command)
             )
             for job_role in roles
         )
@@ -151,8 +151,8 @@ class _Request:
             BadInput: no node is left for the last role.
         """
         keys = ("nodeOverrides", "numNodes")
-        last = len(roles) - 1
-        nodes = self._reader.whole(*keys, field=f"roles.{last}.replicas", minimum=1)
+        last_role = len(roles) - 1
+        nodes = self._reader.whole(*keys, field=f"roles.{last_role}.replicas", minimum=1)
         if nodes is None:
             return roles
         last_nodes = nodes - sum(job_role.replicas or 0 for job_role in roles[:-1])
@@ -230,5 +230,5 @@ class _Request:
         return defaults | submitted
 
 
-def _substituted(word: str, parameters: dict[str, str]) -> str:
+def _substitute(word: str, parameters: dict[str, str]) -> str:
     return _REFERENCE.sub(lambda match: parameters.get(match[1], match[0]), word)

@@ -34,7 +34,8 @@ def resources(root: SourcePlace, kind: str, name: str) -> Iterator[SourcePlace]:
     Args:
         root: the document.
         kind: the type, such as "AWS::Batch::JobDefinition".
-        name: the field of the API that names it; its first letter tells how the API spells names.
+        name: the field of the API that names it; its first letter shows the API's spelling of
+            names.
     """
     rows = root.value.get("Resources") if isinstance(root.value, dict) else None
     for logical, row in rows.items() if isinstance(rows, dict) else ():
@@ -48,7 +49,7 @@ def resources(root: SourcePlace, kind: str, name: str) -> Iterator[SourcePlace]:
 
 def _document(place: SourcePlace, logical: str, name: str) -> SourcePlace:
     is_lower_case = name[0].islower()
-    content = _converted(place.value, is_lower_case)
+    content = _convert(place.value, is_lower_case)
     content.setdefault(name, logical)
 
     def line_of(keys: Keys) -> int:
@@ -61,47 +62,47 @@ def _document(place: SourcePlace, logical: str, name: str) -> SourcePlace:
     return FileContent(place.document.file, ParsedText(content, line_of), place.document.fix).root
 
 
-def _converted(value: Any, is_lower_case: bool) -> Any:
+def _convert(value: Any, is_lower_case: bool) -> Any:
     if isinstance(value, list):
-        return [_converted(item, is_lower_case) for item in value]
+        return [_convert(item, is_lower_case) for item in value]
     if not isinstance(value, dict):
         return value
     if _function(value):
         return _substitution(value)
     content = {}
-    for key, inner in value.items():
-        name = _spelled(str(key)) if is_lower_case else str(key)
-        content[name] = _converted(inner, is_lower_case and name not in _FREE_NAMES)
+    for key, part in value.items():
+        name = _api_spelling(str(key)) if is_lower_case else str(key)
+        content[name] = _convert(part, is_lower_case and name not in _FREE_NAMES)
     return content
 
 
 def _template_keys(value: Any, keys: Keys, is_lower_case: bool) -> Keys:
     """The keys in the template of the value that has `keys` in the API's document."""
     template_keys: list[str | int] = []
-    inner: Any = value
+    part: Any = value
     for key in keys:
-        if isinstance(inner, dict) and not _function(inner):
+        if isinstance(part, dict) and not _function(part):
             name = next(
-                (n for n in inner if key in (n, _spelled(str(n)) if is_lower_case else n)), None
+                (n for n in part if key in (n, _api_spelling(str(n)) if is_lower_case else n)), None
             )
             if name is None:
                 break
             template_keys.append(name)
-            inner = inner[name]
-        elif isinstance(inner, list) and isinstance(key, int) and key < len(inner):
+            part = part[name]
+        elif isinstance(part, list) and isinstance(key, int) and key < len(part):
             template_keys.append(key)
-            inner = inner[key]
+            part = part[key]
         else:
             break
     return tuple(template_keys)
 
 
-def _spelled(name: str) -> str:
+def _api_spelling(name: str) -> str:
     return _CAPITALS.sub(lambda word: word.group().lower(), name, count=1) if name else name
 
 
 def _function(value: dict[Any, Any]) -> str:
-    """Name of the function that a mapping with one key stands for; "" for another mapping."""
+    """Name of the function that a mapping with one key represents; "" for another mapping."""
     name = str(next(iter(value))) if len(value) == 1 else ""
     return name if name == "Ref" or name.startswith(_FUNCTIONS) else ""
 
@@ -110,9 +111,9 @@ def _substitution(value: Any) -> str:
     """The text of `Fn::Sub` that has the meaning of a value."""
     if not isinstance(value, dict):
         return "" if value is None else str(value)
-    written = _function(value)
-    name = written.removeprefix("!").removeprefix("Fn::")
-    argument = value[written] if written else value
+    function = _function(value)
+    name = function.removeprefix("!").removeprefix("Fn::")
+    argument = value[function] if function else value
     items = argument if isinstance(argument, list) and argument else [argument]
     if name == "Ref" and isinstance(argument, str):
         return f"${{{argument}}}"

@@ -83,7 +83,7 @@ class ContainerReader:
         return self.reader.words(*self.keys, *keys, field=f"{self.field}.{field}")
 
     def requirement_keys(self, kind: str, field: str) -> Keys | None:
-        """Keys of the amount of a resource, whose type is then taken; None if there is none.
+        """Keys of the amount of a resource, whose type is marked as read; None if there is none.
 
         A type that is stated twice is kept from the second one on.
         """
@@ -100,7 +100,7 @@ class ContainerReader:
         """The required amount of a resource, a whole number; None if there is none.
 
         Raises:
-            BadInput: it is something else.
+            BadInput: for another value.
         """
         list_keys = self.requirement_keys(kind, field)
         return (
@@ -177,7 +177,7 @@ def device_numbers(role: Role) -> DeviceSet:
     """Numbers of a role's Neuron devices, also where it has all devices of its instance.
 
     Raises:
-        BadInput: it has another number of devices than numbers of them.
+        BadInput: for another count of devices than of device numbers.
     """
     if role.device_indexes and role.devices != len(role.device_indexes):
         raise BadInput(

@@ -79,8 +79,8 @@ def _places(root: SourcePlace) -> Iterator[SourcePlace]:
     """The places of task definitions in a file: its root, a request, or CloudFormation."""
     yield from resources(root, "AWS::ECS::TaskDefinition", "family")
     if isinstance(root.value, dict):
-        inner = root.value.get("taskDefinition")
-        if isinstance(inner, dict) and _CONTAINERS in inner:
+        definition = root.value.get("taskDefinition")
+        if isinstance(definition, dict) and _CONTAINERS in definition:
             yield root.inner("taskDefinition")
         elif _CONTAINERS in root.value:
             yield root
@@ -114,7 +114,7 @@ def _read(place: SourcePlace) -> JobSpec:
 def _role(container: ContainerReader, instance: str, *, is_alone: bool) -> Role:
     """The role of a container.
 
-    What the only container of a task does not state, vCPUs or memory, is that of the task.
+    vCPUs or memory that the only container of a task does not state are the task's.
     """
     reader, field = container.reader, container.field
     entry = container.words("entryPoint", field="command")
@@ -148,7 +148,7 @@ def _role(container: ContainerReader, instance: str, *, is_alone: bool) -> Role:
 def _task_number(reader: SpecReader, name: str, field: str) -> int | None:
     """The number in a field of the whole task, in CPU units or MiB; None for any other value.
 
-    The field is written back as it was read.
+    The field is written back unchanged.
     """
     place = reader.place(name)
     if place is None or not re.fullmatch(r"\d{1,15}", str(place.value), re.ASCII):
@@ -250,12 +250,12 @@ def _container(role: Role) -> dict[str, Any]:
             f"role {role.name!r} has its instance for itself: ECS places several tasks on one",
             fix="give it all devices of its instance",
         )
-    common = common_fields(role)
-    common["linuxParameters"] |= without_empty(
+    fields_of_role = common_fields(role)
+    fields_of_role["linuxParameters"] |= without_empty(
         {"capabilities": {"add": list(role.capabilities)} if role.capabilities else {}}
     )
-    managed = None if numbers else role.devices
-    amounts = {"GPU": role.gpus, "NeuronDevice": managed}
+    managed_devices = None if numbers else role.devices
+    amounts = {"GPU": role.gpus, "NeuronDevice": managed_devices}
     return {
         "name": role.name,
         "entryPoint": list(role.command[: role.entry_words]),
@@ -267,7 +267,7 @@ def _container(role: Role) -> dict[str, Any]:
             for kind, count in amounts.items()
             if count is not None
         ],
-        **common,
+        **fields_of_role,
     }
 
 

@@ -1,4 +1,4 @@
-"""A format of specs: which documents are of it, how one is read, how a job is written."""
+"""A format of specs: the documents that belong to it, its reader, and its writer of jobs."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class JobFormat:
             value is the text.
         read: function from such a place to its spec. Raises BadInput at the line of a value that
             is not legal.
-        write: function from a job to the text of its spec. Raises BadInput for a job that the
-            format cannot express, and says why.
+        write: function from a job to the text of its spec. Raises BadInput, with the reason, for a
+            job that the format cannot express.
         is_manifest: whether it is a manifest of Kubernetes, which runs the job's roles in pods.
         fields: name of the file in `jobs/fields` with the legal fields, from the service's own
             description; "" for a format without a description, whose reader accepts any field.

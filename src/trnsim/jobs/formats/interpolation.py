@@ -2,8 +2,8 @@
 
 ``${a.b}`` is the value under a.b, ``${.b}`` the one beside it, ``${..b}`` one above. Source:
 OmegaConf 2.4, Usage, Variable interpolation. Resolvers (``${oc.env:HOME}``, ``${multiply:2,3}``)
-count as values that are not known. OmegaConf itself has no lines of values, and would read
-variables of the environment.
+are values that are not known. OmegaConf itself has no lines of values, and would read variables of
+the environment.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOST_STEPS: Final = 8
 
 
 class ConfigReader(SpecReader):
-    """A configuration whose references are followed; the text of a reference is kept as it is."""
+    """A configuration whose references are followed; the text of a reference is kept unchanged."""
 
     def followed(self, keys: Keys) -> Keys:
         """Keys of the value to which a reference under `keys` leads; `keys` itself without one."""
@@ -45,7 +45,7 @@ class ConfigReader(SpecReader):
         """A whole number from 1 on; None without one, and for a smaller one, which is kept.
 
         Raises:
-            BadInput: it is something else.
+            BadInput: for another value.
         """
         target = self._resolved_keys(keys, field)
         value = self.value(*target)
@@ -79,7 +79,7 @@ class ConfigReader(SpecReader):
         return in_order(self.kept_fields())
 
     def _resolved_keys(self, keys: Keys, field: str) -> Keys:
-        """Keys of the value of a field; its line is that of the field itself."""
+        """Keys of the value of a field; its line is the line of the field itself."""
         target, place = self.followed(keys), self.place(*keys)
         if target != keys and place is not None:
             self.lines.setdefault(field, place.line)

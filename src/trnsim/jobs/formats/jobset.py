@@ -83,7 +83,7 @@ def _head(job: Job) -> str:
 def _replicas(reader: SpecReader, keys: Keys, field: str) -> int | None:
     """Pods of a replicated job: ``replicas * parallelism``; None where a template fills in either.
 
-    `replicas` is not taken from the reader, so it is kept with the job and written again. So are
+    `replicas` is not marked as read, so it is kept with the job and written again. So are
     `parallelism` and `completions` where a template fills in a number, or there are no pods.
     """
     jobs = stated_count(reader, *keys, "replicas", field=field)
@@ -121,19 +121,19 @@ def _write(job: Job) -> str:
         "metadata": {"name": label_name(job.name, "job")},
         "spec": {
             "replicatedJobs": [
-                _replicated(job, index, kept_fields) for index in range(len(job.roles))
+                _replicated_job(job, index, kept_fields) for index in range(len(job.roles))
             ]
         },
     }
     return manifest_text(job, document, _defaults(len(job.roles)))
 
 
-def _replicated(job: Job, index: int, kept_fields: KeptFields) -> dict[str, Any]:
+def _replicated_job(job: Job, index: int, kept_fields: KeptFields) -> dict[str, Any]:
     """A replicated job: one Job with all pods of the role, unless more Jobs are kept."""
     job_role = job.roles[index]
-    inner = kept_fields.fields_below(*_ROLES, index)
-    pods = stated_replicas(job, index, inner, ("replicas",), (*_JOB, "parallelism"))
-    jobs = inner.value("replicas", default=1)
+    kept_below = kept_fields.fields_below(*_ROLES, index)
+    pods = stated_replicas(job, index, kept_below, ("replicas",), (*_JOB, "parallelism"))
+    jobs = kept_below.value("replicas", default=1)
     counts = {}
     if pods is not None and jobs:
         if pods % jobs:
@@ -142,9 +142,9 @@ def _replicated(job: Job, index: int, kept_fields: KeptFields) -> dict[str, Any]
                 fix=f"choose a multiple of {jobs} replicas",
             )
         parallelism = pods // jobs
-        completions = inner.value(*_JOB, "completions", default=parallelism)
+        completions = kept_below.value(*_JOB, "completions", default=parallelism)
         counts = {"parallelism": parallelism, "completions": completions}
-    spec = pod_spec(job_role, job, inner.fields_below(*_POD), container=_CONTAINER)
+    spec = pod_spec(job_role, job, kept_below.fields_below(*_POD), container=_CONTAINER)
     template = {
         **counts,
         "activeDeadlineSeconds": deadline(job),

@@ -1,4 +1,4 @@
-"""Jobs of Kubeflow: named roles, each with replicas of a pod.
+"""Jobs of Kubeflow: named roles, each with a pod and a number of replicas.
 
 Source: github.com/kubeflow/training-operator v1.9.0 pkg/apis/kubeflow.org/v1/common_types.go
 (ReplicaSpec, RunPolicy).
@@ -137,13 +137,15 @@ def _read(kind: KubeflowKind, place: SourcePlace) -> JobSpec:
 def _role_fix(kind: KubeflowKind, role_names: Iterable[str], legal: Sequence[str]) -> str:
     """Advice to rename the first role that is not legal; without one, to add the workers' role."""
     wrong = next((name for name in role_names if name not in legal), "")
-    near = get_close_matches(wrong.lower(), [name.lower() for name in legal], 1)
-    name = next((legal_name for legal_name in legal if legal_name.lower() in near), kind.workers)
+    near_names = get_close_matches(wrong.lower(), [name.lower() for name in legal], 1)
+    name = next(
+        (legal_name for legal_name in legal if legal_name.lower() in near_names), kind.workers
+    )
     return f"rename {wrong} to {name}" if wrong else f"add {name} with replicas and template"
 
 
 def _head(kind: KubeflowKind, name: str, names: list[str]) -> str:
-    """Address of the first pod; "" where the operator sets it, as of a PyTorchJob with a Master.
+    """Address of the first pod; "" where the operator sets it, as for a PyTorchJob with a Master.
 
     Sources: training-operator v1.9.0 pkg/controller.v1/pytorch/envvar.go, setPodEnv, and
     pkg/controller.v1/common/service.go, a service for each replica; mpi-operator
@@ -181,8 +183,8 @@ def _processes(kind: KubeflowKind, reader: SpecReader, field: str) -> int | None
 
 
 def _write(kind: KubeflowKind, job: Job) -> str:
-    beyond = ("processes",) if kind.is_head_needed else ("processes", "least_replicas")
-    check_job(job, kind.title, roles=range(1 + kind.is_head_needed, 3), beyond=beyond)
+    further_fields = ("processes",) if kind.is_head_needed else ("processes", "least_replicas")
+    check_job(job, kind.title, roles=range(1 + kind.is_head_needed, 3), beyond=further_fields)
     check_training(job, kind.title)
     names = _names(kind, job)
     job = with_head(job, _head(kind, job.name, names))
@@ -254,14 +256,14 @@ def _replicas(
     kind: KubeflowKind, job: Job, index: int, name: str, kept_fields: KeptFields
 ) -> dict[str, Any]:
     """The replicas of a role."""
-    inner = kept_fields.fields_below(*kind.roles(name))
+    kept_below = kept_fields.fields_below(*kind.roles(name))
     container = kind.container or "main"
     return without_empty(
         {
-            "replicas": stated_replicas(job, index, inner, ("replicas",)),
+            "replicas": stated_replicas(job, index, kept_below, ("replicas",)),
             "template": {
                 "spec": pod_spec(
-                    job.roles[index], job, inner.fields_below(*_POD), container=container
+                    job.roles[index], job, kept_below.fields_below(*_POD), container=container
                 )
             },
         }

@@ -138,7 +138,7 @@ def deadline_s(reader: SpecReader, *keys: str | int) -> float | None:
 
 
 def spec_of(name: str, reader: SpecReader, job: Job, defaults: Defaults) -> JobSpec:
-    """The spec of a job; defaults are passed over, and what `reader` has not taken is kept.
+    """The spec of a job; defaults are ignored, and fields that `reader` has not read are kept.
 
     Kept fields are in the order of their keys, as the order of a mapping's fields has no meaning.
     """
@@ -185,8 +185,8 @@ class KeptFields:
 
         Args:
             items: the items that are written.
-            name: name of a field that every kept item has, and an item that is written lacks;
-                "" if kept items alone have kept fields.
+            name: name of a field that every kept item has, and an item that is written lacks; "" if
+                only kept items have kept fields.
         """
         taken_indexes = {
             field.keys[0]
@@ -202,7 +202,7 @@ class KeptFields:
 
 
 def label_name(name: str, default: str) -> str:
-    """A name in Kubernetes' legal characters; `default` without such; a template stays as it is.
+    """A name in Kubernetes' legal characters; `default` without such; a template is unchanged.
 
     Source: kubernetes.io docs, Object Names and IDs, RFC 1123 label names.
     """

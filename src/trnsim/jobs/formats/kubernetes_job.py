@@ -1,6 +1,6 @@
 """Jobs of Kubernetes: pods that run to their end.
 
-The pods of an Indexed Job that run all at once are the replicas of one job, as each has a number.
+The pods of an Indexed Job that all run at once are the replicas of one job, as each has a number.
 Pods without a number, or more of them than run at once, cannot be ranks: each is a copy of the job.
 
 Source: k8s.io/api batch/v1 JobSpec; kubernetes.io docs, Jobs, Completion mode.
@@ -42,7 +42,7 @@ _DEFAULTS: Final[Defaults] = (
     (("kind",), "Job"),
     ((*_POD, "restartPolicy"), "Never"),
 )
-"""A Job's pods are not started anew for ever; Kubernetes demands that it says so."""
+"""A Job's pods are not started anew for ever; Kubernetes requires the field."""
 
 
 def _read(place: SourcePlace) -> JobSpec:
@@ -59,12 +59,14 @@ def _read(place: SourcePlace) -> JobSpec:
         copies=copies,
     )
     name = label_name(job.name, "job")
-    plain = without_head(job, f"{name}-0.{name}")
-    return spec_of("job", reader, plain, _defaults(name, has_head=plain != job))
+    job_without_head = without_head(job, f"{name}-0.{name}")
+    return spec_of(
+        "job", reader, job_without_head, _defaults(name, has_head=job_without_head != job)
+    )
 
 
 def _defaults(name: str, *, has_head: bool) -> Defaults:
-    """Fields that Kubernetes demands; pods that meet have a service, which gives them names.
+    """Fields that Kubernetes demands; pods that communicate have a service, which gives them names.
 
     Source: kubernetes.io docs, Job with Pod-to-Pod Communication.
     """
@@ -106,11 +108,11 @@ def _write(job: Job) -> str:
         )
     name, is_meeting = label_name(job.name, "job"), has_head(job)
     job = with_head(job, f"{name}-0.{name}")
-    inner = kept_fields.fields_below(*_POD)
+    kept_below = kept_fields.fields_below(*_POD)
     spec = {
         **_counts(job.copies, replicas, kept_fields),
         "activeDeadlineSeconds": deadline(job),
-        "template": {"spec": pod_spec(job.roles[0], job, inner)},
+        "template": {"spec": pod_spec(job.roles[0], job, kept_below)},
     }
     document = {
         "apiVersion": "batch/v1",
@@ -135,8 +137,8 @@ def _service(name: str) -> dict[str, Any]:
 def _counts(copies: int, replicas: int | None, kept_fields: KeptFields) -> dict[str, Any]:
     """Completions and parallelism.
 
-    Kept completions are of pods that run one by one; a kept parallelism that equals the copies is
-    that of a queue, whose length is not stated.
+    Kept completions are of pods that run one by one; a kept parallelism that equals the copies
+    belongs to a queue, whose length is not stated.
     """
     if replicas not in (None, 1):
         return {"completions": replicas, "parallelism": replicas, "completionMode": _INDEXED}

@@ -115,19 +115,19 @@ def tags(job: Job, keys: Keys, *, key: str, value: str) -> list[dict[str, Any]]:
 
 def _indexed(document: Any, keys: Keys) -> Keys | None:
     value = document
-    written: list[str | int] = []
+    indexed_keys: list[str | int] = []
     for key in keys:
         index: str | int = key
         if isinstance(value, list) and isinstance(key, str):
             index = next((i for i, item in enumerate(value) if _is_named(item, key)), len(value))
             if index == len(value):
                 return None
-        written.append(index)
-        value = _inner(value, index)
-    return tuple(written)
+        indexed_keys.append(index)
+        value = _inner_value(value, index)
+    return tuple(indexed_keys)
 
 
-def _inner(value: Any, key: str | int) -> Any:
+def _inner_value(value: Any, key: str | int) -> Any:
     if isinstance(value, list) and isinstance(key, int) and key < len(value):
         return value[key]
     return value.get(key) if isinstance(value, dict) else None

@@ -1,8 +1,8 @@
-"""The main configuration of NeMo's launcher: which training, on which cluster, with what variables.
+"""The main configuration of NeMo's launcher: the training, the cluster, and the variables.
 
 Hydra puts a configuration together from files beside the main one, which its list of defaults
 names: ``training: gpt3/5b`` is ``training/gpt3/5b.yaml``. Such a file is read from the folder of
-the main one; if it is missing there, the fields that it would state count as a template's.
+the main one; if it is missing there, the fields that it would state are treated as a template's.
 
 Sources: NVIDIA/NeMo-Framework-Launcher, launcher_scripts/conf/config.yaml, conf/cluster/bcm.yaml,
 conf/cluster/k8s.yaml; Hydra 1.3, The Defaults List.
@@ -30,7 +30,7 @@ from trnsim.reader import SourcePlace, load_documents
 _GROUPS: Final = ("training", "cluster")
 _TRAINING: Final = "training"
 _CHOICE: Final = re.compile(r"[A-Za-z0-9_][\w.-]*(/[A-Za-z0-9_][\w.-]*)*", re.ASCII)
-"""A choice is a path below its group; no part of it begins with a dot."""
+"""A choice is a path below its group; no part of the name begins with a dot."""
 
 
 def _choices(value: Any) -> dict[str, tuple[int, Any]]:
@@ -176,7 +176,7 @@ def _on_cluster(reader: SpecReader, parts: _Parts, job: Job) -> Job:
 
 
 def _memory_bytes(cluster: SpecReader) -> int | None:
-    """Memory of a node; None for all of it, which is spelled 0."""
+    """Memory of a node; None for the whole memory, which is spelled 0."""
     if cluster.value("mem") in (0, "0", None):
         cluster.take("mem")
         return None

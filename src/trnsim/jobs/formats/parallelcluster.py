@@ -34,7 +34,7 @@ _PLACEHOLDERS: Final[tuple[tuple[tuple[str, ...], Any], ...]] = (
     (("HeadNode", "Networking", "SubnetId"), _SUBNET),
     (("Scheduling", "Scheduler"), "slurm"),
 )
-"""Fields that a cluster must state and a job does not; they stand for nothing when read."""
+"""Fields that a cluster must state and a job does not; when read they are treated as absent."""
 _SUBNETS: Final = ("Networking", "SubnetIds")
 _FIELDS: Final = frozenset(
     ("name", "replicas", "least_replicas", "instance", "is_exclusive", "efa", "memory_bytes")
@@ -43,8 +43,8 @@ _FIELDS: Final = frozenset(
 
 
 def _places(root: SourcePlace) -> Iterator[SourcePlace]:
-    scheduling = root.value.get(_QUEUES[0]) if isinstance(root.value, dict) else None
-    if isinstance(scheduling, dict) and isinstance(scheduling.get(_QUEUES[1]), list):
+    queue_section = root.value.get(_QUEUES[0]) if isinstance(root.value, dict) else None
+    if isinstance(queue_section, dict) and isinstance(queue_section.get(_QUEUES[1]), list):
         yield root
 
 
@@ -157,14 +157,14 @@ def _purchase(reader: SpecReader) -> str:
     """The kind of purchase that all queues state; "" where they differ."""
     queues = range(reader.length(*_QUEUES))
     capacity_types = [reader.value(*_QUEUES, queue, "CapacityType") for queue in queues]
-    first = capacity_types[0] if capacity_types else None
-    if not isinstance(first, str) or first not in _PURCHASES:
+    first_type = capacity_types[0] if capacity_types else None
+    if not isinstance(first_type, str) or first_type not in _PURCHASES:
         return ""
-    if any(text != first for text in capacity_types):
+    if any(text != first_type for text in capacity_types):
         return ""
     for queue in queues:
         reader.text(*_QUEUES, queue, "CapacityType", field="purchase")
-    return _PURCHASES[first]
+    return _PURCHASES[first_type]
 
 
 def _write(job: Job) -> str:
@@ -187,20 +187,20 @@ def _write(job: Job) -> str:
     for queue_fields in queues:
         _put(queue_fields, _SUBNETS, [_SUBNET])
     order = ("Region", "Image", "HeadNode", "Scheduling")
-    ordered = {name: document[name] for name in order if name in document}
-    text = yaml_spec(ordered | document)
+    ordered_document = {name: document[name] for name in order if name in document}
+    text = yaml_spec(ordered_document | document)
     note = f"# {_SUBNET} stands for a subnet of yours\n" if _SUBNET in text else ""
     return note + text
 
 
 def _put(document: dict[str, Any], keys: tuple[str, ...], value: Any) -> None:
     """Set a value under keys, unless there is one, or a key on the way holds no mapping."""
-    inner: Any = document
+    container: Any = document
     for key in keys[:-1]:
-        inner = inner.setdefault(key, {})
-        if not isinstance(inner, dict):
+        container = container.setdefault(key, {})
+        if not isinstance(container, dict):
             return
-    inner.setdefault(keys[-1], value)
+    container.setdefault(keys[-1], value)
 
 
 def _resource(role: Role, name: str) -> dict[str, Any]:
@@ -222,11 +222,11 @@ def _check(job: Job) -> None:
     """Refuse a job that no cluster expresses."""
     if job.kind is not JobKind.CLUSTER:
         why = "the nodes of a cluster wait for jobs"
-        raise _refused(f"kind is {job.kind.value}", why, "--as sbatch writes a job for them")
+        raise _refusal(f"kind is {job.kind.value}", why, "--as sbatch writes a job for them")
     if job.purchase and job.purchase not in _PURCHASES.values():
         legal = f"legal: {', '.join(_PURCHASES.values())}"
-        raise _refused(f"purchase is {job.purchase}", legal, "state one of them, or none")
-    unsupported = [
+        raise _refusal(f"purchase is {job.purchase}", legal, "state one of them, or none")
+    unsupported_fields = [
         name
         for name, is_stated in {
             "name": job.name,
@@ -237,9 +237,9 @@ def _check(job: Job) -> None:
         }.items()
         if is_stated
     ]
-    if unsupported:
-        subject = f"{', '.join(unsupported)} stated"
-        raise _refused(subject, "that is a job's, not a cluster's", "--as sbatch writes the job")
+    if unsupported_fields:
+        subject = f"{', '.join(unsupported_fields)} stated"
+        raise _refusal(subject, "that is a job's, not a cluster's", "--as sbatch writes the job")
     names = [role.name.rpartition("/") for role in job.roles]
     queues = [queue or name for queue, _, name in names]
     blocks = [
@@ -247,50 +247,50 @@ def _check(job: Job) -> None:
     ]
     if len({role.name for role in job.roles}) < len(names) or len(set(blocks)) < len(blocks):
         why = "a queue stands once, with all its resources"
-        raise _refused("roles have the same name", why, "name each QUEUE/RESOURCE")
+        raise _refusal("roles have the same name", why, "name each QUEUE/RESOURCE")
     for number, role in enumerate(job.roles):
         _check_role(role, job, number)
 
 
 def _check_role(role: Role, job: Job, number: int) -> None:
     default = Role(name=role.name)
-    unsupported = [
+    unsupported_fields = [
         field.name
         for field in fields(role)
         if field.name not in _FIELDS and getattr(role, field.name) != getattr(default, field.name)
     ]
-    if unsupported:
-        subject = f"role {role.name}: {', '.join(unsupported)}"
-        raise _refused(
-            subject, "a compute resource has none", f"leave out {', '.join(unsupported)}"
+    if unsupported_fields:
+        subject = f"role {role.name}: {', '.join(unsupported_fields)}"
+        raise _refusal(
+            subject, "a compute resource has none", f"leave out {', '.join(unsupported_fields)}"
         )
     if not role.is_exclusive:
         subject = f"role {role.name} has a part of an instance"
-        raise _refused(subject, "nodes are whole ones", "give it all devices of its instance")
+        raise _refusal(subject, "nodes are whole ones", "give it all devices of its instance")
     for part in role.name.split("/", 1):
         if not _NAME.fullmatch(part) and "$" not in part and "{{" not in part:
             why = "legal: QUEUE/RESOURCE of a-z, 0-9 and -, a letter first, at most 25 each"
-            raise _refused(f"role's name {role.name!r}", why, "rename the role")
+            raise _refusal(f"role's name {role.name!r}", why, "rename the role")
     if role.replicas == 0 or (role.replicas or _MOST_NODES) < (role.least_replicas or 0):
         subject = f"role {role.name}: {role.replicas} replicas"
         least_nodes = max(role.least_replicas or 0, 1)
-        raise _refused(subject, "MaxCount is the most", f"state {least_nodes} or more")
+        raise _refusal(subject, "MaxCount is the most", f"state {least_nodes} or more")
     if role.efa is not None and role.efa not in (0, _interfaces(role.instance)):
         why = f"EFA is enabled on all interfaces of {role.instance or 'an instance'}, or on none"
         fix = f"state {_interfaces(role.instance) or 'no number'}, or 0"
-        raise _refused(f"role {role.name}: {role.efa} EFA interfaces", why, fix)
+        raise _refusal(f"role {role.name}: {role.efa} EFA interfaces", why, fix)
     if role.memory_bytes is not None and (role.memory_bytes % _MIB or not role.memory_bytes):
         subject = f"role {role.name}: {role.memory_bytes} bytes"
-        raise _refused(subject, "multiples of 1 MiB", "round the memory to MiB")
+        raise _refusal(subject, "multiples of 1 MiB", "round the memory to MiB")
     has_kept = any(field.keys[:2] == _QUEUES for field in job.kept_fields)
     if not role.instance and not has_kept:
         subject = f"role {role.name} (number {number})"
-        raise _refused(
+        raise _refusal(
             subject, "a compute resource has a type", "name the instance type of the role"
         )
 
 
-def _refused(subject: str, reason: str, fix: str) -> BadInput:
+def _refusal(subject: str, reason: str, fix: str) -> BadInput:
     return BadInput(f"parallelcluster cannot express the job: {subject}: {reason}", fix=fix)
 
 

@@ -1,11 +1,10 @@
 """Shell scripts without options of sbatch, with the nodes and ranks that their launcher states.
 
-A script of torchrun is started on each node, and `--nnodes` states their number; mpirun,
-srun, accelerate and deepspeed start the ranks of all nodes. A script that states no number is of
-one node.
-Scripts that start Python alone are left out: most install something or prepare data.
-Sources: PyTorch, torchrun; Open MPI 4, mpirun(1); Slurm, srun(1), OPTIONS; accelerate 1.15,
-`accelerate launch`; DeepSpeed, Getting Started, Resource Configuration.
+A script of torchrun is started on each node, and `--nnodes` states their number; mpirun, srun,
+accelerate and deepspeed start the ranks of all nodes. A script that states no number is of one
+node. Scripts that only start Python are left out: most install something or prepare data. Sources:
+PyTorch, torchrun; Open MPI 4, mpirun(1); Slurm, srun(1), OPTIONS; accelerate 1.15, `accelerate
+launch`; DeepSpeed, Getting Started, Resource Configuration.
 """
 
 from __future__ import annotations
@@ -90,8 +89,8 @@ def _read(place: SourcePlace) -> JobSpec:
         BadInput: a quote or a bracket is not closed.
     """
     script = script_of(place)
-    parsed = ParsedText(script.content, script.line_of)
-    reader = SpecReader(FileContent(place.document.file, parsed, place.document.fix).root)
+    script_text = ParsedText(script.content, script.line_of)
+    reader = SpecReader(FileContent(place.document.file, script_text, place.document.fix).root)
     for key in (HEADER, "tail"):
         reader.take(key)
     if reader.value("srun") is False:
@@ -143,8 +142,12 @@ def _ranks(launcher: str, command: Sequence[str], step: Sequence[str]) -> _Ranks
             per_node,
             default=1,
         )
-        inner = started_ranks(command)
-        return ranks if inner is None else ranks._replace(per_node=(ranks.per_node or 1) * inner)
+        launch_ranks = started_ranks(command)
+        return (
+            ranks
+            if launch_ranks is None
+            else ranks._replace(per_node=(ranks.per_node or 1) * launch_ranks)
+        )
     if launcher in ("mpirun", "mpiexec"):
         return _mpi_ranks(command)
     options = options_of(command)
@@ -175,14 +178,14 @@ def _stated_nodes(command: Sequence[str], options: dict[str, str], name: str) ->
 
 
 def _mpi_ranks(command: Sequence[str]) -> _Ranks:
-    """The ranks of mpirun, by its options for all ranks, for those of a node and for hosts."""
+    """The ranks of mpirun, by its options for all ranks, for ranks of a node and for hosts."""
     options: dict[str, str] = {}
     words = list(command[1:])
     for index, word in enumerate(words):
         name, equals, value = word.lstrip("-").partition("=")
         if word.startswith("-") and name:
-            following = words[index + 1] if index + 1 < len(words) else ""
-            options.setdefault(name, value if equals else following)
+            next_word = words[index + 1] if index + 1 < len(words) else ""
+            options.setdefault(name, value if equals else next_word)
         elif _PYTHON.fullmatch(PurePosixPath(word).name):
             break
     total = next((options[name] for name in ("np", "n", "c") if name in options), None)

@@ -136,7 +136,7 @@ def _set(job: Job, kind: str, kept_fields: KeptFields) -> dict[str, Any]:
             f"a {kind} has no time limit, and the job has one",
             fix="take the limit out, or --as job",
         )
-    inner = kept_fields.fields_below("spec", "template", "spec")
+    kept_below = kept_fields.fields_below("spec", "template", "spec")
     (job_role,) = job.roles
     has_kept = any(
         "resourceClaims" in field.keys or "limits" in field.keys for field in job.kept_fields
@@ -150,7 +150,7 @@ def _set(job: Job, kind: str, kept_fields: KeptFields) -> dict[str, Any]:
             fix="state the number of its devices",
         )
     replicas = stated_replicas(job, 0, kept_fields, ("spec", "replicas"))
-    template = {"spec": pod_spec(job_role, job, inner)}
+    template = {"spec": pod_spec(job_role, job, kept_below)}
     return without_empty({"replicas": replicas, "template": template})
 
 

@@ -44,9 +44,9 @@ def _pods(value: Any, keys: Keys) -> Iterator[tuple[Keys, dict[str, Any]]]:
         yield keys, value
         return
     rows = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, inner in rows:
-        if isinstance(inner, dict | list):
-            yield from _pods(inner, (*keys, key))
+    for key, part in rows:
+        if isinstance(part, dict | list):
+            yield from _pods(part, (*keys, key))
 
 
 def _rows(value: Any, name: str) -> list[tuple[int, dict[str, Any]]]:

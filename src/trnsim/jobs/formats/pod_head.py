@@ -1,4 +1,4 @@
-"""The address of a job's first pod, at which ranks meet: MASTER_ADDR in commands of containers.
+"""The address of a job's first pod, for rendezvous: MASTER_ADDR in commands of containers.
 
 No shell reads a container's command: Kubernetes itself replaces ``$(NAME)`` in a word by a
 variable of the container. Source: kubernetes.io docs, Define a Command and Arguments for a
@@ -37,7 +37,7 @@ def with_head(job: Job, address: str) -> Job:
         job,
         roles=tuple(
             replace(
-                _respelled(role, _SHELL_FORM, _POD_FORM),
+                _with_address(role, _SHELL_FORM, _POD_FORM),
                 environment=(*variables, *role.environment),
             )
             for role in job.roles
@@ -46,7 +46,7 @@ def with_head(job: Job, address: str) -> Job:
 
 
 def without_head(job: Job, address: str) -> Job:
-    """The job from which `with_head` made this one; any other job as it is."""
+    """The job from which `with_head` made this one; any other job unchanged."""
     addresses = {role.variable(_NAME) for role in job.roles}
     is_named = any(_POD_FORM in word for role in job.roles for word in role.command)
     if not is_named or addresses != {address or None}:
@@ -55,7 +55,7 @@ def without_head(job: Job, address: str) -> Job:
         job,
         roles=tuple(
             replace(
-                _respelled(role, _POD_FORM, _SHELL_FORM),
+                _with_address(role, _POD_FORM, _SHELL_FORM),
                 environment=tuple(pair for pair in role.environment if pair[0] != _NAME),
             )
             for role in job.roles
@@ -63,5 +63,7 @@ def without_head(job: Job, address: str) -> Job:
     )
 
 
-def _respelled(role: Role, old: str, new: str) -> Role:
-    return replace(role, command=tuple(word.replace(old, new) for word in role.command))
+def _with_address(role: Role, old_address: str, new_address: str) -> Role:
+    return replace(
+        role, command=tuple(word.replace(old_address, new_address) for word in role.command)
+    )

@@ -69,7 +69,7 @@ def has_accelerator(container: Any) -> bool:
 
 
 def container_index(reader: SpecReader, pod: Keys) -> int:
-    """Index of the first container that has accelerators, else 0.
+    """Index of the first container that has accelerators; 0 without such a container.
 
     Raises:
         BadInput: the pod has no containers.
@@ -84,7 +84,7 @@ def container_index(reader: SpecReader, pod: Keys) -> int:
 def selected(reader: SpecReader, pods: Sequence[Keys]) -> dict[str, Any]:
     """The region and the purchase that node selectors of a job's pods state, by field.
 
-    A label that all pods state alike is taken; labels that differ are kept.
+    A label that all pods state with the same value is used; labels that differ are kept.
     """
     fields: dict[str, Any] = dict.fromkeys(JOB_LABELS.values(), "")
     for label, field in JOB_LABELS.items():
@@ -118,7 +118,7 @@ def role(
         reader: the document.
         pod: keys of the pod's spec.
         path: path of the role in the job, such as "roles.0".
-        name: name of the role; "" for that of its container.
+        name: name of the role; "" for the default, its container.
         is_program: whether the container's command is the program of the role.
         role_fields: other fields of the role.
 
@@ -140,8 +140,8 @@ def role(
     ):
         check_mapping(reader, *keys)
     name = name or reader.text(*container_keys, "name", field=f"{path}.name")
-    added = (*container_keys, "securityContext", "capabilities", "add")
-    capabilities = reader.words(*added, field=f"{path}.capabilities")
+    added_keys = (*container_keys, "securityContext", "capabilities", "add")
+    capabilities = reader.words(*added_keys, field=f"{path}.capabilities")
     claims = claimed_names(reader, pod)
     if claims:
         reader.claims[path] = claims
@@ -171,20 +171,20 @@ def _resources(reader: SpecReader, keys: Keys, path: str) -> dict[str, Any]:
             reader.take(*keys, "limits", resource)
             fields[name] = int(number)
     for resource, name in _SHARED.items():
-        requested = quantity(reader, *keys, "requests", resource, field=f"{path}.{name}")
-        if requested is not None:
+        requested_count = quantity(reader, *keys, "requests", resource, field=f"{path}.{name}")
+        if requested_count is not None:
             reader.take(*keys, "requests", resource)
         elif reader.value(*keys, "requests", resource) is None:
-            requested = quantity(reader, *keys, "limits", resource, field=f"{path}.{name}")
-        if requested is not None:
-            fields[name] = float(requested) if name == "vcpus" else int(requested)
+            requested_count = quantity(reader, *keys, "limits", resource, field=f"{path}.{name}")
+        if requested_count is not None:
+            fields[name] = float(requested_count) if name == "vcpus" else int(requested_count)
     return fields
 
 
 def _extended(
     reader: SpecReader, container_keys: Keys, resource: str, field: str
 ) -> Fraction | None:
-    """The limit of a resource, or its request without a limit; an equal request is taken too.
+    """The limit of a resource, or its request without a limit; an equal request is read too.
 
     A request that differs, or has no limit, is kept and has a line of its own.
 
@@ -243,7 +243,7 @@ def _program(reader: SpecReader, container_keys: Keys, path: str) -> dict[str, A
     """The program of a role: the words of `command`, which is the entry point, and of `args`.
 
     Raises:
-        BadInput: one of them is no list of texts.
+        BadInput: for a command or arguments that are no list of texts.
     """
     words: dict[str, tuple[str, ...]] = {}
     for name in ("command", "args"):
@@ -255,10 +255,10 @@ def _program(reader: SpecReader, container_keys: Keys, path: str) -> dict[str, A
                 (*container_keys, name), "legal: a list of texts", _list_fix(name, value)
             )
         words[name] = reader.words(*container_keys, name, field=f"{path}.command") if value else ()
-        untyped = [
+        untyped_keys = [
             index for index, word in enumerate(value) if isinstance(word, (bool, int, float))
         ]
-        for index in untyped[:1]:
+        for index in untyped_keys[:1]:
             place = reader.place(*container_keys, name, index)
             if place is not None:
                 reader.lines.setdefault(f"{path}.untyped.command", place.line)
@@ -310,7 +310,7 @@ def _environment(
 
 
 def _shm_bytes(reader: SpecReader, pod: Keys, container_keys: Keys, field: str) -> int | None:
-    """Size of the memory volume at /dev/shm, if the pod uses it for nothing else."""
+    """Size of the memory volume at /dev/shm, if the pod mounts it only there."""
     mounts = reader.value(*container_keys, "volumeMounts")
     volumes = reader.value(*pod, "volumes")
     if not isinstance(mounts, list) or not isinstance(volumes, list):

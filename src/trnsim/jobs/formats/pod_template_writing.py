@@ -107,33 +107,35 @@ def pod_spec(
         job: its job.
         kept_fields: fields of the spec, by keys below it.
         container: name of the container, unless a name is kept; "" for the role's name.
-        is_program: whether the command of the role is that of the container.
+        is_program: whether the role's command is the container's `command`.
 
     Raises:
         BadInput: a number has no form in Kubernetes.
     """
-    others = kept_fields.fields_below("containers")
-    index = next(index for index in itertools.count() if not others.has_field(index, "image"))
-    inner = others.fields_below(index)
-    name = inner.value("name", default=container or label_name(role.name, "main"))
+    kept_containers = kept_fields.fields_below("containers")
+    index = next(
+        index for index in itertools.count() if not kept_containers.has_field(index, "image")
+    )
+    kept_below = kept_containers.fields_below(index)
+    name = kept_below.value("name", default=container or label_name(role.name, "main"))
     has_shm = role.shm_bytes is not None
     written = {
         "name": name,
         "image": role.image or IMAGE,
         **(_program(role) if is_program else {}),
-        "env": inner.fields_below("env").with_gaps(
+        "env": kept_below.fields_below("env").with_gaps(
             ({"name": key, "value": value} for key, value in role.environment), "name"
         ),
-        "resources": _resources(role, is_claimed=inner.has_field("resources", "claims")),
+        "resources": _resources(role, is_claimed=kept_below.has_field("resources", "claims")),
         "securityContext": _security(role),
-        "volumeMounts": inner.fields_below("volumeMounts").with_gaps(
+        "volumeMounts": kept_below.fields_below("volumeMounts").with_gaps(
             [{"name": _SHM, "mountPath": "/dev/shm"}] if has_shm else []  # noqa: S108
         ),
     }
     shm = {"medium": "Memory", "sizeLimit": bytes_text(role.shm_bytes or 0)}
     spec = {
         "nodeSelector": without_empty({INSTANCE_LABELS[0]: role.instance, **_selector(job)}),
-        "containers": others.with_gaps([without_empty(written)], "image"),
+        "containers": kept_containers.with_gaps([without_empty(written)], "image"),
         "volumes": kept_fields.fields_below("volumes").with_gaps(
             [{"name": _SHM, "emptyDir": shm}] if has_shm else []
         ),

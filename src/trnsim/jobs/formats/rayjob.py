@@ -187,29 +187,31 @@ def _check_roles(job: Job, kind: str) -> None:
 def _cluster(job: Job, kept_fields: KeptFields) -> dict[str, Any]:
     """The spec of a cluster."""
 
-    def template(job_role: Role, inner: KeptFields, container: str) -> dict[str, Any]:
+    def template(job_role: Role, kept_below: KeptFields, container: str) -> dict[str, Any]:
         spec = pod_spec(
-            job_role, job, inner.fields_below(*_POD), container=container, is_program=False
+            job_role, job, kept_below.fields_below(*_POD), container=container, is_program=False
         )
         return {"spec": spec}
 
     head = template(job.roles[0], kept_fields.fields_below("headGroupSpec"), "ray-head")
     groups = []
     for index, job_role in enumerate(job.roles[1:]):
-        inner = kept_fields.fields_below("workerGroupSpecs", index)
-        replicas = stated_replicas(job, index + 1, inner, ("replicas",), ("minReplicas",))
+        kept_below = kept_fields.fields_below("workerGroupSpecs", index)
+        replicas = stated_replicas(job, index + 1, kept_below, ("replicas",), ("minReplicas",))
         least_replicas = replicas if job_role.least_replicas is None else job_role.least_replicas
         counts = {
             "replicas": replicas,
-            "minReplicas": inner.value(
+            "minReplicas": kept_below.value(
                 "minReplicas", default=0 if least_replicas is None else least_replicas
             ),
-            "maxReplicas": inner.value(
+            "maxReplicas": kept_below.value(
                 "maxReplicas", default=MOST_COUNT if replicas is None else replicas
             ),
         }
         group = {"groupName": label_name(job_role.name, f"group-{index}"), **counts}
-        groups.append(without_empty(group) | {"template": template(job_role, inner, "ray-worker")})
+        groups.append(
+            without_empty(group) | {"template": template(job_role, kept_below, "ray-worker")}
+        )
     return without_empty({"headGroupSpec": {"template": head}, "workerGroupSpecs": groups})
 
 

@@ -1,4 +1,4 @@
-"""Commands of jobs on several nodes, whose ranks meet at the head: the node in MASTER_ADDR.
+"""Commands of jobs on several nodes, whose rendezvous is at the head: the node in MASTER_ADDR.
 
 Services start a command without a shell, so `$MASTER_ADDR` in its words is not replaced. A writer
 wraps such a command in a shell that sets the variable to the first node, in the spelling of the
@@ -15,7 +15,7 @@ from trnsim.jobs.job import Role
 
 _HEAD: Final = re.compile(r"\$\{?MASTER_ADDR\b")
 _PLAIN: Final = re.compile(r"[\w.:/=${}@,+-]*", re.ASCII)
-"""Words that a shell does not split, and in which it replaces variables alone."""
+"""Words that a shell does not split, and in which it replaces only variables."""
 _SHELL: Final = ("/bin/sh", "-c")
 
 
@@ -35,7 +35,7 @@ def with_head(role: Role, address: str) -> tuple[str, ...]:
 
 
 def without_head(command: tuple[str, ...], address: str) -> tuple[str, ...]:
-    """The command that `with_head` wrapped in a shell; any other command as it is."""
+    """The command that `with_head` wrapped in a shell; any other command unchanged."""
     shell = (*_SHELL, _script(address), "sh")
     if command[: len(shell)] != shell:
         return command

@@ -1,8 +1,8 @@
 """Devices that pods claim: ResourceClaimTemplates beside the job in its file.
 
 A pod names templates in `resourceClaims`, which state the devices, instance type and LNC of its
-role. Selectors are read for the instance type and the kind of device, where they compare
-for equality and join by "and" alone.
+role. Selectors are read for the instance type and the kind of device, if they only compare for
+equality and join by "and".
 
 Sources: k8s.io/api resource/v1 DeviceRequest, ExactDeviceRequest; AWS Neuron documentation
 deploy/eks/dra.rst (device class, attributes, NeuronConfig).

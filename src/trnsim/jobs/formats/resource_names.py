@@ -1,4 +1,4 @@
-"""Misspelled names of resources: those that containers request and no node offers.
+"""Misspelled names of resources: resources that containers request and no node offers.
 
 Kubernetes takes any name below a domain: a pod that asks for another one waits for ever, or starts
 without the devices.
@@ -33,25 +33,27 @@ def misspelled_resources(place: SourcePlace) -> Iterator[tuple[FieldFault, Sourc
     """The faults of names below `resources` of containers, with their lines."""
     for keys in _resource_keys(place.value, ()):
         name = str(keys[-1])
-        if near := "" if name in _OFFERED or is_template(name) else _near(name):
-            reason = f"{name[:_MOST_CHARS]} is no resource that nodes offer; {near} is"
-            fault = FieldFault(keys, "misspelled-resource", reason, f"rename it to {near}", _SOURCE)
+        if near_name := "" if name in _OFFERED or is_template(name) else _near_name(name):
+            reason = f"{name[:_MOST_CHARS]} is no resource that nodes offer; {near_name} is"
+            fault = FieldFault(
+                keys, "misspelled-resource", reason, f"rename it to {near_name}", _SOURCE
+            )
             yield fault, reduce(SourcePlace.inner, keys, place).line
 
 
 def _resource_keys(value: Any, keys: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:
     """The keys of each resource in limits and requests of a document."""
     rows = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, inner in rows:
+    for key, part in rows:
         if keys[-1:] in (("limits",), ("requests",)) and keys[-2:-1] == ("resources",):
             yield (*keys, key)
-        elif isinstance(inner, dict | list):
-            yield from _resource_keys(inner, (*keys, key))
+        elif isinstance(part, dict | list):
+            yield from _resource_keys(part, (*keys, key))
 
 
-def _near(name: str) -> str:
+def _near_name(name: str) -> str:
     """The offered resource of almost this name, or of this name below another domain."""
     last = name.rpartition("/")[2]
     namesakes = (name for name in _OFFERED if "/" in name and name.partition("/")[2] == last)
-    near = get_close_matches(name[:_MOST_CHARS], _OFFERED, 1, _LEAST_SIMILARITY)
-    return near[0] if near else next(namesakes, "")
+    near_names = get_close_matches(name[:_MOST_CHARS], _OFFERED, 1, _LEAST_SIMILARITY)
+    return near_names[0] if near_names else next(namesakes, "")

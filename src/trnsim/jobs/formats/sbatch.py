@@ -60,8 +60,8 @@ def _read(place: SourcePlace) -> JobSpec:
         why = "sbatch takes no script whose first line does not begin with #!"
         raise place.document.refused(1, why, "begin it with #!/bin/bash")
     script = script_of(place)
-    parsed = ParsedText(script.content, script.line_of)
-    reader = SpecReader(FileContent(place.document.file, parsed, place.document.fix).root)
+    script_text = ParsedText(script.content, script.line_of)
+    reader = SpecReader(FileContent(place.document.file, script_text, place.document.fix).root)
     components = sum(1 for key in script.content if key.startswith(HEADER))
     environment = exported_variables(reader, components, script)
     roles = tuple(
@@ -110,7 +110,7 @@ def _read(place: SourcePlace) -> JobSpec:
 def exported_variables(
     reader: SpecReader, components: int, script: ScriptContent
 ) -> tuple[tuple[str, str], ...]:
-    """Variables that the script exports; each role has all of them."""
+    """Variables that the script exports; each role has all variables."""
     variables: list[tuple[str, str]] = []
     for index in range(reader.length("export")):
         name = reader.take("export", index, "name")
@@ -168,7 +168,7 @@ def _processes(
 ) -> tuple[int | None, int | None]:
     """The ranks and the tasks of a node; None for a number that is not stated.
 
-    A node has one task unless an option says more. Source: sbatch(1), --ntasks.
+    A node has one task unless an option gives more. Source: sbatch(1), --ntasks.
     """
     ranks = started_ranks(command)
     if ranks is not None:
@@ -186,7 +186,7 @@ def _processes(
 
 
 def command_words(reader: SpecReader, keys: tuple[str | int, ...], path: str) -> tuple[str, ...]:
-    """The words of a command; those that a template fills in are added to the spec's templates."""
+    """The words of a command; words that a template fills in are added to the spec's templates."""
     words = reader.words(*keys, field=path)
     reader.templates += [
         TemplateValue(f"{path}.{index}", word, reader.lines[path])
@@ -240,7 +240,7 @@ def _instance(reader: SpecReader, key: str, path: str) -> str:
 
 
 def _gpus(reader: SpecReader, key: str, path: str) -> int | None:
-    """GPUs of a node by --gpus-per-node, else by --gres.
+    """GPUs of a node by --gpus-per-node, or else by --gres.
 
     An option with a type (``h100:4``) is also kept, as a job has no field for the type.
     """

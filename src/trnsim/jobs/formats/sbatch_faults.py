@@ -1,7 +1,7 @@
 """Options of a script's header that sbatch does not have, or whose value is no number.
 
 sbatch accepts the beginning of an option's name if no other option begins so. Plugins of a cluster
-have options of their own; those of pyxis are listed. Sources: Slurm 25.05, sbatch(1), OPTIONS;
+have options of their own; options of pyxis are listed. Sources: Slurm 25.05, sbatch(1), OPTIONS;
 pyxis, README.
 """
 
@@ -45,7 +45,7 @@ _OTHER: Final = frozenset(_OTHER_NAMES.split())
 _LEGAL: Final = _WHOLE | _OTHER
 _NUMBER: Final = re.compile(r"\d{1,15}", re.ASCII)
 _LEAST_SIMILARITY: Final = 0.75
-"""Similarity from which an option is suggested for a misspelled one (difflib)."""
+"""Minimum similarity (difflib) of a misspelled option to an option that is suggested."""
 
 
 def option_faults(key: str, options: Any) -> Iterator[FieldFault]:
@@ -66,22 +66,22 @@ def option_faults(key: str, options: Any) -> Iterator[FieldFault]:
             is_number = isinstance(value, str) and _NUMBER.fullmatch(value)
             is_templated = isinstance(value, str) and is_template(value)
             if not is_number and not is_templated:
-                shown = f"is {value}" if isinstance(value, str) else "has no value"
-                reason = f"--{name} {shown}; legal: a whole number"
+                value_text = f"is {value}" if isinstance(value, str) else "has no value"
+                reason = f"--{name} {value_text}; legal: a whole number"
                 yield FieldFault((key, name), "field-type", reason, f"--{option}=N")
         if option:
             continue
-        reason = f"sbatch has no option {_dashed(name)}"
-        near = sorted(completions)[:2] or get_close_matches(
+        reason = f"sbatch has no option {_with_dashes(name)}"
+        near_names = sorted(completions)[:2] or get_close_matches(
             name[:100], sorted(_LEGAL), 1, _LEAST_SIMILARITY
         )
-        if near and len(name) > 1:
-            fix = f"perhaps {' or '.join(map(_dashed, near))}"
+        if near_names and len(name) > 1:
+            fix = f"perhaps {' or '.join(map(_with_dashes, near_names))}"
             yield FieldFault((key, name), "misspelled-field", reason, fix)
         else:
             fix = "take it out, unless a plugin of the cluster has it"
             yield FieldFault((key, name), "unknown-field", reason, fix)
 
 
-def _dashed(name: str) -> str:
+def _with_dashes(name: str) -> str:
     return f"--{name}" if len(name) > 1 else f"-{name}"

@@ -1,7 +1,7 @@
 """The command that may be the job's in a statement, a condition, a loop or a group of a script.
 
-Nothing is run and no condition is evaluated: a command within a block is read with the words of
-the block around it, so that a finding can say what is assumed.
+Nothing is run and no condition is evaluated: a command within a block is read with the words of the
+block around it, so that a finding can name the assumption.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)(\+?)=")
 _BRACKETS: Final = {"{": "the braces", "(": "the brackets"}
 _LOOPS: Final = ("for", "while", "until", "select")
 Texts = Mapping[str, Sequence[str]]
-"""For each variable, all texts that the script sets it to: options alone, or a program too."""
+"""For each variable, all texts that the script sets it to: only options, or a program too."""
 
 
 @dataclass
@@ -37,7 +37,7 @@ class SbatchLaunch:
         rank: 2 for a launcher of parallel programs, 1 for Python or a script.
         words: words of the command, with constant variables replaced by their values.
         is_option: for each word, whether it stands for a variable that holds options alone.
-        variables: names and values of the variables that are set for this command alone.
+        variables: names and values of the variables that are set only for this command.
         before: text of the statement before the command.
         tail: text of the statement after it; begins with a newline if it stands on a further line.
         branch: the block in which it stands, in words; "" for none.
@@ -65,7 +65,7 @@ def launch_in(statement: Statement, values: Values, texts: Texts) -> SbatchLaunc
 
     Args:
         statement: a statement.
-        values: values of variables before it, or None for those that the block itself sets.
+        values: values of variables before it; None for a variable that the block itself sets.
         texts: for each variable, all texts that the script sets it to.
     """
     launches = (
@@ -108,9 +108,9 @@ def _launch_of(
 
 def _tail(text: str) -> str:
     """The text after a command; it begins with a newline if it stands on a further line."""
-    following = re.sub(r"^(\s|\\\n)+", "", text)
-    gap = text[: len(text) - len(following)].replace("\\\n", "")
-    return f"\n{following}" if following and "\n" in gap else following
+    text_after = re.sub(r"^(\s|\\\n)+", "", text)
+    gap = text[: len(text) - len(text_after)].replace("\\\n", "")
+    return f"\n{text_after}" if text_after and "\n" in gap else text_after
 
 
 def _branch_words(branches: Sequence[Branch]) -> str:
@@ -132,7 +132,7 @@ def _block_words(branch: Branch) -> str:
 
 
 def _is_options(text: str, texts: Texts) -> bool:
-    """True if a word is a variable that the script sets to options, and to nothing else."""
+    """True if a word is a variable that the script sets only to options."""
     match = re.fullmatch(r"\$\{?(\w+)(\[@\])?\}?", text)
     values = texts.get(match[1], ()) if match else ()
     return bool(values) and all(not value or value.startswith("-") for value in values)

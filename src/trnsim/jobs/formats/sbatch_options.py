@@ -23,7 +23,7 @@ _FLAG_NAMES: Final = (
     "test-only use-min-nodes verbose wait"
 )
 _FLAGS: Final = frozenset(_FLAG_NAMES.split())
-"""Options of sbatch without a value, or with one after ``=`` alone."""
+"""Options of sbatch without a value, or with a value only after ``=``."""
 _STEP_FLAG_NAMES: Final = (
     "bcast contiguous disable-status exact exclusive external hold immediate interactive "
     "kill-on-bad-exit label multi-prog nice no-allocate no-kill overcommit overlap oversubscribe "
@@ -33,7 +33,7 @@ _STEP_FLAG_NAMES: Final = (
     "container-writable container-readonly"
 )
 _STEP_FLAGS: Final = frozenset(_STEP_FLAG_NAMES.split())
-"""Options of srun, and of its plugin pyxis, without a value, or with one after ``=`` alone."""
+"""Options of srun, and of its plugin pyxis, without a value, or with a value only after ``=``."""
 _STEP_SHORT_FLAGS: Final = frozenset("EHIKkLlOQsuvXZ")
 _TEMPLATE_FIELD: Final = re.compile(r"\{\{.*?\}\}|<[a-z][\w -]*>")
 _TIME: Final = re.compile(r"(?:(\d{1,6})-)?(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9}))?")

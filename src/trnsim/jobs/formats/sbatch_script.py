@@ -100,14 +100,16 @@ def script_content(text: str) -> ScriptContent:
             range(statement.line, statement.line + statement.text.count("\n") + 1)
         )
     _write_entries(entries.entries, result)
-    ignored = [
+    ignored_lines = [
         (number, line.rstrip())
         for number, line in enumerate(lines[body_line - 1 :], body_line)
         if line.startswith(HEADER) and number not in statement_lines
     ]
-    if ignored:
-        result.content["ignored"] = {index: line for index, (_, line) in enumerate(ignored)}
-        result.lines |= {("ignored", index): ignored[index][0] for index in range(len(ignored))}
+    if ignored_lines:
+        result.content["ignored"] = {index: line for index, (_, line) in enumerate(ignored_lines)}
+        result.lines |= {
+            ("ignored", index): ignored_lines[index][0] for index in range(len(ignored_lines))
+        }
     return result
 
 
@@ -190,7 +192,7 @@ class _Entries:
         self._result = result
         self._values: dict[str, str | list[str] | None] = {}
         self._texts: dict[str, list[str]] = {}
-        """All texts that each variable is set to: they tell whether ``$ARGS`` is an option."""
+        """All texts that each variable is set to: they show whether ``$ARGS`` is an option."""
 
     def add(self, statement: Statement) -> None:
         """Add a statement of the script."""
@@ -198,9 +200,9 @@ class _Entries:
             self._forget(statement)
             self._start(statement)
             return
-        first = statement.commands[0] if statement.commands else None
-        if len(statement.commands) == 1 and first and self._is_setting(first.words):
-            self._set(statement, first.words)
+        first_command = statement.commands[0] if statement.commands else None
+        if len(statement.commands) == 1 and first_command and self._is_setting(first_command.words):
+            self._set(statement, first_command.words)
             return
         if not self._start(statement):
             self._forget(statement)
@@ -253,7 +255,7 @@ class _Entries:
 
     def _assigned(self, word: Word, match: re.Match[str]) -> str | list[str] | None:
         """The variable's value after a word's assignment; None if it is unknown."""
-        before = self._values.get(match[1])
+        old_value = self._values.get(match[1])
         if word.items is not None:
             items = expanded(word.items, self._values)
             self._texts.setdefault(match[1], []).extend(items[:1])
@@ -261,12 +263,12 @@ class _Entries:
                 return None
             if not match[2]:
                 return items
-            return [*before, *items] if isinstance(before, list) else None
+            return [*old_value, *items] if isinstance(old_value, list) else None
         text = expanded_text(word, self._values, len(match[0]))
         self._texts.setdefault(match[1], []).append(text)
         if not match[2]:
             return text
-        return before + text if isinstance(before, str) else None
+        return old_value + text if isinstance(old_value, str) else None
 
     def _add_uncertain(self, name: str, text: str, line: int, *, is_export: bool) -> None:
         if is_export:
@@ -310,7 +312,7 @@ class _MappingWriter:
         self.slot += 1
 
     def keep(self, text: str, line: int) -> None:
-        """Put a statement into the mapping as it is."""
+        """Put a statement into the mapping unchanged."""
         self.script[self.slot] = text
         self._result.lines["script", self.slot] = line
         self.slot += 1
@@ -339,11 +341,15 @@ def _write_entries(entries: list[_Entry], result: ScriptContent) -> None:
     launches = [
         (entry.launch.preference, index) for index, entry in enumerate(entries) if entry.launch
     ]
-    chosen = entries[max(launches)[1]] if launches else None
-    has_head = chosen is not None and chosen.launch is not None and names_head(chosen.launch.words)
+    chosen_entry = entries[max(launches)[1]] if launches else None
+    has_head = (
+        chosen_entry is not None
+        and chosen_entry.launch is not None
+        and names_head(chosen_entry.launch.words)
+    )
     writer = _MappingWriter(result)
     for entry in entries:
-        if entry is chosen and entry.launch is not None:
+        if entry is chosen_entry and entry.launch is not None:
             writer.command(entry.launch, entry.line)
         elif not entry.name:
             writer.keep(entry.text, entry.line)

@@ -53,13 +53,13 @@ def expanded_text(word: Word, values: Values, skip: int = 0) -> str:
         values: values of variables.
         skip: characters at its beginning that are left out.
     """
-    marked = "".join(
+    marked_text = "".join(
         _protected_text(piece.text)
         if piece.quote == "'"
-        else _substituted(piece.text[skip:] if index == 0 else piece.text, values)
+        else _substitute(piece.text[skip:] if index == 0 else piece.text, values)
         for index, piece in enumerate(word.pieces)
     )
-    return _final(marked)
+    return _final(marked_text)
 
 
 def _fields(word: Word, values: Values) -> list[str]:
@@ -73,14 +73,14 @@ def _fields(word: Word, values: Values) -> list[str]:
         if piece.quote == "'":
             fields[-1] += _protected_text(piece.text)
         elif piece.quote:
-            fields[-1] += _substituted(piece.text, values)
+            fields[-1] += _substitute(piece.text, values)
         else:
             text = piece.text
             if index == 0 and re.match(r"~(/|$)", text):
                 text = f"$HOME{text[1:]}"
-            first, *others = _divided(text, values)
-            fields[-1] += first
-            fields += others
+            first_part, *other_parts = _divide(text, values)
+            fields[-1] += first_part
+            fields += other_parts
     return [field for field in fields if field or is_quoted]
 
 
@@ -91,7 +91,7 @@ def _whole_array(word: Word, values: Values) -> list[str] | None:
     return [_marked(item) for item in items] if isinstance(items, list) else None
 
 
-def _divided(text: str, values: Values) -> list[str]:
+def _divide(text: str, values: Values) -> list[str]:
     """An unquoted text after its substitutions, divided at spaces of the substituted values."""
     if not _SUBSTITUTION.search(text):
         return [text]
@@ -109,7 +109,7 @@ def _divided(text: str, values: Values) -> list[str]:
     return parts
 
 
-def _substituted(text: str, values: Values) -> str:
+def _substitute(text: str, values: Values) -> str:
     """A text after its substitutions."""
     result, end = "", 0
     for match in _SUBSTITUTION.finditer(text):

@@ -40,7 +40,7 @@ _LLAMA: Final[dict[Keys, tuple[str, ...]]] = {
 }
 """Fields that make a Megatron model a Llama, and their values for it; a writer takes the first."""
 _LEAST_SIMILARITY: Final = 0.85
-"""Similarity from which a key is taken for a misspelled one (difflib)."""
+"""Minimum similarity (difflib) of a misspelled key to the key that it means."""
 _EXPERTS: Final = "num_local_experts"
 
 

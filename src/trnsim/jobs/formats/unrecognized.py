@@ -51,18 +51,20 @@ def _faults(root: SourcePlace) -> Iterator[BadInput]:
     if isinstance(kind, str) and not is_template(kind):
         yield from _kind(root, kind)
     elif _VERSION in value:
-        yield from _renamed(root, "kind")
+        yield from _misspelled_names(root, "kind")
     if isinstance(value.get("Scheduling"), dict):
-        yield from _missing(root.inner("Scheduling"), "a cluster's Scheduling", ("SlurmQueues",))
-    yield from _renamed(root, "Scheduling")
+        yield from _missing_parts(
+            root.inner("Scheduling"), "a cluster's Scheduling", ("SlurmQueues",)
+        )
+    yield from _misspelled_names(root, "Scheduling")
     for title, name, parts in _OTHER_DOCUMENTS:
         if name in value:
-            yield from _missing(root, title, parts)
+            yield from _missing_parts(root, title, parts)
         elif any(part in value for part in parts):
-            yield from _renamed(root, name)
+            yield from _misspelled_names(root, name)
     if "trainer" in value:
-        yield from _renamed(root, "distributed_strategy")
-    yield from _renamed(root, "containerDefinitions")
+        yield from _misspelled_names(root, "distributed_strategy")
+    yield from _misspelled_names(root, "containerDefinitions")
 
 
 def _kind(root: SourcePlace, kind: str) -> Iterator[BadInput]:
@@ -75,24 +77,26 @@ def _kind(root: SourcePlace, kind: str) -> Iterator[BadInput]:
         return
     legal, version = _VERSIONS[kind], root.value.get(_VERSION)
     if version is None:
-        yield from _renamed(root, _VERSION)
+        yield from _misspelled_names(root, _VERSION)
         yield place.field_error(f" {kind} without {_VERSION}", f"add {_VERSION}: {legal}")
     elif version != legal:
         problem = f" is {str(version)[:_MOST_CHARS]!r}; a {kind} is of {legal}"
         yield root.inner(_VERSION).field_error(problem, f"write {_VERSION}: {legal}")
 
 
-def _missing(place: SourcePlace, title: str, parts: tuple[str, ...]) -> Iterator[BadInput]:
+def _missing_parts(place: SourcePlace, title: str, parts: tuple[str, ...]) -> Iterator[BadInput]:
     """The fault of a document without any part of its format."""
     if any(part in place.value for part in parts):
         return
     for part in parts:
-        yield from _renamed(place, part)
+        yield from _misspelled_names(place, part)
     yield place.field_error(f": {title} has {' or '.join(parts)}", f"add {parts[-1]}")
 
 
-def _renamed(place: SourcePlace, name: str) -> Iterator[BadInput]:
+def _misspelled_names(place: SourcePlace, name: str) -> Iterator[BadInput]:
     """The error of a field whose name is almost `name`, if the mapping lacks `name`."""
-    near = "" if name in place.value else near_name(name, map(str, place.value))
-    if near in place.value:
-        yield place.inner(near).field_error(f" is no field; {name} is", f"rename it to {name}")
+    similar_name = "" if name in place.value else near_name(name, map(str, place.value))
+    if similar_name in place.value:
+        yield place.inner(similar_name).field_error(
+            f" is no field; {name} is", f"rename it to {name}"
+        )

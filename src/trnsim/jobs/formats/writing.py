@@ -13,7 +13,7 @@ import yaml
 from trnsim.jobs.job import KeptField
 
 _AMBIGUOUS: Final = re.compile(r"[-+]?\.?\d[\d._]*([eE][-+]?\d+)?|0[box][\da-fA-F_]+|[yYnN]")
-"""Text that stands for a number or a truth value.
+"""Text that a parser reads as a number or a truth value.
 
 Sources: YAML 1.2.2, section 10.3.2; YAML 1.1, bool, by which Kubernetes reads y and n.
 """
@@ -92,20 +92,20 @@ def with_kept_fields(document: dict[str, Any], kept_fields: Sequence[KeptField])
 
 
 def _put(container: Any, keys: tuple[str | int, ...], value: Any) -> None:
-    key, *rest = keys
+    key, *remaining_keys = keys
     if isinstance(container, dict) and isinstance(key, str):
-        if not rest:
+        if not remaining_keys:
             container.setdefault(key, value)
             return
-        inner = container.setdefault(key, _container(rest[0]))
+        item = container.setdefault(key, _container(remaining_keys[0]))
     elif isinstance(container, list) and isinstance(key, int):
         while len(container) <= key:
-            container.append(value if not rest else _container(rest[0]))
-        inner = container[key]
+            container.append(value if not remaining_keys else _container(remaining_keys[0]))
+        item = container[key]
     else:
         return
-    if rest:
-        _put(inner, tuple(rest), value)
+    if remaining_keys:
+        _put(item, tuple(remaining_keys), value)
 
 
 def _container(key: str | int) -> dict[str, Any] | list[Any]:

@@ -168,9 +168,11 @@ def _device_numbers(spec: JobSpec) -> Iterator[Violation]:
         if instance is None or instance.accelerator not in catalogue().chips:
             continue
         numbers = enumerate(role.device_indexes)
-        missing = [(position, number) for position, number in numbers if number >= instance.count]
-        if missing:
-            position, number = missing[0]
+        missing_numbers = [
+            (position, number) for position, number in numbers if number >= instance.count
+        ]
+        if missing_numbers:
+            position, number = missing_numbers[0]
             yield Violation(
                 f"roles.{index}.device_indexes.{position}",
                 f"/dev/neuron{number} on {role.instance}, whose {instance.count} devices end "
@@ -179,7 +181,7 @@ def _device_numbers(spec: JobSpec) -> Iterator[Violation]:
             )
 
 
-def _unmapped(spec: JobSpec) -> Iterator[Violation]:
+def _unmapped_devices(spec: JobSpec) -> Iterator[Violation]:
     """Settings of Neuron's runtime in a container without devices."""
     if any(field.value == "NeuronDevice" for field in spec.job.kept_fields):
         return
@@ -358,7 +360,7 @@ RULES: Final = [
         "device-unmapped",
         "A container that sets Neuron's runtime has devices.",
         "aws-neuron-sdk@81ce03ae deploy/tutorials/oci-hook.rst, Introduction",
-        _unmapped,
+        _unmapped_devices,
         Severity.WARNING,
         formats=_DOCKER,
     ),

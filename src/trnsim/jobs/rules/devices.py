@@ -1,7 +1,7 @@
 """Rules of devices: their number and sets, cores, EFA interfaces, and types of manifests' values.
 
-Instances, their devices and their interfaces are those of the catalogue; sets of devices are those
-of `trnsim.instance.device_sets`. A role whose instance is not stated has no finding about it.
+Instances, their devices and their interfaces come from the catalogue; sets of devices are those of
+`trnsim.instance.device_sets`. A role whose instance is not stated has no finding about it.
 """
 
 from __future__ import annotations
@@ -110,9 +110,9 @@ def _scheduled_counts(spec: JobSpec) -> Iterator[Violation]:
     for path, role, machine in _machines(spec):
         if not machine.is_neuron or not role.devices or role.devices > machine.instance.count:
             continue
-        refused = refusal(machine.instance.name, role.devices)
-        if refused is not None and _SCHEDULER in refused.source:
-            yield Violation(f"{path}.devices", refused.reason, refused.fix)
+        reason = refusal(machine.instance.name, role.devices)
+        if reason is not None and _SCHEDULER in reason.source:
+            yield Violation(f"{path}.devices", reason.reason, reason.fix)
 
 
 def _groups(spec: JobSpec) -> Iterator[Violation]:
@@ -122,12 +122,12 @@ def _groups(spec: JobSpec) -> Iterator[Violation]:
         sets, count = rule(machine.instance.name), role.devices or 0
         set_sizes = enumerated([str(size) for size in sets.counts], "or")
         is_counted = FORMATS[spec.format].is_manifest and 0 < count <= sets.devices
-        refused = refusal(sets.instance, count) if is_counted else None
-        if sets.is_documented and refused is not None and _SCHEDULER not in refused.source:
+        reason = refusal(sets.instance, count) if is_counted else None
+        if sets.is_documented and reason is not None and _SCHEDULER not in reason.source:
             yield Violation(
                 f"{path}.devices",
                 f"{count} devices; AWS draws connected sets of {set_sizes} on {sets.instance}",
-                refused.fix,
+                reason.fix,
             )
         numbers = role.device_indexes
         is_run = _is_run(numbers) and max(numbers, default=0) < sets.devices

@@ -16,7 +16,7 @@ _SOURCE: Final = (
 )
 _DESCRIBED: Final = tuple(name for name, job_format in FORMATS.items() if job_format.fields)
 _WITH_OPTIONS: Final = (*_DESCRIBED, "sbatch")
-"""Formats whose service describes its fields, and sbatch, whose options count as fields."""
+"""Formats whose service describes its fields, and sbatch, whose options are its fields."""
 
 
 def _faults(rule: str) -> Callable[[JobSpec], Iterator[Violation]]:

@@ -1,7 +1,7 @@
 """Rules of parallel layouts: divisibility, memory of a rank, the interval of checkpoints.
 
-A rule applies only if all of its numbers are stated. Where parts of a layout are not stated, the
-memory of a rank is computed with those of their values that need the least.
+A rule applies only if all of its numbers are stated. For parts of a layout that are not stated, the
+memory of a rank is computed with the values that need the least.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _DEGREES_AND_BATCHES: Final = _DEGREES | {"micro_batch", "global_batch"}
 _MOST_DEGREE: Final = 100_000
 """Largest degree of a layout that a message lists: no job has as many chips."""
 _LITTLE_LOSS: Final = 0.05
-"""Share of a run's time; an interval of checkpoints that loses no more of it is no finding."""
+"""Share of a run's time; an interval of checkpoints that loses at most this share is no finding."""
 
 
 def _field(spec: JobSpec, name: str) -> str:
@@ -94,7 +94,7 @@ def _has_templates(spec: JobSpec, names: frozenset[str] = _DEGREES_AND_BATCHES) 
 
 
 def _sizes(job: Job) -> dict[str, Any]:
-    """Sizes of the model: the spec's own, else its command's options', else the named model's."""
+    """Sizes of the model: of the spec, else of its command's options, else of the named model."""
     sizes: dict[str, Any] = {}
     name = model_name(job)
     if name and not is_template(name):

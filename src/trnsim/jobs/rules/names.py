@@ -47,7 +47,7 @@ libraries and frameworks guides; libfabric fi_efa(7), RUNTIME PARAMETERS.
 """
 _PREFIXES: Final = ("NEURON", "FI_")
 _LEAST_SIMILARITY: Final = 0.93
-"""Similarity from which a variable is taken for a misspelled one; two settings differ by more."""
+"""Minimum similarity of a misspelled variable to a known one; two settings differ by more."""
 _NAMES: Final = {
     "sagemaker-training": (r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}", "letters, digits and - within"),
     "sagemaker-endpoint": (r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}", "letters, digits and - within"),
@@ -77,12 +77,12 @@ def _misspelled_variables(spec: JobSpec) -> Iterator[Violation]:
         for name, _ in role.environment:
             if name in _VARIABLES or not name.startswith(_PREFIXES):
                 continue
-            near = get_close_matches(name[:100], _VARIABLES, 1, _LEAST_SIMILARITY)
-            if near:
+            near_names = get_close_matches(name[:100], _VARIABLES, 1, _LEAST_SIMILARITY)
+            if near_names:
                 yield Violation(
                     f"roles.{index}.environment.{name}.name",
-                    f"{name} is no variable that is read; {near[0]} is",
-                    f"rename it to {near[0]}",
+                    f"{name} is no variable that is read; {near_names[0]} is",
+                    f"rename it to {near_names[0]}",
                 )
 
 

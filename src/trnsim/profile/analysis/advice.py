@@ -66,7 +66,7 @@ class AdviceRule:
         source: the document that states it.
         finding: the flaw, a format string over the change's figures.
         action: the change to make, a format string over the same figures.
-        change: the function that repairs the flaw; it returns None where there is none.
+        change: the function that repairs the flaw; it returns None without advice.
     """
 
     name: str
@@ -119,7 +119,7 @@ def _small_transfers(examined: Examination, threshold_bytes: float) -> Repair | 
 
 
 def _row_bytes(instruction: Instruction) -> int:
-    """Bytes a partition of the largest on-chip tile, or 0 where there is none."""
+    """Bytes per partition of the largest on-chip tile; 0 without such a tile."""
     tiles = [tile for _, tile in instruction.tiles() if tile.memory.is_on_chip]
     return max((tile.nbytes // tile.partitions for tile in tiles), default=0)
 

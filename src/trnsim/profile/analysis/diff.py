@@ -24,7 +24,7 @@ _NS_PER_S: Final = 1e9
 _MOST_SHOWN_ROWS: Final = 12
 """Rows of a table that the text shows, largest change first."""
 _EQUAL_CHANGE: Final = 0.001
-"""Relative change below which values count as equal: stored values are rounded."""
+"""Relative change below which values are treated as equal: stored values are rounded."""
 Format = Callable[[float], str]
 
 
@@ -121,7 +121,7 @@ class Diff:
         return text(Document(self.verdict(), None, self.sections()))
 
     def as_dict(self) -> dict[str, Any]:
-        """The changes as JSON: seconds, bytes, shares; None for what one side lacks."""
+        """The changes as JSON: seconds, bytes, shares; None for a value that one side lacks."""
         return {
             "before": self.before,
             "after": self.after,

@@ -35,7 +35,7 @@ class Examination:
 
     Attributes:
         recorded_placements: engine and cost of each distinct instruction, as recorded.
-        base_time_s: device time to compare `time_after_s` with: of this core alone, ordered anew.
+        base_time_s: device time to compare `time_after_s` with: only of this core, in a new order.
     """
 
     def __init__(self, timeline: Timeline) -> None:

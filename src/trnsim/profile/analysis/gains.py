@@ -1,8 +1,8 @@
 """Gains of two hypothetical changes: a line that costs nothing, an engine twice as fast.
 
 Each is tried by scheduling the recorded program again, in the same order, with the changed costs,
-so a line hidden behind another one gains nothing, and nothing gains by becoming slower. Gains do
-not add up.
+so a line that another one hides gains nothing, and a change that makes the program slower has no
+gain. Gains do not add up.
 """
 
 from __future__ import annotations

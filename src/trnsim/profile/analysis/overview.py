@@ -1,7 +1,7 @@
 """Overviews of commands' answers: time with its interval, bound, parts, advice by its gain.
 
-The source is an answer's JSON, whose schema says how it is read: of a training step, ranks, a
-launch, a compiled graph and plans. A kernel's own report has more, and its own format
+The source is an answer's JSON, which is read by its schema: of a training step, ranks, a launch, a
+compiled graph and plans. A kernel's own report has more, and its own format
 (`profile.formats.stored`).
 
 | answer | total | parts |
@@ -12,8 +12,8 @@ launch, a compiled graph and plans. A kernel's own report has more, and its own 
 | plan-train, plan-infer, plan-collective | step, latency, collective | as estimated |
 | plan-serve | an output token, at the median; else the first | as estimated |
 
-What advice saves is an upper bound: the whole of a part that a change removes or hides. Of a step
-whose program is stored, gains are timed again.
+The saving of advice is an upper bound: the whole of a part that a change removes or hides. Of a
+step whose program is stored, gains are timed again.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from trnsim.timing import Timeline
 from trnsim.timing.occupancy import Integers, Seconds, tensor_lifetimes
 
 MOST_TENSORS: Final = 8192
-"""Maximum number of tensors of a map: those with the greatest product of bytes and time."""
+"""Maximum number of tensors of a map: the tensors with the greatest product of bytes and time."""
 _NS_PER_S: Final = 1e9
 _DECIMALS: Final = 2
 

@@ -1,7 +1,7 @@
 """The program of a step: its kernels in order, which a stored step keeps.
 
-The host starts the kernels one after another. The device runs each as soon as it is started and the
-one before has ended:
+The host starts the kernels one after another. The device runs each launch as soon as it is started
+and the launch before has ended:
 
     start[i] = max(started[i], end[i - 1])        started[i] = launch[0] + ... + launch[i]
 
@@ -160,8 +160,7 @@ def step_gains(program: StepProgram) -> list[StepGain]:
     """Gains of changes, each timed again, the largest first; those without a gain are left out.
 
     One launch for all kernels, a host or a device twice as fast, and each of the longest operations
-    with its launches at no cost. What is hidden behind the other side gains nothing. Gains do not
-    add up.
+    with its launches at no cost. Time that the other side hides gains nothing. Gains do not add up.
     """
     times_s, launches_s, total_s = program.times_s, program.launches_s, program.total_s
     gains = [

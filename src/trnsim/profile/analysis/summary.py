@@ -1,4 +1,4 @@
-"""The summary of a timeline: time, bottleneck, use of engines and memories, facts behind it.
+"""The summary of a timeline: time, bottleneck, use of engines and memories, facts.
 
 It also has the figures of Neuron Explorer's Summary table: `summary["mfu_estimated_percent"]`.
 All figures are estimates; nothing here was measured on hardware.
@@ -79,7 +79,7 @@ class Summary:
         psum_peak_bytes: maximum bytes in use at once in a partition of PSUM.
         psum_bytes: capacity of a partition.
         facts: number of the core's facts by kind ("documented" ...).
-        assumed: names of those that are assumed.
+        assumed: names of the assumed facts.
         metrics: the 101 figures of Neuron Explorer's Summary table; None where unknown.
         missing: the reason for each figure that is None.
     """
@@ -109,7 +109,7 @@ class Summary:
     missing: dict[str, str]
 
     def __getitem__(self, name: str) -> Value:
-        """A figure of Neuron Explorer's Summary table; None where `missing` says why.
+        """A figure of Neuron Explorer's Summary table; None for a figure in `missing`.
 
         Raises:
             BadInput: for a name that the table does not have.
@@ -136,7 +136,7 @@ class Summary:
         return {**asdict(self), **lists}
 
     def table(self) -> Table:
-        """The summary, a row for each figure, with the facts behind it."""
+        """The summary, a row for each figure, with the facts on which it rests."""
         rows = [
             ("estimated time", f"{time_text(self.total_time_s)} on {self.target}"),
             ("P10 to P90", self.interval_text()),

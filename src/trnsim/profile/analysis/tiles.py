@@ -222,7 +222,7 @@ def _grown_placements(
 
 
 class _GrowingTiles:
-    """Tiles that grow: a marked tile in both directions, others in the same rows in rows alone."""
+    """Tiles that grow: a marked tile in both directions, others in the same rows only in rows."""
 
     def __init__(self) -> None:
         self._exact: dict[_Place, Growth] = {}
@@ -240,7 +240,7 @@ class _GrowingTiles:
         return growth if growth is not None and growth.concerns(shape) else None
 
     def forget(self, place: _Place) -> None:
-        """End the growth of the tile at `place`, to which something else is written."""
+        """End the growth of the tile at `place`, which an instruction overwrites."""
         self._exact.pop(place, None)
         self._rows.pop(_row_key(place), None)
 

@@ -1,7 +1,7 @@
 """Hypothetical instructions: wider tiles, fewer bits, another engine; costed by their own class.
 
-Each change makes a legal instruction and takes its declared cost, without knowing what the
-instruction computes. Then the whole program is scheduled again with the new costs.
+Each change makes a legal instruction and uses its declared cost; it does not depend on the
+computation of the instruction. Then the whole program is scheduled again with the new costs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Growth(NamedTuple):
 
     @property
     def is_none(self) -> bool:
-        """True if every tile stays as it is."""
+        """True if no tile changes."""
         return self.row_factor == self.column_factor == 1
 
     def concerns(self, shape: tuple[int, ...]) -> bool:
@@ -112,7 +112,7 @@ def place_in_groups(
 def narrow(instruction: Instruction, core: NeuronCore) -> EnginePlacement | None:
     """The instruction with bfloat16 in place of float32 in SBUF; None where that is illegal.
 
-    Inputs and results are changed where that is legal, else inputs alone.
+    Inputs and results are changed where that is legal, otherwise only inputs.
     """
     in_sbuf = {
         name: _halve(tile)

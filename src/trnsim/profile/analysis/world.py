@@ -50,7 +50,7 @@ class LinkTraffic(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RankTimes:
-    """A rank's time and that of its collectives, in seconds.
+    """A rank's time, and the time of its collectives, in seconds.
 
     Attributes:
         total_s: time of the core that took longest, launch included.

@@ -1,7 +1,7 @@
 """Timelines -> a Perfetto trace, which https://ui.perfetto.dev opens without uploading it.
 
 A process is a core; a track is an engine or a DMA queue. Slices carry operands, source line and
-cause; arrows go from an instruction to those that waited for it.
+cause; arrows go from an instruction to the instructions that waited for it.
 
 Source of the field numbers: perfetto, protos/perfetto/trace/perfetto_trace.proto.
 """
@@ -196,7 +196,7 @@ class PerfettoTrace:
 
 
 def _process_uuid(process: int) -> int:
-    """The uuid of the track that stands for a process."""
+    """The uuid of the track of a process."""
     return (process + 1) * _TRACKS_A_PROCESS
 
 

@@ -138,7 +138,7 @@ def check_profile(place: SourcePlace) -> None:
     """Refuse a profile in a stored report that cannot be shown or compared.
 
     Raises:
-        BadInput: a value, which the error names, is missing or not legal.
+        BadInput: if a value, which the error names, is missing or not legal.
     """
     for name in _Profile.__dataclass_fields__:
         if isinstance(place.value, dict) and name in place.value:

@@ -20,7 +20,7 @@ def engines_of(program: Program) -> Integers:
 def busy_s(timeline: Timeline) -> dict[str, float]:
     """Seconds in which at least one instruction occupies an engine, by the engine's name.
 
-    Engines that do nothing are left out. All DMA engines count as one.
+    Engines that do nothing are left out. All DMA engines together are one engine.
     """
     spans, engine_of = columns(timeline), engines_of(timeline.program)
     seconds: dict[str, float] = {}

@@ -2,9 +2,9 @@
 
 A collective lasts from the moment when the last member of its group is ready until its engine, the
 CC-Core, is free. It is *exposed* while no compute engine (Tensor, Vector, Scalar, GpSimd) of any of
-the rank's cores is busy, and *hidden* while one is: a faster link would save exposed time, if
-nothing else held the engines up. DMA hides nothing: a load beside a collective is no
-computation. The wait for members that are late comes before the collective, and is neither.
+the rank's cores is busy, and *hidden* while one is: a faster link would save exposed time, if the
+engines waited for nothing else. DMA hides nothing: a load beside a collective is no computation.
+The wait for members that are late comes before the collective, and is neither.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class PartCost:
         return max(self.critical_s, key=self.critical_s.__getitem__, default="")
 
     def plus(self, other: PartCost) -> PartCost:
-        """The cost of both parts together."""
+        """The sum of the costs of two parts."""
         return PartCost(
             self.instructions + other.instructions,
             _plus(self.busy_s, other.busy_s),

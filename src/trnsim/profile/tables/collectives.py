@@ -1,7 +1,7 @@
 """CcOp, CcStream: the collectives of a core, and the stream on which they run.
 
 A core's collectives run one after another, on its single stream. A collective of two cores on
-tensors that they share is a row of the first core alone. AWS's compiler decides which engine
+tensors that they share is a row only of the first core. AWS's compiler decides which engine
 triggers a collective.
 
 Source: aws-neuron-sdk tools/neuron-explorer/profile-schema-reference.rst, the tables of that name.

@@ -1,7 +1,7 @@
 """SbufUsage, PsumUsage, SbufAllocation, TensorInfo.
 
-Lifetimes are those of `timing.occupancy.tensor_lifetimes`. A tensor without an address in the
-kernel has none in its row; the row gives size, origin and lifetime.
+Lifetimes come from `timing.occupancy.tensor_lifetimes`. A tensor without an address in the kernel
+has none in its row; the row gives size, origin and lifetime.
 
 Source: aws-neuron-sdk tools/neuron-explorer/profile-schema-reference.rst, the tables of that name.
 """

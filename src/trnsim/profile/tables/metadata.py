@@ -1,4 +1,4 @@
-"""Metadata and Warning: the run behind the tables, and columns without data.
+"""Metadata and Warning: the run of the tables, and columns without data.
 
 Source: aws-neuron-sdk tools/neuron-explorer/profile-schema-reference.rst, the tables of that name.
 """

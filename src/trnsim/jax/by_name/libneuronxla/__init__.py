@@ -1,7 +1,7 @@
 """The package that `import libneuronxla` gives without AWS's: compilations through the cache.
 
-What a NEFF would be is a file in its place (`trnsim.compiler.stand_in`). A JAX program that imports
-the package asks for the platform by name, so it gets it: see `trnsim.jax.autoload`.
+In the place of a NEFF is a file of `trnsim.compiler.stand_in`. A JAX program that imports the
+package asks for the platform by name, so it gets it: see `trnsim.jax.autoload`.
 
 Source: its callers, aws-neuron/neuronx-distributed src/neuronx_distributed/trace/functions.py and
 model_builder.py; aws-neuron-samples torch-neuronx/training/dp_bert_hf_pretrain.

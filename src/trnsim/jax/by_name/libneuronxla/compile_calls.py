@@ -1,4 +1,4 @@
-"""`neuron_xla_compile` and `neuron_xla_wlo_compile`: a graph's bytes to those of its program.
+"""`neuron_xla_compile` and `neuron_xla_wlo_compile`: a graph's bytes to the bytes of its program.
 
 Source: their callers in aws-neuron/neuronx-distributed, src/neuronx_distributed/trace.
 """
@@ -58,14 +58,15 @@ def neuron_xla_compile(
 
     Args:
         module_bytes: a HloModuleProto, or StableHLO.
-        compiler_flags: those of neuronx-cc, as one text or a list.
-        input_format: "hlo" or "stablehlo"; the bytes say which they are.
-        platform_target: the family of instances; default: that of the flags, or of the device.
+        compiler_flags: flags of neuronx-cc, as one text or a list.
+        input_format: "hlo" or "stablehlo"; the bytes determine the format.
+        platform_target: the family of instances; default: the target of the flags, or of the
+            device.
         cache_key: the graph's hash, where the caller has one.
         retry_failed_compilation: True to compile a graph again that failed before.
         lazy: has no effect: a program is one file.
         use_cache: False to keep nothing.
-        cache_dir: the cache's folder, before that of the environment.
+        cache_dir: the cache's folder, which takes precedence over the environment's.
         work_dir: a folder for the graph, the program and the report's text.
         create_subdir: True for a folder of the graph's own in `work_dir`.
 
@@ -85,7 +86,7 @@ def neuron_xla_compile(
     texts: list[str] = []
 
     def make() -> bytes:
-        text, program = _compiled(module_bytes, words, chip, key.folder_name)
+        text, program = _compile(module_bytes, words, chip, key.folder_name)
         texts.append(text)
         return program
 
@@ -101,13 +102,15 @@ def neuron_xla_compile(
     return content
 
 
-def _compiled(graph: bytes, words: list[str], chip: str, title: str) -> tuple[str, bytes]:
+def _compile(graph: bytes, words: list[str], chip: str, title: str) -> tuple[str, bytes]:
     """The report's text and the program of a graph."""
     for magic, compile_graph in other_graphs.items():
         if graph.startswith(magic):
             return compile_graph(graph, words, chip)
-    report, stored = compile_program(graph, title, words, chip, flags_origin=_WHERE, title=title)
-    return report.long_text(), stored.serialized()
+    report, stored_program = compile_program(
+        graph, title, words, chip, flags_origin=_WHERE, title=title
+    )
+    return report.long_text(), stored_program.serialized()
 
 
 def _check_format(input_format: str) -> None:
@@ -147,7 +150,7 @@ def neuron_xla_wlo_compile(
 ) -> tuple[bytes, None]:
     """The file in place of a NEFF, and None: no weight gets another layout here.
 
-    Arguments are those of `neuron_xla_compile`.
+    It has the arguments of `neuron_xla_compile`.
 
     Raises:
         EmulatorError: as `neuron_xla_compile`.
@@ -156,7 +159,7 @@ def neuron_xla_wlo_compile(
 
 
 def _words(flags: str | Sequence[str]) -> list[str]:
-    """The flags that a program depends on, without that of the target."""
+    """The flags that a program depends on, without the flag of the target."""
     return [
         f"--{flag.name}={value}" if value else f"--{flag.name}"
         for flag, value in flag_settings(flags, _WHERE)
@@ -170,8 +173,8 @@ def _chip(flags: str | Sequence[str], platform_target: str) -> str:
     Raises:
         NotModelled: for one that is not emulated.
     """
-    flagged = Flags.parse(flags, _WHERE).target
-    chip = chip_of(platform_target or flagged)
+    flag_target = Flags.parse(flags, _WHERE).target
+    chip = chip_of(platform_target or flag_target)
     if not chip:
         return target().name
     if chip in ("inf1", "trn0"):

@@ -1,6 +1,7 @@
 """`libneuronxla.neuron_cc_cache`: the persistent cache by AWS's classes.
 
-They are those of the cache in `trnsim.compiler.compile_cache`; a cache in S3 is refused by name.
+They are the entries of the cache in `trnsim.compiler.compile_cache`; a cache in S3 is refused by
+name.
 
 Source: huggingface/optimum-neuron optimum/neuron/cache/hub_cache.py and AGENTS.md, libneuronxla
 APIs, which subclass and call them.
@@ -33,7 +34,7 @@ __all__ = ["CacheUrl", "CompileCache", "CompileCacheFs", "CompileCacheS3", "crea
 _S3: Final = "s3"
 _FS: Final = "fs"
 _TEXT_MOST: Final = 1 << 30
-_INSTEAD: Final = "name a folder, and copy it with aws s3 sync"
+_REPLACEMENT: Final = "name a folder, and copy it with aws s3 sync"
 
 
 class CacheUrl:
@@ -45,7 +46,7 @@ class CacheUrl:
 
     @classmethod
     def get_cache_url(cls, cache_dir: str | None = None) -> CacheUrl:
-        """The address that is given, else that of the environment, else the default."""
+        """The given address, or else the environment's, or else the default."""
         if cache_dir is not None and str(cache_dir).startswith(f"{_S3}:"):
             return cls(cache_dir, _S3)
         folder = cache_settings(None if cache_dir is None else str(cache_dir)).folder
@@ -110,13 +111,13 @@ class CompileCacheFs(CompileCache):
         """Cached graphs by state: waiting, locked, compiled, and failed."""
         del failed_neff_str
         by_state: dict[EntryState, list[str]] = {state: [] for state in EntryState}
-        locked: list[str] = []
+        locked_keys: list[str] = []
         for entry in entries(self._version_folder):
             graph = str(entry.graph_file)
-            (locked if entry.is_locked else by_state[entry.state]).append(graph)
+            (locked_keys if entry.is_locked else by_state[entry.state]).append(graph)
         return (
             by_state[EntryState.GRAPH],
-            locked,
+            locked_keys,
             by_state[EntryState.DONE],
             by_state[EntryState.FAILED],
         )
@@ -206,7 +207,7 @@ class CompileCacheS3(CompileCache):
     def __init__(self, cache_url: CacheUrl) -> NoReturn:
         raise NotModelled(
             f"{cache_url.cache_path}: no cache of trnsim is in S3",
-            fix=_INSTEAD,
+            fix=_REPLACEMENT,
             source="aws-neuron-sdk about-neuron/arch/neuron-features/neuron-caching.rst",
         )
 

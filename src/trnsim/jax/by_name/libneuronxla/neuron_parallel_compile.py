@@ -36,8 +36,8 @@ def parallel_compile(workdir: str, cache_url: CacheUrl) -> dict[str, Any]:
     )
     report = parallel_compilation.report(outcomes, with_times=True)
     write(Path(workdir) / _REPORT, f"{json_text(report)}\n", parents=True)
-    failed = [outcome for outcome in outcomes if not outcome.is_compiled]
-    if failed:
-        reasons = "\n".join(f"{outcome.graph}: {outcome.reason}" for outcome in failed)
-        raise BadInput(f"{len(failed)} of {len(outcomes)} graphs do not compile\n{reasons}")
+    failures = [outcome for outcome in outcomes if not outcome.is_compiled]
+    if failures:
+        reasons = "\n".join(f"{outcome.graph}: {outcome.reason}" for outcome in failures)
+        raise BadInput(f"{len(failures)} of {len(outcomes)} graphs do not compile\n{reasons}")
     return report
