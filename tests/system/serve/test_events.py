@@ -118,7 +118,7 @@ def test_one_replica_needs_no_heap_of_events(name, digits, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(events._Run, "run_single", events._Run.run_heap)
             by_heap = served(load, ENGINES[name])
-        for times in ("arrival_s", "start_s", "first_s", "end_s", "cached"):
+        for times in ("arrival_s", "start_s", "first_s", "end_s", "cached_tokens"):
             assert getattr(single, times) == getattr(by_heap, times)
         assert counters(single.replicas[0]) == counters(by_heap.replicas[0])
 
