@@ -43,7 +43,7 @@ from trnsim.nki import language as nl
 _RESIDENT_BIAS_STRETCHES: Final = 8
 """Most stretches of a bias that stay in SBUF for the next head."""
 _SHORT_KEYS: Final = 256
-"""Maximum number of keys for several heads to be computed together."""
+"""Most keys of a head that is computed together with other heads."""
 _MASKED_SCORE: Final = -3.0e38
 """The score of a key that is masked for a query; differences of such finite scores are no NaN."""
 
@@ -82,7 +82,7 @@ class AttentionEmitter(Operands):
         self.emission.places[self.node.result.number] = [out]
 
     def _allocate_output(self) -> TensorPlace:
-        """A place for the result: rows in HBM if no node reads it, else as `_allocate`."""
+        """A place for the result: rows in HBM if no node reads it, else that of `_allocate`."""
         value, emission = self.node.result, self.emission
         if emission.facts.is_output_only(value):
             return in_hbm(tiles.output(value.shape, value.dtype), value.shape)
@@ -157,9 +157,9 @@ class AttentionEmitter(Operands):
             self._mask_columns(scores[:, :end], rows, -1, 1 - self.window - first)
 
     def _mask_columns(self, scores: Tensor, rows: QueryRows, side: int, offset: int) -> None:
-        """Mask the scores of each query of position p but those of columns to ``p + offset``.
+        """Mask the scores of a query at position p, except in columns up to ``p + offset``.
 
-        With `side` -1: but those of columns from there on.
+        With `side` -1, the columns from ``p + offset`` on are the exception.
         """
         offsets = tuple((at + offset, n) for _, at, n in rows.stretches)
         mask = self._masks_of(offsets, scores.shape[1], side)

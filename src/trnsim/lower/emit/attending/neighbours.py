@@ -120,7 +120,7 @@ class Neighbours:
 
 
 def _blocks_per_transfer(matrix: TensorPlace) -> int:
-    """Blocks of a head's rows in one transfer."""
+    """The number of blocks of a head's rows that one transfer loads: at least 1."""
     return int(max(1, _TRANSFER_BYTES // (matrix.shape[1] * matrix.storage.dtype.itemsize)))
 
 

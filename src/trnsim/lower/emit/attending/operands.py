@@ -26,13 +26,13 @@ from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
 _STRETCH_KEYS: Final = 2048
-"""Keys whose scores are in PSUM at once: half of its banks."""
+"""Most keys whose scores are in PSUM at once: they take half of its banks."""
 _TRANSPOSED_BLOCKS: Final = 4
-"""Blocks of 128 keys that are transposed in one bank of PSUM; so many fit in any format."""
+"""Most blocks of 128 keys that are transposed in one bank of PSUM; they fit in any format."""
 _FEW_KEYS: Final = 512
 """Most keys of a head that one transfer loads together with other heads."""
 _RUN_KEYS: Final = 16
-"""Neighbouring keys on a partition in one transfer."""
+"""Most neighbouring keys that one transfer puts on a partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,7 @@ class KeyStretch:
     """The keys and values of a stretch, as tiles on chip.
 
     Attributes:
+        start: number of the first key in the whole sequence of keys.
         length: number of keys.
         keys: a tile for each 128 elements of E: [elements, keys].
         values: a tile for each 128 keys: [keys, V].
@@ -400,7 +401,7 @@ class Operands:
         )
 
     def _with_ones(self, values: Tensor) -> Tensor:
-        """Values [keys, V] and a column of ones, whose weighted sum is the sum of the weights."""
+        """A copy of values [keys, V] with a column of ones, which sums the weights."""
         widened = new((values.shape[0], self.V + 1), self.dtype)
         copied(values, self.dtype, widened[:, : self.V])
         nisa.memset(dst=widened[:, self.V :], value=1.0, engine=nisa.gpsimd_engine)

@@ -55,7 +55,7 @@ class ScaledOperation:
 
 
 def is_binary(node: Node) -> bool:
-    """True if an operator of the Vector Engine, in one instruction, computes a node."""
+    """True if one operator of the Vector Engine computes a node, in one instruction."""
     operation = node.operation
     is_alu = isinstance(operation, Elementwise) and bool(operation.alu) and not operation.activation
     return _is_plain(node) and is_alu and type(operation) not in _ON_THREE_DIMS
@@ -68,7 +68,7 @@ def is_activation(node: Node) -> bool:
 
 
 def tensor_operands(node: Node) -> Iterator[tuple[Value, Value | float, bool]]:
-    """For each tensor operand: it, the other operand, and True if the other comes first."""
+    """Yield each tensor operand, the other operand, and True if the other comes first."""
     operation: Any = node.operation
     operands = [*node.operands, *([] if operation.number is None else [operation.number])]
     first, second = operands
@@ -306,7 +306,7 @@ def with_tile_operand(node: Node, operands: list[Operand], partitions: int) -> l
 
 
 def constant_tile(number: float, dtype: str, partitions: int) -> Tensor:
-    """A number on each partition, [partitions, 1, 1]."""
+    """A tile [partitions, 1, 1] with the number on each partition."""
     shape = (partitions, 1, 1)
     if dtype in INTEGERS:
         return integers.filled(int(number), shape, nl.uint32 if dtype == "uint32" else nl.int32)

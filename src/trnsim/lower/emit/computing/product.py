@@ -87,7 +87,7 @@ def _fits_in_sbuf(emission: Emission, value: Value) -> bool:
 
 
 def _origin(emission: Emission, value: Value) -> int:
-    """The number of the value that `value` is a view or a conversion of; else its own number."""
+    """The number of the value of which `value` is a view or a conversion; else its own number."""
     node = emission.facts.producers.get(value.number)
     while node is not None and (is_view(node) or isinstance(node.operation, Convert)):
         value = node.values[0]

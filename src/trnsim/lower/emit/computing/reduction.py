@@ -332,7 +332,7 @@ def _reduce_groups(evaluation: Evaluation, op: str, inner: int, place: TensorPla
 
 
 def _as_integers(place: TensorPlace, frame: Frame, dtype: str) -> TensorPlace:
-    """Whole numbers in float32 as integers of a type, modulo its range."""
+    """The place of whole numbers in float32, converted to integers modulo the range of a type."""
     cast = frame.matrix(dtype_of(dtype))
     for span in tile_spans(frame, 0, frame.columns, P, frame.columns):
         blocks = slice(span.block, span.block + span.blocks)
