@@ -97,6 +97,14 @@ def test_a_server_that_has_no_room_on_one_platform_is_planned_on_the_other(tmp_p
     assert "g4dn.xlarge: no answer: " in page.read_text()
 
 
+def test_logical_cores_that_one_platform_has_not_are_its_refusal_alone():
+    load = ("--num-prompts", "8", "--concurrency", "1", "--output-len", "8")
+    words = ("serve", "llama-3.1-8b", "--on", "trn1,trn2", "--lnc", "1", *load)
+    assert len(json.loads(answered(*words, "--json"))) == 2
+    (found,) = json.loads(answered(*words, "--lnc", "2", "--json"))
+    assert [found["platform"], found["refused"][0]["platform"]] == ["trn2", "trn1"]
+
+
 def test_a_file_that_starts_a_run_is_of_every_platform_or_none():
     with pytest.raises(BadInput, match=r"inf1\.24xlarge cannot train"):
         answered("train", "gpt2", "--on", "trn1,inf1", "--budget", "1", "--emit", "torchrun")

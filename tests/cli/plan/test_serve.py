@@ -119,6 +119,12 @@ BAD = [
     ("--trace x --prefix-len 5", r"both --trace and --prefix-len given; legal: one of them"),
     ("--trace x --num-prefixes 2", r"both --trace and --num-prefixes given; legal: one of them"),
     ("--trace x --burstiness 0.5", r"both --trace and --burstiness given; legal: one of them"),
+    ("--speculative-model qwen3-4b",
+     r"--speculative-model without --num-speculative-tokens: nothing is drafted"),
+    ("--speculative-acceptance 0", r"--speculative-acceptance without --num-speculative-tokens: "),
+    ("--num-prefixes 2", r"--num-prefixes without --prefix-len: nothing is shared"),
+    ("--concurrency 2 --burstiness 0.5", r"--burstiness without --request-rate: nothing arrives"),
+    ("--expert-imbalance 1.5", r"--expert-imbalance: llama-3.1-8b has no experts"),
     ("--save-trace x", r"--save-trace of a load that follows from the layout, which is searched"),
 ]  # fmt: skip
 

@@ -54,6 +54,15 @@ def test_no_line_is_longer_than_a_hundred_columns():
     [
         ((), "128 tokens in, 8 out; the most load that is kept"),
         (("--concurrency", "2"), "128 tokens in, 8 out; 2 clients"),
+        (("--concurrency", "1", "--input-len", "1"), "1 token in, 8 out; 1 client"),
+        (
+            ("--concurrency", "2", "--input-len", "uniform:1:90", "--prefix-len", "64"),
+            "1 to 90 tokens in after a prefix of 64, 8 out; 2 clients",
+        ),
+        (
+            ("--concurrency", "2", "--input-len", "lognormal:90:0.5"),
+            "a median of 90 tokens in, 8 out; 2 clients",
+        ),
         (("--request-rate", "2.5"), "128 tokens in, 8 out; 2.5 requests/s"),
     ],
 )

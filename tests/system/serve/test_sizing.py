@@ -5,10 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from serve_cases import deployed
 
+from trnsim.errors import BadInput
 from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.sizing import (
     Sizing,
     Spare,
+    check_units,
     is_set,
     repeated_deployment,
     unit_of,
@@ -54,6 +56,13 @@ def test_units_are_repeated_with_their_replicas_for_prompts():
     three = repeated_deployment(apart, 3)
     assert (three.replicas, three.instances, three.options.prefill_replicas) == (12, 3, 3)
     assert repeated_deployment(apart, 1) is apart
+
+
+def test_more_instances_than_any_region_has_are_refused():
+    unit = deployed()
+    check_units(10_000, unit)
+    with pytest.raises(BadInput, match=r"^10,001 instances of .* are needed; legal: up to 10,000"):
+        check_units(10_001, unit)
 
 
 @pytest.mark.parametrize(

@@ -290,6 +290,7 @@ class ServeOptions:
             BadInput: the load is not legal, or two loads are described.
         """
         _check_load(self)
+        _check_effects(self, model)
         router, count = _router(self.router), self.num_prompts or self._usual_count()
         limits = [limit for limit in (model.length_limit, self.max_model_len) if limit]
         drawn = Synthetic(
@@ -356,10 +357,11 @@ def serve(options: ServeOptions) -> Document | None:
     with progress() as tell:
         for name, kind in kinds:
             tell(f"layouts of {name}")
-            on_machine = machine(name, lnc=options.lnc, rows=rows)
+            machines = comparison.ask(name, partial(machine, name, lnc=options.lnc, rows=rows))
             tell_layout = partial(_tell, tell, name)
-            question = partial(plan_on, on_machine, server, demand, kind=kind, tell=tell_layout)
-            plans += comparison.ask(name, question)
+            for on_machine in machines:
+                question = partial(plan_on, on_machine, server, demand, kind=kind, tell=tell_layout)
+                plans += comparison.ask(name, question)
         comparison.check(plans, needs_all=bool(options.emit))
     remarks = price_remarks([planned.quote for planned in plans], rows)
     if options.save_trace is not None:
@@ -405,6 +407,33 @@ def _check_load(options: ServeOptions) -> None:
             f"both --trace and {option_names[0]} given; legal: one of them, as a trace is the load",
             fix="leave one out",
         )
+
+
+def _check_effects(options: ServeOptions, model: Architecture) -> None:
+    """Refuse options that have no effect without another one, or on this model.
+
+    Raises:
+        BadInput: for the first of them.
+    """
+    tokens = (not options.num_speculative_tokens, "--num-speculative-tokens 4", "is drafted")
+    is_closed = options.concurrency is not None
+    rate, answered = "--request-rate 4 in place of --concurrency", "arrives before an answer"
+    is_bursty = options.burstiness != ServeOptions.burstiness
+    given = {
+        "--speculative-model": (options.speculative_model, *tokens),
+        "--speculative-acceptance": (options.speculative_acceptance, *tokens),
+        "--num-prefixes": (options.num_prefixes > 1, not options.prefix_len, "--prefix-len 1k",
+                           "is shared"),
+        "--burstiness": (is_bursty, is_closed, rate, answered),
+    }  # fmt: skip
+    for name, (value, is_idle, needed, effect) in given.items():
+        if value is not None and value is not False and is_idle:
+            raise BadInput(
+                f"{name} without {needed.split()[0]}: nothing {effect}",
+                fix=f"leave it out, or give {needed}",
+            )
+    if options.expert_imbalance is not None and not model.experts:
+        raise BadInput(f"--expert-imbalance: {model.name} has no experts", fix="leave it out")
 
 
 def _tell(tell: Callable[[str], None], platform: str, message: str) -> None:

@@ -22,6 +22,7 @@ from trnsim.document.drawing import Parts, parts_chart
 from trnsim.formatting import amount, amounts, durations, seconds
 from trnsim.system.serve import report
 from trnsim.system.serve.demand import Demand
+from trnsim.system.serve.load import Lengths
 from trnsim.system.serve.plan import ServingPlan
 from trnsim.workload.architecture import Architecture
 
@@ -84,14 +85,25 @@ def _load(demand: Demand) -> str:
     if demand.trace is not None:
         return f"{len(demand.trace):,} requests of a trace"
     drawn = demand.synthetic
-    lengths = f"{amount(drawn.inputs.first)} tokens in, {amount(drawn.outputs.first)} out"
+    prompts = _lengths(drawn.inputs)
+    plural = "" if prompts == "1" else "s"
+    prefix = f" after a prefix of {drawn.prefix_tokens:,}" if drawn.prefix_tokens else ""
+    lengths = f"{prompts} token{plural} in{prefix}, {_lengths(drawn.outputs)} out"
     if demand.is_saturating:
         return f"{lengths}; kept busy"
     if demand.has_open_rate:
         return f"{lengths}; the most load that is kept"
     if drawn.concurrency:
-        return f"{lengths}; {drawn.concurrency} clients"
+        return f"{lengths}; {drawn.concurrency} client{'s' * (drawn.concurrency != 1)}"
     return f"{lengths}; {drawn.rate_per_s:g} requests/s"
+
+
+def _lengths(drawn: Lengths) -> str:
+    """A distribution of lengths in words, as --input-len states it."""
+    first = amount(drawn.first)
+    if drawn.kind == "uniform" and drawn.second != drawn.first:
+        return f"{first} to {amount(drawn.second)}"
+    return f"a median of {first}" if drawn.second and drawn.kind == "lognormal" else first
 
 
 def _layouts(plans: Sequence[ServingPlan], mark: str) -> Table:

@@ -18,6 +18,7 @@ from trnsim.system.serve.server import Deployment
 from trnsim.system.serve.sizing import (
     Sizing,
     Spare,
+    check_units,
     is_set,
     repeated_deployment,
     unit_of,
@@ -105,6 +106,9 @@ def capacity_answer(
             searched, otherwise none.
         is_brief: shorter runs, and no interval.
         tell: called with a line of progress.
+
+    Raises:
+        BadInput: more instances are needed than any region has.
     """
     pattern = RequestPattern(demand.synthetic, demand.trace, longest)
     rate_per_s = None if demand.has_open_rate or demand.is_saturating else pattern.rate_per_s
@@ -129,6 +133,7 @@ def capacity_answer(
     spare_units = units_of_spare(spare, unit.replicas)
     count, capacity = deployment.replicas // unit.replicas, best.capacity
     if not is_fixed and rate_per_s is not None:
+        check_units(units_for(rate_per_s, capacity.per_s, spare_units), unit)
         capacity = _at_fewest(best.test, capacity, rate_per_s, spare_units)
         count = units_for(rate_per_s, capacity.per_s, spare_units)
     per_s = capacity.per_s

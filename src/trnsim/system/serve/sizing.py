@@ -14,11 +14,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Final
 
+from trnsim.errors import BadInput
 from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.server import Deployment
 
 _ROUNDING = 1e-9
+MOST_INSTANCES: Final = 10_000
+"""Instances of one type: more than any region is known to have."""
 
 
 class Spare(StrEnum):
@@ -68,6 +72,21 @@ class Sizing:
 def units_for(rate_per_s: float, unit_per_s: float, spare_units: float) -> int:
     """The fewest units that still serve a rate after `spare_units` units failed."""
     return max(math.ceil(rate_per_s / unit_per_s + spare_units - _ROUNDING), 1)
+
+
+def check_units(count: int, unit: Deployment) -> None:
+    """Refuse a fleet of more instances than any region has.
+
+    Raises:
+        BadInput: `count` units are such a fleet.
+    """
+    instances = count * unit.instances
+    if instances > MOST_INSTANCES:
+        raise BadInput(
+            f"{instances:,} instances of {unit.machine.instance.name} are needed; legal: up to "
+            f"{MOST_INSTANCES:,}",
+            fix="plan a part of the load, or name larger instances",
+        )
 
 
 def units_of_spare(spare: Spare, replicas: int) -> float:
