@@ -34,11 +34,11 @@ from trnsim.jobs.spec import JobSpec
 from trnsim.price import check_kind
 
 _ERROR: Final = Severity.ERROR.value
-_LISTED: Final = ", ".join(FORMATS)
+_FORMAT_NAMES: Final = ", ".join(FORMATS)
 
 app = parser(
     help="Check, price, convert and compare specs of jobs: Slurm, Kubernetes, SageMaker, Batch, "
-    f"ECS.\n\nFormats: {_LISTED}. A spec is data: no command in it is run.",
+    f"ECS.\n\nFormats: {_FORMAT_NAMES}. A spec is data: no command in it is run.",
     no_args_is_help=True,
 )
 
@@ -157,8 +157,8 @@ def check(specs: _Files, on: _On = "", model: _Model = "", submit: _Submit = Non
     Example: trnsim job check train.sbatch --on trn2.48xlarge
     """
     assumption = SpecAssumption(instance=on, model=model)
-    completed = [assumption.completed(spec) for spec in _read(specs, submit, assumption)]
-    checked = [(spec, findings(spec)) for spec in completed]
+    completed_specs = [assumption.completed(spec) for spec in _read(specs, submit, assumption)]
+    checked = [(spec, findings(spec)) for spec in completed_specs]
     has_error = any(finding.severity == _ERROR for _, rows in checked for finding in rows)
     return PrintedAnswer(check_document(checked), status=1 if has_error else 0)
 
@@ -183,7 +183,7 @@ def price(options: PriceOptions) -> Document:
 def write(
     spec: Annotated[Path, typer.Argument(help="A spec: JSON, YAML, a script.", metavar="FILE")],
     format_name: Annotated[
-        str, typer.Option("--as", help=f"The format: {_LISTED}.", metavar="FORMAT")
+        str, typer.Option("--as", help=f"The format: {_FORMAT_NAMES}.", metavar="FORMAT")
     ],
     output: Annotated[
         Path | None, typer.Option("--output", help="Write the spec to a file.", metavar="FILE")
@@ -210,7 +210,7 @@ def write(
 def _converted_text(spec: JobSpec, format_name: str) -> str:
     """A job in another format; fields that only its own format has are named on stderr."""
     if format_name not in FORMATS:
-        raise BadInput(f"--as is {format_name!r}; legal: {_LISTED}")
+        raise BadInput(f"--as is {format_name!r}; legal: {_FORMAT_NAMES}")
     job = spec.job
     if format_name != spec.format and job.kept_fields:
         names = ", ".join(field.name for field in job.kept_fields)
@@ -231,7 +231,7 @@ def diff(options: DiffOptions) -> Document:
     """
     assumption = options.assumption()
     before, after = (
-        _examined(path, options.submit, assumption) for path in (options.before, options.after)
+        _examine(path, options.submit, assumption) for path in (options.before, options.after)
     )
     return difference_document(before, after)
 
@@ -257,7 +257,7 @@ def launched(options: LaunchedOptions) -> Document:
 
     Example: trnsim job launched train.sbatch trnsim-slurm-12.0/world.json --model llama-3.2-1b
     """
-    examined = _examined(options.spec, options.submit, options.assumption())
+    examined = _examine(options.spec, options.submit, options.assumption())
     return launched_document(examined.spec, launched_time(examined.price, options.world))
 
 
@@ -265,7 +265,7 @@ def _price_of(spec: JobSpec, assumption: SpecAssumption) -> JobPrice:
     return price_job(spec.job, assumption, is_of_sagemaker=spec.is_of_sagemaker)
 
 
-def _examined(path: Path, submit: Path | None, assumption: SpecAssumption) -> ExaminedSpec:
+def _examine(path: Path, submit: Path | None, assumption: SpecAssumption) -> ExaminedSpec:
     """The only job of a file, with its findings and its price.
 
     Raises:

@@ -288,29 +288,29 @@ def difference_document(
     after: ExaminedSpec,
 ) -> Document:
     """Changes between two versions of a spec: fields, findings, time and bill."""
-    changed = changes(before.spec.job, after.spec.job)
-    appeared = new_findings(before.findings, after.findings)
-    disappeared = new_findings(after.findings, before.findings)
+    field_changes = changes(before.spec.job, after.spec.job)
+    added_findings = new_findings(before.findings, after.findings)
+    gone_findings = new_findings(after.findings, before.findings)
     totals = _totals(before.price, after.price)
     sections = [
         Section("", [Note(job_title(before.spec)), Note(job_title(after.spec))]),
         Section("Time and bill", [totals, *_reason_notes(before.price, after.price)]),
-        Section("New findings", _finding_blocks(appeared) or [Note("none")]),
+        Section("New findings", _finding_blocks(added_findings) or [Note("none")]),
     ]
-    if disappeared:
-        sections.append(Section("Findings that are gone", _finding_blocks(disappeared)))
-    if changed:
+    if gone_findings:
+        sections.append(Section("Findings that are gone", _finding_blocks(gone_findings)))
+    if field_changes:
         rows = [
             (change.field, _value_text(change.before), _value_text(change.after))
-            for change in changed
+            for change in field_changes
         ]
         sections.append(Section("Fields that changed", [Table(_CHANGE_COLUMNS, rows)]))
     values = {
         "before": _price_values(before.spec, before.price),
         "after": _price_values(after.spec, after.price),
-        "changes": [picked(change, "field before after") for change in changed],
-        "new_findings": [_finding_values(finding) for finding in appeared],
-        "gone_findings": [_finding_values(finding) for finding in disappeared],
+        "changes": [picked(change, "field before after") for change in field_changes],
+        "new_findings": [_finding_values(finding) for finding in added_findings],
+        "gone_findings": [_finding_values(finding) for finding in gone_findings],
     }
     return Document("What changes", values, sections, rows=totals, schema="job-diff/1")
 
@@ -341,15 +341,15 @@ def _totals(before: JobPrice, after: JobPrice) -> Table:
 def _interval_cells(
     before: Interval | None, after: Interval | None, *, is_time: bool
 ) -> tuple[str, str, str]:
-    words = durations if is_time else amounts
-    shown = ["-" if value is None else words(value) for value in (before, after)]
+    text_of = durations if is_time else amounts
+    texts = ["-" if value is None else text_of(value) for value in (before, after)]
     medians = [None if value is None else value.p50 for value in (before, after)]
-    return shown[0], shown[1], _relative_change(*medians)
+    return texts[0], texts[1], _relative_change(*medians)
 
 
 def _number_cells(before: float | None, after: float | None) -> tuple[str, str, str]:
-    shown = ["-" if value is None else amount(value) for value in (before, after)]
-    return shown[0], shown[1], _relative_change(before, after)
+    texts = ["-" if value is None else amount(value) for value in (before, after)]
+    return texts[0], texts[1], _relative_change(before, after)
 
 
 def _relative_change(before: float | None, after: float | None) -> str:

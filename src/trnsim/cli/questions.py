@@ -69,15 +69,15 @@ def _run_answer(words: Sequence[str]) -> tuple[str, Any]:
     """
     with TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "trnsim", _RUN, "--json", "--report", folder, *words]
-        ended = subprocess.run(  # noqa: S603  the user's own program, in no shell
+        process = subprocess.run(  # noqa: S603  the user's own program, in no shell
             command, capture_output=True, text=True, errors="replace", check=False
         )
-    if ended.returncode:
-        stderr_lines = [line for line in ended.stderr.splitlines() if line.strip()]
+    if process.returncode:
+        stderr_lines = [line for line in process.stderr.splitlines() if line.strip()]
         refusals = [line.partition(_ERROR)[2] for line in stderr_lines if _ERROR in line]
         reason = refusals[0] if refusals else (stderr_lines or ["nothing on stderr"])[-1]
-        raise BadInput(f"it ended with status {ended.returncode}: {reason}")
-    values = json.loads(ended.stdout)
+        raise BadInput(f"it ended with status {process.returncode}: {reason}")
+    values = json.loads(process.stdout)
     return str(values[SCHEMA]), values
 
 

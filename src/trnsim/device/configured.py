@@ -85,7 +85,7 @@ def _wider_graphs(
 
 
 def _weights_note(values: Mapping[str, Any], dtype: str) -> str:
-    """What is to know where a checkpoint's weights are smaller than those of the program."""
+    """Note on a checkpoint whose weights are smaller than those of the program; "" if none."""
     config = values.get("quantization_config")
     if not isinstance(config, Mapping):
         return ""

@@ -486,9 +486,9 @@ def _fitting_ranks(subject: Subject, plan: MemoryPlan, device: DeviceCore, flags
     others = "ask for a smaller batch or a shorter sequence"
     if subject.wider is None:
         return f"split it over more ranks (--tp), or {others}"
-    for ranks, made in subject.wider(plan.peak_bytes / device.hbm_bytes):
-        graph, _ = without_exchanges(apply_casts(made.graph, flags))
-        less = memory_plan(graph, made.names)
+    for ranks, wider_graph in subject.wider(plan.peak_bytes / device.hbm_bytes):
+        graph, _ = without_exchanges(apply_casts(wider_graph.graph, flags))
+        less = memory_plan(graph, wider_graph.names)
         if not list(memory_refusals(less, device.hbm_bytes)):
             return f"--tp {ranks}, of which a rank needs {bytes_text(less.peak_bytes)}, or {others}"
     return f"{others}: no --tp that divides its heads makes it fit"

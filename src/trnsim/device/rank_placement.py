@@ -29,10 +29,11 @@ def world_fabric(target: str, least_ranks: int = 1) -> Fabric:
     """The fabric of this process's world on a chip.
 
     The instance is TRNSIM_INSTANCE, else the smallest that has the ranks of a node. WORLD_SIZE
-    counts the ranks (at least `least`), LOCAL_WORLD_SIZE those of a node; without the latter, ranks
-    fill one instance after the other. A rank has the core that NEURON_RT_VISIBLE_CORES names, else
-    the one of its LOCAL_RANK; the cores of a node's ranks follow each other. Where all ranks have
-    the same number of cores by NEURON_PJRT_PROCESSES_NUM_DEVICES, a rank computes on its first.
+    counts the ranks, of which there are at least `least_ranks`, LOCAL_WORLD_SIZE those of a node;
+    without the latter, ranks fill one instance after the other. A rank has the core that
+    NEURON_RT_VISIBLE_CORES names, else the one of its LOCAL_RANK; the cores of a node's ranks
+    follow each other. Where all ranks have the same number of cores by
+    NEURON_PJRT_PROCESSES_NUM_DEVICES, a rank computes on its first.
 
     Raises:
         BadInput: for an instance of another chip, or one that is too small.

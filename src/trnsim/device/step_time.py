@@ -85,22 +85,22 @@ class StepTime:
             for event in self.events
             for name, spent_s in _parts(event, self.times[event.call], key)
         ]
-        short = _starred({name for name, _ in rows}) if key == "module" else {}
+        common_names = _common_names({name for name, _ in rows}) if key == "module" else {}
         calls: Counter[str] = Counter()
         time_s: dict[str, float] = {}
         for full_name, spent_s in rows:
-            name = short.get(full_name, full_name)
+            name = common_names.get(full_name, full_name)
             calls[name] += 1
             time_s[name] = time_s.get(name, 0.0) + spent_s
         merged = [(name, calls[name], spent_s) for name, spent_s in time_s.items()]
         return sorted(merged, key=lambda row: -row[2])
 
 
-def _starred(names: Collection[str]) -> dict[str, str]:
+def _common_names(names: Collection[str]) -> dict[str, str]:
     """The common name of names that differ in numbers alone, if these fill more than a table."""
     stars = {name: _NUMBER.sub("*", name) for name in names}
-    alike = Counter(stars.values())
-    return {name: star for name, star in stars.items() if alike[star] > MAX_TABLE_ROWS}
+    counts = Counter(stars.values())
+    return {name: star for name, star in stars.items() if counts[star] > MAX_TABLE_ROWS}
 
 
 def _parts(event: CallEvent, time: CallTime, key: str) -> list[tuple[str, float]]:

@@ -1,4 +1,4 @@
-"""What a core's context is connected to: the other cores of its group, and an observer of loops."""
+"""Connections of a core's context: the other cores of its group, and an observer of loops."""
 
 from __future__ import annotations
 

@@ -2,10 +2,10 @@
 
 PyYAML's wheels hold libyaml, which reads several times as fast. Its composer calls itself for each
 level, in C, and a text of ten thousand brackets ends the process. So its events are put together
-here, without recursion. Where anything is wrong, PyYAML composes the text in Python, and its error
-is the answer. So it does where a tab stands, which libyaml takes for a space and PyYAML refuses,
-where a byte order mark begins a later line, which libyaml leaves out and PyYAML takes for text, and
-where brackets are nested deeply, as libyaml's time grows with the square of their depth.
+here, without recursion. PyYAML composes a text in Python if libyaml refuses it, so that errors are
+PyYAML's; if it has a tab, which libyaml takes for a space and PyYAML refuses; if a byte order mark
+begins a later line, which libyaml leaves out and PyYAML takes for text; and if brackets are nested
+deeply, as libyaml's time grows with the square of their depth.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def train_document(
 
 def feasible_options(limits: RunLimits, runs: Sequence[TrainingEstimate]) -> list[str]:
     """The options of the nearest limits that some run of any number of instances keeps."""
-    found = []
+    option_texts = []
     for feasible in limits.feasible([size for run in runs for size in run.sizes]):
         options = []
         if feasible.deadline_s is not None:
@@ -111,8 +111,8 @@ def feasible_options(limits: RunLimits, runs: Sequence[TrainingEstimate]) -> lis
             usd = feasible.usd
             is_same = usd == limits.usd
             options.append(f"--budget-usd {_digits(usd) if is_same else _rounded_up(usd)}")
-        found.append(" ".join(options))
-    return found
+        option_texts.append(" ".join(options))
+    return option_texts
 
 
 def _rounded_up(value: float) -> str:
@@ -146,7 +146,7 @@ def _limit_notes(rows: Sequence[_Row], limits: RunLimits) -> list[Block]:
 
 
 def _late_text(run: TrainingEstimate, deadline_s: float) -> str:
-    """What a run that keeps a deadline at P50 does at P90; "" if it keeps it then too."""
+    """The end at P90 of a run that keeps a deadline at P50; "" if it keeps it at P90 too."""
     if run.time_s.p90 <= deadline_s:
         return ""
     safe = [size.machine.count for size in run.sizes if size.time_s.p90 <= deadline_s]

@@ -24,7 +24,7 @@ _LEAST_GAIN: Final = 1.02
 
 @dataclass(frozen=True)
 class RunLimits:
-    """What a training run has to keep.
+    """Limits of the duration and the cost of a training run.
 
     Attributes:
         deadline_s: seconds within which it ends; None for any time.
@@ -195,13 +195,13 @@ def _between(
         return []
     needed = math.ceil(last.machine.count * last.time_s.p50 / limits.deadline_s)
     counts = [needed, needed + 1, *(-(-needed // power) * power for power in (2, 4, 8, 16, 32))]
-    found: list[TrainingEstimate] = []
+    larger_runs: list[TrainingEstimate] = []
     for count in dict.fromkeys(counts):
         if not last.machine.count < count < kept.machine.count:
             continue
         run = _largest_answer(estimated, count, count - 1)
         if run is not None:
-            found.append(run)
+            larger_runs.append(run)
             if "deadline" not in limits.missed(run):
                 break
-    return found
+    return larger_runs

@@ -65,12 +65,12 @@ def _flop_per_s(core: int, record: ProcessRecord, before: ProcessRecord | None) 
 
 def execution_stats(record: ProcessRecord, before: ProcessRecord | None) -> Any:
     """Executions and errors of the period, and latencies of the executions in it."""
-    executed = _increases(record.executions, before.executions if before else {}, STATUSES)
-    has_run = any(executed.values())
+    executions = _increases(record.executions, before.executions if before else {}, STATUSES)
+    has_run = any(executions.values())
     total, device = latency_percentiles(record, before)
     return {
         "error_summary": _increases(record.errors, before.errors if before else {}, ERRORS),
-        "execution_summary": executed,
+        "execution_summary": executions,
         "latency_stats": {
             "total_latency": total or dict(record.total_latency_s) or None if has_run else None,
             "device_latency": device or dict(record.device_latency_s) or None if has_run else None,
@@ -79,12 +79,12 @@ def execution_stats(record: ProcessRecord, before: ProcessRecord | None) -> Any:
 
 
 def _increases(
-    now: Mapping[str, float], before: Mapping[str, float], names: tuple[str, ...]
+    counts: Mapping[str, float], before: Mapping[str, float], names: tuple[str, ...]
 ) -> Any:
-    """Increase of each count since `before`; a count that is now smaller began anew."""
+    """Increase of each count since `before`; a count that is smaller now began again at 0."""
     increases = {}
     for name in names:
-        count, earlier = now.get(name, 0), before.get(name, 0)
+        count, earlier = counts.get(name, 0), before.get(name, 0)
         increases[name] = int(count - earlier if count >= earlier else count)
     return increases
 

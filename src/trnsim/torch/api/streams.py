@@ -115,28 +115,28 @@ class Stream(torch.Stream):
         return True
 
     def __enter__(self) -> Self:
-        _current.entered.append(current_stream(self.device))
+        _current.outer.append(current_stream(self.device))
         set_stream(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        set_stream(_current.entered.pop())
+        set_stream(_current.outer.pop())
 
 
-class _Current(threading.local):
+class _ThreadStreams(threading.local):
     """The streams of this thread.
 
     Attributes:
         streams: the current stream by core; the default stream for a core without an entry.
-        entered: the stream that was current before each `with`.
+        outer: for each open `with`, the stream that was current before it.
     """
 
     def __init__(self) -> None:
         self.streams: dict[int, torch.Stream] = {}
-        self.entered: list[torch.Stream] = []
+        self.outer: list[torch.Stream] = []
 
 
-_current: Final = _Current()
+_current: Final = _ThreadStreams()
 
 
 def current_stream(device: Device = None) -> torch.Stream:

@@ -50,10 +50,10 @@ def reduce_scatter(b: Build, value: Value, op: str, size: int, group: Any) -> Va
 
 
 def all_to_all(
-    b: Build, value: Value, received: Sequence[int], sent: Sequence[int], group: Any
+    b: Build, value: Value, receive_sizes: Sequence[int], send_sizes: Sequence[int], group: Any
 ) -> Value:
     """Rows sent to each rank and received from each; all parts have the same size."""
-    if len({*map(int, received), *map(int, sent)}) != 1:
+    if len({*map(int, receive_sizes), *map(int, send_sizes)}) != 1:
         raise Unlowered("an all-to-all of parts of different sizes")
     return b.graph.apply(AllToAll(_replica_groups(b, group), 0, 0), value)
 
