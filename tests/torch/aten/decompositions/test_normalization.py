@@ -147,3 +147,20 @@ def test_weights_by_direction_and_length(agree, dim):
 
     shape = [n if place == dim else 1 for place, n in enumerate((6, 4, 5))]
     agree(with_gradients, torch.randn(6, 4, 5), torch.rand(shape) + 0.5, tolerance=2.0**-16)
+
+
+@pytest.mark.parametrize("groups", [1, 3, 6])
+@pytest.mark.parametrize("has_weight", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_gradients_of_groups_far_from_zero(agree, groups, has_weight, dtype):
+    """Their means are ten deviations, which the sums over channels leave out first."""
+
+    def both(x, w, b):
+        leaves = [part.detach().requires_grad_() for part in ((x, w, b) if has_weight else (x,))]
+        y = F.group_norm(leaves[0], groups, *leaves[1:])
+        weights = torch.linspace(-1, 1, y.numel()).reshape(y.shape).to(y.device, y.dtype)
+        return torch.autograd.grad(y, leaves, weights)
+
+    sides = (torch.randn(2, 6, 5, 7) + 10, torch.randn(6), torch.randn(6))
+    tolerance = 2.0**-7 if dtype == torch.bfloat16 else 2.0**-14
+    agree(both, *(side.to(dtype) for side in sides), tolerance=tolerance)

@@ -364,37 +364,46 @@ def group_norm_backward(
     groups: int,
     mask: Sequence[bool],
 ) -> tuple[Value | None, ...]:
-    """Gradients of the input, the weight and the bias of each channel."""
-    shape = (batch, groups, channels // groups, spatial_size)
-    grads, parts = (b.convert(b.graph.reshape(side, shape), "float32") for side in (grad, x))
+    """Gradients of the input, weight and bias; sums are those of channels, as in `group_norm`."""
+    shape, count = (batch, groups, channels // groups), channels // groups * spatial_size
+
+    def of_channels(value: Value) -> Value:
+        """A number of each group, [N, groups], repeated for its channels, [N, C]."""
+        spread = b.graph.broadcast_in_dim(value, shape, (0, 1))
+        return b.graph.reshape(spread, (batch, channels))
+
+    def group_means(sums: Value) -> Value:
+        """The means over each group, [N, C], of what is summed over each channel."""
+        weighted = sums if weights is None else b.ew("multiply", sums, weights)
+        shares = b.ew("multiply", weighted, 1 / count)
+        return of_channels(b.graph.reduce("add", b.graph.reshape(shares, shape), (2,)))
+
+    def over_elements(value: Value) -> Value:
+        return b.graph.broadcast_in_dim(value, grads.shape, (0, 1))
+
+    grads, parts = (
+        b.convert(b.graph.reshape(side, (batch, channels, spatial_size)), "float32")
+        for side in (grad, x)
+    )
     means, rstds = (
-        b.graph.broadcast_in_dim(b.graph.reshape(part, (batch, groups)), shape, (0, 1))
+        of_channels(b.convert(b.graph.reshape(part, (batch, groups)), "float32"))
         for part in (mean, rstd)
     )
-    normalized_x = b.ew("multiply", b.ew("subtract", parts, means), rstds, dtype="float32")
-    products = b.ew("multiply", grads, normalized_x)
-    grad_weight, grad_bias = (
-        b.graph.reshape(b.reduce("add", side, (0, 3)), (channels,)) for side in (products, grads)
-    )
-    scaled_grads = grads
+    weights = None
     if weight is not None:
-        weights = b.graph.reshape(weight, shape[1:3])
-        scaled_grads = b.ew("multiply", grads, b.graph.broadcast_in_dim(weights, shape, (1, 2)))
-    count = channels // groups * spatial_size
-    grad_means, projections = (
-        b.graph.broadcast_in_dim(
-            b.ew("multiply", b.reduce("add", b.reduce("add", side, (3,)), (2,)), 1 / count),
-            shape,
-            (0, 1),
-        )
-        for side in (scaled_grads, b.ew("multiply", scaled_grads, normalized_x))
+        weights = b.graph.broadcast_in_dim(b.convert(weight, "float32"), means.shape, (1,))
+    centred = b.ew("subtract", parts, over_elements(means))
+    sums = b.graph.reduce("add", grads, (2,))
+    products = b.ew(
+        "multiply", b.graph.reduce("add", b.ew("multiply", grads, centred), (2,)), rstds
     )
-    centred_grads = b.ew(
-        "subtract",
-        b.ew("subtract", scaled_grads, grad_means),
-        b.ew("multiply", normalized_x, projections),
-    )
-    grad_input = b.ew("multiply", centred_grads, rstds)
+    grad_weight, grad_bias = (b.graph.reduce("add", side, (0,)) for side in (products, sums))
+    scale = rstds if weights is None else b.ew("multiply", rstds, weights)
+    slope = b.ew("multiply", b.ew("square", rstds), group_means(products))
+    shift = b.ew("multiply", rstds, group_means(sums))
+    grad_input = b.ew("multiply", grads, over_elements(scale))
+    grad_input = b.ew("subtract", grad_input, b.ew("multiply", centred, over_elements(slope)))
+    grad_input = b.ew("subtract", grad_input, over_elements(shift))
     return _requested_gradients(b, (grad_input, grad_weight, grad_bias), mask)
 
 
