@@ -34,7 +34,10 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 KEPT = ROOT / "build" / "accuracy" / "models"
 SOURCE = ROOT / "src" / "trnsim"
-OF_GRAPHS = ("device/configured.py", "graph", "torch/models", "torch/compile", "workload")
+OF_GRAPHS = (
+    *("device/configured.py", "graph", "torch/aten", "torch/compile", "torch/models"),
+    "workload",
+)
 OF_TIMES = (
     *("arch", "compiler", "dtypes", "graph", "isa", "lower", "memory", "nki", "program"),
     *("timing", "runs.py"),
