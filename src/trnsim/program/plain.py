@@ -66,7 +66,7 @@ class StepOrigin:
         return True
 
 
-class PlainCall:
+class InstructionCall:
     """A call of a function of `nki.isa` by keywords, which issued a plain step.
 
     A call at the same place of the bytecode makes the same instruction but for its tiles, if its
@@ -89,7 +89,7 @@ class PlainCall:
 
         Each operand is the value of its field; those of `operators` have it as their name.
         """
-        made = instruction.__dict__
+        attributes = instruction.__dict__
         others = [name for name, value in operands.items() if not isinstance(value, Tile)]
         self._code, self._offset = place.f_code, place.f_lasti
         self._names = frozenset(operands)
@@ -99,7 +99,7 @@ class PlainCall:
         self._operators = operators
         self._kind = type(instruction)
         self._fields = {
-            field.name: None if isinstance(made[field.name], Tile) else made[field.name]
+            field.name: None if isinstance(attributes[field.name], Tile) else attributes[field.name]
             for field in fields(self._kind)
         }
 
@@ -120,12 +120,12 @@ class PlainCall:
             if not all(map(is_, values, constants)) and not self._are_same(values):
                 return None
         instruction, kept = object.__new__(self._kind), self._fields
-        made = instruction.__dict__
-        made.update(kept)
-        made.update(operands)
+        attributes = instruction.__dict__
+        attributes.update(kept)
+        attributes.update(operands)
         for name in self._operators:
-            made[name] = operands[name].name
-            if made[name] is not kept[name]:
+            attributes[name] = operands[name].name
+            if attributes[name] is not kept[name]:
                 return None
         return instruction
 
@@ -190,7 +190,7 @@ class PlainStep:
     shared_reads: tuple[str, ...] = ()
     shared_writes: tuple[str, ...] = ()
 
-    call: PlainCall | None = None
+    call: InstructionCall | None = None
     is_learnt: bool = False
 
     @property
@@ -216,18 +216,18 @@ class PlainStep:
             place = place.f_back
         if place is not caller or (hasattr(self.kind, "__post_init__") and not self.direct):
             return
-        made, operators = instruction.__dict__, list[str]()
+        attributes, operators = instruction.__dict__, list[str]()
         for name, value in operands.items():
-            if name not in made:
+            if name not in attributes:
                 return
-            if value is made[name]:
+            if value is attributes[name]:
                 if not (isinstance(value, Tile) or is_constant(value)):
                     return
-            elif type(made[name]) is str and getattr(value, "name", None) is made[name]:
+            elif type(attributes[name]) is str and getattr(value, "name", None) is attributes[name]:
                 operators.append(name)
             else:
                 return
-        self.call = PlainCall(caller, operands, instruction, operators)
+        self.call = InstructionCall(caller, operands, instruction, operators)
 
     def has_fields_of(self, instruction: Instruction) -> bool:
         """True if an instruction has this class, and the same values in fields without tiles."""

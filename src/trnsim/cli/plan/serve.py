@@ -419,14 +419,14 @@ def _check_effects(options: ServeOptions, model: Architecture) -> None:
     is_closed = options.concurrency is not None
     rate, answered = "--request-rate 4 in place of --concurrency", "arrives before an answer"
     is_bursty = options.burstiness != ServeOptions.burstiness
-    given = {
+    dependent_options = {
         "--speculative-model": (options.speculative_model, *tokens),
         "--speculative-acceptance": (options.speculative_acceptance, *tokens),
         "--num-prefixes": (options.num_prefixes > 1, not options.prefix_len, "--prefix-len 1k",
                            "is shared"),
         "--burstiness": (is_bursty, is_closed, rate, answered),
     }  # fmt: skip
-    for name, (value, is_idle, needed, effect) in given.items():
+    for name, (value, is_idle, needed, effect) in dependent_options.items():
         if value is not None and value is not False and is_idle:
             raise BadInput(
                 f"{name} without {needed.split()[0]}: nothing {effect}",

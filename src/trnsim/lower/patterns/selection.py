@@ -78,12 +78,12 @@ def _is_of_few(match: Match) -> bool:
 def _of_gathered(match: Match) -> Value:
     """The gathered elements, computed from those of the operand."""
     indices, graph, leaves = match.node.values[1], match.graph, _leaves(match)
-    made: dict[int, Value] = {}
+    gathered_values: dict[int, Value] = {}
 
     def gathered(value: Value) -> Value:
-        if value.number not in made:
-            made[value.number] = new(value)
-        return made[value.number]
+        if value.number not in gathered_values:
+            gathered_values[value.number] = new(value)
+        return gathered_values[value.number]
 
     def new(value: Value) -> Value:
         if value.number in leaves:

@@ -254,7 +254,7 @@ def _machine(layout: Layout, model: Architecture, machine: Machine) -> Iterator[
 
 def _layers(layout: Layout, model: Architecture, machine: Machine) -> Iterator[Misfit]:
     del machine
-    forms = [form for tower in model.towers for one in tower.layers for form in one.attentions]
+    forms = [form for tower in model.towers for layer in tower.layers for form in layer.attentions]
     heads = min((form.heads for form in forms if form.heads), default=layout.tensor)
     if layout.tensor >= 2 * heads:
         message = f"--tp {layout.tensor}: {model.name} has {heads} heads, so that some ranks"
