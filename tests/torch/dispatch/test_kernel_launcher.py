@@ -10,6 +10,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 
+from trnsim.device.device_core import device_core
 from trnsim.nki import kernel
 from trnsim.nki.kernel import launchers
 from trnsim.torch.dispatch import kernel_launcher
@@ -45,7 +46,7 @@ def test_pytorchs_compiler_traces_it_before_the_launchers_of_other_frameworks(mo
     def other(*_):
         raise AssertionError("the launcher of another framework was asked")
 
-    monkeypatch.setenv("NEURON_LOGICAL_NC_CONFIG", "1")
+    monkeypatch.setenv("NEURON_LOGICAL_NC_CONFIG", str(device_core().physical_cores))
     monkeypatch.setattr(kernel, "launchers", [other])
     kernel_launcher._add_launcher(kernel)
     x = torch.arange(8.0, device="neuron").reshape(2, 4)
