@@ -127,3 +127,15 @@ def test_an_operator_that_the_host_lacks_too():
     x = torch.ones(4, 4, device="neuron")
     with pytest.raises((EmulatorError, NotImplementedError)):
         x.to_sparse()
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_a_nested_tensor_is_jagged_or_refused():
+    parts = [torch.ones(2, 3), torch.ones(4, 3)]
+    jagged = torch.nested.nested_tensor(parts, layout=torch.jagged, device="neuron")
+    assert (jagged * 2).values().sum().item() == 36
+    strided = torch.nested.nested_tensor(parts, device="neuron")
+    with pytest.raises(OperatorNotModelled, match=r"aten::mul\.Tensor of a nested") as caught:
+        strided * 2
+    assert "layout=torch.jagged" in caught.value.fix
+    assert caught.value.line.file == __file__

@@ -61,6 +61,7 @@ def register() -> None:
     _every_namespace.fallback(host_kernels.fallback, "PrivateUse1")
     for layout in ("Sparse", "SparseCsr"):
         _every_namespace.fallback(host_kernels.refuse_sparse, f"{layout}PrivateUse1")
+    _every_namespace.fallback(host_kernels.refuse_nested, "NestedTensorPrivateUse1")
     autocast.register(_aten, _every_namespace)
     process_group.register(_c10d)
     pytorch.print_from_host()

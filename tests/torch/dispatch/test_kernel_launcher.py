@@ -33,6 +33,7 @@ def test_it_is_asked_before_the_launchers_of_other_frameworks():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:one core writes")  # both of a logical core's write the result
 def test_pytorchs_compiler_traces_it_before_the_launchers_of_other_frameworks(monkeypatch):
     @nki.jit
     def doubled(x):

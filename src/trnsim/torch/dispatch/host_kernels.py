@@ -167,6 +167,20 @@ def refuse_sparse(operator: OpOverload[..., Any], *args: Any, **kwargs: Any) -> 
     )
 
 
+def refuse_nested(operator: OpOverload[..., Any], *_: Any, **__: Any) -> Any:
+    """The kernel of every operator on nested tensors of the device, except jagged ones.
+
+    Raises:
+        OperatorNotModelled: always.
+    """
+    raise OperatorNotModelled(
+        f"{read_contract(operator).name} of a nested neuron tensor of layout torch.strided; "
+        "PyTorch has its kernels for the CPU and CUDA alone",
+        fix="make it with layout=torch.jagged, whose values are one dense tensor",
+        line=program_line(),
+    )
+
+
 @cache
 def _fallback_kernel(operator: OpOverload[..., Any]) -> Kernel:
     contract = read_contract(operator)
