@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 
 from torch import nn
 
-from trnsim.errors import BadInput
+from trnsim.errors import BadInput, NotModelled
 from trnsim.torch.traces.tracing import FrozenBranch, trace_function
 
 ONE = torch.ones(2)
@@ -167,3 +167,13 @@ def test_code_for_compilers_alone_that_fails_is_left_out():
 
     with pytest.raises(ValueError, match="of compilers"):
         trace_function(failing, torch.ones(3))
+
+
+def test_a_function_that_compiles_a_part_of_itself_is_refused():
+    def model(x):
+        return torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,)) + 1
+
+    with pytest.raises(NotModelled, match="model compiles a part of itself") as caught:
+        trace_function(model, ONE)
+    assert "torch.compile(model, backend='neuron')" in caught.value.fix
+    assert caught.value.line.file == __file__

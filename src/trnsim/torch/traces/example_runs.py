@@ -12,11 +12,13 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from trnsim.device.program_line import program_line
-from trnsim.errors import EmulatorError, SourceLine, is_of_trnsim, is_program_file
+from trnsim.errors import EmulatorError, NotModelled, SourceLine, is_of_trnsim, is_program_file
 from trnsim.torch.aten.spec import tensor_text
 from trnsim.user_traceback import explain
 
 _log: Final = logging.getLogger("torch._subclasses.fake_tensor")
+_COMPILED: Final = "a dynamo-optimized function"
+"""Words of PyTorch's error about a compiled function in a trace: torch/_dynamo/eval_frame.py."""
 _MOST_SHOWN: Final = 8
 _MOST_CHARACTERS: Final = 80
 """Characters of an argument that is no tensor, of which the first line is shown."""
@@ -34,12 +36,28 @@ def example_run(title: str, example_inputs: Any) -> Generator[None]:
     except EmulatorError:
         raise
     except Exception as error:
+        _refuse_compilation(error, title)
         frames = _frames(error.__traceback__)
         if not is_of_trnsim(frames[-1].file):
             explain(error, "\n  ".join(_note(title, example_inputs, frames)))
         raise
     finally:
         _log.removeFilter(_is_no_operator_failure)
+
+
+def _refuse_compilation(error: Exception, title: str) -> None:
+    """Refuse a function that compiles a part of itself, by PyTorch's error about it.
+
+    Raises:
+        NotModelled: for such an error.
+    """
+    if type(error).__module__ == "torch._dynamo.exc" or _COMPILED in str(error):
+        raise NotModelled(
+            f"{title} compiles a part of itself when it is called, which no trace can follow: "
+            "torch.compile, or torch.cond, flex_attention and loops, which call it",
+            fix="torch.compile(model, backend='neuron'); or torch.where, and attention by products",
+            line=program_line(),
+        ) from error
 
 
 def _note(title: str, example_inputs: Any, frames: list[SourceLine]) -> list[str]:
