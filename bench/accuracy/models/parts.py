@@ -73,7 +73,7 @@ def pairs(_, facts, given, sizes):
     """CLIP: images beside texts, as many as there are of each."""
     words = torch.empty(sizes["texts"], sizes["sequence"], dtype=torch.int64, device="meta")
     named = {"input_ids": words, "pixel_values": given(sizes["batch"], 3, 224, 224)}
-    return phases.Encode(_transformers(facts)), (named,)
+    return phases.EncodePass(_transformers(facts)), (named,)
 
 
 def multimodal(_, facts, given, sizes):
