@@ -213,6 +213,15 @@ def test_a_chip_that_cannot_is_named_beside_the_answers_of_the_others(tmp_path):
     assert "lnc=2 on trn1" in str(run(path, "--on", "trn1", "--lnc", "2").exception)
 
 
+def test_types_have_the_names_of_plans_too(tmp_path):
+    path = tmp_path / "net.json"
+    path.write_text(json.dumps(DECODER))
+    asked = ("--on", "trn1", "--sequence", "8", "--json", "--dtype")
+    short, long = (run(path, *asked, name).stdout for name in ("fp32", "float32"))
+    assert json.loads(short)["dtype"] == "float32"
+    assert short == long
+
+
 def test_json_has_the_sizes_of_a_configurations_model(tmp_path):
     path = tmp_path / "config.json"
     asked = command._pass_values(path, (8, 128, 0, 4), "prefill", "bfloat16")

@@ -12,7 +12,7 @@ import typer
 
 from trnsim.cli.on import chips as chips_of
 from trnsim.cli.on import on_option
-from trnsim.cli.options import Lnc, parser
+from trnsim.cli.options import Lnc, long_dtype, parser
 from trnsim.cli.plan.comparison import Comparison, Refusal
 from trnsim.cli.progress import progress
 from trnsim.cli.quantity_options import whole
@@ -162,6 +162,7 @@ def compile_model(
     check_output(output)
     _import_all(modules or [])
     compiler_flags = Flags.parse(flags, "--flags", Flags.of_environment())
+    dtype = long_dtype(dtype)
     chips, sizes = chips_of(on), (batch, sequence, past, tp)
     compiled: list[_ReportAndPatterns] = []
     comparison = Comparison()

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 parser: Final = Parser
 """What the modules of commands call to make their Typer application."""
 _Answer = TypeVar("_Answer")
+_LONG_DTYPES: Final = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+_SHORT_DTYPES: Final = {long: short for short, long in _LONG_DTYPES.items()}
 
 
 def command(
@@ -139,6 +141,16 @@ def time_limit_option(default: str) -> Any:
         default=default,
         exclusive_minimum=0,
     )
+
+
+def short_dtype(name: str) -> str:
+    """The type that --dtype names, as plans call it; a name of PyTorch or JAX is legal too."""
+    return _SHORT_DTYPES.get(name, name)
+
+
+def long_dtype(name: str) -> str:
+    """The type that --dtype names, as PyTorch and JAX call it; a name of plans is legal too."""
+    return _LONG_DTYPES.get(name, name)
 
 
 def catalogue_with(path: Path | None) -> Catalogue:

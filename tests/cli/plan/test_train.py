@@ -68,6 +68,12 @@ def test_one_platform_is_one_object_with_figures_in_si_units():
     assert [one["platform"] for one in both] == ["trn1", "trn2"]
 
 
+def test_types_have_the_names_of_frameworks_too():
+    short, long = (plain(*FIXED, "--dtype", name) for name in ("fp32", "float32"))
+    assert short["layout"]["dtype"] == "fp32"
+    assert short == long
+
+
 def test_a_run_is_at_least_one_step():
     one = plain(*FIXED, "--tokens", "1")
     assert one["steps"] == 1

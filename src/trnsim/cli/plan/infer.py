@@ -11,7 +11,14 @@ from typing import Annotated, Any, Final
 import typer
 
 from trnsim.arch.catalogue import Catalogue
-from trnsim.cli.options import MixedPrices, OwnPrices, PurchaseKind, catalogue_with, command
+from trnsim.cli.options import (
+    MixedPrices,
+    OwnPrices,
+    PurchaseKind,
+    catalogue_with,
+    command,
+    short_dtype,
+)
 from trnsim.cli.plan.comparison import Comparison
 from trnsim.cli.plan.shared import (
     MeasuredFile,
@@ -147,7 +154,7 @@ def _estimates(
         options.config,
         sizes=sizes,
         cores=options.cores,
-        dtype=options.dtype,
+        dtype=None if options.dtype is None else short_dtype(options.dtype),
         measured=table,
         rows=rows,
     )

@@ -11,7 +11,14 @@ from typing import Annotated, Any, Final
 import typer
 
 from trnsim import files
-from trnsim.cli.options import MixedPrices, OwnPrices, PurchaseKind, catalogue_with, command
+from trnsim.cli.options import (
+    MixedPrices,
+    OwnPrices,
+    PurchaseKind,
+    catalogue_with,
+    command,
+    short_dtype,
+)
 from trnsim.cli.plan.comparison import Comparison
 from trnsim.cli.plan.shared import (
     Config,
@@ -226,7 +233,7 @@ class TrainOptions:
             recompute=self.recompute,
             is_sequence=self.sequence_parallel,
             micro_batch=self.micro_batch,
-            dtype=self.dtype,
+            dtype=short_dtype(self.dtype),
             schedule=self.schedule,
             optimizer=self.optimizer,
         )
