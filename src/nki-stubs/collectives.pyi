@@ -43,7 +43,7 @@ def all_to_all_v_prepare(srcs: Any, dsts: Any, replica_group: Any, metadata_tens
 
     Raises:
         IllegalInstruction: while another preparation waits for its trigger; on instances with
-            NeuronSwitches; for what `all_to_all_v` refuses.
+            NeuronSwitches; for arguments that `all_to_all_v` refuses.
 
     Source: nki.collectives.all_to_all_v_prepare.
     """

@@ -31,7 +31,7 @@ def all(x: Any, axis: Any, dtype: Any = None) -> Any:
     """1 where every element along the last free axes is not zero, else 0."""
     ...
 def alloc_blocks(*, tile_shape: Any, block_shape: Any, element_shape: Any, buffer: Any, dtype: Any, address: Any = None, name: Any = '') -> Any:
-    """A new uninitialised allocation in blocks: an allocation of `alloc_tiles`, tiles grouped.
+    """A new uninitialised allocation in blocks: the tiles of `alloc_tiles`, grouped.
 
     Args:
         tile_shape: as in `alloc_tiles`.
@@ -55,8 +55,8 @@ def alloc_tiles(*, tile_shape: Any, element_shape: Any, buffer: Any, dtype: Any,
     Args:
         tile_shape: elements of a tile, for the last dimensions of `element_shape`, at least two;
             on chip the first is the number of partitions.
-        element_shape: elements of the whole; each index of a leading dimension that tiles do not
-            cover is a slab of tiles of its own.
+        element_shape: lengths of the whole tensor; each index of a leading dimension that tiles do
+            not cover selects a slab of tiles.
         buffer: nl.sbuf, nl.psum, nl.shared_hbm or nl.private_hbm.
         dtype: format of the elements.
         address: (first partition, byte offset in the partition), on chip, as of `nl.ndarray`.
@@ -67,7 +67,7 @@ def alloc_tiles(*, tile_shape: Any, element_shape: Any, buffer: Any, dtype: Any,
         GridValueError: for a length below 1, and for tiles of one dimension or of more than
             `element_shape` has.
         GridNotAllocated: for a tensor that `nl.ndarray` refuses; an AssertionError as well.
-        GridOutOfMemory: for one larger than its memory; an AssertionError as well.
+        GridOutOfMemory: for a tensor larger than its memory; an AssertionError as well.
     """
     ...
 def arctan(x: Any, dtype: Any = None) -> Any:
@@ -180,7 +180,7 @@ def floor(x: Any, dtype: Any = None) -> Any:
     """The largest integer that is at most x."""
     ...
 def fmod(x: Any, y: Any, dtype: Any = None) -> Any:
-    """The remainder of x / y with the sign of x; right and NaN where `mod` is."""
+    """The remainder of x / y with the sign of x; exact, and NaN, for the operands of `mod`."""
     ...
 def fori_loop(lower: Any, upper: Any, body_fun: Any, step: Any = 1) -> Any:
     """`body_fun(i)` on the device for each i of range(lower, upper, step).
@@ -313,10 +313,10 @@ def mish(x: Any, dtype: Any = None) -> Any:
 def mod(x: Any, y: Any, dtype: Any = None) -> Any:
     """The remainder of x / y with the sign of y, in float32: x less a multiple of y.
 
-    Right where that multiple is a float32, as all whole numbers below 2**24 are. Beyond, the
-    remainder is off by the rounding of the multiple, and may lie outside 0 to y: mod(1e10, 3) is
-    -1021. It is NaN for a y of 0 or infinity, also where numpy's is x or y. The sign is that of y
-    unless remainder * y underflows to zero.
+    It is exact if that multiple is a float32, as all whole numbers below 2**24 are. For larger
+    multiples the remainder is off by the rounding of the multiple, and may lie outside 0 to y:
+    mod(1e10, 3) is -1021. It is NaN for a y of 0 or infinity, also where numpy's is x or y. The
+    sign is that of y unless remainder * y underflows to zero.
     """
     ...
 def multiply(x: Any, y: Any, dtype: Any = None) -> Any:
@@ -342,7 +342,7 @@ def negative(x: Any, dtype: Any = None) -> Any:
     """-x."""
     ...
 def no_reorder() -> Any:
-    """Context in which instructions, those of called functions included, are issued in order.
+    """Context in which instructions, also of functions that are called, are issued in order.
 
     Each engine, and the DMA queues together, start instructions of the block in program order.
     Different engines may still overlap. Values are the same with and without the context.

@@ -85,9 +85,9 @@ def user_line(depth: int = 1) -> SourceLine | None:
             if file.startswith(_COMMANDS):
                 _command_files.add(file)
         if is_user:
-            known = _lines_by_place.get((id(code), frame.f_lasti))
-            if known is not None and known[0] is code:
-                return known[1]
+            place_line = _lines_by_place.get((id(code), frame.f_lasti))
+            if place_line is not None and place_line[0] is code:
+                return place_line[1]
             return _line_at(frame)
         if file in _command_files:
             break

@@ -55,7 +55,7 @@ def test_others_wait_until_one_has_chosen(tmp_path):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no flock(2)")
 def test_one_that_is_stopped_while_it_chooses_stops_nobody(tmp_path, monkeypatch):
-    monkeypatch.setattr(free, "_LONGEST_S", 0.1)
+    monkeypatch.setattr(free, "_LONGEST_WAIT_S", 0.1)
     with free.core_choice(tmp_path):
         began_s = time.monotonic()
         with free.core_choice(tmp_path):

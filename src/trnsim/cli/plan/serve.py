@@ -426,11 +426,11 @@ def _check_effects(options: ServeOptions, model: Architecture) -> None:
                            "is shared"),
         "--burstiness": (is_bursty, is_closed, rate, answered),
     }  # fmt: skip
-    for name, (value, is_idle, needed, effect) in dependent_options.items():
+    for name, (value, is_idle, needed_option, effect) in dependent_options.items():
         if value is not None and value is not False and is_idle:
             raise BadInput(
-                f"{name} without {needed.split()[0]}: nothing {effect}",
-                fix=f"leave it out, or give {needed}",
+                f"{name} without {needed_option.split()[0]}: nothing {effect}",
+                fix=f"leave it out, or give {needed_option}",
             )
     if options.expert_imbalance is not None and not model.experts:
         raise BadInput(f"--expert-imbalance: {model.name} has no experts", fix="leave it out")

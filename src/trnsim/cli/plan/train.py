@@ -335,8 +335,8 @@ def _platform_runs(
 
     limits = options.limits
     if limits and options.instances is None:
-        asked = comparison.ask(name, partial(runs_on_enough, on, limits))
-        tried = compare_runs([training for trainings in asked for training in trainings])
+        answers = comparison.ask(name, partial(runs_on_enough, on, limits))
+        tried = compare_runs([training for trainings in answers for training in trainings])
         return [tried[limits.nearest(tried)]] if tried else []
     return compare_runs(
         [

@@ -51,12 +51,12 @@ def _is_computed(node: Node) -> bool:
 def _leaves(match: Match) -> set[int]:
     """Numbers of the tensors from which a gathered tensor is computed, those repeated left out."""
     operand: Value = match.captured["operand"]
-    leaves, seen, ahead = set[int](), set[int](), [operand]
+    leaves, visited, ahead = set[int](), set[int](), [operand]
     while ahead:
         value = ahead.pop()
-        if value.number in seen:
+        if value.number in visited:
             continue
-        seen.add(value.number)
+        visited.add(value.number)
         node = match.producers.nodes.get(value.number)
         if node is None or not (_is_computed(node) or _repeats(node, len(value.shape) - 1)):
             leaves.add(value.number)

@@ -132,7 +132,7 @@ def runs_on_enough(
         last = runs[-1]
         if not _wants_more(limits, last):
             break
-        count = min(_next_count(limits, last, fewest), _most(fewest))
+        count = min(_next_count(limits, last, fewest), _largest_power(fewest))
         run = _largest_answer(estimated, count, last.machine.count)
         if run is None:
             break
@@ -158,22 +158,26 @@ def _wants_more(limits: RunLimits, run: TrainingEstimate) -> bool:
 
 def _next_count(limits: RunLimits, run: TrainingEstimate, fewest: int) -> int:
     """The number of instances to try next: `fewest` doubled as often as linear speedup asks."""
-    needed = 2.0 * run.machine.count
+    needed_instances = 2.0 * run.machine.count
     if limits.deadline_s is not None:
-        needed = max(needed, run.machine.count * run.time_s.p50 / limits.deadline_s)
-    return fewest << math.ceil(math.log2(min(needed, 2.0 * _MOST_INSTANCES) / fewest) - 1e-9)
+        needed_instances = max(
+            needed_instances, run.machine.count * run.time_s.p50 / limits.deadline_s
+        )
+    return fewest << math.ceil(
+        math.log2(min(needed_instances, 2.0 * _MOST_INSTANCES) / fewest) - 1e-9
+    )
 
 
-def _most(fewest: int) -> int:
+def _largest_power(fewest: int) -> int:
     """The largest number of instances that doubling reaches."""
     return fewest << max(math.floor(math.log2(_MOST_INSTANCES / fewest)), 0)
 
 
 def _largest_answer(
-    estimated: Callable[[int | None], TrainingEstimate], count: int, least: int
+    estimated: Callable[[int | None], TrainingEstimate], count: int, lower_bound: int
 ) -> TrainingEstimate | None:
-    """The run on `count` instances, or on half as many, ..., above `least`; None without one."""
-    while count > least:
+    """The run on `count` instances, or half, a quarter, ..., above `lower_bound`; else None."""
+    while count > lower_bound:
         try:
             return estimated(count)
         except (BadInput, OutOfMemory):  # not all of their ranks have work
@@ -193,8 +197,12 @@ def _between(
     last, kept = runs[-2:]
     if limits.deadline_s is None or "deadline" in limits.missed(kept):
         return []
-    needed = math.ceil(last.machine.count * last.time_s.p50 / limits.deadline_s)
-    counts = [needed, needed + 1, *(-(-needed // power) * power for power in (2, 4, 8, 16, 32))]
+    needed_instances = math.ceil(last.machine.count * last.time_s.p50 / limits.deadline_s)
+    counts = [
+        needed_instances,
+        needed_instances + 1,
+        *(-(-needed_instances // power) * power for power in (2, 4, 8, 16, 32)),
+    ]
     larger_runs: list[TrainingEstimate] = []
     for count in dict.fromkeys(counts):
         if not last.machine.count < count < kept.machine.count:

@@ -34,11 +34,11 @@ def _row_weights(b: Build, classes: Value, weight: Value | None, ignored: int) -
     is_counted = b.ew("compare", classes, float(ignored), dtype=BOOL, direction="NE")
     if weight is None:
         return b.convert(is_counted, "float32")
-    weights = b.graph.gather(weight, _known(b, classes, is_counted))
+    weights = b.graph.gather(weight, _counted_classes(b, classes, is_counted))
     return b.ew("select", is_counted, b.convert(weights, "float32"), 0.0, dtype="float32")
 
 
-def _known(b: Build, classes: Value, is_counted: Value) -> Value:
+def _counted_classes(b: Build, classes: Value, is_counted: Value) -> Value:
     """Classes with 0 where a row is ignored, as such a class may be none."""
     return b.ew("select", is_counted, classes, 0.0, dtype=classes.dtype)
 
@@ -66,7 +66,7 @@ def _losses(
         losses = b.ew("negate", b.graph.reduce("add", terms, last))
         return losses, b.graph.reduce("add", class_weights, last)
     is_counted = b.ew("compare", classes, float(ignored), dtype=BOOL, direction="NE")
-    places = b.graph.reshape(_known(b, classes, is_counted), (*classes.shape, 1))
+    places = b.graph.reshape(_counted_classes(b, classes, is_counted), (*classes.shape, 1))
     chosen = b.graph.reshape(b.graph.gather_in_rows(rows, places), classes.shape)
     weights = _row_weights(b, classes, weight, ignored)
     terms = b.ew("multiply", b.ew("negate", b.convert(chosen, "float32")), weights)
