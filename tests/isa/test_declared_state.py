@@ -195,13 +195,13 @@ def watched(monkeypatch):
     """Notes who asks which elements of PSUM matmuls have started; give it a set to note in."""
     given = []
 
-    def accumulating(storage):
-        if storage._accumulating is None:
-            storage._accumulating = ByteMask(storage.nbytes)
-            storage._accumulating.fill()
-        return Spy(storage._accumulating, State.accumulation, given[-1])
+    def accumulation_mask(storage):
+        if storage._accumulation_mask is None:
+            storage._accumulation_mask = ByteMask(storage.nbytes)
+            storage._accumulation_mask.fill()
+        return Spy(storage._accumulation_mask, State.accumulation, given[-1])
 
-    monkeypatch.setattr(Storage, "accumulating", property(accumulating))
+    monkeypatch.setattr(Storage, "accumulation_mask", property(accumulation_mask))
     return given
 
 
