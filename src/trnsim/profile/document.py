@@ -64,8 +64,8 @@ def diff_document(diffs: Sequence[Diff]) -> Document:
     rows = [row for diff in diffs for row in diff.rows()]
     table = records(rows, list(rows[0]))
     values = [diff.as_dict() for diff in diffs]
-    compared = dict.fromkeys([diffs[0].before, diffs[0].after])
-    title = f"What changed: {', now '.join(compared)}"
+    compared_names = dict.fromkeys([diffs[0].before, diffs[0].after])
+    title = f"What changed: {', now '.join(compared_names)}"
     return Document(title, values, sections, rows=table, schema=_DIFF_SCHEMA)
 
 
@@ -84,10 +84,10 @@ def profile_values(profile: JsonObject) -> dict[str, Any]:
         line["text"] = _line_text(profile, row)
     if "model" in profile:
         tables["model"] = profile["model"]
-    unchanged = {
+    unchanged_values = {
         name: profile[name] for name in ("title", "kernel", "target", "summary", "warnings")
     }
-    values: dict[str, Any] = unchanged | _in_seconds(tables)
+    values: dict[str, Any] = unchanged_values | _in_seconds(tables)
     return values
 
 
@@ -228,13 +228,13 @@ def _in_seconds(value: Any) -> Any:
         return value
     return {
         name.removesuffix("_ns") + "_s" if name.endswith("_ns") else name: (
-            _scaled(item) if name.endswith("_ns") else _in_seconds(item)
+            _time_in_seconds(item) if name.endswith("_ns") else _in_seconds(item)
         )
         for name, item in value.items()
     }
 
 
-def _scaled(time_ns: Any) -> Any:
+def _time_in_seconds(time_ns: Any) -> Any:
     if isinstance(time_ns, list):
-        return list(map(_scaled, time_ns))
+        return list(map(_time_in_seconds, time_ns))
     return None if time_ns is None else time_ns / _NS_PER_S

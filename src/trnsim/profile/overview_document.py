@@ -102,8 +102,8 @@ def _blocks(overview: Overview, index: int) -> list[Block]:
         blocks.append(Note("advice, by what it saves at most:"))
         blocks.append(Items([advice_text(action) for action in overview.actions], indent=2))
     if overview.gains:
-        total = time_text(overview.launched_s)
-        blocks.append(Note(f"{GAINS_HEADING}, of {total} from the first launch on:"))
+        total_text = time_text(overview.launched_s)
+        blocks.append(Note(f"{GAINS_HEADING}, of {total_text} from the first launch on:"))
         blocks.append(Items([gain_text(gain) for gain in overview.gains], indent=2))
     blocks += [
         _table(name, group, overview.time_s) for name, group in overview.groups_s.items() if group
@@ -117,10 +117,10 @@ def _over_time(overview: Overview) -> list[Block]:
     spans = [span for lane in rows for span in (*lane.spans, *lane.lower)]
     kinds = [kind for kind in _KINDS if any(span.kind == kind for span in spans)]
     total_s = max((span.start_s + span.length_s for span in spans), default=0.0)
-    drawn = lanes("Over time", overview.lanes, total_s)
+    lane_drawing = lanes("Over time", overview.lanes, total_s)
     return [
         Drawing(legend([(kind, kind) for kind in kinds]), is_wide=True),
-        Drawing(drawn, is_wide=True),
+        Drawing(lane_drawing, is_wide=True),
     ]
 
 
@@ -131,8 +131,8 @@ def _parts_chart(overview: Overview, index: int) -> str:
 
 
 def _table(name: str, times_s: Mapping[str, float], total_s: float) -> Table:
-    ordered = sorted(times_s.items(), key=lambda row: -row[1])
-    rows = [(row, time_text(time_s), _share(time_s, total_s)) for row, time_s in ordered]
+    ordered_rows = sorted(times_s.items(), key=lambda row: -row[1])
+    rows = [(row, time_text(time_s), _share(time_s, total_s)) for row, time_s in ordered_rows]
     return Table(columns(f"{name} | time | share"), rows, row_limit=_MOST_ROWS)
 
 

@@ -18,17 +18,17 @@ _LEAST_IN_UNIT: Final = 0.9995
 
 def time_text(time_s: float) -> str:
     """`time_s` with three significant digits: "8.42 us"."""
-    return _scaled(time_s, _TIME_UNITS)
+    return _with_unit(time_s, _TIME_UNITS)
 
 
 def bytes_text(nbytes: float) -> str:
     """`nbytes` in binary units: "24 KiB"."""
-    return _scaled(nbytes, _BYTE_UNITS)
+    return _with_unit(nbytes, _BYTE_UNITS)
 
 
 def rate_text(per_s: float, unit: str) -> str:
     """`per_s` in decimal multiples of `unit`: "312 GB/s"."""
-    return _scaled(per_s, tuple((size, prefix + unit) for size, prefix in _RATE_PREFIXES))
+    return _with_unit(per_s, tuple((size, prefix + unit) for size, prefix in _RATE_PREFIXES))
 
 
 def count_text(count: float) -> str:
@@ -42,13 +42,13 @@ def percent_text(share: float) -> str:
     return f"{percent:.0f} %" if percent == 0 or percent >= _WHOLE_PERCENT else f"{percent:.1f} %"
 
 
-def _scaled(value: float, units: tuple[tuple[float, str], ...]) -> str:
+def _with_unit(value: float, units: tuple[tuple[float, str], ...]) -> str:
     size, unit = next(((s, u) for s, u in units if abs(value) >= _LEAST_IN_UNIT * s), units[-1])
-    scaled = value / size
-    if abs(scaled) >= _LEAST_IN_POWERS:
-        return f"{scaled:.{_SIGNIFICANT_DIGITS}g} {unit}"
-    whole_digits = len(str(int(abs(scaled))))
-    text = f"{scaled:.{max(_SIGNIFICANT_DIGITS - whole_digits, 0)}f}"
+    number = value / size
+    if abs(number) >= _LEAST_IN_POWERS:
+        return f"{number:.{_SIGNIFICANT_DIGITS}g} {unit}"
+    whole_digits = len(str(int(abs(number))))
+    text = f"{number:.{max(_SIGNIFICANT_DIGITS - whole_digits, 0)}f}"
     if "." in text:
         text = text.rstrip("0").rstrip(".")
     return f"{text} {unit}"

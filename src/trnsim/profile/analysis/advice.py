@@ -79,17 +79,17 @@ class AdviceRule:
 
 def advise(timeline: Timeline) -> list[Advice]:
     """Advice for a program, largest gain first; empty where no rule finds a flaw."""
-    examined = Examination(timeline)
+    examination = Examination(timeline)
     advice: list[Advice] = []
     for rule in RULES:
-        change = rule.change(examined, rule.threshold)
+        change = rule.change(examination, rule.threshold)
         if change is None:
             continue
-        gain_s = examined.base_time_s - change.device_time_s
-        if gain_s < _MIN_GAIN * examined.base_time_s or gain_s <= 0:
+        gain_s = examination.base_time_s - change.device_time_s
+        if gain_s < _MIN_GAIN * examination.base_time_s or gain_s <= 0:
             continue
         finding, action = (s.format(**change.figures) for s in (rule.finding, rule.action))
-        line = examined.costliest_line(change.affected_indices)
+        line = examination.costliest_line(change.affected_indices)
         advice.append(Advice(finding, action, line, gain_s, rule.source, rule.name))
     return sorted(advice, key=lambda recommendation: -recommendation.gain_s)
 
@@ -97,25 +97,31 @@ def advise(timeline: Timeline) -> list[Advice]:
 # The rules' changes, in the order of the table below
 
 
-def _small_transfers(examined: Examination, threshold_bytes: float) -> Repair | None:
-    changed: dict[int, EnginePlacement] = {}
-    smallest = int(threshold_bytes)
-    for kinds in examined.same_shape_groups:
-        checked = examined.program.checked[kinds[0]]
+def _small_transfers(examination: Examination, threshold_bytes: float) -> Repair | None:
+    placements_by_kind: dict[int, EnginePlacement] = {}
+    least_bytes = int(threshold_bytes)
+    for kinds in examination.same_shape_groups:
+        checked = examination.program.checked[kinds[0]]
         row_bytes = _row_bytes(checked.instruction) if checked.engine is Engine.dma else 0
         if not 0 < row_bytes < threshold_bytes:
             continue
-        issued = examined.issued_indices(kinds).tolist()
-        factor = min(-(-_DMA_TARGET_BYTES // row_bytes), len(issued))
-        placement = what_if.merge(checked.instruction, examined.core, factor, None)
+        issued_indices = examination.issued_indices(kinds).tolist()
+        factor = min(-(-_DMA_TARGET_BYTES // row_bytes), len(issued_indices))
+        placement = what_if.merge(checked.instruction, examination.core, factor, None)
         if factor > 1 and placement is not None:
             is_load = checked.instruction.accesses()[1][0].memory.is_on_chip
-            changed |= what_if.place_in_groups(issued, factor, placement, first=is_load)
-            smallest = min(smallest, row_bytes)
-    if not changed:
+            placements_by_kind |= what_if.place_in_groups(
+                issued_indices, factor, placement, first=is_load
+            )
+            least_bytes = min(least_bytes, row_bytes)
+    if not placements_by_kind:
         return None
-    figures = {"n": len(changed), "smallest": bytes_text(smallest)}
-    return Repair(np.array(list(changed)), examined.time_after_s({}, changed), figures)
+    figures = {"n": len(placements_by_kind), "smallest": bytes_text(least_bytes)}
+    return Repair(
+        np.array(list(placements_by_kind)),
+        examination.time_after_s({}, placements_by_kind),
+        figures,
+    )
 
 
 def _row_bytes(instruction: Instruction) -> int:
@@ -127,57 +133,59 @@ def _row_bytes(instruction: Instruction) -> int:
 def _wide_on(engine: Engine) -> Callable[[Examination, float], Repair | None]:
     """The function that repairs float32 instructions of `engine`: they get bfloat16 operands."""
 
-    def change(examined: Examination, threshold_bytes: float) -> Repair | None:
-        changed: dict[int, EnginePlacement] = {}
-        for which, checked in enumerate(examined.program.checked):
+    def change(examination: Examination, threshold_bytes: float) -> Repair | None:
+        placements_by_kind: dict[int, EnginePlacement] = {}
+        for which, checked in enumerate(examination.program.checked):
             widest = max((t.dtype.itemsize for _, t in checked.instruction.tiles()), default=0)
             if checked.engine is not engine or widest < threshold_bytes:
                 continue
-            placement = what_if.narrow(checked.instruction, examined.core)
+            placement = what_if.narrow(checked.instruction, examination.core)
             if placement is not None and placement.cost.interval_s < checked.cost.interval_s:
-                changed[which] = placement
+                placements_by_kind[which] = placement
         before_s = sum(
-            examined.program.checked[w].cost.interval_s * examined.counts[w] for w in changed
+            examination.program.checked[w].cost.interval_s * examination.counts[w]
+            for w in placements_by_kind
         )
         after_s = sum(
-            placement.cost.interval_s * examined.counts[w] for w, placement in changed.items()
+            placement.cost.interval_s * examination.counts[w]
+            for w, placement in placements_by_kind.items()
         )
         times = f"{before_s / after_s:.2g}" if after_s else ""
-        return _costs_change(examined, changed, times=times)
+        return _costs_change(examination, placements_by_kind, times=times)
 
     return change
 
 
-def _serial_chain(examined: Examination, threshold_share: float) -> Repair | None:
+def _serial_chain(examination: Examination, threshold_share: float) -> Repair | None:
     """The repair of a serial chain: both halves of the program run at once, on two tiles in flight.
 
     It is an upper bound, as the halves may depend on each other in ways that the schedule lacks.
     """
-    steps = critical_steps(examined.timeline)
-    busiest_s = max(examined.timeline.queue_issue_s(), *examined.busy_s.values(), 0.0)
+    steps = critical_steps(examination.timeline)
+    busiest_s = max(examination.timeline.queue_issue_s(), *examination.busy_s.values(), 0.0)
     waiting_s = float(steps.waiting_s.sum())
-    if not len(steps.index) or busiest_s > threshold_share * examined.base_time_s:
+    if not len(steps.index) or busiest_s > threshold_share * examination.base_time_s:
         return None
     figures = {
         "waiting": time_text(waiting_s),
-        "share": percent_text(waiting_s / examined.base_time_s),
+        "share": percent_text(waiting_s / examination.base_time_s),
         "n": len(steps.index),
-        "busy": percent_text(busiest_s / examined.base_time_s),
+        "busy": percent_text(busiest_s / examination.base_time_s),
     }
     waits = steps.index[steps.waiting_s > 0]
-    return Repair(waits, examined.timeline.overlapped_halves_s(), figures)
+    return Repair(waits, examination.timeline.overlapped_halves_s(), figures)
 
 
 def _costs_change(
-    examined: Examination, changed: dict[int, EnginePlacement], **figures: Any
+    examination: Examination, placements_by_kind: dict[int, EnginePlacement], **figures: Any
 ) -> Repair | None:
-    """The repair that changes costs of distinct instructions; None where `changed` is empty."""
-    if not changed:
+    """The repair that changes costs of distinct instructions; None for empty `placements_by_kind`."""
+    if not placements_by_kind:
         return None
-    affected = examined.issued_indices(list(changed))
-    opcodes = sorted({examined.program.checked[which].opcode for which in changed})
-    figures |= {"n": len(affected), "opcodes": ", ".join(opcodes)}
-    return Repair(affected, examined.time_after_s(changed), figures)
+    affected_indices = examination.issued_indices(list(placements_by_kind))
+    opcodes = sorted({examination.program.checked[which].opcode for which in placements_by_kind})
+    figures |= {"n": len(affected_indices), "opcodes": ", ".join(opcodes)}
+    return Repair(affected_indices, examination.time_after_s(placements_by_kind), figures)
 
 
 RULES: Final = (

@@ -43,27 +43,27 @@ def gains(timeline: Timeline) -> list[Gain]:
         return []
     tries = max(1, min(_MOST_TRIED_LINES, _TRIED_INSTRUCTIONS // len(timeline)))
     lines = [row.line for row in time_by_line(timeline) if row.line is not None and row.critical_s]
-    candidates = [_free(timeline, line) for line in lines[:tries]]
+    candidates = [_gain_if_free(timeline, line) for line in lines[:tries]]
     for engine, gain_s in faster_gains_s(timeline).items():
         candidates.append(Gain(f"{engine.label} twice as fast", None, gain_s))
     return sorted((g for g in candidates if g.gain_s > 0), key=lambda gain: -gain.gain_s)
 
 
-def _free(timeline: Timeline, line: SourceLine) -> Gain:
+def _gain_if_free(timeline: Timeline, line: SourceLine) -> Gain:
     """The gain if the line's instructions took no time."""
     program = timeline.program
     line_index = program.lines.index(line)
-    placed = recorded_placements(program)
-    free = [
+    placements = recorded_placements(program)
+    free_placements = [
         EnginePlacement(
             engine,
             replace(cost, interval_s=0.0, latency_s=0.0, issue_s=0.0, held_load_s=0.0),
         )
-        for engine, cost in placed
+        for engine, cost in placements
     ]
     which, line_of = program.which, program.line_of
     time_s = timeline.same_order_time_s(
-        lambda i: (free if line_of[i] == line_index else placed)[which[i]]
+        lambda i: (free_placements if line_of[i] == line_index else placements)[which[i]]
     )
     gain_s = timeline.undisturbed_s - time_s
     return Gain(f"{line} for nothing", line, gain_s)

@@ -140,7 +140,7 @@ def _check(overview: Overview) -> None:
             )
 
 
-def _sorted(parts_s: Mapping[str, float]) -> dict[str, float]:
+def _sort_by_time(parts_s: Mapping[str, float]) -> dict[str, float]:
     return dict(sorted(parts_s.items(), key=lambda part: -part[1]))
 
 
@@ -156,16 +156,25 @@ def _overview(
     groups_s: Mapping[str, Mapping[str, float]] | None = None,
 ) -> Overview:
     """An overview; without `actions` it has the advice that its parts give."""
-    ordered = _sorted(parts_s)
-    longest = next((name for name, time_s in ordered.items() if time_s), "")
+    ordered_parts_s = _sort_by_time(parts_s)
+    longest = next((name for name, time_s in ordered_parts_s.items() if time_s), "")
     advice = [
         Action(f"{time_text(time_s)} of {name} of {time_text(p50_s)}: {_CHANGES[name]}", time_s)
-        for name, time_s in ordered.items()
+        for name, time_s in ordered_parts_s.items()
         if name in _CHANGES and 0 < time_s >= _LEAST_SHARE * p50_s
     ]
-    ranked = sorted(advice if actions is None else actions, key=lambda action: -action.gain_s)
+    ranked_actions = sorted(
+        advice if actions is None else actions, key=lambda action: -action.gain_s
+    )
     return Overview(
-        subject, machine, p50_s, interval_s, bound or longest, ordered, ranked, groups_s or {}
+        subject,
+        machine,
+        p50_s,
+        interval_s,
+        bound or longest,
+        ordered_parts_s,
+        ranked_actions,
+        groups_s or {},
     )
 
 

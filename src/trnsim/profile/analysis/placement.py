@@ -33,18 +33,18 @@ def placement(timeline: Timeline, memory: Memory) -> dict[str, Any]:
     order = np.lexsort((-row_bytes, tensor_lives.begin_s))
     begin_s, end_s = tensor_lives.begin_s[order], tensor_lives.end_s[order]
     address = first_fit(begin_s, end_s, row_bytes[order])
-    shown = np.arange(len(order))
+    shown_indices = np.arange(len(order))
     if len(order) > MOST_TENSORS:
         weight = row_bytes[order] * (end_s - begin_s)
-        shown = np.sort(np.argsort(-weight, kind="stable")[:MOST_TENSORS])
-    tensors = [uses[index] for index in order[shown].tolist()]
+        shown_indices = np.sort(np.argsort(-weight, kind="stable")[:MOST_TENSORS])
+    tensors = [uses[index] for index in order[shown_indices].tolist()]
     return {
         "name": memory.value,
         "tensors": len(uses),
         "label": [use.name or "" for use in tensors],
-        "begin": np.round(begin_s[shown] * _NS_PER_S, _DECIMALS).tolist(),
-        "end": np.round(end_s[shown] * _NS_PER_S, _DECIMALS).tolist(),
-        "address": address[shown].tolist(),
+        "begin": np.round(begin_s[shown_indices] * _NS_PER_S, _DECIMALS).tolist(),
+        "end": np.round(end_s[shown_indices] * _NS_PER_S, _DECIMALS).tolist(),
+        "address": address[shown_indices].tolist(),
         "bytes": [int(use.row_bytes) for use in tensors],
         "partitions": [int(use.nbytes // use.row_bytes) for use in tensors],
         "first": [max(int(use.first_write), 0) for use in tensors],
@@ -54,16 +54,16 @@ def placement(timeline: Timeline, memory: Memory) -> dict[str, Any]:
 def first_fit(begin_s: Seconds, end_s: Seconds, row_bytes: Integers) -> Integers:
     """The lowest address that is free for the whole life of each tensor, in order of begin."""
     address = np.zeros(len(begin_s), np.int64)
-    live: list[tuple[int, int, float]] = []
+    live_blocks: list[tuple[int, int, float]] = []
     for index, (start_s, stop_s, nbytes) in enumerate(
         zip(begin_s.tolist(), end_s.tolist(), row_bytes.tolist(), strict=True)
     ):
-        live = [tensor for tensor in live if tensor[2] > start_s]
+        live_blocks = [tensor for tensor in live_blocks if tensor[2] > start_s]
         lowest = 0
-        for low, high, _ in sorted(live):
+        for low, high, _ in sorted(live_blocks):
             if low - lowest >= nbytes:
                 break
             lowest = max(lowest, high)
         address[index] = lowest
-        live.append((lowest, lowest + nbytes, stop_s))
+        live_blocks.append((lowest, lowest + nbytes, stop_s))
     return address

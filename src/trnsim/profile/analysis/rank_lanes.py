@@ -34,12 +34,12 @@ def stretches_of(times: CollectiveTimes, total_s: float) -> dict[str, list[list[
     """A rank's stretches as JSON, by field: starts and ends, without gaps of less than a pixel."""
     stretches = (times.work, times.exchanges, times.exposed)
     return {
-        name: _joined(named_stretches, total_s * _LEAST_SHARE)
+        name: _join(named_stretches, total_s * _LEAST_SHARE)
         for name, named_stretches in zip(_FIELDS, stretches, strict=True)
     }
 
 
-def stored_rank_lanes(stored: Sequence[Mapping[str, Any]]) -> list[Lane]:
+def stored_rank_lanes(rank_rows: Sequence[Mapping[str, Any]]) -> list[Lane]:
     """The lanes of the ranks in a file.
 
     Raises:
@@ -48,7 +48,7 @@ def stored_rank_lanes(stored: Sequence[Mapping[str, Any]]) -> list[Lane]:
     """
     return [
         rank_lane(f"rank {rank}", *(_stretches(row, name) for name in _FIELDS))
-        for rank, row in enumerate(stored)
+        for rank, row in enumerate(rank_rows)
     ]
 
 
@@ -66,14 +66,14 @@ def _stretches(row: Mapping[str, Any], name: str) -> Stretches:
     return spans.T
 
 
-def _joined(stretches: Stretches, least_s: float) -> list[list[float]]:
-    joined: list[list[float]] = []
+def _join(stretches: Stretches, least_s: float) -> list[list[float]]:
+    spans: list[list[float]] = []
     for start_s, end_s in stretches.T.tolist():
-        if joined and start_s - joined[-1][1] < least_s:
-            joined[-1][1] = max(end_s, joined[-1][1])
+        if spans and start_s - spans[-1][1] < least_s:
+            spans[-1][1] = max(end_s, spans[-1][1])
         else:
-            joined.append([start_s, end_s])
-    return joined
+            spans.append([start_s, end_s])
+    return spans
 
 
 def _span(start_s: float, end_s: float, kind: str) -> LaneSpan:

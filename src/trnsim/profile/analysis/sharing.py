@@ -17,46 +17,51 @@ from trnsim.timing import EnginePlacement
 _HELPER_ENGINES: Final = (Engine.vector, Engine.scalar, Engine.gpsimd)
 
 
-def one_engine_alone(examined: Examination, threshold_share: float) -> Repair | None:
+def one_engine_alone(examination: Examination, threshold_share: float) -> Repair | None:
     """The best sharing of the busiest engine's work with one that is far less busy."""
-    if not examined.busy_s:
+    if not examination.busy_s:
         return None
-    busiest = max(examined.busy_s, key=examined.busy_s.__getitem__)
-    if examined.busy_s[busiest] < threshold_share * examined.base_time_s:
+    busiest = max(examination.busy_s, key=examination.busy_s.__getitem__)
+    if examination.busy_s[busiest] < threshold_share * examination.base_time_s:
         return None
     repairs: list[Repair] = []
     for helper in _HELPER_ENGINES:
-        if examined.busy_s.get(helper, 0.0) <= threshold_share * examined.busy_s[busiest]:
-            repairs += _sharing_repairs(examined, busiest, helper)
+        if examination.busy_s.get(helper, 0.0) <= threshold_share * examination.busy_s[busiest]:
+            repairs += _sharing_repairs(examination, busiest, helper)
     return min(repairs, key=lambda repair: repair.device_time_s, default=None)
 
 
-def _sharing_repairs(examined: Examination, busiest: Engine, helper: Engine) -> list[Repair]:
+def _sharing_repairs(examination: Examination, busiest: Engine, helper: Engine) -> list[Repair]:
     """Repairs that move instructions of `busiest` to `helper`: one by one, or chains as a whole."""
     helper_placements = {
         number: placement
-        for number, checked in enumerate(examined.program.checked)
+        for number, checked in enumerate(examination.program.checked)
         if checked.engine is busiest
-        and (placement := what_if.move(checked.instruction, examined.core, helper)) is not None
+        and (placement := what_if.move(checked.instruction, examination.core, helper)) is not None
     }
-    movable = examined.issued_indices(list(helper_placements)).tolist()
+    movable = examination.issued_indices(list(helper_placements)).tolist()
     if not movable:
         return []
-    ways = {"": [[index] for index in movable], ", chains as a whole": _chains(examined, movable)}
+    ways = {
+        "": [[index] for index in movable],
+        ", chains as a whole": _chains(examination, movable),
+    }
     divisions: dict[tuple[int, ...], str] = {}
     for grouping, groups in ways.items():
-        moved = _helper_instructions(examined, groups, helper_placements, (busiest, helper))
-        if moved:
-            divisions.setdefault(tuple(moved), grouping)
+        moved_instructions = _helper_instructions(
+            examination, groups, helper_placements, (busiest, helper)
+        )
+        if moved_instructions:
+            divisions.setdefault(tuple(moved_instructions), grouping)
     return [
-        _repair(examined, moved, helper_placements, (busiest, helper), grouping)
-        for moved, grouping in divisions.items()
+        _repair(examination, moved_instructions, helper_placements, (busiest, helper), grouping)
+        for moved_instructions, grouping in divisions.items()
     ]
 
 
-def _chains(examined: Examination, movable: list[int]) -> list[list[int]]:
+def _chains(examination: Examination, movable: list[int]) -> list[list[int]]:
     """`movable` in groups that depend on each other directly."""
-    waits_for = examined.program.waits_for
+    waits_for = examination.program.waits_for
     group_of: dict[int, list[int]] = {}
     for index in movable:
         group = next((group_of[i] for i in waits_for(index) if i in group_of), [])
@@ -66,18 +71,18 @@ def _chains(examined: Examination, movable: list[int]) -> list[list[int]]:
 
 
 def _helper_instructions(
-    examined: Examination,
+    examination: Examination,
     groups: list[list[int]],
     helper_placements: dict[int, EnginePlacement],
     engines: tuple[Engine, Engine],
 ) -> list[int]:
     """The instructions that move to the second engine if each group goes where it ends sooner."""
-    which_of, placements = examined.program.which, examined.recorded_placements
+    which_of, placements = examination.program.which, examination.recorded_placements
     group_at = {group[0]: group for group in groups}
     movable = {index for group in groups for index in group}
     loads_s = dict.fromkeys(engines, 0.0)
     busiest, helper = engines
-    moved: list[int] = []
+    moved_instructions: list[int] = []
     for index, which in enumerate(which_of):
         engine, cost = placements[which]
         if index not in movable:
@@ -91,33 +96,37 @@ def _helper_instructions(
         )
         if goes_s < stays_s:
             loads_s[helper] = goes_s
-            moved += group
+            moved_instructions += group
         else:
             loads_s[busiest] = stays_s
-    return sorted(moved)
+    return sorted(moved_instructions)
 
 
 def _repair(
-    examined: Examination,
-    moved: tuple[int, ...],
+    examination: Examination,
+    moved_instructions: tuple[int, ...],
     helper_placements: dict[int, EnginePlacement],
     engines: tuple[Engine, Engine],
     grouping: str,
 ) -> Repair:
-    """The repair that gives the instructions `moved` to the second of `engines`."""
-    program, busy_s = examined.program, examined.busy_s
+    """The repair that gives the instructions `moved_instructions` to the second of `engines`."""
+    program, busy_s = examination.program, examination.busy_s
     busiest, helper = engines
-    movable = examined.issued_indices(list(helper_placements))
+    movable = examination.issued_indices(list(helper_placements))
     figures = {
         "busiest": busiest.label,
-        "share": percent_text(busy_s[busiest] / examined.base_time_s),
+        "share": percent_text(busy_s[busiest] / examination.base_time_s),
         "other": helper.label,
-        "other_share": percent_text(busy_s.get(helper, 0.0) / examined.base_time_s),
-        "n": len(moved),
+        "other_share": percent_text(busy_s.get(helper, 0.0) / examination.base_time_s),
+        "n": len(moved_instructions),
         "movable": len(movable),
-        "opcodes": ", ".join(sorted({program.instruction(index).opcode for index in moved})),
+        "opcodes": ", ".join(
+            sorted({program.instruction(index).opcode for index in moved_instructions})
+        ),
         "name": f"nisa.engine.{helper.name}",
         "how": grouping,
     }
-    time_s = examined.time_after_s({}, {i: helper_placements[program.which[i]] for i in moved})
+    time_s = examination.time_after_s(
+        {}, {i: helper_placements[program.which[i]] for i in moved_instructions}
+    )
     return Repair(movable, time_s, figures)

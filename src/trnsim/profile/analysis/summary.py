@@ -186,26 +186,26 @@ def summarize(timeline: Timeline) -> Summary:
     """The summary of `timeline`."""
     program, core = timeline.program, timeline.program.core
     total_s, device_s = timeline.total_time_s, timeline.device_time_s
-    expected = unseen_error(core, total_s, publication_of(program))
+    expected_error = unseen_error(core, total_s, publication_of(program))
     interval, queue_issue_s = timeline.interval(), timeline.queue_issue_s()
     waits_s = critical_steps(timeline).waiting_s
-    order, assumed, facts = timeline.order, conditions(timeline), timeline.facts()
+    order, assumptions, facts = timeline.order, conditions(timeline), timeline.facts()
     peaks = {
         memory: occupancy(timeline, memory).peak_bytes for memory in (Memory.SBUF, Memory.PSUM)
     }
     sbuf_bytes, psum_bytes = (capacity_bytes(core, memory) for memory in peaks)
-    interval, expected = own_interval(core, total_s, interval, expected)
-    measured = measure(timeline)
-    engines = _engine_uses(timeline, measured.values)
+    interval, expected_error = own_interval(core, total_s, interval, expected_error)
+    metrics = measure(timeline)
+    engines = _engine_uses(timeline, metrics.values)
     return Summary(
         target=core.name,
         total_time_s=total_s,
         total_time_p10_s=interval.p10,
         total_time_p50_s=interval.p50,
         total_time_p90_s=interval.p90,
-        unseen_error=expected,
+        unseen_error=expected_error,
         order=order.policy.name,
-        conditions=assumed,
+        conditions=assumptions,
         launch_s=timeline.launch_s,
         device_time_s=device_s,
         bound_by=_bottleneck(timeline, engines, queue_issue_s),
@@ -219,8 +219,8 @@ def summarize(timeline: Timeline) -> Summary:
         psum_bytes=psum_bytes,
         facts={kind.value: len(facts[kind]) for kind in Evidence},
         assumed=tuple(name for name, _ in facts[Evidence.ASSUMED]),
-        metrics=measured.values,
-        missing=measured.missing,
+        metrics=metrics.values,
+        missing=metrics.missing,
     )
 
 
@@ -248,9 +248,9 @@ def _bottleneck(timeline: Timeline, engines: tuple[EngineUse, ...], queue_issue_
     if bottleneck in (LAUNCH, LATENCY, ISSUE, Engine.collective.label) or len(engines) == 1:
         return bottleneck
     gains_s = {engine.label: gain_s for engine, gain_s in faster_gains_s(timeline).items()}
-    first = max(engines, key=lambda use: gains_s[use.engine])
-    is_issue = first.engine == Engine.dma.label and queue_issue_s > first.active_s
-    return ISSUE if is_issue else first.engine
+    first_use = max(engines, key=lambda use: gains_s[use.engine])
+    is_issue = first_use.engine == Engine.dma.label and queue_issue_s > first_use.active_s
+    return ISSUE if is_issue else first_use.engine
 
 
 _FIGURE_PREFIXES: Final = {Engine.dma: "dma", Engine.collective: "cc_op"}
@@ -260,9 +260,9 @@ _FIGURE_PREFIXES: Final = {Engine.dma: "dma", Engine.collective: "cc_op"}
 def _engine_uses(timeline: Timeline, metrics: Values) -> tuple[EngineUse, ...]:
     device_s = timeline.device_time_s
     program = timeline.program
-    executed = Counter(program.checked[which].engine for which in program.which)
+    executed_counts = Counter(program.checked[which].engine for which in program.which)
     uses: list[EngineUse] = []
-    for engine, instructions in executed.items():
+    for engine, instructions in executed_counts.items():
         prefix = _FIGURE_PREFIXES.get(engine, f"{engine.name}_engine")
         active_s = metrics[f"{prefix}_active_time"] or 0.0
         uses.append(EngineUse(engine.label, active_s, _share(active_s, device_s), instructions))

@@ -55,34 +55,34 @@ class Reuse(NamedTuple):
     moving: int
 
 
-def short_streams(examined: Examination, threshold_elements: float) -> Repair | None:
+def short_streams(examination: Examination, threshold_elements: float) -> Repair | None:
     """Matmuls that share a stationary tile, merged up to a bank of PSUM."""
     mergers: dict[int, Merger] = {}
     shortest = int(threshold_elements)
-    for (_, _, N), kinds in _matmuls_by_size(examined).items():
-        factor = min(int(threshold_elements) // N, _reuse(examined, kinds).stationary)
+    for (_, _, N), kinds in _matmuls_by_size(examination).items():
+        factor = min(int(threshold_elements) // N, _reuse(examination, kinds).stationary)
         if factor <= 1:
             continue
         column_factor = Growth(columns=N, column_factor=factor)
         for which in kinds:
-            instruction = examined.program.checked[which].instruction
-            placement = what_if.merge(instruction, examined.core, factor, "N")
+            instruction = examination.program.checked[which].instruction
+            placement = what_if.merge(instruction, examination.core, factor, "N")
             if placement is not None:
                 mergers[which] = Merger(placement, factor, (Growth(), column_factor), column_factor)
                 shortest = min(shortest, N)
-    return _merger_repair(examined, mergers, shortest=shortest)
+    return _merger_repair(examination, mergers, shortest=shortest)
 
 
-def part_of_array(examined: Examination, threshold_share: float) -> Repair | None:
+def part_of_array(examination: Examination, threshold_share: float) -> Repair | None:
     """Matmuls of one product merged along K, matmuls of one moving tile along M."""
     mergers: dict[int, Merger] = {}
-    core = examined.core
+    core = examination.core
     smallest_share, smallest_size = threshold_share, ""
-    for (K, M, _), kinds in _matmuls_by_size(examined).items():
+    for (K, M, _), kinds in _matmuls_by_size(examination).items():
         share = K * M / (core.pe_rows * core.pe_columns)
         if share >= threshold_share:
             continue
-        reuse = _reuse(examined, kinds)
+        reuse = _reuse(examination, kinds)
         deeper = min(core.pe_rows // K, reuse.product)
         broader = min(core.pe_columns // M, reuse.moving)
         if deeper * broader <= 1:
@@ -90,41 +90,46 @@ def part_of_array(examined: Examination, threshold_share: float) -> Repair | Non
         inputs = Growth(K, deeper, M, broader), Growth(K, deeper)
         for which in kinds:
             mergers[which] = Merger(
-                examined.recorded_placements[which], deeper * broader, inputs, Growth(M, broader)
+                examination.recorded_placements[which], deeper * broader, inputs, Growth(M, broader)
             )
         if share < smallest_share:
             smallest_share, smallest_size = share, f"K={K}, M={M}"
-    return _merger_repair(examined, mergers, at=smallest_size, share=percent_text(smallest_share))
+    return _merger_repair(
+        examination, mergers, at=smallest_size, share=percent_text(smallest_share)
+    )
 
 
-def _matmuls_by_size(examined: Examination) -> dict[tuple[int, int, int], set[int]]:
+def _matmuls_by_size(examination: Examination) -> dict[tuple[int, int, int], set[int]]:
     """(K, M, N) -> the distinct matmuls of this size."""
     by_size: defaultdict[tuple[int, int, int], set[int]] = defaultdict(set)
-    for which, checked in enumerate(examined.program.checked):
+    for which, checked in enumerate(examination.program.checked):
         dims = checked.dims
         if checked.engine is Engine.tensor and {"K", "M", "N"} <= dims.keys():
             by_size[dims["K"], dims["M"], dims["N"]].add(which)
     return by_size
 
 
-def _reuse(examined: Examination, kinds: set[int]) -> Reuse:
+def _reuse(examination: Examination, kinds: set[int]) -> Reuse:
     """Mean number of matmuls of one size that share a tile; 1 where the tiles are not known.
 
     Matmuls that wait for each other's results are never merged.
     """
-    program = examined.program.issued
-    issued = examined.issued_indices(list(kinds)).tolist()
+    program = examination.program.issued
+    issued_indices = examination.issued_indices(list(kinds)).tolist()
     inputs = (
-        [] if examined.program.is_spilled else [_input_places(program, index) for index in issued]
+        []
+        if examination.program.is_spilled
+        else [_input_places(program, index) for index in issued_indices]
     )
     if not inputs or not all(inputs):
         return Reuse(1, 1, 1)
-    products = sum(not _continues_product(program, index, kinds) for index in issued)
+    products = sum(not _continues_product(program, index, kinds) for index in issued_indices)
     chain_length = _longest_chain(program, kinds)
     stationary, moving = (
-        len(issued) // (len(set(tiles)) * chain_length) for tiles in zip(*inputs, strict=True)
+        len(issued_indices) // (len(set(tiles)) * chain_length)
+        for tiles in zip(*inputs, strict=True)
     )
-    return Reuse(len(issued) // products, max(stationary, 1), max(moving, 1))
+    return Reuse(len(issued_indices) // products, max(stationary, 1), max(moving, 1))
 
 
 def _longest_chain(program: Program, kinds: set[int]) -> int:
@@ -167,34 +172,38 @@ def _reads_psum(instruction: Instruction) -> bool:
 
 
 def _merger_repair(
-    examined: Examination, mergers: dict[int, Merger], **figures: Any
+    examination: Examination, mergers: dict[int, Merger], **figures: Any
 ) -> Repair | None:
     """The repair that merges matmuls with their surroundings; None where there are none."""
     if not mergers:
         return None
-    program = examined.program.issued
-    placements = _merged_placements(examined, mergers)
-    around = _grown_placements(examined, _growth_of_feeders(program, mergers), first=True)
-    around |= _grown_placements(examined, _growth_of_readers(program, mergers), first=False)
-    affected = examined.issued_indices(list(mergers))
-    others = sorted({program.instruction(index).opcode for index in around})
+    program = examination.program.issued
+    placements = _merged_placements(examination, mergers)
+    grown_placements = _grown_placements(
+        examination, _growth_of_feeders(program, mergers), first=True
+    )
+    grown_placements |= _grown_placements(
+        examination, _growth_of_readers(program, mergers), first=False
+    )
+    affected_indices = examination.issued_indices(list(mergers))
+    other_opcodes = sorted({program.instruction(index).opcode for index in grown_placements})
     figures |= {
-        "n": len(affected),
+        "n": len(affected_indices),
         "opcodes": ", ".join(sorted({program.checked[which].opcode for which in mergers})),
-        "around": f", with {', '.join(others)} on tiles as large" if others else "",
+        "around": f", with {', '.join(other_opcodes)} on tiles as large" if other_opcodes else "",
     }
-    after_s = examined.time_after_s({}, placements | around, keeps_memory_plan=False)
-    return Repair(affected, after_s, figures)
+    after_s = examination.time_after_s({}, placements | grown_placements, keeps_memory_plan=False)
+    return Repair(affected_indices, after_s, figures)
 
 
 def _merged_placements(
-    examined: Examination, mergers: dict[int, Merger]
+    examination: Examination, mergers: dict[int, Merger]
 ) -> dict[int, EnginePlacement]:
     """The matmuls, each merged with others that share the input that does not grow."""
     groups: defaultdict[tuple[Merger, tuple[_Place, ...]], list[int]] = defaultdict(list)
-    for index in examined.issued_indices(list(mergers)).tolist():
-        merger = mergers[examined.program.which[index]]
-        inputs = zip(merger.inputs, _input_places(examined.program.issued, index), strict=True)
+    for index in examination.issued_indices(list(mergers)).tolist():
+        merger = mergers[examination.program.which[index]]
+        inputs = zip(merger.inputs, _input_places(examination.program.issued, index), strict=True)
         groups[merger, tuple(place for growth, place in inputs if growth.is_none)].append(index)
     placements: dict[int, EnginePlacement] = {}
     for (merger, _), indices in groups.items():
@@ -204,17 +213,17 @@ def _merged_placements(
 
 
 def _grown_placements(
-    examined: Examination, growth: dict[int, Growth], *, first: bool
+    examination: Examination, growth: dict[int, Growth], *, first: bool
 ) -> dict[int, EnginePlacement]:
     """The instructions of `growth`, by index, on grown tiles, where that is legal."""
-    kind_of = {which: n for n, kinds in enumerate(examined.same_shape_groups) for which in kinds}
+    kind_of = {which: n for n, kinds in enumerate(examination.same_shape_groups) for which in kinds}
     by_kind: defaultdict[tuple[int, Growth], list[int]] = defaultdict(list)
     for index in sorted(growth):
-        by_kind[kind_of[examined.program.which[index]], growth[index]].append(index)
+        by_kind[kind_of[examination.program.which[index]], growth[index]].append(index)
     placements: dict[int, EnginePlacement] = {}
     for (_, grows), indices in by_kind.items():
-        instruction = examined.program.instruction(indices[0]).instruction
-        placement = what_if.grow(instruction, examined.core, grows)
+        instruction = examination.program.instruction(indices[0]).instruction
+        placement = what_if.grow(instruction, examination.core, grows)
         if placement is not None:
             factor = min(grows.row_factor * grows.column_factor, len(indices))
             placements |= what_if.place_in_groups(indices, factor, placement, first=first)
@@ -260,14 +269,14 @@ def _growth_of_feeders(program: Program, mergers: dict[int, Merger]) -> dict[int
             for place, growth in zip(_input_places(program, index), merger.inputs, strict=False):
                 growing_tiles.mark(place, growth)
             continue
-        touched = _sbuf_tiles(program, index)
-        for place, shape, is_written in touched:
-            growing = growing_tiles.find(place, shape) if is_written else None
-            if growing is not None:
-                growths[index] = growing
-                for source, source_shape, written in touched:
-                    if not written and source_shape == shape:
-                        growing_tiles.mark(source, growing)
+        touched_tiles = _sbuf_tiles(program, index)
+        for place, shape, is_written in touched_tiles:
+            growing_tile = growing_tiles.find(place, shape) if is_written else None
+            if growing_tile is not None:
+                growths[index] = growing_tile
+                for source, source_shape, is_written_tile in touched_tiles:
+                    if not is_written_tile and source_shape == shape:
+                        growing_tiles.mark(source, growing_tile)
     return growths
 
 
@@ -278,13 +287,15 @@ def _growth_of_readers(program: Program, mergers: dict[int, Merger]) -> dict[int
     for index in range(len(program)):
         if program.instruction(index).engine is Engine.tensor:
             continue
-        touched = _sbuf_tiles(program, index)
+        touched_tiles = _sbuf_tiles(program, index)
         growths = [
-            growing_tiles.find(place, shape) for place, shape, written in touched if not written
+            growing_tiles.find(place, shape)
+            for place, shape, is_written in touched_tiles
+            if not is_written
         ]
         growths.append(_product_read(program, index, mergers))
         growth = next((growth for growth in growths if growth is not None), None)
-        for place, shape, is_written in touched:
+        for place, shape, is_written in touched_tiles:
             if is_written:
                 growing_tiles.forget(place)
                 if growth is not None and growth.concerns(shape):

@@ -139,8 +139,8 @@ def move(instruction: Instruction, core: NeuronCore, engine: Engine) -> EnginePl
 
 
 def _with_changes(instruction: Instruction, changes: dict[str, Any]) -> Instruction:
-    changed: Instruction = replace(instruction, **changes)
-    return changed
+    changed_instruction: Instruction = replace(instruction, **changes)
+    return changed_instruction
 
 
 def _legal_placement(instruction: Instruction, core: NeuronCore) -> EnginePlacement | None:
@@ -152,8 +152,8 @@ def _legal_placement(instruction: Instruction, core: NeuronCore) -> EnginePlacem
 
 
 def _enlarge(tile: Tile, row_factor: int, column_factor: int) -> Tile:
-    *outer, last = tile.shape
-    shape = (*outer, last * column_factor)
+    *outer_shape, columns = tile.shape
+    shape = (*outer_shape, columns * column_factor)
     shape = (shape[0] * row_factor, *shape[1:])
     pattern = AccessPattern.dense(shape, tile.dtype.itemsize)
     nbytes = pattern.elements * tile.dtype.itemsize

@@ -178,7 +178,7 @@ class WorldSummary:
         waits_s = [times.waited_s for times in self.ranks]
         exposed_rank = max(range(len(self.ranks)), key=lambda rank: self.ranks[rank].exposed_s)
         times = self.ranks[exposed_rank]
-        exposed = (
+        exposed_rows = (
             f"{time_text(times.exposed_s)} of {time_text(times.collectives_s)} in collectives "
             f"({Floor.PROGRAM.value}) on rank {exposed_rank}, most of all; "
             f"{time_text(times.hidden_s)} hidden"
@@ -188,7 +188,7 @@ class WorldSummary:
                 "waited",
                 f"{time_text(max(waits_s))} by rank {waits_s.index(max(waits_s))}, most of all",
             ),
-            ("exposed", exposed),
+            ("exposed", exposed_rows),
             *(("", row.exposure) for row in self.collectives[:collectives]),
             *(
                 (

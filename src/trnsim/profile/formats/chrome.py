@@ -32,16 +32,16 @@ def chrome(timelines: Sequence[Timeline], title: str) -> str:
 def _core(core: CoreTracks, rank: int, title: str) -> Iterator[TraceEvent]:
     yield metadata("process_name", rank, name=f"{title}, {core.name}")
     points: dict[int, Point] = {}
-    waited: list[TrackSlice] = []
+    waited_slices: list[TrackSlice] = []
     for thread, track in enumerate(core.tracks):
         yield metadata("thread_name", rank, thread, name=track.name)
         for track_slice in core.slices(track):
             start = Point(rank, thread, track_slice.start_ns / _NS_PER_US)
             points[track_slice.instruction] = start
-            waited += [track_slice] if track_slice.cause >= 0 else []
+            waited_slices += [track_slice] if track_slice.cause >= 0 else []
             lasted_us = (track_slice.end_ns - track_slice.start_ns) / _NS_PER_US
             yield span(track_slice.opcode, start, lasted_us, _arguments(core, track_slice))
-    for track_slice in waited:
+    for track_slice in waited_slices:
         number = f"{rank}:{track_slice.instruction}"
         yield from arrow("wait", number, points[track_slice.cause], points[track_slice.instruction])
     for quantity in core.counters:

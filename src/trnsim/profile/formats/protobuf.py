@@ -19,12 +19,12 @@ _WORD_VALUES: Final = 1 << 64
 def varint(value: int) -> bytes:
     """An integer in groups of seven bits, lowest first; a negative one as 64 bits."""
     value %= _WORD_VALUES
-    encoded = bytearray()
+    content = bytearray()
     while value > _SEVEN_BITS:
-        encoded.append(value & _SEVEN_BITS | _MORE_FOLLOWS_BIT)
+        content.append(value & _SEVEN_BITS | _MORE_FOLLOWS_BIT)
         value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
+    content.append(value)
+    return bytes(content)
 
 
 def number(field: int, value: int) -> bytes:

@@ -101,8 +101,8 @@ def load(path: Path | str) -> JsonObject:
 
 def _other_kind(path: Path, content: Any) -> tuple[str, str]:
     """The refusal's message and fix for a file of JSON that is no report of a kernel."""
-    first = content[0] if isinstance(content, list) and content else content
-    schema = first.get("schema") if isinstance(first, dict) else None
+    first_entry = content[0] if isinstance(content, list) and content else content
+    schema = first_entry.get("schema") if isinstance(first_entry, dict) else None
     legal = "legal: NAME.json of a kernel, and answers of " + enumerated(readable_schemas(), "and")
     if not isinstance(schema, str):
         return f"{path} is not a report that trnsim stored; {legal}", _FIX
@@ -139,8 +139,8 @@ def _refuse_page(path: Path) -> None:
     """
     if path.suffix.lower() not in _PAGES:
         return
-    stored = path.with_suffix(".json")
-    fix = f"name {stored}" if stored.is_file() else _FIX
+    stored_path = path.with_suffix(".json")
+    fix = f"name {stored_path}" if stored_path.is_file() else _FIX
     raise BadInput(f"{path} is a page; legal: the .json that is written beside it", fix=fix)
 
 

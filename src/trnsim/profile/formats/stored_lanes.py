@@ -40,7 +40,9 @@ def stored_lanes(answer: Path, machine: str) -> list[Lane]:
     names = _names(events)
     phases = next((spans for (_, name), spans in tracks.items() if name == _PHASE_TRACK), [])
     return [
-        Lane(names.get(track, str(track[1])), _coloured(spans, phases, _TRACK_KINDS.get(track[1])))
+        Lane(
+            names.get(track, str(track[1])), _add_colours(spans, phases, _TRACK_KINDS.get(track[1]))
+        )
         for track, spans in tracks.items()
         if track[1] not in _LEFT_OUT
     ]
@@ -91,15 +93,15 @@ def _names(events: Iterable[Mapping[str, Any]]) -> dict[_Track, str]:
     return {track: f"{cores.get(track[0], '')}, {name}" for track, name in names.items()}
 
 
-def _coloured(
+def _add_colours(
     spans: Sequence[LaneSpan], phases: Sequence[LaneSpan], track_kind: str | None
 ) -> list[LaneSpan]:
     """Spans in order of time; the kind of each is its track's, else its phase, else "work"."""
     phases = sorted(phases, key=lambda phase: phase.start_s)
     starts = [phase.start_s for phase in phases]
-    coloured = []
+    lanes = []
     for span in sorted(spans, key=lambda span: span.start_s):
         number = bisect_right(starts, span.start_s) - 1
         kind = phases[number].kind if number >= 0 and phases[number].kind in PHASES else "work"
-        coloured.append(LaneSpan(span.start_s, span.length_s, track_kind or kind, span.words))
-    return coloured
+        lanes.append(LaneSpan(span.start_s, span.length_s, track_kind or kind, span.words))
+    return lanes

@@ -123,18 +123,18 @@ class CoreTracks:
                 yield from self._lanes(engine.label, indices)
 
     def _queues(self) -> Iterator[Track]:
-        moved = self._core.transfers
-        for number, name in enumerate(moved.queues):
-            yield from self._lanes(f"DMA {name}", moved.index[moved.queue == number])
+        transfers = self._core.transfers
+        for number, name in enumerate(transfers.queues):
+            yield from self._lanes(f"DMA {name}", transfers.index[transfers.queue == number])
 
     def _lanes(self, name: str, indices: Integers) -> Iterator[Track]:
         """The instructions of `indices` on the fewest tracks on which no slices overlap."""
         spans = self._core.spans
         lanes: list[list[int]] = []
         ends_ns: list[int] = []
-        ordered = indices[np.argsort(spans.start_s[indices], kind="stable")]
-        starts, ends = ns(spans.start_s[ordered]), ns(spans.busy_until_s[ordered])
-        for index, start, end in zip(ordered, starts, ends, strict=True):
+        ordered_indices = indices[np.argsort(spans.start_s[indices], kind="stable")]
+        starts, ends = ns(spans.start_s[ordered_indices]), ns(spans.busy_until_s[ordered_indices])
+        for index, start, end in zip(ordered_indices, starts, ends, strict=True):
             number = next((n for n, end_ns in enumerate(ends_ns) if end_ns <= start), len(lanes))
             if number == len(lanes):
                 lanes.append([])

@@ -25,8 +25,8 @@ def busy_s(timeline: Timeline) -> dict[str, float]:
     spans, engine_of = columns(timeline), engines_of(timeline.program)
     seconds: dict[str, float] = {}
     for value in np.unique(engine_of).tolist():
-        chosen = engine_of == value
-        time_s = union(spans.start_s[chosen], spans.busy_until_s[chosen]).total_s
+        is_engine = engine_of == value
+        time_s = union(spans.start_s[is_engine], spans.busy_until_s[is_engine]).total_s
         if time_s:
             seconds[Engine(value).name] = time_s
     return seconds

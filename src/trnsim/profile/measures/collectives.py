@@ -77,21 +77,21 @@ class TimedCollective:
 
 def times_of(timelines: Sequence[Timeline]) -> CollectiveTimes:
     """The times of the cores of one rank together."""
-    working, exchanging = _union(timelines, COMPUTE), _union(timelines, (Engine.collective,))
-    exposed = without(exchanging, working)
+    work, exchanges = _union(timelines, COMPUTE), _union(timelines, (Engine.collective,))
+    exposed = without(exchanges, work)
     return CollectiveTimes(
-        np.stack(working),
-        np.stack(exchanging),
+        np.stack(work),
+        np.stack(exchanges),
         np.stack(exposed),
-        exchanging.total_s,
+        exchanges.total_s,
         exposed.total_s,
     )
 
 
 def timed_collectives(timelines: Sequence[Timeline]) -> list[list[TimedCollective]]:
     """For each core of one rank its collectives, in the order in which they start."""
-    working = _union(timelines, COMPUTE)
-    return [list(_timed_of_core(timeline, working)) for timeline in timelines]
+    work = _union(timelines, COMPUTE)
+    return [list(_timed_of_core(timeline, work)) for timeline in timelines]
 
 
 class MeetingMember(NamedTuple):
@@ -135,11 +135,11 @@ def meetings(ranks: Sequence[Sequence[Timeline]]) -> list[list[MeetingMember]]:
     )
 
 
-def without(intervals: Intervals, removed: Intervals) -> Intervals:
-    """The parts of disjoint intervals that are in none of `removed`."""
-    cuts = np.unique(np.concatenate([*intervals, *removed]))
+def without(intervals: Intervals, removed_intervals: Intervals) -> Intervals:
+    """The parts of disjoint intervals that are in none of `removed_intervals`."""
+    cuts = np.unique(np.concatenate([*intervals, *removed_intervals]))
     start_s, end_s = cuts[:-1], cuts[1:]
-    is_outside = _covers(intervals, start_s) & ~_covers(removed, start_s)
+    is_outside = _covers(intervals, start_s) & ~_covers(removed_intervals, start_s)
     return union(start_s[is_outside], end_s[is_outside])
 
 
@@ -162,14 +162,14 @@ def _collectives(timeline: Timeline) -> Iterator[tuple[int, Collective]]:
             yield index, instruction
 
 
-def _timed_of_core(timeline: Timeline, working: Intervals) -> Iterator[TimedCollective]:
+def _timed_of_core(timeline: Timeline, work: Intervals) -> Iterator[TimedCollective]:
     spans = columns(timeline)
     for index, instruction in sorted(
         _collectives(timeline), key=lambda row: (spans.start_s[row[0]], row[0])
     ):
         start_s, end_s = float(spans.start_s[index]), float(spans.busy_until_s[index])
         span = union(np.array([start_s]), np.array([end_s]))
-        exposed_s = min(without(span, working).total_s, end_s - start_s)
+        exposed_s = min(without(span, work).total_s, end_s - start_s)
         waited_s = timeline.meeting_wait_s(index)
         yield TimedCollective(index, instruction, start_s, end_s, waited_s, exposed_s)
 

@@ -62,9 +62,11 @@ class Core:
     @cached_property
     def hbm(self) -> Throughput:
         """Bytes a second into and out of HBM."""
-        moved, totals = self.transfers, self.totals
+        transfers, totals = self.transfers, self.totals
         in_hbm = totals.column("hbm_read_bytes") + totals.column("hbm_write_bytes")
-        return throughput(moved.start_s, moved.end_s, in_hbm[self.spans.which[moved.index]])
+        return throughput(
+            transfers.start_s, transfers.end_s, in_hbm[self.spans.which[transfers.index]]
+        )
 
     def ids(self, indices: Integers) -> list[int]:
         """Ids of instructions, unique among all cores."""

@@ -46,7 +46,7 @@ def time_by_line(timeline: Timeline) -> list[LineTime]:
     slots = len(lines) + 1
     slot_of = np.where(spans.line_of < 0, len(lines), spans.line_of)
     step_slots = slot_of[steps.index]
-    issued = np.bincount(slot_of, minlength=slots)
+    issued_counts = np.bincount(slot_of, minlength=slots)
     busy_s = np.bincount(slot_of, spans.busy_until_s - spans.start_s, slots)
     critical_s = np.bincount(step_slots, steps.busy_s + steps.waiting_s, slots)
     waiting_s = np.bincount(step_slots, steps.waiting_s, slots)
@@ -54,12 +54,12 @@ def time_by_line(timeline: Timeline) -> list[LineTime]:
         LineTime(
             line,
             line_text(line),
-            int(issued[slot]),
+            int(issued_counts[slot]),
             float(busy_s[slot]),
             float(critical_s[slot]),
             float(waiting_s[slot]),
         )
         for slot, line in enumerate([*lines, None])
-        if issued[slot]
+        if issued_counts[slot]
     ]
     return sorted(rows, key=lambda row: (-row.critical_s, -row.busy_s))

@@ -29,8 +29,8 @@ class LinkRate(NamedTuple):
 def loads(instruction: Collective, group: tuple[int, ...]) -> npt.NDArray[np.float64]:
     """Bytes that one group of a collective passes through each resource of the fabric."""
     fabric = instruction.setting.fabric
-    timed = exchange(fabric, instruction.kind, instruction.nbytes(), instruction.rings())
-    return timed.loads(fabric, group)
+    exchange_time = exchange(fabric, instruction.kind, instruction.nbytes(), instruction.rings())
+    return exchange_time.loads(fabric, group)
 
 
 def link_rates(ranks: Sequence[Sequence[Timeline]]) -> list[LinkRate]:
@@ -40,17 +40,17 @@ def link_rates(ranks: Sequence[Sequence[Timeline]]) -> list[LinkRate]:
     nbytes: list[npt.NDArray[np.float64]] = []
     names: tuple[str, ...] = ()
     for members in meetings(ranks):
-        first = members[0]
-        timeline = ranks[first.rank][first.core]
-        instruction = timeline.program.instruction(first.instruction).instruction
+        first_member = members[0]
+        timeline = ranks[first_member.rank][first_member.core]
+        instruction = timeline.program.instruction(first_member.instruction).instruction
         # Exchanges that each core makes by itself count once, with its rank's first core.
         if not isinstance(instruction, Collective) or all(member.core for member in members):
             continue
         names = instruction.setting.fabric.names
-        span = timeline.span(first.instruction)
+        span = timeline.span(first_member.instruction)
         starts.append(span.start_s)
         ends.append(span.busy_until_s)
-        nbytes.append(loads(instruction, instruction.group_of(first.rank)))
+        nbytes.append(loads(instruction, instruction.group_of(first_member.rank)))
     if not nbytes:
         return []
     start_s, end_s, table = np.array(starts), np.array(ends), np.array(nbytes)

@@ -71,13 +71,15 @@ def measure(timeline: Timeline) -> Metrics:
     """The 101 figures of `timeline`."""
     work = _Work(timeline)
     figures: Values = {}
-    missing = dict(_MISSING_REASONS)
+    missing_reasons = dict(_MISSING_REASONS)
     for section in _SECTION_MEASURES:
         values, reasons = section(work)
         figures |= values
-        missing |= reasons
+        missing_reasons |= reasons
     values = {name: figures.get(name) for name in summary_names()}
-    return Metrics(values, {name: missing[name] for name, value in values.items() if value is None})
+    return Metrics(
+        values, {name: missing_reasons[name] for name, value in values.items() if value is None}
+    )
 
 
 _Section = tuple[Values, dict[str, str]]
@@ -227,7 +229,7 @@ def _transfer_figures(work: _Work) -> _Section:
 def _dma_by_type(work: _Work) -> _Section:
     """Figures by type of descriptor; "unknown" where the compiler would decide."""
     dma = transfers(work.timeline)
-    undecided = int(dma.of_type(UNKNOWN).sum())
+    unknown_count = int(dma.of_type(UNKNOWN).sum())
     prefixes = {
         "static_dma": (STATIC,),
         "software_dynamic_dma": (SOFTWARE,),
@@ -247,10 +249,10 @@ def _dma_by_type(work: _Work) -> _Section:
             f"{prefix}_size": nbytes,
             f"{prefix}_size_percent": _percent(nbytes, int(dma.bytes.sum())),
         }
-    if not undecided:
+    if not unknown_count:
         return figures, {}
     reason = (
-        f"{undecided:,} of {len(dma.index):,} transfers leave their descriptors to the compiler "
+        f"{unknown_count:,} of {len(dma.index):,} transfers leave their descriptors to the compiler "
         "(dge_mode unknown)"
     )
     return {}, dict.fromkeys(figures, reason)

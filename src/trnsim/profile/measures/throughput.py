@@ -31,5 +31,5 @@ def throughput(start_s: Seconds, end_s: Seconds, nbytes: Integers | Seconds) -> 
     # Rates that start and end cancel only up to rounding.
     bytes_per_s = np.maximum(np.cumsum(change), 0.0)
     bytes_per_s[bytes_per_s < rate.min(initial=np.inf) / 2] = 0.0
-    moved = np.concatenate([np.zeros(1), np.cumsum(bytes_per_s[:-1] * np.diff(time_s))])
-    return Throughput(time_s, bytes_per_s, moved[: len(time_s)])
+    moved_bytes = np.concatenate([np.zeros(1), np.cumsum(bytes_per_s[:-1] * np.diff(time_s))])
+    return Throughput(time_s, bytes_per_s, moved_bytes[: len(time_s)])

@@ -108,8 +108,8 @@ class Totals:
 
     def __init__(self, program: Program) -> None:
         self.by_distinct = [traffic_of(checked, program.core) for checked in program.checked]
-        issued = np.array(program.which, np.int64)
-        self.counts: Integers = np.bincount(issued, minlength=len(program.checked))
+        issued_kinds = np.array(program.which, np.int64)
+        self.counts: Integers = np.bincount(issued_kinds, minlength=len(program.checked))
 
     def of(self, name: str) -> int:
         """The sum of a property of `Traffic`."""

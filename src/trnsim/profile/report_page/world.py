@@ -41,8 +41,8 @@ _LINK_COLUMNS: Final = columns("resource | bytes | busy | % of the device time")
 def world_page(summary: WorldSummary, ranks: Sequence[Sequence[Timeline]]) -> str:
     """The page of ranks, each with the timelines of its cores."""
     device_time_s = max(t.device_time_s for cores in ranks for t in cores)
-    drawn = _drawing([times_of(cores) for cores in ranks], device_time_s)
-    over_time = [Drawing(legend(_LEGEND), is_wide=True), Drawing(drawn, is_wide=True)]
+    drawing = _drawing([times_of(cores) for cores in ranks], device_time_s)
+    over_time = [Drawing(legend(_LEGEND), is_wide=True), Drawing(drawing, is_wide=True)]
     sections = [
         Section("", [Note(f"the rank that takes longest: {summary.time_words}")]),
         Section("Ranks over time", over_time),

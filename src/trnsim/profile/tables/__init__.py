@@ -51,7 +51,7 @@ def explorer_tables(
         warnings: hazards, in words.
     """
     cores = [Core(timeline, rank) for rank, timeline in enumerate(timelines)]
-    tables = {name: _stacked([build(core) for core in cores]) for name, build in _BUILDERS.items()}
+    tables = {name: _stack([build(core) for core in cores]) for name, build in _BUILDERS.items()}
     tables["Summary"] = {name: [value] for name, value in summary.metrics.items()}
     tables["Metadata"] = metadata.metadata(timelines, title)
     complete = {name: _complete(name, tables[name]) for name in schema_tables() if name in tables}
@@ -59,7 +59,7 @@ def explorer_tables(
     return complete
 
 
-def _stacked(parts: list[Table]) -> Table:
+def _stack(parts: list[Table]) -> Table:
     """Tables of several cores joined; a table without rows may lack columns."""
     names = dict.fromkeys(name for part in parts for name in part)
     return {name: [value for part in parts for value in part.get(name, ())] for name in names}

@@ -80,9 +80,11 @@ def streams(core: Core) -> Table:
 
 def _facts(instruction: Collective) -> dict[str, Any]:
     """The columns that are the same for equal collectives."""
-    sent, received = instruction.all_sources(), instruction.targets()
-    input_bytes, output_bytes = (sum(tile.nbytes for tile in tiles) for tiles in (sent, received))
-    larger = max(sent, received, key=lambda tiles: sum(tile.nbytes for tile in tiles))
+    sent_views, received_views = instruction.all_sources(), instruction.targets()
+    input_bytes, output_bytes = (
+        sum(tile.nbytes for tile in tiles) for tiles in (sent_views, received_views)
+    )
+    larger = max(sent_views, received_views, key=lambda tiles: sum(tile.nbytes for tile in tiles))
     algorithm = algorithm_of(instruction)
     return {
         "operation": "".join(word.capitalize() for word in instruction.opcode.split("_")),

@@ -41,7 +41,7 @@ def instructions(core: Core) -> Table:
         _facts(c, traffic)
         for c, traffic in zip(program.checked, core.totals.by_distinct, strict=True)
     ]
-    moved = {name: core.totals.column(name)[which].tolist() for name in _MOVED_BYTES_COLUMNS}
+    moved_bytes = {name: core.totals.column(name)[which].tolist() for name in _MOVED_BYTES_COLUMNS}
     lines = [str(line) for line in program.lines]
     line_of = spans.line_of[index].tolist()
     rows = which.tolist()
@@ -54,7 +54,7 @@ def instructions(core: Core) -> Table:
         "pc": program_counters.tolist(),
         "evt_wait_time_ns": ns(waited_s),
         "nki_source_location": [lines[line] if line >= 0 else None for line in line_of],
-        **moved,
+        **moved_bytes,
         **{name: [facts[row][name] for row in rows] for name in (facts[0] if facts else {})},
     }
 

@@ -55,10 +55,13 @@ def warnings(tables: Mapping[str, Table], summary: Summary, hazards: Sequence[st
         (f"Summary.{name}: {reason}", _MISSING_DATA) for name, reason in summary.missing.items()
     ]
     for name, table in tables.items():
-        unknown = [column for column, values in table.items() if _is_null(values)]
-        if unknown and name != "Summary":
+        unknown_columns = [column for column, values in table.items() if _is_null(values)]
+        if unknown_columns and name != "Summary":
             rows.append(
-                (f"{name}: the emulator knows nothing of {', '.join(unknown)}", _MISSING_DATA)
+                (
+                    f"{name}: the emulator knows nothing of {', '.join(unknown_columns)}",
+                    _MISSING_DATA,
+                )
             )
     return {"message": [row[0] for row in rows], "category": [row[1] for row in rows]}
 

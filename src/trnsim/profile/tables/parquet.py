@@ -44,5 +44,5 @@ def _write(name: str, table: Table, path: Path) -> None:
     fields = [arrow.field(column, types[kind]) for column, kind in tables()[name].items()]
     schema = arrow.schema(fields, metadata={"profile_schema_version": VERSION})
     columns = [arrow.array(table[field.name], type=field.type) for field in schema]
-    with Draft(path, parents=True) as unfinished:
-        writer.write_table(arrow.table(columns, schema=schema), unfinished)
+    with Draft(path, parents=True) as draft_path:
+        writer.write_table(arrow.table(columns, schema=schema), draft_path)
