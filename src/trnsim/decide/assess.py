@@ -171,7 +171,7 @@ def decide(
     place = next(
         (place for place, candidate in pairs if candidate.instance == judgement.best), None
     )
-    staying = comparison.candidate(here, replace(neuron_move, weeks=0.0, usd=0.0))
+    staying_candidate = comparison.candidate(here, replace(neuron_move, weeks=0.0, usd=0.0))
     return WorkloadDecision(
         name=workload.name,
         kind=workload.kind,
@@ -185,7 +185,7 @@ def decide(
         today=comparison.today(),
         migration=neuron_move,
         rules=outcomes,
-        candidates=(staying, *sorted((candidate for _, candidate in pairs), key=_order)),
+        candidates=(staying_candidate, *sorted((candidate for _, candidate in pairs), key=_order)),
         tornado=() if place is None else comparison.tornado(place, neuron_move),
         findings=findings or (),
         # the programs are split at operators that AWS's chips do not run
@@ -221,14 +221,14 @@ def _predicted_pairs(
         for name in instances
         if name != workload.current.instance
     ]
-    full: dict[str, Pair] = {}
+    full_pairs: dict[str, Pair] = {}
     while True:
-        latest = [full.get(candidate.instance, (place, candidate)) for place, candidate in pairs]
+        latest = [full_pairs.get(candidate.instance, (place, candidate)) for place, candidate in pairs]
         best = verdict.best(latest) or verdict.quotable(latest)
-        if best is None or best[1].instance in full:
+        if best is None or best[1].instance in full_pairs:
             return latest
         name = best[1].instance
-        full[name] = _pair(workload, name, placements, comparison, is_brief=False)
+        full_pairs[name] = _pair(workload, name, placements, comparison, is_brief=False)
 
 
 def _pair(
@@ -295,8 +295,8 @@ def migration(here: Stack, there: Stack) -> Migration:
 
 def migration_between(here: WorkloadPlacement, there: WorkloadPlacement) -> Migration:
     """One-time cost of a move from a placement to another."""
-    now = stack(here.instance.name, here.is_neuron)
-    return migration(now, stack(there.instance.name, there.is_neuron))
+    current_stack = stack(here.instance.name, here.is_neuron)
+    return migration(current_stack, stack(there.instance.name, there.is_neuron))
 
 
 def _evidence(

@@ -55,19 +55,19 @@ def price_here(workload: Workload, here: WorkloadPlacement) -> DatedPrice | None
     price = listed_price(here.price)
     if price is not None:
         return price
-    current, hours = workload.current, 0.0
-    if current.count:
-        hours, basis = current.count * float(HOURS_PER_MONTH), "count x 730 hours"
+    deployment, hours = workload.current, 0.0
+    if deployment.count:
+        hours, basis = deployment.count * float(HOURS_PER_MONTH), "count x 730 hours"
     elif workload.volume_unit == _HOURS_UNIT:
         hours, basis = workload.volume / here.instance.count, "gpu_hours"
     else:
         hours, basis = here.hours, "hours as predicted"
     if not hours:
         return None
-    usd = current.usd_per_month / hours
+    usd = deployment.usd_per_month / hours
     day = "" if workload.as_of is None else str(workload.as_of)
-    region = current.region or "not stated"
-    return DatedPrice(usd, current.kind, region, day, f"the bill over {basis}")
+    region = deployment.region or "not stated"
+    return DatedPrice(usd, deployment.kind, region, day, f"the bill over {basis}")
 
 
 @dataclass(frozen=True)
@@ -108,13 +108,13 @@ class WorkloadComparison:
 
     def today(self) -> Today:
         """Today's instances, bill and price, with the hours predicted for them."""
-        here, current = self.here, self.workload.current
+        here, deployment = self.here, self.workload.current
         is_predicted = here.speed is not None
         return Today(
-            instance=current.instance,
-            count=current.count,
-            kind=current.kind,
-            usd_per_month=current.usd_per_month,
+            instance=deployment.instance,
+            count=deployment.count,
+            kind=deployment.kind,
+            usd_per_month=deployment.usd_per_month,
             hours=interval_around(here.hours, self._hour_draws(here)) if is_predicted else None,
             paid_hours=here.hours if is_predicted else None,
             price=self.price,

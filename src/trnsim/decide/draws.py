@@ -59,10 +59,10 @@ class Draws:
         Args:
             sigmas: one sigma of the logarithm, by the name of the input.
         """
-        total = np.zeros(self.count)
+        log_sum = np.zeros(self.count)
         for name, sigma in sigmas.items():
-            total = total + sigma * self.normal(name)
-        return np.exp(total)
+            log_sum = log_sum + sigma * self.normal(name)
+        return np.exp(log_sum)
 
 
 @lru_cache(maxsize=4)

@@ -84,13 +84,13 @@ def _open_pairs(pairs: Sequence[Pair]) -> list[Pair]:
     ]
 
 
-def _pair_of_most(ranked: list[tuple[float, Pair]]) -> Pair | None:
+def _pair_of_most(ranked_pairs: list[tuple[float, Pair]]) -> Pair | None:
     """Pair of the largest value; of pairs within `EQUAL_SAVING` of it, a validated pair."""
-    if not ranked:
+    if not ranked_pairs:
         return None
-    top = max(value for value, _ in ranked)
+    top = max(value for value, _ in ranked_pairs)
     equal = [
-        (pair[1].is_validated, value, pair) for value, pair in ranked if value >= top - EQUAL_SAVING
+        (pair[1].is_validated, value, pair) for value, pair in ranked_pairs if value >= top - EQUAL_SAVING
     ]
     return max(equal, key=lambda item: item[:2])[2]
 
@@ -215,14 +215,14 @@ def _closed_reason(pairs: Sequence[Pair]) -> str:
     It names the instance of other AWS chips that saves most, and why none moves there.
     """
     reason = "no instance with AWS's chips can run it at a price of the same kind"
-    closed = [
+    closed_candidates = [
         (move.saving.p50, move.instance, place.notes[0])
         for place, move in pairs
         if place.is_neuron and not place.is_open and move.saving is not None
     ]
-    if not closed:
+    if not closed_candidates:
         return reason
-    _, instance, note = max(closed)
+    _, instance, note = max(closed_candidates)
     return f"{reason}, except {instance}, which is {note}"
 
 

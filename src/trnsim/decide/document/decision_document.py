@@ -62,7 +62,7 @@ def decision_document(decision: Decision) -> Document:
         f"{decision.inventory}; prices of {decision.as_of}; {draws}, seed {decision.seed}; "
         f"trnsim {decision.version}"
     )
-    assumed: list[Block] = [
+    assumption_blocks: list[Block] = [
         Note("assumed:", place="text"),
         _assumption_table(decision),
         Note(f"prices of {decision.as_of}, seed {decision.seed}, {draws}", place="text"),
@@ -72,7 +72,7 @@ def decision_document(decision: Decision) -> Document:
         Section("Decisions", [_summary(decision, page_figures)], place="page"),
         *workloads,
         Section("Sources of prices", [sources_items(sources)], place="page"),
-        Section("Assumed", assumed, heading_place="page"),
+        Section("Assumed", assumption_blocks, heading_place="page"),
         Section("How to read it", [Items(_READING_NOTES.splitlines())], place="page"),
     ]
     return Document(_TITLE, values, sections, subtitle, candidate_rows(decision), SCHEMA)

@@ -74,7 +74,7 @@ def _pareto_chart(workload: WorkloadDecision, figures: Figures, index: int) -> s
     if not points:
         return _empty_chart(caption, "No candidate has a price of the same kind.")
     labels = _labelled_names(workload, points)
-    labelled = [
+    labelled_options = [
         Dot(dot.name, dot.x, dot.y, dot.kind, dot.of, is_named=dot.name in labels) for dot in points
     ]
     unit = next(
@@ -85,7 +85,7 @@ def _pareto_chart(workload: WorkloadDecision, figures: Figures, index: int) -> s
     legend_entries = [("ours", "AWS's chips"), ("other", "GPUs"), ("here", "today's")]
     if any(dot.kind == "out" for dot in points):
         legend_entries.append(("out", "misses its SLO"))
-    return chart(caption, dots(labelled, "USD a month", unit, amount), legend(legend_entries))
+    return chart(caption, dots(labelled_options, "USD a month", unit, amount), legend(legend_entries))
 
 
 def _labelled_names(workload: WorkloadDecision, points: list[Dot]) -> set[str]:
@@ -106,17 +106,17 @@ def _dot_kind(workload: WorkloadDecision, option: Candidate) -> str:
 
 def compared_candidates(workload: WorkloadDecision) -> list[Candidate]:
     """Candidates of charts by cause: today's, the verdict's, the cheapest Neuron, the cheapest."""
-    priced = [
+    priced_candidates = [
         option for option in workload.candidates if option.usd_per_month is not None and option.ms
     ]
     cheapest = sorted(
-        priced, key=lambda option: option.usd_per_month.p50 if option.usd_per_month else 0.0
+        priced_candidates, key=lambda option: option.usd_per_month.p50 if option.usd_per_month else 0.0
     )
     neuron = [option for option in cheapest if option.is_neuron]
     sides = map(workload.candidate, (workload.today.instance, workload.best))
-    selected = [*sides, *neuron[:1], *cheapest[:1]]
-    unique = {option.instance: option for option in selected if option is not None and option.ms}
-    return list(unique.values())[:_MOST_COMPARED_CANDIDATES]
+    selected_candidates = [*sides, *neuron[:1], *cheapest[:1]]
+    candidates_by_instance = {option.instance: option for option in selected_candidates if option is not None and option.ms}
+    return list(candidates_by_instance.values())[:_MOST_COMPARED_CANDIDATES]
 
 
 def _causes(workload: WorkloadDecision, index: int, places: dict[str, int], field: str) -> str:
@@ -188,8 +188,8 @@ def _months(workload: WorkloadDecision, index: int, limit_months: float) -> str:
     if not rows:
         return _empty_chart(caption, "No move with a price is ever paid back.")
     rows.sort(key=lambda row: (row.mid is None, row.mid or row.low))
-    hidden = len(rows) - _MOST_MONTH_ROWS
-    hidden_note = f'<p class="soft">{hidden} more in the table.</p>' if hidden > 0 else ""
+    hidden_rows = len(rows) - _MOST_MONTH_ROWS
+    hidden_note = f'<p class="soft">{hidden_rows} more in the table.</p>' if hidden_rows > 0 else ""
     return chart(
         caption,
         spans(rows[:_MOST_MONTH_ROWS], amount, limit_months, _AXIS_PAYBACK_LIMITS * limit_months),

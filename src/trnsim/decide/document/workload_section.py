@@ -133,8 +133,8 @@ def _cost_of_move(
         parts.append(f"Today is not predicted: {today.refused}. ")
     week = figures.usd("workloads", index, "migration", "usd_per_week")
     cost = figures.usd("workloads", index, "migration", "usd")
-    current = workload.candidate(today.instance)
-    chips = "other AWS chips" if current is not None and current.is_neuron else "AWS's chips"
+    current_candidate = workload.candidate(today.instance)
+    chips = "other AWS chips" if current_candidate is not None and current_candidate.is_neuron else "AWS's chips"
     parts.append((f"A move to {chips}: {amount(move.weeks)} weeks x ", week, " USD = "))
     return (*parts, cost, " USD.")
 
@@ -164,10 +164,10 @@ def _candidates(
     """Table of candidates, today's instance and the verdict's first, and table of refusals."""
     positions = {id(option): number for number, option in enumerate(workload.candidates)}
     runnable = [option for option in workload.candidates if option.refused is None]
-    first = [
+    first_options = [
         option for option in runnable if option.instance in {workload.today.instance, workload.best}
     ]
-    ordered = [*first, *(option for option in runnable if option not in first)]
+    ordered_options = [*first_options, *(option for option in runnable if option not in first_options)]
     rows = [
         _candidate(
             workload,
@@ -176,29 +176,29 @@ def _candidates(
             ("workloads", index, "candidates", positions[id(option)]),
             sources,
         )
-        for option in ordered
+        for option in ordered_options
     ]
-    best = {row: "best" for row, option in enumerate(ordered) if option.instance == workload.best}
-    refused = [option for option in workload.candidates if option.refused is not None]
-    hidden = len(workload.candidates) - min(len(ordered), MOST_TEXT_CANDIDATES)
-    hidden_note = f"{hidden} more, refused or dearer: --json lists them"
+    best = {row: "best" for row, option in enumerate(ordered_options) if option.instance == workload.best}
+    refused_options = [option for option in workload.candidates if option.refused is not None]
+    hidden_count = len(workload.candidates) - min(len(ordered_options), MOST_TEXT_CANDIDATES)
+    hidden_note = f"{hidden_count} more, refused or dearer: --json lists them"
     refusals = Table(
         columns(" | ", numbers_from=2),
-        [(option.instance, option.refused or "") for option in refused],
+        [(option.instance, option.refused or "") for option in refused_options],
     )
     return (
         Table(_CANDIDATE_COLUMNS, rows, indent=2, marked=best, row_limit=MOST_TEXT_CANDIDATES)
-        if ordered
+        if ordered_options
         else Note("No instance can run it.", indent=2),
-        *([Note(hidden_note, indent=2, place="text")] if hidden else []),
+        *([Note(hidden_note, indent=2, place="text")] if hidden_count else []),
         *(
-            [FoldedBlocks(f"{len(refused)} instances cannot run it", [refusals], "page")]
-            if refused
+            [FoldedBlocks(f"{len(refused_options)} instances cannot run it", [refusals], "page")]
+            if refused_options
             else []
         ),
         *(
             Note(note, indent=2, place="text")
-            for note in _notes(workload, ordered[:MOST_TEXT_CANDIDATES])
+            for note in _notes(workload, ordered_options[:MOST_TEXT_CANDIDATES])
         ),
     )
 
@@ -218,7 +218,7 @@ def _candidate(
     break_even = figures.usd(*path, "break_even_usd_per_hour", form=usd_per_hour)
     usd = figures.at(*path, "usd_per_month")
     return (
-        clipped(_short(option.instance), _NAME_CHARS),
+        clipped(_short_name(option.instance), _NAME_CHARS),
         f"x {option.instances}",
         (Mark(option.instance, "strong"), f"{today} x {option.instances}", details),
         _hours(option.hours),
@@ -236,7 +236,7 @@ def _candidate(
     )
 
 
-def _short(name: str) -> str:
+def _short_name(name: str) -> str:
     """Short name of a type: the text in parentheses of ``Trn2 UltraServer (u-trn2x64)``."""
     return name.partition("(")[2].removesuffix(")") or name
 
@@ -274,12 +274,12 @@ def _error(option: Candidate) -> Cell:
     return (f"{median}, {p90}", Mark(option.family + remark, is_below=True))
 
 
-def _notes(workload: WorkloadDecision, shown: Sequence[Candidate]) -> list[str]:
+def _notes(workload: WorkloadDecision, shown_candidates: Sequence[Candidate]) -> list[str]:
     """Lines of remarks on prices and times, each after the names of its instances."""
     names_by_note: dict[str, list[str]] = {}
     today = workload.today
     todays_kind = today.kind if today.price is None else today.price.kind
-    for option in shown:
+    for option in shown_candidates:
         notes = option.notes
         if option.price is not None and option.kind != todays_kind:
             notes = (*notes, f"{option.kind}, against {todays_kind} today")

@@ -71,11 +71,11 @@ def _drift(limits: WorkloadLimits) -> list[Alert]:
     if limits.rate is None or limits.slowest_rate is None:
         return []
     instance, unit = limits.candidate.instance, limits.unit
-    busy = f"{utilisation_of(limits)} > {BUSY_UTILISATION:g}"
+    busy_condition = f"{utilisation_of(limits)} > {BUSY_UTILISATION:g}"
     drift_alerts = [
         Alert(
             "ThroughputBelowPrediction",
-            f"{rate_of(limits)} < {limits.slowest_rate:.6g} and {busy}",
+            f"{rate_of(limits)} < {limits.slowest_rate:.6g} and {busy_condition}",
             for_minutes=30,
             severity="ticket",
             summary=(
@@ -91,7 +91,7 @@ def _drift(limits: WorkloadLimits) -> list[Alert]:
         drift_alerts.append(
             Alert(
                 "CostAboveGpu",
-                f"{rate_of(limits)} < {limits.break_even_rate:.6g} and {busy}",
+                f"{rate_of(limits)} < {limits.break_even_rate:.6g} and {busy_condition}",
                 for_minutes=60,
                 severity="page",
                 summary=(
@@ -107,9 +107,9 @@ def _drift(limits: WorkloadLimits) -> list[Alert]:
 def _health(limits: WorkloadLimits) -> list[Alert]:
     """Rules about errors and missing metrics, which need no prediction."""
     matchers, name = selector(limits), limits.workload.name
-    failed = selector(limits, FAILED_MATCHER)
+    failed_selector = selector(limits, FAILED_MATCHER)
     ecc = selector(limits, 'event_type=~"(mem|sram)_ecc_uncorrected"')
-    total = f"sum(rate(execution_status_total{matchers}[15m]))"
+    total_rate = f"sum(rate(execution_status_total{matchers}[15m]))"
     return [
         Alert(
             "UncorrectedEcc",
@@ -122,7 +122,7 @@ def _health(limits: WorkloadLimits) -> list[Alert]:
         ),
         Alert(
             "ExecutionErrors",
-            f"sum(rate(execution_status_total{failed}[15m])) / {total} > {MAX_FAILED_SHARE:g}",
+            f"sum(rate(execution_status_total{failed_selector}[15m])) / {total_rate} > {MAX_FAILED_SHARE:g}",
             for_minutes=15,
             severity="page",
             summary=f"{name}: more than {MAX_FAILED_SHARE:.0%} of executions fail",

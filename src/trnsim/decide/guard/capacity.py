@@ -64,7 +64,7 @@ def _counts(limits: WorkloadLimits, count: int) -> tuple[int, int, int]:
 
 def _stage(limits: WorkloadLimits, stage: str, instances: int, usd_each: float) -> RetainedCapacity:
     usd = instances * usd_each
-    predicted = limits.candidate.usd_per_month
+    predicted_usd = limits.candidate.usd_per_month
     today = limits.workload.today.usd_per_month
-    saving = None if predicted is None else 1 - (predicted.p50 + usd) / today
+    saving = None if predicted_usd is None else 1 - (predicted_usd.p50 + usd) / today
     return RetainedCapacity(stage, instances, usd, saving)

@@ -19,23 +19,23 @@ def dashboard(all_limits: Sequence[WorkloadLimits]) -> str:
 
 
 def _panels(limits: WorkloadLimits) -> list[Chart]:
-    matchers, unit, failed = selector(limits), limits.unit, selector(limits, FAILED_MATCHER)
+    matchers, unit, failed_selector = selector(limits), limits.unit, selector(limits, FAILED_MATCHER)
     charts: list[Chart] = []
     if limits.rate is not None and limits.slowest_rate is not None:
-        promised = {
+        promised_values = {
             "predicted P50": f"vector({limits.rate:.6g})",
             "slowest predicted": f"vector({limits.slowest_rate:.6g})",
         }
         if limits.break_even_rate is not None:
-            promised["costs as much as today"] = f"vector({limits.break_even_rate:.6g})"
+            promised_values["costs as much as today"] = f"vector({limits.break_even_rate:.6g})"
         title = f"{unit} a second of an instance".capitalize()
-        charts.append(Chart(title, {"counted": rate_of(limits), **promised}, "short"))
+        charts.append(Chart(title, {"counted": rate_of(limits), **promised_values}, "short"))
         charts.append(_cost(limits))
     charts += [
         Chart("Utilisation of the cores", {"mean": utilisation_of(limits)}, "percentunit"),
         Chart(
             "Executions a second that fail",
-            {"failed": f"sum(rate(execution_status_total{failed}[15m])) or vector(0)"},
+            {"failed": f"sum(rate(execution_status_total{failed_selector}[15m])) or vector(0)"},
             "short",
         ),
         Chart(

@@ -148,10 +148,10 @@ def _splits(
     if not any(limits.workload.split for limits in all_limits):
         return dict.fromkeys((limits.workload.name for limits in all_limits), None)
     models = {entry.name: entry.model for entry in inventory.read(Path(decision.inventory), rows)}
-    return {limits.workload.name: _split(limits, models, rows) for limits in all_limits}
+    return {limits.workload.name: _split_of(limits, models, rows) for limits in all_limits}
 
 
-def _split(
+def _split_of(
     limits: WorkloadLimits, models: Mapping[str, Architecture], rows: Catalogue
 ) -> WorkloadSplit | None:
     name, today = limits.workload.name, limits.workload.today

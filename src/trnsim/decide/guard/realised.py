@@ -174,18 +174,18 @@ def _realised_saving(
 ) -> RealisedSaving:
     """Realised saving of a workload, from its costs by month."""
     months: list[Month] = []
-    total = 0.0
+    total_usd = 0.0
     for month in sorted(ledger):
         usd = sum(line.usd for line in ledger[month])
         volumes = [line.volume for line in ledger[month] if line.volume is not None]
         volume = sum(volumes) if volumes else None
-        expected = workload.today.usd_per_month * (volume or workload.volume) / workload.volume
-        total += expected - usd
-        is_as_predicted = _is_as_predicted(workload, 1 - usd / expected)
-        months.append(Month(month, usd, volume, expected, total, is_as_predicted))
+        expected_usd = workload.today.usd_per_month * (volume or workload.volume) / workload.volume
+        total_usd += expected_usd - usd
+        is_as_predicted = _is_as_predicted(workload, 1 - usd / expected_usd)
+        months.append(Month(month, usd, volume, expected_usd, total_usd, is_as_predicted))
     cost = workload.migration.usd
     payback_month = next((month.month for month in months if month.total_usd >= cost), None)
-    return RealisedSaving(workload, tuple(months), _missing(ledger), payback_month)
+    return RealisedSaving(workload, tuple(months), _missing_months(ledger), payback_month)
 
 
 def _is_as_predicted(workload: WorkloadDecision, saving: float) -> bool | None:
@@ -195,7 +195,7 @@ def _is_as_predicted(workload: WorkloadDecision, saving: float) -> bool | None:
     return candidate.saving.p10 <= saving <= candidate.saving.p90
 
 
-def _missing(months: Iterable[str]) -> tuple[str, ...]:
+def _missing_months(months: Iterable[str]) -> tuple[str, ...]:
     """Months between the first and the last that are missing."""
     numbers = sorted(int(month[:4]) * 12 + int(month[5:]) - 1 for month in months)
     absent = sorted(set(range(numbers[0], numbers[-1])) - set(numbers))

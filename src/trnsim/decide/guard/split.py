@@ -72,12 +72,12 @@ def split(
     """
     operators = limits.workload.split
     crossings = model.depth * len(operators)
-    hidden = max(tower.hidden for tower in model.towers)
-    per_token = 2.0 * crossings * hidden * ELEMENT_BYTES
+    hidden_width = max(tower.hidden for tower in model.towers)
+    per_token = 2.0 * crossings * hidden_width * ELEMENT_BYTES
     added_s = 2 * crossings * HOP_S + per_token * tokens / bytes_per_s
     usd = saving = None
-    predicted, step_s = limits.candidate.usd_per_month, sum(limits.candidate.ms.values()) / 1e3
-    if predicted is not None and step_s:
-        usd = predicted.p50 * (1 + added_s / step_s) + usd_per_gpu_month
+    predicted_usd, step_s = limits.candidate.usd_per_month, sum(limits.candidate.ms.values()) / 1e3
+    if predicted_usd is not None and step_s:
+        usd = predicted_usd.p50 * (1 + added_s / step_s) + usd_per_gpu_month
         saving = 1 - usd / limits.workload.today.usd_per_month
     return WorkloadSplit(operators, per_token, added_s, 1, usd, saving)

@@ -134,7 +134,7 @@ def read_bill(path: Path | str, rows: Catalogue | None = None) -> Bill:
     rows = rows or catalogue()
     path = Path(path)
     sums: dict[tuple[object, ...], Usage] = {}
-    unknown: dict[str, float] = {}
+    unknown_usd: dict[str, float] = {}
     other_types: dict[str, int] = {}
     last_day = date.min
     families = {_family(name) for name in rows.instances}
@@ -142,7 +142,7 @@ def read_bill(path: Path | str, rows: Catalogue | None = None) -> Bill:
         if instance not in rows.instances:
             if _family(instance) in families:
                 usd = _dated_usage(path, line, instance, rows)[1].usd
-                unknown[instance] = unknown.get(instance, 0) + usd
+                unknown_usd[instance] = unknown_usd.get(instance, 0) + usd
             other_types[instance] = other_types.get(instance, 0) + 1
             continue
         day, use = _dated_usage(path, line, instance, rows)
@@ -152,7 +152,7 @@ def read_bill(path: Path | str, rows: Catalogue | None = None) -> Bill:
     if not sums:
         raise _no_accelerators(path, other_types)
     usages = tuple(sums[key] for key in sorted(sums, key=str))
-    return Bill(path, usages, last_day, tuple(sorted(unknown.items())))
+    return Bill(path, usages, last_day, tuple(sorted(unknown_usd.items())))
 
 
 def _family(instance: str) -> str:
@@ -208,7 +208,7 @@ def _purchase_kind(row: CostLine) -> str:
     Usage without a cost belongs to a capacity block, which is paid in advance.
     """
     if row.line_item_line_item_type == "DiscountedUsage":
-        years = {str(term): short for term, short in _SHORT_TERMS.items()}
+        years = {str(term): short_term for term, short_term in _SHORT_TERMS.items()}
         term = row.pricing_lease_contract_length
         return f"ri_{years[term]}" if term in years else "ri_effective"
     if row.line_item_line_item_type == "SavingsPlanCoveredUsage":

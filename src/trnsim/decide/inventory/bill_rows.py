@@ -101,9 +101,9 @@ def _snake_case(name: str) -> str:
 
 
 def _check_columns(path: Path, names: list[str]) -> None:
-    missing = [name for name in REQUIRED if name not in names]
-    if missing:
-        raise fault(path, f"columns missing: {', '.join(missing)}", FIX)
+    missing_names = [name for name in REQUIRED if name not in names]
+    if missing_names:
+        raise fault(path, f"columns missing: {', '.join(missing_names)}", FIX)
 
 
 def _csv_rows(path: Path, *, is_gzip: bool) -> Iterator[Line]:

@@ -62,13 +62,13 @@ def billed_workloads(path: Path, rows: Catalogue | None = None) -> list[Workload
         _completed_row(row, usage, bill, rows)
         for row, usage in zip(billed_rows, usages, strict=True)
     ]
-    billed = workloads(models, inventory_rows, rows)
+    inventory_workloads = workloads(models, inventory_rows, rows)
     notes = _assumptions(bill, usages)
     return [
         replace(
             workload, assumptions=(*workload.assumptions, *notes, *_usage_assumptions(row, usage))
         )
-        for workload, row, usage in zip(billed, billed_rows, usages, strict=True)
+        for workload, row, usage in zip(inventory_workloads, billed_rows, usages, strict=True)
     ]
 
 
@@ -137,9 +137,9 @@ def _completed_row(row: BilledRow, usage: list[Usage], bill: Bill, rows: Catalog
 def _assumptions(bill: Bill, usages: Sequence[Sequence[Usage]]) -> tuple[str, ...]:
     """Notes on the part of the bill that belongs to no workload."""
     notes: list[str] = []
-    unassigned = bill.usd - sum(item.usd for usage in usages for item in usage)
-    if unassigned > bill.usd * 1e-9:
-        notes.append(f"{unassigned:,.0f} USD of accelerators in {bill.path.name} are no workload's")
+    unassigned_usd = bill.usd - sum(item.usd for usage in usages for item in usage)
+    if unassigned_usd > bill.usd * 1e-9:
+        notes.append(f"{unassigned_usd:,.0f} USD of accelerators in {bill.path.name} are no workload's")
     if bill.unknown:
         sizes = ", ".join(f"{name} ({usd:,.0f} USD)" for name, usd in bill.unknown)
         notes.append(f"not in the catalogue, and left out: {sizes}")

@@ -57,12 +57,12 @@ def clear(folder: Path) -> None:
     """
     if not (folder / PILOT_FILE).exists():
         return
-    old = [
+    old_files = [
         *(folder / LAUNCH).glob("t*-*.*"),
         *(folder / name for name in RESULTS),
         folder / PILOT_FILE,
     ]
-    for path in old:
+    for path in old_files:
         try:
             path.unlink(missing_ok=True)
         except OSError as error:

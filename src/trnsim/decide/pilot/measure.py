@@ -106,9 +106,9 @@ def side_of(path: Path) -> str:
 
 
 def _check_unique(paths: Sequence[Path]) -> None:
-    resolved = [path.resolve() for path in paths]
+    resolved_paths = [path.resolve() for path in paths]
     for path in paths:
-        if resolved.count(path.resolve()) > 1:
+        if resolved_paths.count(path.resolve()) > 1:
             raise BadInput(f"{path} is named twice; legal: each log once")
 
 
@@ -195,13 +195,13 @@ def _last_steps(runs: dict[str, tuple[RunLog, ...]]) -> list[int]:
     ]
     if not steps_by_log:
         return []
-    common = sorted(set.intersection(*steps_by_log))
-    if len(common) < LEAST_STEPS:
+    common_steps = sorted(set.intersection(*steps_by_log))
+    if len(common_steps) < LEAST_STEPS:
         raise BadInput(
-            f"the logs have {len(common)} steps in common; legal: {LEAST_STEPS} or more",
+            f"the logs have {len(common_steps)} steps in common; legal: {LEAST_STEPS} or more",
             fix="log the same steps on both sides, each one",
         )
-    return common[-max(len(common) // 4, 1) :]
+    return common_steps[-max(len(common_steps) // 4, 1) :]
 
 
 def _loss(log: RunLog, last_steps: Sequence[int]) -> float | None:
@@ -252,8 +252,8 @@ def _logits(paths: dict[str, list[Path]]) -> float | None:
             fix="write those of the same prompts on both sides",
         )
     with np.errstate(invalid="ignore"):  # a logit that is no number makes the result no number
-        largest, difference = float(abs(today).max()), float(abs(today - there).max())
-    return difference / largest if largest else math.nan
+        largest_logit, difference = float(abs(today).max()), float(abs(today - there).max())
+    return difference / largest_logit if largest_logit else math.nan
 
 
 def _real_numbers(path: Path) -> NDArray[np.float64]:

@@ -136,10 +136,10 @@ def digests(paths: Iterable[Path], folder: Path) -> dict[str, str]:
     Raises:
         BadInput: a file cannot be read.
     """
-    resolved = dict.fromkeys(path.resolve() for path in paths)
+    resolved_paths = dict.fromkeys(path.resolve() for path in paths)
     return {
         relative(path, folder): hashlib.sha256(files.read_bytes(path)).hexdigest()
-        for path in resolved
+        for path in resolved_paths
     }
 
 

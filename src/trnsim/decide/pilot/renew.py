@@ -41,15 +41,15 @@ LEAST_RUNS: Final = 3
 
 def measurement(pilot: Pilot, logs: Logs, side: str) -> RateMeasurement:
     """Measured rate of a side beside its prediction."""
-    predicted = pilot.sides[side]
+    predicted_side = pilot.sides[side]
     sigma = logs.sigmas[side]
-    old_sigma = math.log(predicted.rate_per_s.p90 / predicted.rate_per_s.p50) / P90_SIGMAS
+    old_sigma = math.log(predicted_side.rate_per_s.p90 / predicted_side.rate_per_s.p50) / P90_SIGMAS
     return RateMeasurement(
         side=side,
-        instance=predicted.instance,
-        predicted_per_s=predicted.rate_per_s.p50,
+        instance=predicted_side.instance,
+        predicted_per_s=predicted_side.rate_per_s.p50,
         measured_per_s=logs.rates[side],
-        factor=predicted.rate_per_s.p50 / logs.rates[side],
+        factor=predicted_side.rate_per_s.p50 / logs.rates[side],
         sigma=sigma,
         old_error=P90_ERROR_SIGMAS * old_sigma,
         new_error=P90_ERROR_SIGMAS * sigma,
@@ -78,8 +78,8 @@ def result(
     if workload is None:
         raise BadInput(f"{pilot.inventory} has no workload {pilot.workload!r} any more")
     factors = instance_factors(measurements, checks)
-    renewed = workload_decision(pilot, workload, factors, rows, predictor or Predictor(rows), scan)
-    there = renewed.candidate(pilot.there.instance)
+    renewed_decision = workload_decision(pilot, workload, factors, rows, predictor or Predictor(rows), scan)
+    there = renewed_decision.candidate(pilot.there.instance)
     usd = None if there is None or there.usd_per_month is None else there.usd_per_month.p50
     reason = None if there is None else there.no_price
     note = "" if usd is not None else reason or "no price of today's kind"
@@ -89,7 +89,7 @@ def result(
         measurements[TODAY],
         measurements[THERE],
         tuple(checks),
-        _held_back(renewed, [check for check in checks if check.is_met is False]),
+        _held_back(renewed_decision, [check for check in checks if check.is_met is False]),
     )
 
 
@@ -132,13 +132,13 @@ def workload_decision(
     return decide(workload, names, places, options, findings)
 
 
-def _held_back(renewed: WorkloadDecision, failed: list[Check]) -> WorkloadDecision:
+def _held_back(decision: WorkloadDecision, failed_checks: list[Check]) -> WorkloadDecision:
     """The decision, but "pilot" in place of "go" if losses or logits missed their thresholds."""
-    wrong = [check.name for check in failed if check.name in (LOSS, LOGITS)]
-    if renewed.verdict is not Verdict.GO or not wrong:
-        return renewed
-    reason = f"{' and '.join(wrong)} left the band, and why must be known first; {renewed.reason}"
-    return replace(renewed, verdict=Verdict.PILOT, reason=reason)
+    wrong = [check.name for check in failed_checks if check.name in (LOSS, LOGITS)]
+    if decision.verdict is not Verdict.GO or not wrong:
+        return decision
+    reason = f"{' and '.join(wrong)} left the band, and why must be known first; {decision.reason}"
+    return replace(decision, verdict=Verdict.PILOT, reason=reason)
 
 
 def _check(

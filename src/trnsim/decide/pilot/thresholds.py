@@ -141,8 +141,8 @@ def break_even(today: Side, there: Side, money: Money) -> float | None:
     """
     if money.budget <= 0:
         return None
-    predicted = there.rate_per_s.p50 / there.instances / (today.rate_per_s.p50 / today.instances)
-    return predicted * money.ratio / money.budget
+    predicted_ratio = there.rate_per_s.p50 / there.instances / (today.rate_per_s.p50 / today.instances)
+    return predicted_ratio * money.ratio / money.budget
 
 
 def _promises(run: PilotRun, slo: Slo) -> list[Threshold]:

@@ -19,7 +19,7 @@ _GROUP: Final = "not-recommended"
 
 def not_recommended(evidence: WorkloadEvidence) -> tuple[Ruling, ...]:
     """Rulings: CUDA only, maximum performance, several clouds, small bill."""
-    return _cuda(evidence), _performance(evidence), _clouds(evidence), _small(evidence)
+    return _cuda(evidence), _performance(evidence), _clouds(evidence), _small_saving(evidence)
 
 
 def _cuda(evidence: WorkloadEvidence) -> Ruling:
@@ -28,8 +28,8 @@ def _cuda(evidence: WorkloadEvidence) -> Ruling:
     if framework == "cuda":
         return Ruling(name, _GROUP, True, FORBIDS, "framework is cuda: it does not compile")
     if kernels:
-        first = kernels[0]
-        text = f"{first.path}:{first.line}: a kernel of {first.kind}, {first.name}"
+        first_kernel = kernels[0]
+        text = f"{first_kernel.path}:{first_kernel.line}: a kernel of {first_kernel.kind}, {first_kernel.name}"
         return Ruling(name, _GROUP, True, FORBIDS, text)
     if framework is None and evidence.findings is None:
         text = "neither framework nor sources are given"
@@ -60,17 +60,17 @@ def _clouds(evidence: WorkloadEvidence) -> Ruling:
     return Ruling(name, _GROUP, False, "none", f"portability_needed is no ({clouds})")
 
 
-def _small(evidence: WorkloadEvidence) -> Ruling:
+def _small_saving(evidence: WorkloadEvidence) -> Ruling:
     name, usd = "small: a migration costs more than it saves", evidence.migration.usd
     limit, bill = evidence.limit_months, evidence.workload.current.usd_per_month
     if evidence.saving is None:
         applies = usd > limit * bill
         text = f"{usd:,.0f} USD for the migration, {limit * bill:,.0f} USD of bills in {limit:.0f}"
         return Ruling(name, _GROUP, applies, "against" if applies else "none", f"{text} months")
-    saved = limit * bill * evidence.saving
-    applies = saved < usd
-    if saved <= 0:
+    saved_usd = limit * bill * evidence.saving
+    applies = saved_usd < usd
+    if saved_usd <= 0:
         text = f"nothing saved at P50, {usd:,.0f} USD to move"
         return Ruling(name, _GROUP, True, "against", text)
-    text = f"{saved:,.0f} USD saved in {limit:.0f} months at P50, {usd:,.0f} USD for the migration"
+    text = f"{saved_usd:,.0f} USD saved in {limit:.0f} months at P50, {usd:,.0f} USD for the migration"
     return Ruling(name, _GROUP, applies, "against" if applies else "none", text)

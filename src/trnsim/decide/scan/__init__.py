@@ -47,7 +47,7 @@ def scan(paths: Sequence[Path], root: Path) -> ScanFindings:
     programs: list[ScannedProgram] = []
     for path in sorted(_program_files(paths, root)):
         file = path.relative_to(root.resolve()).as_posix()
-        programs.append(_read(file, path, root.resolve()))
+        programs.append(_read_program(file, path, root.resolve()))
     findings = {finding for program in programs for finding in program.findings}
     return ScanFindings(
         places=tuple(sorted(findings)),
@@ -64,12 +64,12 @@ def _program_files(paths: Sequence[Path], root: Path) -> set[Path]:
     program_files: set[Path] = set()
     top = root.resolve()
     for path in paths:
-        resolved = path.resolve()
-        if not resolved.is_relative_to(top):
+        resolved_path = path.resolve()
+        if not resolved_path.is_relative_to(top):
             raise BadInput(f"{path} leads out of {root}", fix="name program files below it")
-        if not resolved.exists():
+        if not resolved_path.exists():
             raise BadInput(f"cannot scan {path}: no such file or folder")
-        for file in _files_below(resolved) if resolved.is_dir() else [resolved]:
+        for file in _files_below(resolved_path) if resolved_path.is_dir() else [resolved_path]:
             program_files.add(file)
             if len(program_files) > _MOST_FILES:
                 raise BadInput(
@@ -97,7 +97,7 @@ def _refuse_folder(error: OSError) -> None:
     ) from error
 
 
-def _read(file: str, path: Path, root: Path) -> ScannedProgram:
+def _read_program(file: str, path: Path, root: Path) -> ScannedProgram:
     """Findings and counts of the program at `path`, called `file` in findings."""
     if path.suffix == _EXPORT_ENDING:
         return read_export(file, path, root)
@@ -118,10 +118,10 @@ def _read_cuda(file: str, source: bytes) -> ScannedProgram:
     """Kernels of a CUDA file as findings, or the file itself if it has no kernel."""
     advice = KERNEL_NAMES["torch.utils.cpp_extension.load"].advice
     findings: set[ScanFinding] = set()
-    line, counted = 1, 0
+    line, counted_to = 1, 0
     for kernel in _KERNEL_PATTERN.finditer(source):
-        line += source.count(b"\n", counted, kernel.start())
-        counted = kernel.start()
+        line += source.count(b"\n", counted_to, kernel.start())
+        counted_to = kernel.start()
         if name := _LAST_WORD_PATTERN.search(kernel[1]):
             text = f"__global__ {name[1].decode('ascii', 'replace')}"
             findings.add(ScanFinding(file, line, "cuda", text, "L", advice))

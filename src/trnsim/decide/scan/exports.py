@@ -42,13 +42,13 @@ def read_export(file: str, path: Path, root: Path) -> ScannedProgram:
     for call in graph.calls:
         if call.reason:
             program.unlowered += 1
-            program.findings.add(_finding(call, file, root))
+            program.findings.add(_finding_of_call(call, file, root))
         else:
             program.lowered += 1
     return program
 
 
-def _finding(call: FrameworkCall, file: str, root: Path) -> ScanFinding:
+def _finding_of_call(call: FrameworkCall, file: str, root: Path) -> ScanFinding:
     """A call as a finding, at its line in the user's program if the export has it."""
     line = 1
     if call.line is not None:

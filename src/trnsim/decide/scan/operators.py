@@ -158,12 +158,12 @@ def _operator_names(full_name: str) -> tuple[str, ...]:
 
 def _function_lowering(name: str) -> tuple[Lowering, tuple[str, ...]]:
     """Support of a function by its plain name, and its operators without a lowering."""
-    plain = name.rstrip("_")
-    if plain in LOWERED:
+    plain_name = name.rstrip("_")
+    if plain_name in LOWERED:
         return Lowering.LOWERED, ()
-    if plain not in OPERATORS_BY_FUNCTION:
+    if plain_name not in OPERATORS_BY_FUNCTION:
         return Lowering.UNKNOWN, ()
-    missing = tuple(
-        operator for operator in OPERATORS_BY_FUNCTION[plain] if operator not in LOWERED
+    missing_names = tuple(
+        operator for operator in OPERATORS_BY_FUNCTION[plain_name] if operator not in LOWERED
     )
-    return (Lowering.MISSING if missing else Lowering.LOWERED), missing
+    return (Lowering.MISSING if missing_names else Lowering.LOWERED), missing_names

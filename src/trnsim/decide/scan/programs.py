@@ -78,11 +78,11 @@ class _Reader:
         for node in nodes:
             if isinstance(node, ast.Import | ast.ImportFrom):
                 self._import(node)
-        inner = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
+        inner_ids = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
         for node in nodes:
             if isinstance(node, ast.Call):
                 self._call(node)
-            if isinstance(node, ast.Attribute | ast.Name) and id(node) not in inner:
+            if isinstance(node, ast.Attribute | ast.Name) and id(node) not in inner_ids:
                 self._name(node)
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> None:
@@ -164,5 +164,5 @@ def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str, str]
             yield alias.name, alias.asname or package, alias.name if alias.asname else package
     elif node.module is not None and not node.level:
         for alias in node.names:
-            full = f"{node.module}.{alias.name}"
-            yield node.module, alias.asname or alias.name, full
+            full_name = f"{node.module}.{alias.name}"
+            yield node.module, alias.asname or alias.name, full_name

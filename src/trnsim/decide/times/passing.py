@@ -50,17 +50,17 @@ def best_estimate(
     """
     limit = workload.slo.latency_s
     trials: list[InferenceEstimate] = []
-    refused: EmulatorError | None = None
+    refusal: EmulatorError | None = None
     for batch in (workload.shape.batch,) if workload.shape.batch else BATCHES:
         try:
             trials.append(
                 estimate(workload.model_path, name, _input_sizes(workload, batch), rows=rows)
             )
         except EmulatorError as error:
-            refused = error
+            refusal = error
             break
     if not trials:
-        raise refused or InternalError("no batch was tried")
+        raise refusal or InternalError("no batch was tried")
     in_time = [trial for trial in trials if limit is None or trial.latency_s.p50 <= limit]
     if in_time:
         best = max(in_time, key=lambda trial: trial.items_per_s.p50)

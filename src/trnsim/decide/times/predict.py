@@ -63,7 +63,7 @@ class Predictor:
                 self._tell(f"{workload.name}: {name}")
             self._answers[key] = name, self._answer(workload, name, count, is_brief=is_brief)
         predicted_name, answer = self._answers[key]
-        return _renamed(answer, predicted_name, name)
+        return _rename(answer, predicted_name, name)
 
     def _answer(
         self, workload: Workload, name: str, instances: int, *, is_brief: bool
@@ -90,13 +90,13 @@ class Predictor:
         return (chip.name, host.count, float(host.memory_bytes), host.efa_bytes_per_s, host.shape)
 
 
-def _renamed(answer: SpeedAnswer, old: str, new: str) -> SpeedAnswer:
-    """An answer about the instance type `old` in words about `new`, which has equal hardware."""
+def _rename(answer: SpeedAnswer, old_name: str, new_name: str) -> SpeedAnswer:
+    """An answer about the instance type `old_name` in words about `new_name`, which has equal hardware."""
     speed = answer.speed
     if speed is None:
-        return SpeedAnswer(None, (answer.refused or "").replace(old, new))
-    layout = speed.layout.replace(old, new)
-    notes = tuple(note.replace(old, new) for note in speed.notes)
+        return SpeedAnswer(None, (answer.refused or "").replace(old_name, new_name))
+    layout = speed.layout.replace(old_name, new_name)
+    notes = tuple(note.replace(old_name, new_name) for note in speed.notes)
     if (layout, notes) == (speed.layout, speed.notes):
         return answer
     return SpeedAnswer(replace(speed, layout=layout, notes=notes))

@@ -59,7 +59,7 @@ def phase_sigmas(
         share: part of the phase in the total time, from 0 to 1.
     """
     side = "AWS's chips" if chip.is_neuron else "GPUs"
-    shared = min(shared_spread(chip, phase), sigma)
-    chip_spread = math.sqrt(sigma**2 - shared**2)
-    sigmas = {f"{phase} on {side}": share * shared, f"{phase} on {chip.name}": share * chip_spread}
+    shared_sigma = min(shared_spread(chip, phase), sigma)
+    chip_spread = math.sqrt(sigma**2 - shared_sigma**2)
+    sigmas = {f"{phase} on {side}": share * shared_sigma, f"{phase} on {chip.name}": share * chip_spread}
     return {name: value for name, value in sigmas.items() if value > 0}

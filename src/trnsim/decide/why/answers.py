@@ -82,20 +82,20 @@ def _bare(item: Any) -> Any:
 def _answers_by_name(items: Sequence[Any], source: str) -> dict[str, Mapping[str, Any]]:
     names = [name_of(item) or "" for item in items]
     count = Counter(names)
-    full = [
+    full_names = [
         name if count[name] == 1 else f"{name} x {item.get('instances')}"
         for name, item in zip(names, items, strict=True)
         if name
     ]
-    if len(full) < len(items):
+    if len(full_names) < len(items):
         raise _no_answer(source)
-    if len(set(full)) < len(full):
-        twice = Counter(full).most_common(1)[0][0]
+    if len(set(full_names)) < len(full_names):
+        twice = Counter(full_names).most_common(1)[0][0]
         raise BadInput(
             f"{source} answers twice for {twice}; legal: one answer for each platform or workload",
             fix="leave one out",
         )
-    return dict(zip(full, items, strict=True))
+    return dict(zip(full_names, items, strict=True))
 
 
 def _kind(plain: Mapping[str, Any], source: str) -> str:

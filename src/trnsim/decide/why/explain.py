@@ -201,9 +201,9 @@ def explain(
 def _answer_pairs(
     old: Mapping[str, PlanAnswer], new: Mapping[str, PlanAnswer], names: tuple[str, str]
 ) -> list[tuple[PlanAnswer, PlanAnswer]]:
-    shared = [(old[name], new[name]) for name in old if name in new]
-    if shared:
-        return shared
+    shared_pairs = [(old[name], new[name]) for name in old if name in new]
+    if shared_pairs:
+        return shared_pairs
     if len(old) == len(new) == 1:
         return [(next(iter(old.values())), next(iter(new.values())))]
     raise BadInput(
@@ -406,8 +406,8 @@ def _log_figure_changes(old: PlanAnswer, new: PlanAnswer) -> tuple[AnswerChange,
     if not (old.is_measured or new.is_measured):
         return ()
     plans = new if old.is_measured else old
-    shared = [key for key in old.fields if key in new.fields]
-    before, after = ({key: answer.fields[key] for key in shared} for answer in (old, new))
+    shared_keys = [key for key in old.fields if key in new.fields]
+    before, after = ({key: answer.fields[key] for key in shared_keys} for answer in (old, new))
     return difference("", before, after, _TIME_FIELDS_BY_KIND.get(plans.kind, ())).figures
 
 

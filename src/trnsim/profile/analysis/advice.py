@@ -179,7 +179,7 @@ def _serial_chain(examination: Examination, threshold_share: float) -> Repair | 
 def _costs_change(
     examination: Examination, placements_by_kind: dict[int, EnginePlacement], **figures: Any
 ) -> Repair | None:
-    """The repair that changes costs of distinct instructions; None for empty `placements_by_kind`."""
+    """The repair that changes costs of distinct instructions; None if none changes."""
     if not placements_by_kind:
         return None
     affected_indices = examination.issued_indices(list(placements_by_kind))

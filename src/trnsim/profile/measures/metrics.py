@@ -229,7 +229,7 @@ def _transfer_figures(work: _Work) -> _Section:
 def _dma_by_type(work: _Work) -> _Section:
     """Figures by type of descriptor; "unknown" where the compiler would decide."""
     dma = transfers(work.timeline)
-    unknown_count = int(dma.of_type(UNKNOWN).sum())
+    unknowns = int(dma.of_type(UNKNOWN).sum())
     prefixes = {
         "static_dma": (STATIC,),
         "software_dynamic_dma": (SOFTWARE,),
@@ -249,10 +249,10 @@ def _dma_by_type(work: _Work) -> _Section:
             f"{prefix}_size": nbytes,
             f"{prefix}_size_percent": _percent(nbytes, int(dma.bytes.sum())),
         }
-    if not unknown_count:
+    if not unknowns:
         return figures, {}
     reason = (
-        f"{unknown_count:,} of {len(dma.index):,} transfers leave their descriptors to the compiler "
+        f"{unknowns:,} of {len(dma.index):,} transfers leave their descriptors to the compiler "
         "(dge_mode unknown)"
     )
     return {}, dict.fromkeys(figures, reason)
