@@ -223,7 +223,9 @@ def _predicted_pairs(
     ]
     full_pairs: dict[str, Pair] = {}
     while True:
-        latest = [full_pairs.get(candidate.instance, (place, candidate)) for place, candidate in pairs]
+        latest = [
+            full_pairs.get(candidate.instance, (place, candidate)) for place, candidate in pairs
+        ]
         best = verdict.best(latest) or verdict.quotable(latest)
         if best is None or best[1].instance in full_pairs:
             return latest

@@ -90,7 +90,9 @@ def _pair_of_most(ranked_pairs: list[tuple[float, Pair]]) -> Pair | None:
         return None
     top = max(value for value, _ in ranked_pairs)
     equal = [
-        (pair[1].is_validated, value, pair) for value, pair in ranked_pairs if value >= top - EQUAL_SAVING
+        (pair[1].is_validated, value, pair)
+        for value, pair in ranked_pairs
+        if value >= top - EQUAL_SAVING
     ]
     return max(equal, key=lambda item: item[:2])[2]
 

@@ -61,8 +61,8 @@ def local_processes(chip: Target, lnc: int) -> int:
     return number or len(_visible(chip, lnc, "0"))
 
 
-def _visible(chip: Target, lnc: int, uncounted: str) -> tuple[int, ...]:
-    """The cores of `visible_cores`; `uncounted` is the value of an unset NEURON_RT_NUM_CORES."""
+def _visible(chip: Target, lnc: int, default_count: str) -> tuple[int, ...]:
+    """The cores of `visible_cores`; `default_count` replaces an unset NEURON_RT_NUM_CORES."""
     value = os.environ.get(VISIBLE)
     if value is not None:
         cores = parse_cores(value)
@@ -71,18 +71,18 @@ def _visible(chip: Target, lnc: int, uncounted: str) -> tuple[int, ...]:
     shares = process_cores()
     if shares and COUNT not in os.environ:
         index = process_index()
-        first = sum(shares[:index])
+        first_core = sum(shares[:index])
         _check(f"{PROCESS_CORES}={os.environ[PROCESS_CORES]}", sum(shares), chip, lnc)
-        return tuple(range(first, first + shares[index]))
-    counted = os.environ.get(COUNT, uncounted)
-    if not _is_number(counted):
+        return tuple(range(first_core, first_core + shares[index]))
+    count_text = os.environ.get(COUNT, default_count)
+    if not _is_number(count_text):
         raise BadInput(
-            f"{COUNT}={counted!r} is not a number of cores; legal: 0 for all, or from 1 on",
+            f"{COUNT}={count_text!r} is not a number of cores; legal: 0 for all, or from 1 on",
             fix=f"{COUNT}=1, or leave it out",
             source=SOURCE,
         )
-    number = int(counted) or process_instance(chip, lnc).cores
-    _check(f"{COUNT}={counted}", number, chip, lnc)
+    number = int(count_text) or process_instance(chip, lnc).cores
+    _check(f"{COUNT}={count_text}", number, chip, lnc)
     return tuple(range(number))
 
 

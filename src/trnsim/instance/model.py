@@ -116,8 +116,8 @@ class InstanceModel:
             BadInput: the instance has no such device.
         """
         if not 0 <= index < len(self.devices):
-            last = len(self.devices) - 1
-            legal = "0 alone" if last == 0 else f"0 to {last}"
+            last_device = len(self.devices) - 1
+            legal = "0 alone" if last_device == 0 else f"0 to {last_device}"
             raise BadInput(
                 f"device {index}; legal on {self.name}: {legal}",
                 fix="trnsim neuron-ls lists the devices",
@@ -166,11 +166,11 @@ def instance_named(name: str) -> Instance:
     if row is not None and row.accelerator in rows.chips:
         return row
     legal = [each.name for each in rows.instances.values() if each.accelerator in rows.chips]
-    near = get_close_matches(name.strip().lower(), legal, _MOST_SIMILAR_NAMES)
+    similar_names = get_close_matches(name.strip().lower(), legal, _MOST_SIMILAR_NAMES)
     fault = "is not known" if row is None else f"has {row.accelerator}, no Neuron devices"
     raise BadInput(
         f"instance {name!r} {fault}; legal: {', '.join(legal)}",
-        fix=f"perhaps {' or '.join(map(repr, near))}" if near else "",
+        fix=f"perhaps {' or '.join(map(repr, similar_names))}" if similar_names else "",
     )
 
 
@@ -183,9 +183,11 @@ def smallest(chip: str, cores: int, lnc: int) -> Instance:
     of_chip = [row for row in rows.instances.values() if row.accelerator == chip]
     single_machines = [row for row in of_chip if "UltraServer" not in row.name] or of_chip
     per_chip = rows.chips[chip].cores // lnc
-    fitting = [row for row in single_machines if row.count * per_chip >= cores]
+    fitting_rows = [row for row in single_machines if row.count * per_chip >= cores]
     by_devices = attrgetter("count")
-    return min(fitting, key=by_devices) if fitting else max(single_machines, key=by_devices)
+    return (
+        min(fitting_rows, key=by_devices) if fitting_rows else max(single_machines, key=by_devices)
+    )
 
 
 def logical_config(chip: str, lnc: int | None = None) -> int:
@@ -197,14 +199,14 @@ def logical_config(chip: str, lnc: int | None = None) -> int:
     Raises:
         BadInput: the chip lacks it.
     """
-    emulated, has_pairs = target_of_chip(chip), _has_pairs(chip)
+    chip_target, has_pairs = target_of_chip(chip), _has_pairs(chip)
     default = (CORES_VARIABLE, "2" if has_pairs else "1")
     name, value = ("LNC", str(lnc)) if lnc is not None else configured_cores() or default
     if value == "1" or (value == "2" and has_pairs):
         return int(value)
     setting = f"lnc is {lnc}" if lnc is not None else f"{name}={value!r}"
     raise BadInput(
-        f"{setting} on {emulated.name if emulated else chip}; "
+        f"{setting} on {chip_target.name if chip_target else chip}; "
         f"legal: {'1 or 2' if has_pairs else '1'}",
         fix=("--lnc 1" if lnc is not None else f"{name}=1"),
         source=_LNC_SOURCE,
@@ -212,22 +214,22 @@ def logical_config(chip: str, lnc: int | None = None) -> int:
 
 
 def _has_pairs(chip: str) -> bool:
-    emulated = target_of_chip(chip)
-    return emulated is not None and makes_pairs(emulated.core)
+    chip_target = target_of_chip(chip)
+    return chip_target is not None and makes_pairs(chip_target.core)
 
 
 @cache
 def _model(name: str, lnc: int) -> InstanceModel:
     row = catalogue().instances[name]
     chip = catalogue().chips[row.accelerator]
-    emulated = target_of_chip(chip.name)
+    chip_target = target_of_chip(chip.name)
     places = slots(row.name, row.count, row.vcpus)
     is_listed = places.provenance.kind is Evidence.DOCUMENTED
     is_switched = row.shape.startswith("racks")
     return InstanceModel(
         name=row.name,
         chip=chip.name,
-        generation=emulated.core.generation if emulated else 1,
+        generation=chip_target.core.generation if chip_target else 1,
         lnc=lnc,
         devices=_devices(row, chip, lnc),
         vcpus=row.vcpus,

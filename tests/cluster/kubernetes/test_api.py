@@ -212,7 +212,7 @@ def test_a_kept_connection_that_hangs_is_an_api_that_is_down(cluster, monkeypatc
 
     _, client = cluster
     client.list(PODS)
-    (kept,) = client._idle
+    (kept,) = client._idle_connections
     monkeypatch.setattr(kept, "request", hang)
     with pytest.raises(ApiDown, match="no answer in time"):
         client.list(PODS)

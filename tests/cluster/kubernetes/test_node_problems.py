@@ -151,7 +151,7 @@ def test_an_api_that_is_down_is_said_once(node):
         problems.stop() if len(looks) == 3 else None,
         NodeProblems.look(problems),
     )
-    problems._ended.wait = lambda _: None
+    problems._end.wait = lambda _: None
     problems.run()
     assert len(looks) == 3
     assert len(said) == 1

@@ -68,5 +68,5 @@ def test_a_state_without_containers_has_none(tmp_path):
 
 def test_numbers_of_namespaces_are_read_from_proc():
     text = "Name:\tsleep\nNSpid:\t4321\t12\t7\nNSpgid:\t4321\t12\t7\n"
-    assert containers._INNER.search(text)[1] == "7"
-    assert containers._INNER.search("NSpid:\t4321\nNSpgid:\t1\n") is None
+    assert containers._INNER_PID.search(text)[1] == "7"
+    assert containers._INNER_PID.search("NSpid:\t4321\nNSpgid:\t1\n") is None

@@ -176,13 +176,13 @@ class KubernetesApi:
         skew_s: seconds by which this machine's clock is behind the API's in the last answer.
     """
 
-    def __init__(self, opened: ApiAccess, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(self, access: ApiAccess, timeout_s: float = TIMEOUT_S) -> None:
         self.skew_s = 0.0
-        self._access = opened
-        self._url: SplitResult = urlsplit(opened.server)
+        self._access = access
+        self._url: SplitResult = urlsplit(access.server)
         self._timeout_s = timeout_s
-        self._idle: deque[http.client.HTTPConnection] = deque()
-        self._tls = _tls(opened) if self._url.scheme == "https" else None
+        self._idle_connections: deque[http.client.HTTPConnection] = deque()
+        self._tls = _tls(access) if self._url.scheme == "https" else None
 
     @property
     def server(self) -> str:
@@ -191,8 +191,8 @@ class KubernetesApi:
 
     def close(self) -> None:
         """Close the connections that are kept."""
-        while self._idle:
-            self._idle.pop().close()
+        while self._idle_connections:
+            self._idle_connections.pop().close()
 
     def get(self, path: str) -> Object:
         """The object at `path`.
@@ -214,39 +214,39 @@ class KubernetesApi:
     def list(self, path: str, **query: str) -> list[Object]:
         """All objects at `path`; errors as of `get`."""
         objects: list[Object] = []
-        page, cut = _PAGE_ITEMS, ""
+        page, token = _PAGE_ITEMS, ""
         while True:
-            paged = {**query, "limit": str(page)} | ({"continue": cut} if cut else {})
+            page_query = {**query, "limit": str(page)} | ({"continue": token} if token else {})
             try:
-                answer = self._request("GET", f"{path}?{urlencode(paged)}")
+                answer = self._request("GET", f"{path}?{urlencode(page_query)}")
             except _TooLong:
                 if page == 1:
                     raise
                 page //= 2
                 continue
             objects += entries(answer.get("items"))
-            cut = metadata(answer).get("continue") or ""
-            if not cut:
+            token = metadata(answer).get("continue") or ""
+            if not token:
                 return objects
 
     def _request(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, kind: str = _JSON
     ) -> Object:
-        sent = None if body is None else json.dumps(body).encode()
+        content = None if body is None else json.dumps(body).encode()
         try:
             if method == "GET":
                 with suppress(IndexError, ConnectionError, http.client.BadStatusLine):
-                    return self._exchanged(self._idle.pop(), method, path, sent, kind)
-            return self._exchanged(self._connection(), method, path, sent, kind)
+                    return self._exchange(self._idle_connections.pop(), method, path, content, kind)
+            return self._exchange(self._connection(), method, path, content, kind)
         except (OSError, http.client.HTTPException, UnicodeError) as error:
-            raise self._down(error) from error
+            raise self._down_error(error) from error
 
-    def _exchanged(
+    def _exchange(
         self,
         connection: http.client.HTTPConnection,
         method: str,
         path: str,
-        sent: bytes | None,
+        content: bytes | None,
         kind: str,
     ) -> Object:
         """The answer to one request; afterwards the connection is idle or closed.
@@ -257,30 +257,30 @@ class KubernetesApi:
             ApiRefused: it is an error.
         """
         headers = {"Accept": _JSON}
-        if sent is not None:
+        if content is not None:
             headers["Content-Type"] = kind
         is_kept = False
         try:
             if self._access.token_file is not None:
                 headers["Authorization"] = f"Bearer {_token(self._access.token_file)}"
-            connection.request(method, path, sent, headers)
+            connection.request(method, path, content, headers)
             answer = connection.getresponse()
             self._compare_clocks(answer.getheader("Date"))
             if answer.status >= _ERRORS_FROM:
-                raise _refused(method, path, answer.status, _status(answer.read(MOST_BYTES)))
-            received = answer.read(MOST_BYTES + 1)
+                raise _refusal(method, path, answer.status, _status(answer.read(MOST_BYTES)))
+            answer_bytes = answer.read(MOST_BYTES + 1)
             is_kept = answer.isclosed() and not answer.will_close
         finally:
-            if is_kept and len(self._idle) < _MOST_IDLE:
-                self._idle.append(connection)
+            if is_kept and len(self._idle_connections) < _MOST_IDLE:
+                self._idle_connections.append(connection)
             else:
                 connection.close()
-        if len(received) > MOST_BYTES:
+        if len(answer_bytes) > MOST_BYTES:
             raise _TooLong(
                 f"the API at {self.server} answers {method} {path} with more than 4 MiB",
                 fix="delete what the object's annotations hold beside its own fields",
             )
-        return self._parsed(received, path)
+        return self._parse(answer_bytes, path)
 
     def _connection(self) -> http.client.HTTPConnection:
         host, port, timeout_s = str(self._url.hostname), self._url.port, self._timeout_s
@@ -296,9 +296,9 @@ class KubernetesApi:
             return
         self.skew_s = float(round(there_s - time.time()))
 
-    def _parsed(self, received: bytes, path: str) -> Object:
+    def _parse(self, answer_bytes: bytes, path: str) -> Object:
         try:
-            value = json.loads(received)
+            value = json.loads(answer_bytes)
         except (ValueError, RecursionError) as error:
             raise ApiDown(
                 f"the API at {self.server} answers {path} with no JSON: {error}",
@@ -308,7 +308,7 @@ class KubernetesApi:
             raise ApiDown(f"the API at {self.server} answers {path} with no object")
         return value
 
-    def _down(self, error: Exception) -> ApiDown:
+    def _down_error(self, error: Exception) -> ApiDown:
         reason = "no answer in time" if isinstance(error, TimeoutError) else str(error)
         return ApiDown(
             f"the Kubernetes API at {self.server} does not answer: "
@@ -321,21 +321,21 @@ class _TooLong(ApiDown):
     """A body of more than 4 MiB."""
 
 
-def _tls(opened: ApiAccess) -> ssl.SSLContext:
+def _tls(access: ApiAccess) -> ssl.SSLContext:
     """Settings that check the server's certificate.
 
     Raises:
         BadInput: the file of authorities cannot be read, or has no certificate.
     """
-    if opened.ca_file is None:
+    if access.ca_file is None:
         return ssl.create_default_context()
-    text = read_text(opened.ca_file)
+    text = read_text(access.ca_file)
     try:
         # Without any text Python would trust the authorities of the system.
         return ssl.create_default_context(cadata=text or " ")
     except (ssl.SSLError, ValueError) as error:
         raise BadInput(
-            f"--ca-file {opened.ca_file} has no certificate: {error}",
+            f"--ca-file {access.ca_file} has no certificate: {error}",
             fix="name the file of the cluster's authority (certificate-authority)",
         ) from error
 
@@ -355,16 +355,16 @@ def _token(file: Path) -> str:
     return words[0]
 
 
-def _status(received: bytes) -> Object:
+def _status(answer_bytes: bytes) -> Object:
     """The Status object of an answer; {} for other texts, which become its message."""
     try:
-        value = json.loads(received)
+        value = json.loads(answer_bytes)
     except (ValueError, RecursionError):
-        return {"message": received[:_MOST_REASON].decode(errors="replace").strip()}
+        return {"message": answer_bytes[:_MOST_REASON].decode(errors="replace").strip()}
     return value if isinstance(value, dict) else {}
 
 
-def _refused(method: str, path: str, status: int, answer: Object) -> ApiRefused:
+def _refusal(method: str, path: str, status: int, answer: Object) -> ApiRefused:
     kind = str(answer.get("reason") or "")
     message = str(answer.get("message") or http.client.responses.get(status, ""))[:_MOST_REASON]
     fix = "check --token-file and the role of its account" if status in (401, 403) else ""

@@ -75,14 +75,14 @@ class DevicePlugin:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._ended = threading.Event()
+        self._end = threading.Event()
         self._servers: list[_ResourceServer] = []
         self._registered_with: tuple[int, ...] | None = None
         self._is_waiting = False
 
     def stop(self) -> None:
         """Make `run` return; its devices leave the node."""
-        self._ended.set()
+        self._end.set()
 
     def run(self) -> None:
         """Offer the devices until `stop`, to every kubelet that starts.
@@ -92,16 +92,16 @@ class DevicePlugin:
                 kubelet refuses a resource.
         """
         self._check_files()
-        while not self._settings.folder.is_dir() and not self._ended.is_set():
+        while not self._settings.folder.is_dir() and not self._end.is_set():
             self._say_waiting()
-            self._ended.wait(_POLL_S)
-        if self._ended.is_set():
+            self._end.wait(_POLL_S)
+        if self._end.is_set():
             return
         with _only_plugin(self._settings.folder):
             try:
-                while not self._ended.is_set():
+                while not self._end.is_set():
                     self._look()
-                    self._ended.wait(_POLL_S)
+                    self._end.wait(_POLL_S)
             finally:
                 self._stop_servers()
 
@@ -188,7 +188,7 @@ class _ResourceServer:
         self.resource = resource
         self.path = settings.folder / f"trnsim-{resource.rpartition('/')[2]}.sock"
         self._settings = settings
-        self._ended = threading.Event()
+        self._end = threading.Event()
         library = grpc()
         self._server = library.server(
             ThreadPoolExecutor(_THREADS, thread_name_prefix="trnsim-plugin"),
@@ -205,7 +205,7 @@ class _ResourceServer:
         methods = {
             "GetDevicePluginOptions": (unary, self._options, "Empty"),
             "ListAndWatch": (stream, self._list_and_watch, "Empty"),
-            "GetPreferredAllocation": (unary, self._preferred, "PreferredAllocationRequest"),
+            "GetPreferredAllocation": (unary, self._preferred_answer, "PreferredAllocationRequest"),
             "Allocate": (unary, self._allocate, "AllocateRequest"),
             "PreStartContainer": (unary, self._pre_start, "PreStartContainerRequest"),
         }
@@ -247,7 +247,7 @@ class _ResourceServer:
 
     def stop(self) -> None:
         """End its streams, and remove its socket."""
-        self._ended.set()
+        self._end.set()
         is_own = self.is_there()
         self._server.stop(grace=None).wait()
         if is_own:
@@ -260,28 +260,30 @@ class _ResourceServer:
 
     def _list_and_watch(self, _: Any, context: Any) -> Iterator[Any]:
         """The ids with their health, at once and whenever one changes."""
-        before: dict[str, bool] = {}
-        while context.is_active() and not self._ended.is_set():
+        last_health: dict[str, bool] = {}
+        while context.is_active() and not self._end.is_set():
             healthy = self._settings.devices.healthy(
                 self.resource, injected_faults(self._settings.state)
             )
-            if healthy != before:
+            if healthy != last_health:
                 for name, well in healthy.items():
-                    if well != before.get(name, True):
+                    if well != last_health.get(name, True):
                         self._settings.say(f"{self.resource} {name} is {_HEALTH[well].lower()}")
-                before = healthy
+                last_health = healthy
                 yield message(DEVICE_PLUGIN, "ListAndWatchResponse")(
-                    devices=[{"ID": name, "health": _HEALTH[well]} for name, well in before.items()]
+                    devices=[
+                        {"ID": name, "health": _HEALTH[well]} for name, well in last_health.items()
+                    ]
                 )
-            self._ended.wait(_POLL_S)
+            self._end.wait(_POLL_S)
 
-    def _preferred(self, request: Any, context: Any) -> Any:
+    def _preferred_answer(self, request: Any, context: Any) -> Any:
         with _errors_answered(context):
             holdings = self._settings.holdings()
             reserved = self._settings.reserved(holdings)
             answers = [
-                {"deviceIDs": self._preferred_ids(each, holdings, reserved)}
-                for each in request.container_requests
+                {"deviceIDs": self._preferred_ids(container_request, holdings, reserved)}
+                for container_request in request.container_requests
             ]
             return message(DEVICE_PLUGIN, "PreferredAllocationResponse")(
                 container_responses=answers
@@ -295,17 +297,20 @@ class _ResourceServer:
         available = set(request.available_deviceIDs)
         required_ids = set(request.must_include_deviceIDs)
         per_device = devices.instance.devices[0].cores
-        chosen = first_reserved(reserved, self.resource, count, per_device)
-        if chosen is not None and required_ids <= set(chosen) <= available | required_ids:
-            return chosen
+        reserved_ids = first_reserved(reserved, self.resource, count, per_device)
+        if (
+            reserved_ids is not None
+            and required_ids <= set(reserved_ids) <= available | required_ids
+        ):
+            return reserved_ids
         return devices.preferred(self.resource, available, sorted(required_ids), count, holdings)
 
     def _allocate(self, request: Any, context: Any) -> Any:
         with _errors_answered(context):
             holdings = self._settings.holdings()
             answers = [
-                self._allocation(list(each.devicesIDs), holdings)
-                for each in request.container_requests
+                self._allocation(list(container_request.devicesIDs), holdings)
+                for container_request in request.container_requests
             ]
             return message(DEVICE_PLUGIN, "AllocateResponse")(container_responses=answers)
 
@@ -354,7 +359,7 @@ class _ResourceServer:
         state = self._settings.state
         listen(state, 0.0)
         (state / FAULTS).mkdir(exist_ok=True)
-        shared = [
+        shared_folders = [
             {
                 "container_path": f"{STATE_IN_CONTAINER}/{name}",
                 "host_path": str(state / name),
@@ -362,7 +367,10 @@ class _ResourceServer:
             }
             for name in (FAULTS, LISTENING)
         ]
-        return [{"container_path": STATE_IN_CONTAINER, "host_path": str(own_folder)}, *shared]
+        return [
+            {"container_path": STATE_IN_CONTAINER, "host_path": str(own_folder)},
+            *shared_folders,
+        ]
 
     def _pre_start(self, _: Any, __: Any) -> Any:
         return message(DEVICE_PLUGIN, "PreStartContainerResponse")()

@@ -46,43 +46,45 @@ def application(filter_call: Call, bind_call: Call) -> Application:
             reason = f"no call {method} {path!r}; legal: POST /filter and POST /bind"
             return _error(start, "404 Not Found", reason)
         try:
-            received = _received(environment)
-        except _Refused as refused:
+            content = _request_content(environment)
+        except _RequestRefused as refused:
             return _error(start, *refused.args)
-        return _respond(start, "200 OK", json.dumps(call(received)).encode(), "application/json")
+        return _respond(start, "200 OK", json.dumps(call(content)).encode(), "application/json")
 
     return answer
 
 
-class _Refused(Exception):
+class _RequestRefused(Exception):
     """Refusal of a malformed call; its arguments are the HTTP status and the reason."""
 
 
-def _received(environment: dict[str, Any]) -> Object:
+def _request_content(environment: dict[str, Any]) -> Object:
     """The JSON object of a call.
 
     Raises:
-        _Refused: its length is not stated or above 4 MiB, or it is no JSON object.
+        _RequestRefused: its length is not stated or above 4 MiB, or it is no JSON object.
     """
     length = environment.get("CONTENT_LENGTH") or ""
     if not (length.isascii() and length.isdecimal()):
-        raise _Refused("411 Length Required", "the call states no Content-Length")
+        raise _RequestRefused("411 Length Required", "the call states no Content-Length")
     if len(length) > _MOST_DIGITS or int(length) > MOST_BYTES:
         length_text = f"{int(length):,}" if len(length) <= _MOST_DIGITS else "too many"
-        raise _Refused(
+        raise _RequestRefused(
             "413 Request Entity Too Large",
             f"the call has {length_text} bytes; legal: at most {MOST_BYTES:,} (4 MiB); set "
             "nodeCacheCapable: true, with which a call has names of nodes alone",
         )
     body = environment["wsgi.input"].read(int(length))
     if len(body) < int(length):
-        raise _Refused("400 Bad Request", f"the call ends after {len(body)} of {length} bytes")
+        raise _RequestRefused(
+            "400 Bad Request", f"the call ends after {len(body)} of {length} bytes"
+        )
     try:
         value = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise _Refused("400 Bad Request", f"the call is no JSON: {error}") from error
+        raise _RequestRefused("400 Bad Request", f"the call is no JSON: {error}") from error
     if not isinstance(value, dict):
-        raise _Refused("400 Bad Request", "the call is no JSON object")
+        raise _RequestRefused("400 Bad Request", "the call is no JSON object")
     return value
 
 

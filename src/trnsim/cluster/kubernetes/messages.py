@@ -93,8 +93,8 @@ def message(interface: Interface, name: str) -> Any:
 
 def serialized(content: Any) -> bytes:
     """The bytes of a message."""
-    stored: bytes = content.SerializeToString()
-    return stored
+    content_bytes: bytes = content.SerializeToString()
+    return content_bytes
 
 
 def grpc() -> Any:
@@ -108,15 +108,17 @@ def grpc() -> Any:
 
 @cache
 def _classes(package: str) -> dict[str, Any]:
-    interface = next(each for each in (DEVICE_PLUGIN, POD_RESOURCES) if each.package == package)
+    interface = next(
+        service for service in (DEVICE_PLUGIN, POD_RESOURCES) if service.package == package
+    )
     descriptors = _load("google.protobuf.descriptor_pb2")
     file = descriptors.FileDescriptorProto(
         name=f"trnsim/{package}.proto", package=package, syntax="proto3"
     )
     for name, fields in interface.messages.items():
-        declared = file.message_type.add(name=name)
+        message_type = file.message_type.add(name=name)
         for number, field in enumerate(fields.split(), 1):
-            _add_field(declared, package, number, *field.split(":"))
+            _add_field(message_type, package, number, *field.split(":"))
     # A pool of its own: other libraries of the process may have messages of these names.
     pool = _load("google.protobuf.descriptor_pool").DescriptorPool()
     pool.Add(file)
@@ -127,18 +129,18 @@ def _classes(package: str) -> dict[str, Any]:
     }
 
 
-def _add_field(declared: Any, package: str, number: int, name: str, kind: str) -> None:
+def _add_field(message_type: Any, package: str, number: int, name: str, kind: str) -> None:
     """Add a field to the declaration of a message."""
     label = _REPEATED if kind[0] in "*%" else _OPTIONAL
-    field = declared.field.add(name=name, number=number, label=label)
+    field = message_type.field.add(name=name, number=number, label=label)
     kind = kind.removeprefix("*")
     if kind == "%":
         # A table is a list of pairs: protobuf's language guide, Maps.
-        pair = declared.nested_type.add(name=f"{name.capitalize()}Entry")
+        pair = message_type.nested_type.add(name=f"{name.capitalize()}Entry")
         pair.options.map_entry = True
         for field_number, part in enumerate(("key", "value"), 1):
             _add_field(pair, package, field_number, part, "string")
-        kind = f"{declared.name}.{pair.name}"
+        kind = f"{message_type.name}.{pair.name}"
     if kind in _SCALARS:
         field.type = _SCALARS[kind]
     else:

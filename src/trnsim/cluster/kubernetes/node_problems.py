@@ -111,21 +111,21 @@ class NodeProblems:
     ) -> None:
         """Report to `api`, and write new lines to `kernel_log`; None leaves one out."""
         self._node, self._api, self._say, self._kernel_log = node, api, say, kernel_log
-        self._ended = threading.Event()
-        self._logged = {fault.name for fault in injected_faults(node.state)}
-        self._reported: set[str] = set()
+        self._end = threading.Event()
+        self._logged_names = {fault.name for fault in injected_faults(node.state)}
+        self._reported_names: set[str] = set()
         self._since = ""
-        self._shown: tuple[Any, ...] | None = None
-        self._shown_s = 0.0
+        self._shown_state: tuple[Any, ...] | None = None
+        self._shown_at_s = 0.0
         self._problem = ""
 
     def stop(self) -> None:
         """Make `run` return."""
-        self._ended.set()
+        self._end.set()
 
     def run(self) -> None:
         """Report until `stop`; while the API does not answer, reports wait."""
-        while not self._ended.is_set():
+        while not self._end.is_set():
             try:
                 self.look()
             except BadInput as error:
@@ -134,7 +134,7 @@ class NodeProblems:
                 self._problem = error.reason
             else:
                 self._problem = ""
-            self._ended.wait(_POLL_S)
+            self._end.wait(_POLL_S)
 
     def look(self) -> None:
         """Report the changes since the last call.
@@ -144,46 +144,46 @@ class NodeProblems:
         """
         faults = injected_faults(self._node.state)
         for fault in faults:
-            if self._kernel_log is not None and fault.name not in self._logged:
+            if self._kernel_log is not None and fault.name not in self._logged_names:
                 write_kernel_line(self._kernel_log, fault)
-                self._logged.add(fault.name)
+                self._logged_names.add(fault.name)
         if self._api is None:
             return
         self._show_condition(self._api, faults)
         for fault, reason in matched_faults(faults):
-            if fault.name not in self._reported:
+            if fault.name not in self._reported_names:
                 self._report(self._api, fault, reason)
-                self._reported.add(fault.name)
+                self._reported_names.add(fault.name)
 
     def _show_condition(self, api: KubernetesApi, faults: Sequence[StoredFault]) -> None:
         """Write the condition and the annotation, where they changed or a minute has passed."""
-        last = matched_faults(faults)[-1:]
-        reason, message = (last[0][1], _message(last[0][0])) if last else _WELL
+        last_faults = matched_faults(faults)[-1:]
+        reason, message = (last_faults[0][1], _message(last_faults[0][0])) if last_faults else _WELL
         healthy = self._node.devices.healthy(NEURON, faults)
-        broken = ",".join(name for name, well in healthy.items() if not well)
-        shown = (reason, message, broken)
+        broken_devices = ",".join(name for name, well in healthy.items() if not well)
+        state = (reason, message, broken_devices)
         now_s = time.monotonic()
-        if shown == self._shown and now_s - self._shown_s < _HEARTBEAT_S:
+        if state == self._shown_state and now_s - self._shown_at_s < _HEARTBEAT_S:
             return
-        now = _stamp(time.time())
-        if self._shown is None or (reason != _WELL[0]) != (self._shown[0] != _WELL[0]):
-            self._since = self._earlier(api, reason != _WELL[0]) or now
+        timestamp = _stamp(time.time())
+        if self._shown_state is None or (reason != _WELL[0]) != (self._shown_state[0] != _WELL[0]):
+            self._since = self._earlier_stamp(api, reason != _WELL[0]) or timestamp
         condition = {
             "type": CONDITION,
             "status": str(reason != _WELL[0]),
             "reason": reason,
             "message": message,
-            "lastHeartbeatTime": now,
+            "lastHeartbeatTime": timestamp,
             "lastTransitionTime": self._since,
         }
         path = node_path(self._node.name)
         api.patch(f"{path}/status", {"status": {"conditions": [condition]}}, STRATEGIC)
-        api.patch(path, {"metadata": {"annotations": {UNHEALTHY: broken or None}}})
-        if self._shown is None or self._shown[:2] != shown[:2]:
+        api.patch(path, {"metadata": {"annotations": {UNHEALTHY: broken_devices or None}}})
+        if self._shown_state is None or self._shown_state[:2] != state[:2]:
             self._say(f"node {self._node.name}: {CONDITION} is {condition['status']}: {reason}")
-        self._shown, self._shown_s = shown, now_s
+        self._shown_state, self._shown_at_s = state, now_s
 
-    def _earlier(self, api: KubernetesApi, is_true: bool) -> str:
+    def _earlier_stamp(self, api: KubernetesApi, is_true: bool) -> str:
         """Since when the node's condition is so already, where this process began later."""
         node = api.get(node_path(self._node.name))
         for condition in (node.get("status") or {}).get("conditions") or []:
@@ -196,7 +196,7 @@ class NodeProblems:
         name = self._node.name
         node = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": name}
         _write_event(api, "default", node, fault, reason, _message(fault), name)
-        for holding in self._struck(fault):
+        for holding in self._struck_containers(fault):
             pod = _pod(api, holding)
             if pod is None:
                 continue
@@ -208,7 +208,7 @@ class NodeProblems:
             _write_event(api, holding.namespace, pod, fault, reason, message, name)
             self._say(f"pod {holding.namespace}/{holding.pod}: {reason}")
 
-    def _struck(self, fault: StoredFault) -> list[ContainerHolding]:
+    def _struck_containers(self, fault: StoredFault) -> list[ContainerHolding]:
         """Containers that hold a core which a fault strikes, each pod once."""
         devices = self._node.devices
         per_device = devices.instance.devices[0].cores
@@ -247,7 +247,7 @@ def _write_event(
     host: str,
 ) -> None:
     """Create an event, once: its name has the names of its subject and its fault."""
-    at = _stamp(fault.at)
+    timestamp = _stamp(fault.at)
     event = {
         "apiVersion": "v1",
         "kind": "Event",
@@ -260,8 +260,8 @@ def _write_event(
         "message": message,
         "type": "Warning",
         "source": {"component": _SOURCE_NAME, "host": host},
-        "firstTimestamp": at,
-        "lastTimestamp": at,
+        "firstTimestamp": timestamp,
+        "lastTimestamp": timestamp,
         "count": 1,
     }
     try:

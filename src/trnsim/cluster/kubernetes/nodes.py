@@ -81,8 +81,8 @@ def neuron_node(node: Object) -> NeuronNode:
     cores = _whole_number(capacity.get(CORES))
     is_even = bool(cores) and cores % devices == 0
     per_device = cores // devices if is_even else instance_model(row.name).devices[0].cores
-    broken = numbers(mapping(metadata(node).get("annotations")).get(UNHEALTHY))
-    return NeuronNode(name, row.name, devices, per_device, broken)
+    broken_devices = numbers(mapping(metadata(node).get("annotations")).get(UNHEALTHY))
+    return NeuronNode(name, row.name, devices, per_device, broken_devices)
 
 
 def _whole_number(quantity: object) -> int:
@@ -97,7 +97,7 @@ def free_cores(node: NeuronNode, pods: Iterable[Object]) -> frozenset[int]:
     Raises:
         BadInput: if a pod does not state its devices, or two pods hold the same device.
     """
-    free = frozenset(node.cores) - node.cores_of(node.unhealthy)
+    free_numbers = frozenset(node.cores) - node.cores_of(node.unhealthy)
     holder_of: dict[int, str] = {}
     for pod in pods:
         cores = held_cores(pod, node.cores_per_device)
@@ -109,4 +109,4 @@ def free_cores(node: NeuronNode, pods: Iterable[Object]) -> frozenset[int]:
                 fix=f"delete one of them: kubectl delete pod -n {title(pod).replace('/', ' ')}",
             )
         holder_of |= dict.fromkeys(cores, title(pod))
-    return free.difference(holder_of)
+    return free_numbers.difference(holder_of)

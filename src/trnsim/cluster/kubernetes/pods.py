@@ -120,13 +120,13 @@ def _count(pod: Object, name: str, quantity: object) -> int:
     Raises:
         BadInput: the text is no quantity.
     """
-    matched = _QUANTITY.fullmatch(str(quantity))
-    if matched is None:
+    match = _QUANTITY.fullmatch(str(quantity))
+    if match is None:
         raise BadInput(
             f"pod {title(pod)}: {name} is {quantity!r}; legal: a whole number of devices or cores",
             fix=f'for example {name}: "1"',
         )
-    return int(matched[1]) * (1000 if matched[2] else 1)
+    return int(match[1]) * (1000 if match[2] else 1)
 
 
 def placement_annotations(
@@ -136,20 +136,22 @@ def placement_annotations(
     time_ns: int,
 ) -> dict[str, str]:
     """The annotations of a pod whose containers hold the core sets `sets`."""
-    cores = sorted({core for each in sets.values() for core in each})
+    cores = sorted({core for core_set in sets.values() for core in core_set})
     is_of_cores = any(demand.is_of_cores for demand in requested)
     devices = sorted({core // cores_per_device for core in cores})
     return {
-        HELD_CORES: _listed(cores),
-        IDS: _listed(cores if is_of_cores else devices),
+        HELD_CORES: _comma_list(cores),
+        IDS: _comma_list(cores if is_of_cores else devices),
         RESOURCE: CORES if is_of_cores else DEVICES,
         ALLOCATED: "false",
         TIME: str(time_ns),
-        SETS: ";".join(f"{container}={_listed(each)}" for container, each in sets.items()),
+        SETS: ";".join(
+            f"{container}={_comma_list(core_set)}" for container, core_set in sets.items()
+        ),
     }
 
 
-def _listed(numbers: Sequence[int]) -> str:
+def _comma_list(numbers: Sequence[int]) -> str:
     return ",".join(map(str, numbers))
 
 
@@ -162,21 +164,23 @@ def held_cores(pod: Object, cores_per_device: int) -> frozenset[int]:
     requested = demands(pod)
     if not requested or has_ended(pod):
         return frozenset()
-    written = mapping(metadata(pod).get("annotations"))
-    cores = numbers(written.get(HELD_CORES))
+    annotations = mapping(metadata(pod).get("annotations"))
+    cores = numbers(annotations.get(HELD_CORES))
     if cores:
         return cores
-    ids = numbers(written.get(IDS))
+    ids = numbers(annotations.get(IDS))
     if ids and any(demand.is_of_cores for demand in requested):
         return ids
     if ids:
         first_cores = (device * cores_per_device for device in ids)
         return frozenset(
-            core for first in first_cores for core in range(first, first + cores_per_device)
+            core
+            for first_core in first_cores
+            for core in range(first_core, first_core + cores_per_device)
         )
     raise BadInput(
         f"pod {title(pod)} on node {node_of(pod)} requests Neuron devices, and its annotation "
-        f"{HELD_CORES} is {written.get(HELD_CORES)!r}: no number of a core says which it holds",
+        f"{HELD_CORES} is {annotations.get(HELD_CORES)!r}: no number of a core says which it holds",
         fix="delete it, and let the scheduler with this extension place it",
         source=_SOURCE,
     )

@@ -74,11 +74,11 @@ def first_reserved(
     """
     is_of_cores = resource == NEURONCORE
     for reservation in reserved:
-        chosen = reservation.cores
+        cores = reservation.cores
         if not is_of_cores:
-            chosen = tuple(sorted({core // cores_per_device for core in chosen}))
-        if reservation.is_of_cores is is_of_cores and len(chosen) == count:
-            return [str(number) for number in chosen]
+            cores = tuple(sorted({core // cores_per_device for core in cores}))
+        if reservation.is_of_cores is is_of_cores and len(cores) == count:
+            return [str(number) for number in cores]
     return None
 
 

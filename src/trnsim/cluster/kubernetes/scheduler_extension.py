@@ -103,19 +103,19 @@ class SchedulerExtension:
         try:
             with self._changed:
                 self._wait_for_binds(uid(pod))
-                offered = _offered(node_objects, names)
-                fits, failed, hopeless = self._sorted(pod, offered)
+                offered_nodes = _offered_nodes(node_objects, names)
+                fits, failures, hopeless = self._sort_nodes(pod, offered_nodes)
                 if fits and demands(pod):
                     self._expected[uid(pod)] = time.monotonic() + _BIND_S
         except EmulatorError as error:
             self.log(f"filter {title(pod)}: {_one_line(error)}")
             return {"Error": _one_line(error)}
-        self.log(f"filter {title(pod)}: fits {', '.join(fits) or 'no node'}{_reasons(failed)}")
-        result: Object = {"FailedNodes": failed, "FailedAndUnresolvableNodes": hopeless}
+        self.log(f"filter {title(pod)}: fits {', '.join(fits) or 'no node'}{_reasons(failures)}")
+        result: Object = {"FailedNodes": failures, "FailedAndUnresolvableNodes": hopeless}
         if node_objects is None:
             return {**result, "NodeNames": fits}
-        chosen = [node for node in entries(node_objects) if name_of(node) in set(fits)]
-        return {**result, "Nodes": {"apiVersion": "v1", "kind": "NodeList", "items": chosen}}
+        fitting_nodes = [node for node in entries(node_objects) if name_of(node) in set(fits)]
+        return {**result, "Nodes": {"apiVersion": "v1", "kind": "NodeList", "items": fitting_nodes}}
 
     def bind(self, arguments: Mapping[str, Any]) -> Object:
         """The result of a bind call: {"Error": ""} where the pod is bound."""
@@ -151,50 +151,50 @@ class SchedulerExtension:
             self._changed.wait(max(open_ends) - now_s)
         self._expected.clear()
 
-    def _sorted(
-        self, pod: Object, offered: Mapping[str, Object | None]
+    def _sort_nodes(
+        self, pod: Object, offered_nodes: Mapping[str, Object | None]
     ) -> tuple[list[str], dict[str, str], dict[str, str]]:
         """The names of nodes that fit; the reasons of the others; the fitting nodes that remain."""
         requested = demands(pod)
         if not requested:
-            return list(offered), {}, {}
+            return list(offered_nodes), {}, {}
         is_old = time.monotonic() - self._nodes_read_s >= _NODES_S
-        if is_old or not offered.keys() <= self.nodes.keys():
+        if is_old or not offered_nodes.keys() <= self.nodes.keys():
             self._read_nodes()
         is_fresh = False
         while True:
-            fits, failed, hopeless = self._judged(requested, offered)
-            if is_fresh or failed.keys() == hopeless.keys():
-                return fits, failed, hopeless
+            fits, failures, hopeless = self._judge_nodes(requested, offered_nodes)
+            if is_fresh or failures.keys() == hopeless.keys():
+                return fits, failures, hopeless
             self._read_nodes()
             self._read_pods()
             is_fresh = True
 
-    def _judged(
-        self, requested: Sequence[ContainerDemand], offered: Mapping[str, Object | None]
+    def _judge_nodes(
+        self, requested: Sequence[ContainerDemand], offered_nodes: Mapping[str, Object | None]
     ) -> tuple[list[str], dict[str, str], dict[str, str]]:
         fits: list[str] = []
-        failed: dict[str, str] = {}
+        failures: dict[str, str] = {}
         hopeless: dict[str, str] = {}
-        for name, sent in offered.items():
-            node = sent or self.nodes.get(name)
+        for name, sent_node in offered_nodes.items():
+            node = sent_node or self.nodes.get(name)
             if node is None:
-                failed[name] = hopeless[name] = f"the API has no node {name}"
+                failures[name] = hopeless[name] = f"the API has no node {name}"
                 continue
             try:
                 shape = neuron_node(node)
                 refusal = first_refusal(shape, requested)
                 if refusal is not None:
-                    failed[name] = hopeless[name] = refusal.reason
+                    failures[name] = hopeless[name] = refusal.reason
                 elif place(shape, requested, free_cores(shape, self._pods_on(name))) is None:
-                    failed[name] = NO_ROOM
+                    failures[name] = NO_ROOM
                 else:
                     fits.append(name)
             except (ApiDown, ApiRefused):
                 raise
             except BadInput as error:
-                failed[name] = _one_line(error)
-        return fits, failed, hopeless
+                failures[name] = _one_line(error)
+        return fits, failures, hopeless
 
     def _bind(self, namespace: str, name: str, pod_uid: str, node_name: str) -> str:
         """Bind a pod with its devices; a few words for the log.
@@ -214,12 +214,12 @@ class SchedulerExtension:
             "metadata": {"namespace": namespace, "name": name, "uid": uid(pod)},
             "target": {"apiVersion": "v1", "kind": "Node", "name": node_name},
         }
-        written: dict[str, str] = {}
+        annotations: dict[str, str] = {}
         if shape is not None:
-            written = placement_annotations(
+            annotations = placement_annotations(
                 requested, sets, shape.cores_per_device, self._time_ns()
             )
-            binding["metadata"]["annotations"] = written
+            binding["metadata"]["annotations"] = annotations
         try:
             self.api.post(f"{pod_path(namespace, name)}/binding", binding)
         except ApiDown:
@@ -231,9 +231,12 @@ class SchedulerExtension:
         if shape is None:
             return "no Neuron devices"
         pod["spec"]["nodeName"] = node_name
-        pod["metadata"]["annotations"] = {**(pod["metadata"].get("annotations") or {}), **written}
+        pod["metadata"]["annotations"] = {
+            **(pod["metadata"].get("annotations") or {}),
+            **annotations,
+        }
         self.pods_by_node.setdefault(node_name, {})[uid(pod)] = pod
-        return f"{SETS} {written[SETS]}"
+        return f"{SETS} {annotations[SETS]}"
 
     def _pod(self, namespace: str, name: str, pod_uid: str) -> Object:
         """The pod of a bind call.
@@ -246,7 +249,7 @@ class SchedulerExtension:
         except ApiRefused as error:
             if error.status != _NOT_FOUND:
                 raise
-            raise _deleted(namespace, name) from error
+            raise _deletion_error(namespace, name) from error
         if pod_uid and uid(pod) != pod_uid:
             raise BadInput(
                 f"pod {namespace}/{name} was deleted and created again: its uid is {uid(pod)}, and "
@@ -331,7 +334,7 @@ def _by_lower_name(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {str(name).lower(): value for name, value in arguments.items()}
 
 
-def _offered(node_objects: Any, names: Any) -> dict[str, Object | None]:
+def _offered_nodes(node_objects: Any, names: Any) -> dict[str, Object | None]:
     """The nodes of a filter call: only names, or names and objects.
 
     Raises:
@@ -371,14 +374,14 @@ def _bound_before(pod: Object, node_name: str, requested: Sequence[ContainerDema
     )
 
 
-def _deleted(namespace: str, name: str) -> BadInput:
+def _deletion_error(namespace: str, name: str) -> BadInput:
     return BadInput(f"pod {namespace}/{name} was deleted before it was bound")
 
 
 def _refused_bind(error: ApiRefused, namespace: str, name: str) -> BadInput:
     """The name of the fault of a refused Binding."""
     if error.status == _NOT_FOUND:
-        return _deleted(namespace, name)
+        return _deletion_error(namespace, name)
     if error.status == _CONFLICT:
         return BadInput(
             f"pod {namespace}/{name} was bound or deleted during this bind call: {error.reason}"
@@ -391,9 +394,9 @@ def _one_line(error: EmulatorError) -> str:
     return f"{error.reason}; fix: {error.fix}" if error.fix else error.reason
 
 
-def _reasons(failed: Mapping[str, str]) -> str:
+def _reasons(failures: Mapping[str, str]) -> str:
     """Reasons with the nodes that they are of."""
     by_reason: dict[str, list[str]] = defaultdict(list)
-    for name, reason in failed.items():
+    for name, reason in failures.items():
         by_reason[reason].append(name)
     return "".join(f"; {', '.join(names)}: {reason}" for reason, names in by_reason.items())

@@ -37,12 +37,12 @@ def announce(path: Path, launch: dict[str, Any]) -> None:
     Raises:
         BadInput: the folder cannot be written.
     """
-    new = path.with_suffix(".new")
+    draft_path = path.with_suffix(".new")
     try:
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _OWNER_FILE_MODE)
+        descriptor = os.open(draft_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _OWNER_FILE_MODE)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(json_line(launch))
-        new.replace(path)
+        draft_path.replace(path)
     except OSError as error:
         raise BadInput(
             f"cannot write {path}: {error.strerror}", fix="name another folder: --report DIR"
@@ -95,5 +95,7 @@ def refuse(path: Path, step: SlurmStep, reason: str, wait_s: float = _REFUSAL_S)
         launch = await_announcement(path, step, wait_s)
         refusal = f"task {step.task} on {step.host} starts no ranks: {reason}"
         message = json_line({"token": launch["token"], _REFUSAL: refusal})
-        with socket.create_connection((launch["host"], launch["port"]), timeout=wait_s) as first:
-            first.sendall(f"{message.strip()}\n".encode())
+        with socket.create_connection(
+            (launch["host"], launch["port"]), timeout=wait_s
+        ) as connection:
+            connection.sendall(f"{message.strip()}\n".encode())

@@ -55,25 +55,25 @@ def claimed_devices(
     folder = _folder(step, lock_root)
     claim_file = folder / f"step-{step.step}"
     if step.local_task:
-        return _read(claim_file, step, wait_s)
-    choosing = _lock(folder / "choosing", is_waiting=True)
+        return _read_claim(claim_file, step, wait_s)
+    choice_lock = _lock(folder / "choosing", is_waiting=True)
     locks = {device: _lock(folder / f"device-{device}") for device in devices}
-    free = [device for device, lock in locks.items() if lock is not None]
-    chosen = device_sets.choose(instance, count, free) or ()
-    for device, lock in [*locks.items(), (None, choosing)]:
-        if lock is not None and device in chosen:
+    free_devices = [device for device, lock in locks.items() if lock is not None]
+    chosen_devices = device_sets.choose(instance, count, free_devices) or ()
+    for device, lock in [*locks.items(), (None, choice_lock)]:
+        if lock is not None and device in chosen_devices:
             _lock_files.append(lock)
         elif lock is not None:
             os.close(lock)
-    if not chosen:
+    if not chosen_devices:
         raise BadInput(
             f"step {step.name} has {count} devices on {step.host}; no legal set of as many is "
-            f"among the free ones of its job: {', '.join(map(str, free)) or 'none'}",
+            f"among the free ones of its job: {', '.join(map(str, free_devices)) or 'none'}",
             fix="let each step request a number of devices that divides those of the job",
             source=device_sets.rule(instance).provenance.source,
         )
-    write(claim_file, ",".join(map(str, chosen)))
-    return chosen
+    write(claim_file, ",".join(map(str, chosen_devices)))
+    return chosen_devices
 
 
 def _folder(step: SlurmStep, lock_root: Path | None) -> Path:
@@ -98,7 +98,7 @@ def _folder(step: SlurmStep, lock_root: Path | None) -> Path:
     return folder
 
 
-def _read(claim_file: Path, step: SlurmStep, wait_s: float) -> tuple[int, ...]:
+def _read_claim(claim_file: Path, step: SlurmStep, wait_s: float) -> tuple[int, ...]:
     """The set that the first task of this node took.
 
     Raises:

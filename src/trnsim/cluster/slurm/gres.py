@@ -91,15 +91,15 @@ def node_types(models: Sequence[InstanceModel], hosts: Sequence[str]) -> list[No
 
 def links(instance: str, devices: int) -> list[list[int]]:
     """For each device, the numbers of legal sets that it and each other device are both in."""
-    shared = [[0] * devices for _ in range(devices)]
+    shared_sets = [[0] * devices for _ in range(devices)]
     for count in device_sets.legal_counts(instance):
         for device_set in device_sets.legal_sets(instance, count):
             for first in device_set:
                 for second in device_set:
-                    shared[first][second] += 1
+                    shared_sets[first][second] += 1
     for device in range(devices):
-        shared[device][device] = _ITSELF
-    return shared
+        shared_sets[device][device] = _ITSELF
+    return shared_sets
 
 
 def gres_conf(types: Sequence[NodeType]) -> str:
@@ -120,8 +120,8 @@ def _device_lines(node_type: NodeType) -> list[str]:
     rows = links(node_type.model.name, node_type.devices)
     values = {value for row in rows for value in row if value != _ITSELF}
     if len(values) <= 1:  # all pairs are alike
-        last = node_type.devices - 1
-        return [head + (f"[0-{last}]" if last else "0")]
+        last_device = node_type.devices - 1
+        return [head + (f"[0-{last_device}]" if last_device else "0")]
     return [f"{head}{device} Links={','.join(map(str, row))}" for device, row in enumerate(rows)]
 
 

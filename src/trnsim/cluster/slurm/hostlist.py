@@ -76,9 +76,9 @@ def expanded(text: str, variable: str) -> tuple[str, ...]:
 
 def _choices(piece: re.Match[str], text: str, variable: str) -> list[str]:
     """The texts that a piece of a host's name represents; numbers keep their leading zeros."""
-    ranges, plain = piece.groups()
+    ranges, plain_text = piece.groups()
     if ranges is None:
-        return [plain]
+        return [plain_text]
     choices: list[str] = []
     for part in ranges.split(","):
         limits = _RANGE.fullmatch(part)

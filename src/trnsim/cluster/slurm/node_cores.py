@@ -41,18 +41,18 @@ def node_cores(
         if visible_cores is None or shutil.which("scontrol") is not None:
             raise
         devices = tuple(range(len(model.devices)))
-    first = model.devices[devices[0]].core_ids.start
-    cores = range(first, model.devices[devices[-1]].core_ids.stop)
+    first_core = model.devices[devices[0]].core_ids.start
+    cores = range(first_core, model.devices[devices[-1]].core_ids.stop)
     if visible_cores is None:
         return cores
-    narrowed = parse_cores(visible_cores)
-    if narrowed[0] not in cores or narrowed[-1] not in cores:
+    visible_numbers = parse_cores(visible_cores)
+    if visible_numbers[0] not in cores or visible_numbers[-1] not in cores:
         raise BadInput(
             f"{VISIBLE}={visible_cores!r}; legal: cores {cores.start} to {cores.stop - 1}, of "
             f"devices {_text(devices)} that step {step.name} has on {step.host}",
             fix=f"unset {VISIBLE}",
         )
-    return range(narrowed[0], narrowed[-1] + 1)
+    return range(visible_numbers[0], visible_numbers[-1] + 1)
 
 
 def node_devices(

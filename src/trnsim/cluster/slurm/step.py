@@ -14,7 +14,7 @@ from trnsim.errors import BadInput
 
 _SOURCE: Final = "srun(1), Output Environment Variables"
 _START: Final = "start it by srun, within sbatch or salloc: srun trnsim slurm launch -- PROGRAM"
-_LARGEST: Final = 0xFFFFFFFF
+_LARGEST_ID: Final = 0xFFFFFFFF
 """Slurm's numbers have 32 bits."""
 
 
@@ -96,12 +96,12 @@ def _first_variable(environment: Mapping[str, str], *variables: str) -> str:
     raise BadInput(f"{variables[0]} is not set: this is no task of Slurm", fix=_START)
 
 
-def _number(environment: Mapping[str, str], variable: str, end: int = _LARGEST) -> int:
+def _number(environment: Mapping[str, str], variable: str, end: int = _LARGEST_ID) -> int:
     """The number in a variable, from 0 on and below `end`."""
     text = environment.get(variable, "")
     if not text:
         raise BadInput(f"{variable} is not set: this is no task of a step of Slurm", fix=_START)
-    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(_LARGEST))):
+    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(_LARGEST_ID))):
         raise BadInput(
             f"{variable}={text!r}; legal: a number from 0 on",
             fix="leave it as srun sets it",

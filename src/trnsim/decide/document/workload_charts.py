@@ -85,7 +85,9 @@ def _pareto_chart(workload: WorkloadDecision, figures: Figures, index: int) -> s
     legend_entries = [("ours", "AWS's chips"), ("other", "GPUs"), ("here", "today's")]
     if any(dot.kind == "out" for dot in points):
         legend_entries.append(("out", "misses its SLO"))
-    return chart(caption, dots(labelled_options, "USD a month", unit, amount), legend(legend_entries))
+    return chart(
+        caption, dots(labelled_options, "USD a month", unit, amount), legend(legend_entries)
+    )
 
 
 def _labelled_names(workload: WorkloadDecision, points: list[Dot]) -> set[str]:
@@ -110,12 +112,17 @@ def compared_candidates(workload: WorkloadDecision) -> list[Candidate]:
         option for option in workload.candidates if option.usd_per_month is not None and option.ms
     ]
     cheapest = sorted(
-        priced_candidates, key=lambda option: option.usd_per_month.p50 if option.usd_per_month else 0.0
+        priced_candidates,
+        key=lambda option: option.usd_per_month.p50 if option.usd_per_month else 0.0,
     )
     neuron = [option for option in cheapest if option.is_neuron]
     sides = map(workload.candidate, (workload.today.instance, workload.best))
     selected_candidates = [*sides, *neuron[:1], *cheapest[:1]]
-    candidates_by_instance = {option.instance: option for option in selected_candidates if option is not None and option.ms}
+    candidates_by_instance = {
+        option.instance: option
+        for option in selected_candidates
+        if option is not None and option.ms
+    }
     return list(candidates_by_instance.values())[:_MOST_COMPARED_CANDIDATES]
 
 

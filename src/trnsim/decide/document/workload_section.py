@@ -134,7 +134,11 @@ def _cost_of_move(
     week = figures.usd("workloads", index, "migration", "usd_per_week")
     cost = figures.usd("workloads", index, "migration", "usd")
     current_candidate = workload.candidate(today.instance)
-    chips = "other AWS chips" if current_candidate is not None and current_candidate.is_neuron else "AWS's chips"
+    chips = (
+        "other AWS chips"
+        if current_candidate is not None and current_candidate.is_neuron
+        else "AWS's chips"
+    )
     parts.append((f"A move to {chips}: {amount(move.weeks)} weeks x ", week, " USD = "))
     return (*parts, cost, " USD.")
 
@@ -167,7 +171,10 @@ def _candidates(
     first_options = [
         option for option in runnable if option.instance in {workload.today.instance, workload.best}
     ]
-    ordered_options = [*first_options, *(option for option in runnable if option not in first_options)]
+    ordered_options = [
+        *first_options,
+        *(option for option in runnable if option not in first_options),
+    ]
     rows = [
         _candidate(
             workload,
@@ -178,7 +185,11 @@ def _candidates(
         )
         for option in ordered_options
     ]
-    best = {row: "best" for row, option in enumerate(ordered_options) if option.instance == workload.best}
+    best = {
+        row: "best"
+        for row, option in enumerate(ordered_options)
+        if option.instance == workload.best
+    }
     refused_options = [option for option in workload.candidates if option.refused is not None]
     hidden_count = len(workload.candidates) - min(len(ordered_options), MOST_TEXT_CANDIDATES)
     hidden_note = f"{hidden_count} more, refused or dearer: --json lists them"

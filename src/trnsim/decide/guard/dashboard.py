@@ -19,7 +19,11 @@ def dashboard(all_limits: Sequence[WorkloadLimits]) -> str:
 
 
 def _panels(limits: WorkloadLimits) -> list[Chart]:
-    matchers, unit, failed_selector = selector(limits), limits.unit, selector(limits, FAILED_MATCHER)
+    matchers, unit, failed_selector = (
+        selector(limits),
+        limits.unit,
+        selector(limits, FAILED_MATCHER),
+    )
     charts: list[Chart] = []
     if limits.rate is not None and limits.slowest_rate is not None:
         promised_values = {

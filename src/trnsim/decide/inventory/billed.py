@@ -139,7 +139,9 @@ def _assumptions(bill: Bill, usages: Sequence[Sequence[Usage]]) -> tuple[str, ..
     notes: list[str] = []
     unassigned_usd = bill.usd - sum(item.usd for usage in usages for item in usage)
     if unassigned_usd > bill.usd * 1e-9:
-        notes.append(f"{unassigned_usd:,.0f} USD of accelerators in {bill.path.name} are no workload's")
+        notes.append(
+            f"{unassigned_usd:,.0f} USD of accelerators in {bill.path.name} are no workload's"
+        )
     if bill.unknown:
         sizes = ", ".join(f"{name} ({usd:,.0f} USD)" for name, usd in bill.unknown)
         notes.append(f"not in the catalogue, and left out: {sizes}")

@@ -78,7 +78,9 @@ def result(
     if workload is None:
         raise BadInput(f"{pilot.inventory} has no workload {pilot.workload!r} any more")
     factors = instance_factors(measurements, checks)
-    renewed_decision = workload_decision(pilot, workload, factors, rows, predictor or Predictor(rows), scan)
+    renewed_decision = workload_decision(
+        pilot, workload, factors, rows, predictor or Predictor(rows), scan
+    )
     there = renewed_decision.candidate(pilot.there.instance)
     usd = None if there is None or there.usd_per_month is None else there.usd_per_month.p50
     reason = None if there is None else there.no_price

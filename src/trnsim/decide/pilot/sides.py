@@ -251,7 +251,9 @@ def _serving(
     }
     clients = {name: concurrency[name] * deployments[name][0].deployment.replicas for name in SIDES}
     total_requests = max(count or REQUESTS, LEAST_REQUESTS_PER_CLIENT * max(clients.values()))
-    run = replace(_run(workload, seed, total_requests, "tokens"), input_len=inputs, output_len=outputs)
+    run = replace(
+        _run(workload, seed, total_requests, "tokens"), input_len=inputs, output_len=outputs
+    )
     sides: dict[str, Side] = {}
     files: dict[str, str] = {}
     for name, (load, _, _) in deployments.items():

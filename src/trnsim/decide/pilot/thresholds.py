@@ -141,7 +141,9 @@ def break_even(today: Side, there: Side, money: Money) -> float | None:
     """
     if money.budget <= 0:
         return None
-    predicted_ratio = there.rate_per_s.p50 / there.instances / (today.rate_per_s.p50 / today.instances)
+    predicted_ratio = (
+        there.rate_per_s.p50 / there.instances / (today.rate_per_s.p50 / today.instances)
+    )
     return predicted_ratio * money.ratio / money.budget
 
 

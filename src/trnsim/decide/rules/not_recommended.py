@@ -28,8 +28,8 @@ def _cuda(evidence: WorkloadEvidence) -> Ruling:
     if framework == "cuda":
         return Ruling(name, _GROUP, True, FORBIDS, "framework is cuda: it does not compile")
     if kernels:
-        first_kernel = kernels[0]
-        text = f"{first_kernel.path}:{first_kernel.line}: a kernel of {first_kernel.kind}, {first_kernel.name}"
+        kernel = kernels[0]
+        text = f"{kernel.path}:{kernel.line}: a kernel of {kernel.kind}, {kernel.name}"
         return Ruling(name, _GROUP, True, FORBIDS, text)
     if framework is None and evidence.findings is None:
         text = "neither framework nor sources are given"
@@ -72,5 +72,7 @@ def _small_saving(evidence: WorkloadEvidence) -> Ruling:
     if saved_usd <= 0:
         text = f"nothing saved at P50, {usd:,.0f} USD to move"
         return Ruling(name, _GROUP, True, "against", text)
-    text = f"{saved_usd:,.0f} USD saved in {limit:.0f} months at P50, {usd:,.0f} USD for the migration"
+    text = (
+        f"{saved_usd:,.0f} USD saved in {limit:.0f} months at P50, {usd:,.0f} USD for the migration"
+    )
     return Ruling(name, _GROUP, applies, "against" if applies else "none", text)

@@ -91,7 +91,7 @@ class Predictor:
 
 
 def _rename(answer: SpeedAnswer, old_name: str, new_name: str) -> SpeedAnswer:
-    """An answer about the instance type `old_name` in words about `new_name`, which has equal hardware."""
+    """The answer of instance type `old_name`, renamed for `new_name`, which has equal hardware."""
     speed = answer.speed
     if speed is None:
         return SpeedAnswer(None, (answer.refused or "").replace(old_name, new_name))

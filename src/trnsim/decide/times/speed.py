@@ -61,5 +61,8 @@ def phase_sigmas(
     side = "AWS's chips" if chip.is_neuron else "GPUs"
     shared_sigma = min(shared_spread(chip, phase), sigma)
     chip_spread = math.sqrt(sigma**2 - shared_sigma**2)
-    sigmas = {f"{phase} on {side}": share * shared_sigma, f"{phase} on {chip.name}": share * chip_spread}
+    sigmas = {
+        f"{phase} on {side}": share * shared_sigma,
+        f"{phase} on {chip.name}": share * chip_spread,
+    }
     return {name: value for name, value in sigmas.items() if value > 0}

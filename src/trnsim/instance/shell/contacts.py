@@ -30,17 +30,17 @@ _DMI_FILES: Final = {"product_name": "", "sys_vendor": "Amazon EC2"}
 def make(model: InstanceModel) -> dict[str, str]:
     """Make every contact point of `model`; files that the kernel refuses, with the reason."""
     cover = Cover()
-    missing: dict[str, str] = {}
+    missing_reasons: dict[str, str] = {}
     umask = os.umask(0)
     try:
         for name, add in CONTACTS.items():
             try:
                 add(cover, model)
             except OSError as error:
-                missing[name] = error.strerror or str(error)
+                missing_reasons[name] = error.strerror or str(error)
     finally:
         os.umask(umask)
-    return missing
+    return missing_reasons
 
 
 def _add_devices(cover: Cover, model: InstanceModel) -> None:

@@ -34,11 +34,11 @@ def counts_of(record: ProcessRecord, model: InstanceModel) -> Counter[str]:
     counts: Counter[str] = Counter()
     if not record.cores:
         return counts
-    first = _folder(record.cores[0], record.lnc, model)
+    first_folder = _folder(record.cores[0], record.lnc, model)
     for table, names in ((record.executions, _SYSFS_STATUSES), (record.errors, _SYSFS_ERRORS)):
         for status, name in names.items():
-            counts[f"{first}/stats/status/{name}"] += int(table.get(status, 0))
-    counts[f"{first}/stats/other_info/inference_count"] += int(
+            counts[f"{first_folder}/stats/status/{name}"] += int(table.get(status, 0))
+    counts[f"{first_folder}/stats/other_info/inference_count"] += int(
         record.executions.get("completed", 0)
     )
     for core, flop in record.flop.items():
@@ -71,33 +71,33 @@ def levels_of(records: Iterable[ProcessRecord], model: InstanceModel) -> Counter
                 levels[f"{memory}/{category}"] += int(size)
                 levels[memory] += int(size)
         if record.cores:
-            first = _folder(record.cores[0], record.lnc, model)
-            device = first.partition("/")[0]
+            first_folder = _folder(record.cores[0], record.lnc, model)
+            device = first_folder.partition("/")[0]
             for category, size in record.host_bytes.items():
                 levels[f"{device}/stats/memory_usage/host_mem/{category}"] += int(size)
-                levels[f"{first}/stats/memory_usage/host_mem"] += int(size)
+                levels[f"{first_folder}/stats/memory_usage/host_mem"] += int(size)
             time_us = int(record.device_latency_s.get("p50", 0.0) * _US_PER_S)
-            levels[f"{first}/stats/other_info/nc_time_in_use"] += time_us
+            levels[f"{first_folder}/stats/other_info/nc_time_in_use"] += time_us
     return +levels
 
 
 def _folder(core: int, lnc: int, model: InstanceModel) -> str:
     """The folder of the first physical core of a logical one."""
-    device, within = divmod(core * lnc, model.devices[0].cores * model.lnc)
-    return core_folder(device, within)
+    device, device_core = divmod(core * lnc, model.devices[0].cores * model.lnc)
+    return core_folder(device, device_core)
 
 
 @dataclass
-class _Shown:
+class _ShownValue:
     """The values of a counter's files, each of which a program can set to 0 by itself."""
 
     total: int = 0
     present: int = 0
     peak: int = 0
 
-    def change(self, by: int) -> None:
-        self.total = max(self.total + by, 0)
-        self.present = abs(by)
+    def change(self, difference: int) -> None:
+        self.total = max(self.total + difference, 0)
+        self.present = abs(difference)
         self.peak = max(self.peak, self.total)
 
 
@@ -106,10 +106,10 @@ class Counters:
 
     def __init__(self, model: InstanceModel) -> None:
         self._model = model
-        self._ended: Counter[str] = Counter()
+        self._ended_counts: Counter[str] = Counter()
         self._counts: dict[tuple[int, str], Counter[str]] = {}
-        self._before: Counter[str] = Counter()
-        self._shown: dict[str, _Shown] = {}
+        self._last_counts: Counter[str] = Counter()
+        self._shown_values: dict[str, _ShownValue] = {}
 
     def update(
         self, records: Iterable[ProcessRecord], faults: Iterable[StoredFault] = ()
@@ -121,25 +121,37 @@ class Counters:
             for record in own_records
         }
         for process in self._counts.keys() - counts.keys():
-            self._ended += self._counts[process]
+            self._ended_counts += self._counts[process]
         self._counts = counts
-        now = self._ended + levels_of(own_records, self._model) + errors_of(faults, self._model)
+        now = (
+            self._ended_counts
+            + levels_of(own_records, self._model)
+            + errors_of(faults, self._model)
+        )
         for process_counts in counts.values():
             now += process_counts
-        changed = {name for name in now | self._before if now[name] != self._before[name]}
-        for name in changed:
-            self._shown.setdefault(name, _Shown()).change(now[name] - self._before[name])
-        self._before = now
-        return changed
+        changed_names = {
+            name for name in now | self._last_counts if now[name] != self._last_counts[name]
+        }
+        for name in changed_names:
+            self._shown_values.setdefault(name, _ShownValue()).change(
+                now[name] - self._last_counts[name]
+            )
+        self._last_counts = now
+        return changed_names
 
     def values(self, counter: str) -> Mapping[str, int]:
         """The values of a counter's files, by name; a plain file has the total."""
-        shown = self._shown.get(counter, _Shown())
-        return {"total": shown.total, "present": shown.present, "peak": shown.peak}
+        shown_value = self._shown_values.get(counter, _ShownValue())
+        return {
+            "total": shown_value.total,
+            "present": shown_value.present,
+            "peak": shown_value.peak,
+        }
 
     def clear(self, counter: str, file: str) -> None:
         """Set one file of a counter to 0."""
-        setattr(self._shown.setdefault(counter, _Shown()), file, 0)
+        setattr(self._shown_values.setdefault(counter, _ShownValue()), file, 0)
 
     def reset(self, device: int) -> set[str]:
         """Count the request to reset a device; the counters that changed."""
@@ -148,7 +160,7 @@ class Counters:
             f"{core_folder(device, core)}/stats/other_info/reset_req_count" for core in range(cores)
         }
         for name in names:
-            self._ended[name] += 1
-            self._before[name] += 1
-            self._shown.setdefault(name, _Shown()).change(1)
+            self._ended_counts[name] += 1
+            self._last_counts[name] += 1
+            self._shown_values.setdefault(name, _ShownValue()).change(1)
         return names

@@ -27,7 +27,7 @@ class Cover:
     """
 
     def __init__(self) -> None:
-        self._open: set[str] = set()
+        self._open_folders: set[str] = set()
 
     def writable_folder(self, top: str, inner_path: str = "", without: Iterable[str] = ()) -> str:
         """The folder `inner_path` of `top`, to which files can be added from now on.
@@ -37,13 +37,13 @@ class Cover:
         parts = PurePosixPath(inner_path).parts
         for number in range(len(parts) + 1):
             folder = "/".join((top, *parts[:number]))
-            if folder in self._open:
+            if folder in self._open_folders:
                 continue
             if number and not os.path.isdir(folder):
                 os.mkdir(folder, _FOLDER_MODE)
             else:
                 _cover(folder, frozenset(without) if number == len(parts) else frozenset())
-            self._open.add(folder)
+            self._open_folders.add(folder)
         return "/".join((top, *parts))
 
     @staticmethod

@@ -41,12 +41,12 @@ _POLL_S: Final = 0.01
 
 def main(pid: int, name: str, lnc: int) -> None:
     """Keep the instance until the program `pid` has ended."""
-    ended = _End(pid)
+    end = _End(pid)
     keeper = Keeper(instance_model(name, lnc))
     if keeper.files.descriptor >= 0:
-        ended.poll.register(keeper.files.descriptor, select.POLLIN)
+        end.poll.register(keeper.files.descriptor, select.POLLIN)
     next_s = time.monotonic()
-    while not ended.within(max(next_s - time.monotonic(), 0.0)):
+    while not end.within(max(next_s - time.monotonic(), 0.0)):
         keeper.clear()
         if time.monotonic() >= next_s:
             keeper.refresh()
@@ -81,8 +81,8 @@ class Keeper:
             counter, _, file = path.rpartition("/")
             if file == "reset":
                 self.files.show(path, 0)
-                for changed in self._counters.reset(int(counter.removeprefix("neuron"))):
-                    self._write(changed)
+                for changed_counter in self._counters.reset(int(counter.removeprefix("neuron"))):
+                    self._write(changed_counter)
             elif file in _CLEARABLE_FILES:
                 self._counters.clear(counter, file)
                 self.files.show(path, 0)
@@ -110,9 +110,9 @@ class _End:
 
     def within(self, seconds: float) -> bool:
         """True if the process has ended; waits up to `seconds`, or until any other event."""
-        ready = self.poll.poll(math.ceil(seconds * 1000))
+        events = self.poll.poll(math.ceil(seconds * 1000))
         if self._descriptor >= 0:
-            return any(descriptor == self._descriptor for descriptor, _ in ready)
+            return any(descriptor == self._descriptor for descriptor, _ in events)
         try:
             os.kill(self._pid, 0)
         except ProcessLookupError:

@@ -57,17 +57,17 @@ def enter(instance: str | None, lnc: int | None) -> Session:
     if namespace.is_inside() or str(PACKAGED) in os.environ.get("PATH", "").split(os.pathsep):
         name = os.environ.get("TRNSIM_INSTANCE", "instance")
         raise BadInput(f"this is inside an emulated {name} already", fix="exit it first")
-    refused = ""
+    refusal = ""
     try:
         namespace.enter()
     except namespace.Refused as error:
-        refused = str(error)
+        refusal = str(error)
     # Only now: it imports numpy, which starts threads, and these forbid a namespace.
     from trnsim.instance.model import instance_model  # noqa: PLC0415
 
     model = instance_model(instance, lnc)
-    if refused:
-        return Session(model, dict.fromkeys(contacts.CONTACTS, refused))
+    if refusal:
+        return Session(model, dict.fromkeys(contacts.CONTACTS, refusal))
     session = Session(model, contacts.make(model))
     with suppress(OSError):
         os.chdir(os.getcwd())  # by its path again: the folder may be covered
@@ -130,11 +130,11 @@ def _call(command: list[str], environment: dict[str, str], say: Callable[[str], 
     if executable is None:
         say(f"cannot run {command[0]}: there is no such program")
         return _NOT_FOUND
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    old_handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         return subprocess.run([executable, *command[1:]], env=environment, check=False).returncode  # noqa: S603
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, old_handler)
 
 
 def _start_keeper(model: InstanceModel, environment: dict[str, str]) -> None:

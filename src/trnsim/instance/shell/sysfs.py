@@ -88,11 +88,11 @@ def device_files(model: InstanceModel, device: InstanceDevice) -> dict[str, str]
     """Each file of a device, by its path below `ROOT`, with its text while nothing has run."""
     top = device_folder(device.index)
     suffix, instance_type, device_name = _ARCHITECTURES[model.chip]
-    connected = ", ".join(map(str, device.connected))
+    connected_numbers = ", ".join(map(str, device.connected))
     cores = device.cores * model.lnc
     files = {
         f"{top}/uevent": f"MAJOR=0\nMINOR=0\nDEVNAME=neuron{device.index}\n",
-        f"{top}/connected_devices": f"{connected}\n",
+        f"{top}/connected_devices": f"{connected_numbers}\n",
         f"{top}/core_count": f"{cores}\n",
         f"{top}/reset": _ZERO_TEXT,
         **{f"{top}/power/{name}": f"{text}\n" for name, text in _POWER_MANAGEMENT.items()},

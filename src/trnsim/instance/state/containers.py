@@ -24,7 +24,7 @@ from trnsim.instance.state.record import ProcessRecord, from_json
 FOLDER: Final = "containers"
 _FILE_NAME_PATTERN: Final = re.compile(r"(\d{1,9})-(\d{1,20})\.json", re.ASCII)
 _MOST_BYTES: Final = 16 << 20
-_INNER: Final = re.compile(r"^NSpid:[ \t]+\d+[ \t](?:.*[ \t])?(\d+)$", re.MULTILINE)
+_INNER_PID: Final = re.compile(r"^NSpid:[ \t]+\d+[ \t](?:.*[ \t])?(\d+)$", re.MULTILINE)
 """The number of a process in its own namespace, where that is not this machine's."""
 
 
@@ -34,18 +34,18 @@ def container_records(folder: Path) -> list[ProcessRecord]:
     Args:
         folder: the folder of the state of this machine.
     """
-    stored = list(_stored(folder / FOLDER))
-    if not stored:
+    stored_records = list(_stored_records(folder / FOLDER))
+    if not stored_records:
         return []
     numbers = _numbers()
     return [
         replace(record, pid=numbers[key])
-        for record in stored
+        for record in stored_records
         if (key := (record.pid, record.start_time)) in numbers
     ]
 
 
-def _stored(folder: Path) -> Iterator[ProcessRecord]:
+def _stored_records(folder: Path) -> Iterator[ProcessRecord]:
     if sys.platform != "linux" or not folder.is_dir():
         return
     for path in sorted(folder.glob("*/*.json")):
@@ -81,8 +81,8 @@ def _numbers() -> dict[tuple[int, str], int]:
     for path in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             text = (path / "status").read_text(encoding="utf-8", errors="replace")
-            inner = _INNER.search(text)
-            if inner:
+            inner_match = _INNER_PID.search(text)
+            if inner_match:
                 pid = int(path.name)
-                numbers[int(inner[1]), start_time(pid)] = pid
+                numbers[int(inner_match[1]), start_time(pid)] = pid
     return numbers

@@ -135,15 +135,15 @@ def inject(folder: Path, fault: StoredFault) -> StoredFault:
     Raises:
         BadInput: the folder cannot be written to.
     """
-    stored = replace(fault, name=f"{time.time_ns()}-{secrets.token_hex(4)}.json")
-    path = folder / FOLDER / stored.name
-    write(path, json_line(stored) + "\n", parents=True)
+    stored_fault = replace(fault, name=f"{time.time_ns()}-{secrets.token_hex(4)}.json")
+    path = folder / FOLDER / stored_fault.name
+    write(path, json_line(stored_fault) + "\n", parents=True)
     try:
-        append(folder / LOG, log_line(stored))
+        append(folder / LOG, log_line(stored_fault))
     except BadInput:
         path.unlink(missing_ok=True)  # a fault that is refused has no effect
         raise
-    return stored
+    return stored_fault
 
 
 def log_line(fault: StoredFault) -> str:
@@ -185,12 +185,12 @@ def clear(folder: Path, device: int | None = None) -> int:
     Raises:
         BadInput: the folder cannot be written to.
     """
-    ended = [
+    ended_faults = [
         row for row in injected_faults(folder) if row.is_active() and device in (None, row.device)
     ]
-    for row in ended:
+    for row in ended_faults:
         write(folder / FOLDER / row.name, json_line(replace(row, is_cleared=True)) + "\n")
-    return len(ended)
+    return len(ended_faults)
 
 
 def reset(folder: Path) -> int:
@@ -235,8 +235,10 @@ def check_kind(name: str) -> None:
         BadInput: `name` is not in `KINDS`.
     """
     if name not in KINDS:
-        near = get_close_matches(name[:100], KINDS, 1)
+        similar_kinds = get_close_matches(name[:100], KINDS, 1)
         raise BadInput(
             f"fault {name!r} is not known; legal: {', '.join(KINDS)}",
-            fix=f"perhaps {near[0]}" if near else "for example trnsim fault hang --device 0",
+            fix=f"perhaps {similar_kinds[0]}"
+            if similar_kinds
+            else "for example trnsim fault hang --device 0",
         )

@@ -40,8 +40,8 @@ def announce(folder: Path) -> None:
         BadInput: the folder of the state cannot be written to.
     """
     observers(folder)  # removes those of tools that were killed
-    pid, started = own_identity()
-    path = folder / FOLDER / f"{pid}-{started}.txt"
+    pid, start = own_identity()
+    path = folder / FOLDER / f"{pid}-{start}.txt"
     write(path, own_command() + "\n", parents=True)
     atexit.register(_remove, path)
 
@@ -53,14 +53,16 @@ def _remove(path: Path) -> None:
 
 def observers(folder: Path) -> list[Observer]:
     """The running tools, by pid."""
-    running = []
+    running_observers = []
     for path in (folder / FOLDER).glob("*.txt"):
         name = _FILE_NAME_PATTERN.fullmatch(path.name)
         if name is None:
             continue
         with suppress(OSError, ValueError):  # it has just ended, or holds no text
             if is_alive(int(name[1]), name[2]):
-                running.append(Observer(int(name[1]), path.read_text(encoding="utf-8").strip()))
+                running_observers.append(
+                    Observer(int(name[1]), path.read_text(encoding="utf-8").strip())
+                )
             else:
                 path.unlink(missing_ok=True)
-    return sorted(running)
+    return sorted(running_observers)

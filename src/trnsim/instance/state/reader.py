@@ -48,13 +48,13 @@ def read_all(folder: Path, listen_s: float = LISTEN_S) -> list[ProcessRecord]:
         name = _FILE_NAME_PATTERN.fullmatch(path.name)
         if name is None:
             continue
-        pid, started = int(name[1]), name[2]
-        if not is_alive(pid, started):
+        pid, start = int(name[1]), name[2]
+        if not is_alive(pid, start):
             with suppress(OSError):
                 path.unlink(missing_ok=True)
             continue
-        record = _read(path)
-        if record is not None and (record.pid, record.start_time) == (pid, started):
+        record = _read_record(path)
+        if record is not None and (record.pid, record.start_time) == (pid, start):
             records.append(record)
     records += container_records(folder)
     return sorted(records, key=lambda record: record.pid)
@@ -68,7 +68,7 @@ def _sweep(folder: Path) -> None:
                 path.unlink()
 
 
-def _read(path: Path) -> ProcessRecord | None:
+def _read_record(path: Path) -> ProcessRecord | None:
     try:
         # Opening a pipe of this name would block.
         return from_json(path.read_bytes()) if path.is_file() else None

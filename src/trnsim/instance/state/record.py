@@ -122,19 +122,21 @@ class ProcessRecord:
         busy_s = dict(self.busy_s.get(core, {}))
         if before is not None:
             elapsed_s -= before.elapsed_s.get(core, 0.0)
-            earlier = before.busy_s.get(core, {})
-            busy_s = {name: time_s - earlier.get(name, 0.0) for name, time_s in busy_s.items()}
+            earlier_busy_s = before.busy_s.get(core, {})
+            busy_s = {
+                name: time_s - earlier_busy_s.get(name, 0.0) for name, time_s in busy_s.items()
+            }
         most_s = busy_s.get(engine, 0.0) if engine else max(busy_s.values(), default=0.0)
         return min(max(most_s / elapsed_s, 0.0), 1.0) if elapsed_s > 0 else 0.0
 
 
 def percentiles(counts: Mapping[float, int]) -> dict[str, float]:
     """neuron-monitor's percentiles (nearest rank) of values with their counts; {} for none."""
-    ordered = sorted(counts)
-    ends = list(accumulate(counts[value] for value in ordered))
-    last = ends[-1] - 1 if ends else -1
+    ordered_times = sorted(counts)
+    ends = list(accumulate(counts[value] for value in ordered_times))
+    last_index = ends[-1] - 1 if ends else -1
     return {
-        name: ordered[bisect_right(ends, round(share * last))]
+        name: ordered_times[bisect_right(ends, round(share * last_index))]
         for name, share in PERCENTILES.items()
         if ends
     }
@@ -152,11 +154,11 @@ def latency_percentiles(
     counts = Counter({(total_s, device_s): count for total_s, device_s, count in record.latencies})
     if before is not None:
         counts.subtract({(total_s, own_s): count for total_s, own_s, count in before.latencies})
-    total, device = Counter[float](), Counter[float]()
+    total_counts, device_counts = Counter[float](), Counter[float]()
     for (total_s, device_s), count in (+counts).items():
-        total[total_s] += int(count)
-        device[device_s] += int(count)
-    return percentiles(total), percentiles(device)
+        total_counts[total_s] += int(count)
+        device_counts[device_s] += int(count)
+    return percentiles(total_counts), percentiles(device_counts)
 
 
 def to_json(record: ProcessRecord) -> str:

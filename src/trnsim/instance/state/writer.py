@@ -56,12 +56,12 @@ class Writer:
         self._each_period = each_period
         self._period_s = period_s
         self._folder = state_folder()
-        self._pid, started = own_identity()
-        self.path: Path = self._folder / f"{self._pid}-{started}.json"
+        self._pid, start = own_identity()
+        self.path: Path = self._folder / f"{self._pid}-{start}.json"
         self.problem = ""
         self._is_said = False
-        self._listened = False
-        self._ended = threading.Event()
+        self._was_listened = False
+        self._end = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="trnsim-state", daemon=True)
 
     def start(self) -> None:
@@ -75,7 +75,7 @@ class Writer:
     def stop(self) -> None:
         """End the thread and remove the file; a fork does not touch its parent's file."""
         if os.getpid() == self._pid:
-            self._ended.set()
+            self._end.set()
             with suppress(OSError):
                 self.path.unlink(missing_ok=True)
 
@@ -93,15 +93,15 @@ class Writer:
             self.problem = ""
 
     def _watch(self) -> None:
-        while not self._ended.wait(self._period_s):
+        while not self._end.wait(self._period_s):
             self.look()
 
     def look(self) -> None:
         """Write the file if a reader listens."""
         self._each_period(self._folder)
-        listened = is_listening(self._folder)
-        if listened != self._listened:
-            self._listened = listened
-            self._on_listening(listened)
-        if listened:
+        is_listened = is_listening(self._folder)
+        if is_listened != self._was_listened:
+            self._was_listened = is_listened
+            self._on_listening(is_listened)
+        if is_listened:
             self.write()
