@@ -11,6 +11,7 @@ from trnsim.graph.building.build import Build
 from trnsim.graph.building.windows import Sizes, Windows
 from trnsim.graph.ops.reductions import neutral
 from trnsim.torch.aten.decomposition import Decomposition, Unlowered
+from trnsim.torch.aten.decompositions.window_gradients import sum_of_maxima
 
 _LOWEST: Final = {"float32": -3.4028235e38, "bfloat16": -3.3895314e38, "float16": -65504.0}
 """The lowest finite number of a format, in place of minus infinity in the padding."""
@@ -167,11 +168,8 @@ def _max_pool_backward(rank: int) -> Decomposition:
         windows, lengths = windows_of(rank, kernel, stride, padding, dilation), x.shape[-rank:]
         starts = _window_starts(b, windows, grad.shape, lengths)
         best_offset = b.ew("subtract", indices, starts, dtype="int32")
-        parts: list[Value] = []
-        for offset in _tap_offsets(windows, lengths):
-            is_best = b.ew("compare", best_offset, offset, dtype="bool", direction="EQ")
-            parts.append(b.ew("select", is_best, grad, 0.0, dtype=grad.dtype))
-        return b.as_result(windows.sum_tap_gradients(b, parts, lengths))
+        best_offset = b.convert(best_offset, "float32")
+        return b.as_result(sum_of_maxima(b, windows, grad, best_offset, lengths))
 
     return build
 
