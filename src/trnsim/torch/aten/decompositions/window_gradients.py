@@ -181,14 +181,14 @@ def _alternating(b: Build, parts: Sequence[Value], axis: int, length: int) -> Va
     """The first elements of all parts along an axis, then the second ones; at most `length`."""
     if len(parts) == 1:
         return parts[0]
-    most = parts[0].shape[axis]
+    length_of_part = parts[0].shape[axis]
     wide: list[Value] = []
     for part in parts:
-        missing = [most - n if dim == axis else 0 for dim, n in enumerate(part.shape)]
+        missing = [length_of_part - n if dim == axis else 0 for dim, n in enumerate(part.shape)]
         full = b.graph.pad(part, [0] * len(missing), missing)
         shape = full.shape
         wide.append(b.graph.reshape(full, (*shape[: axis + 1], 1, *shape[axis + 1 :])))
     joined = b.graph.concatenate(wide, axis + 1)
     before, after = joined.shape[:axis], joined.shape[axis + 2 :]
-    flat = b.graph.reshape(joined, (*before, most * len(parts), *after))
+    flat = b.graph.reshape(joined, (*before, length_of_part * len(parts), *after))
     return b.sliced(flat, axis, 0, length)
