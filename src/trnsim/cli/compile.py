@@ -166,7 +166,6 @@ def compile_model(
     chips, sizes = chips_of(on), (batch, sequence, past, tp)
     compiled: list[_ReportAndPatterns] = []
     comparison = Comparison()
-    files: list[tuple[str, Path]] = []
     with progress() as tell:
         tell(model.name)
         subject, report_for = _model_and_reporter(model, sizes, phase, dtype, weights or [])
@@ -175,12 +174,10 @@ def compile_model(
             tell_of = partial(_tell_of_subject, tell, f"{model.name} for {chip.name}")
             tell_of("")
             report_on = partial(report_for, subject, chip.name, compiler_flags, lnc, tell_of)
-            for chip_report in comparison.ask(chip.name, report_on):
-                patterns = chip_report.explained(tell_of) if explain else None
-                compiled.append((chip_report, patterns))
+            reports = comparison.ask(chip.name, report_on)
+            compiled += [(each, each.explained(tell_of) if explain else None) for each in reports]
         comparison.check(compiled)
-        if folder is not None:
-            files = _write([chip_report for chip_report, _ in compiled], folder, name, tell)
+        files = [] if folder is None else _write([pair[0] for pair in compiled], folder, name, tell)
     document = _document(model, compiled, pass_values, files, comparison.refusals)
     answer(document, None, output, as_json=as_json)
 

@@ -171,8 +171,7 @@ def trace(
 ) -> TracedProgram:
     """The run of a graph's program, and the operation to which each instruction belongs.
 
-    With `lnc` 2, it is the program of one of two physical cores that run the same. Such a program,
-    or one with `links`, has no values.
+    With `lnc` 2, it is that of one of two equal cores. With `lnc` 2 or `links`, it has no values.
 
     Raises:
         TimeLimitExceededError: the work of one engine alone takes longer than `limit_s`.

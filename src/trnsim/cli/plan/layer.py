@@ -71,13 +71,7 @@ def layer(
     Example: trnsim plan layer llama-3.1-8b --on trn1 --tensor-parallel-size 32
     """
     model, rank = read(config), machine(one_platform(on).name)
-    heads = heads_of(model)
-    if tensor_parallel_size >= 2 * heads:  # to fewer ranks, heads without weights may be added
-        raise BadInput(
-            f"--tensor-parallel-size {tensor_parallel_size}: {model.name} has {heads} heads, so "
-            "that some ranks would have none",
-            fix=f"--tensor-parallel-size {heads}",
-        )
+    _check_ranks(model, tensor_parallel_size)
     work = _pass(model, phase, batch, sequence)
     parts = summaries(model, work, Split(tensor_parallel_size))
     layers = [part for part in parts if part.name == "layer"]
@@ -97,6 +91,22 @@ def layer(
     return Document(
         f"{model.name}: a layer on {rank.name}", values, sections, schema="plan-layer/1"
     )
+
+
+def _check_ranks(model: Architecture, ranks: int) -> None:
+    """Check that each of these tensor ranks has a head.
+
+    Raises:
+        BadInput: there are twice as many ranks as heads, or more; to fewer ranks, heads without
+            weights may be added.
+    """
+    heads = heads_of(model)
+    if ranks >= 2 * heads:
+        raise BadInput(
+            f"--tensor-parallel-size {ranks}: {model.name} has {heads} heads, so that some ranks "
+            "would have none",
+            fix=f"--tensor-parallel-size {heads}",
+        )
 
 
 def _pass(model: Architecture, name: str | None, batch: int, sequence: int | None) -> Pass:

@@ -155,12 +155,13 @@ def estimate(
         parts=tuple(part.time for part in timed_parts),
         memory_bytes=_check_memory(timed_parts, on_machine),
         quote=quote(on_machine.instance.name, kind, as_of=as_of, rows=rows),
-        notes=(
-            *total.evidence,
-            *(f"extrapolated: {reach}" for reach in total.extrapolations),
-            *_notes(plan, on_machine, used_ranks - copies * ranks),
-        ),
+        notes=(*_evidence(total), *_notes(plan, on_machine, used_ranks - copies * ranks)),
     )
+
+
+def _evidence(total: Estimate) -> tuple[str, ...]:
+    """The evidence of an estimate, and the sizes to which it is extrapolated."""
+    return (*total.evidence, *(f"extrapolated: {reach}" for reach in total.extrapolations))
 
 
 class _TimedPart:
