@@ -86,7 +86,7 @@ def device_plugin(
     read_holdings: Callable[[], Sequence[ContainerHolding]] = partial(holdings, pod_resources)
     api = _api(server, token_file, ca_file)
     daemon = plugin.DevicePlugin(
-        plugin.Settings(
+        plugin.PluginSettings(
             NodeDevices(model),
             names,
             plugins,

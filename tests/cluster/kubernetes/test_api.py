@@ -38,6 +38,16 @@ def test_names_are_parts_of_a_path_and_no_more():
     assert node_path() == "/api/v1/nodes"
 
 
+@pytest.mark.parametrize("prefix", ["/k8s/clusters/c-1", "/k8s/clusters/c-1/", "/"])
+def test_the_path_of_a_server_comes_before_the_paths_of_objects(cluster, prefix):
+    objects, client = cluster
+    behind_proxy = KubernetesApi(ApiAccess(client.server + prefix, client._access.token_file))
+    objects.faults["all"] = (418, "Teapot")
+    with pytest.raises(ApiRefused):
+        behind_proxy.get(node_path("n"))
+    assert objects.requests[-1][1] == f"{prefix.rstrip('/')}/api/v1/nodes/n"
+
+
 @pytest.mark.parametrize("count", [0, 1, 500, 501, 1001])
 def test_a_list_has_every_page(cluster, count):
     objects, client = cluster

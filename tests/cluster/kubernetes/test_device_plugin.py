@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from trnsim.cluster.kubernetes.device_plugin import Settings, _ResourceServer
+from trnsim.cluster.kubernetes.device_plugin import PluginSettings, _ResourceServer
 from trnsim.cluster.kubernetes.node_devices import NodeDevices
 from trnsim.cluster.kubernetes.reservations import Reservation
 from trnsim.instance.model import instance_model
@@ -172,7 +172,7 @@ def test_the_set_that_an_extension_chose_is_preferred(available, needed, expecte
     reserved = Reservation("", "default", "a", "main", tuple(range(16, 24)), is_of_cores=False)
     server = _ResourceServer.__new__(_ResourceServer)  # without its socket
     server.resource = NEURON
-    server._settings = Settings(
+    server._settings = PluginSettings(
         NodeDevices(instance_model("trn1.32xlarge")),
         (NEURON,), tmp_path, tmp_path, False, list, lambda _: [reserved], print,
     )  # fmt: skip

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trnsim.cluster.slurm.hostlist import counts, expanded, hosts, numbers
+from trnsim.cluster.slurm.hostlist import counts, expand, hosts, numbers
 from trnsim.errors import BadInput
 
 
@@ -21,7 +21,7 @@ from trnsim.errors import BadInput
     ],
 )
 def test_a_list_of_hosts_is_expanded_in_order(text, names):
-    assert list(expanded(text, "X")) == names
+    assert list(expand(text, "X")) == names
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_a_list_of_hosts_is_expanded_in_order(text, names):
 )
 def test_a_refused_list_is_named_with_its_variable(text, why):
     with pytest.raises(BadInput) as raised:
-        expanded(text, "SLURM_STEP_NODELIST")
+        expand(text, "SLURM_STEP_NODELIST")
     assert raised.value.reason.startswith(f"SLURM_STEP_NODELIST={text!r} is no list of hosts")
     assert why in raised.value.reason
     assert "legal: names with ranges, as n1,trn2-[1-4,07]" in raised.value.reason
@@ -68,7 +68,7 @@ def test_ranges_with_leading_zeros_come_back(parts):
         for name, first, more, width in parts
         for number in range(first, first + more + 1)
     ]
-    assert list(expanded(text, "X")) == names
+    assert list(expand(text, "X")) == names
 
 
 SCONTROL = """#!/bin/sh

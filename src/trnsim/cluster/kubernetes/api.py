@@ -103,7 +103,8 @@ class ApiAccess:
 
     Attributes:
         token_file: the file of a bearer token; None without one.
-        ca_file: certificates of the authorities that its server has one of; None for the system's.
+        ca_file: certificates of authorities, one of which signed the server's; None for the
+            authorities of the system.
     """
 
     server: str
@@ -114,7 +115,8 @@ class ApiAccess:
         """Check the URL.
 
         Raises:
-            BadInput: it is not an HTTP URL, or would carry a token in the clear to another machine.
+            BadInput: `server` is no HTTP URL, or a token would be sent unencrypted to another
+                machine.
         """
         url = _url(self.server)
         if url is None:
@@ -169,8 +171,8 @@ def access(server: str | None, token_file: Path | None, ca_file: Path | None) ->
 class KubernetesApi:
     """The API of a cluster.
 
-    No watch: decisions must rest on the state that is stored now, which a list has at once, and a
-    watch later.
+    It reads lists and no watch: a list has the state that is stored now, on which decisions must
+    rest, and a watch learns of it later.
 
     Attributes:
         skew_s: seconds by which this machine's clock is behind the API's in the last answer.
@@ -219,7 +221,7 @@ class KubernetesApi:
             page_query = {**query, "limit": str(page)} | ({"continue": token} if token else {})
             try:
                 answer = self._request("GET", f"{path}?{urlencode(page_query)}")
-            except _TooLong:
+            except _LongAnswer:
                 if page == 1:
                     raise
                 page //= 2
@@ -254,7 +256,7 @@ class KubernetesApi:
         Raises:
             OSError, HTTPException: the connection broke.
             ApiDown: the answer is no object of at most 4 MiB.
-            ApiRefused: it is an error.
+            ApiRefused: the answer is an error.
         """
         headers = {"Accept": _JSON}
         if content is not None:
@@ -263,7 +265,7 @@ class KubernetesApi:
         try:
             if self._access.token_file is not None:
                 headers["Authorization"] = f"Bearer {_token(self._access.token_file)}"
-            connection.request(method, path, content, headers)
+            connection.request(method, f"{self._url.path.rstrip('/')}{path}", content, headers)
             answer = connection.getresponse()
             self._compare_clocks(answer.getheader("Date"))
             if answer.status >= _ERRORS_FROM:
@@ -276,7 +278,7 @@ class KubernetesApi:
             else:
                 connection.close()
         if len(answer_bytes) > MOST_BYTES:
-            raise _TooLong(
+            raise _LongAnswer(
                 f"the API at {self.server} answers {method} {path} with more than 4 MiB",
                 fix="delete what the object's annotations hold beside its own fields",
             )
@@ -291,10 +293,10 @@ class KubernetesApi:
     def _compare_clocks(self, date: str | None) -> None:
         """Note how far this machine's clock is behind the Date of an answer, whole seconds."""
         try:
-            there_s = parsedate_to_datetime(date or "").timestamp()
+            server_s = parsedate_to_datetime(date or "").timestamp()
         except ValueError:
             return
-        self.skew_s = float(round(there_s - time.time()))
+        self.skew_s = float(round(server_s - time.time()))
 
     def _parse(self, answer_bytes: bytes, path: str) -> Object:
         try:
@@ -317,12 +319,12 @@ class KubernetesApi:
         )
 
 
-class _TooLong(ApiDown):
-    """A body of more than 4 MiB."""
+class _LongAnswer(ApiDown):
+    """The answer has more than 4 MiB."""
 
 
 def _tls(access: ApiAccess) -> ssl.SSLContext:
-    """Settings that check the server's certificate.
+    """Settings of TLS that check the server's certificate.
 
     Raises:
         BadInput: the file of authorities cannot be read, or has no certificate.
@@ -344,7 +346,7 @@ def _token(file: Path) -> str:
     """The token in `file`.
 
     Raises:
-        BadInput: it cannot be read, or is no single word.
+        BadInput: the file cannot be read, or has no single word.
     """
     words = read_text(file).split()
     if len(words) != 1:

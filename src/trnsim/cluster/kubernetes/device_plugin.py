@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from trnsim.cluster.kubernetes.messages import DEVICE_PLUGIN, grpc, message, serialized
+from trnsim.cluster.kubernetes.messages import DEVICE_PLUGIN, grpc, message, message_bytes
 from trnsim.cluster.kubernetes.node_devices import ContainerHolding, NodeDevices
 from trnsim.cluster.kubernetes.pod_resources import local_channel
 from trnsim.cluster.kubernetes.reservations import Reservation, first_reserved
@@ -46,11 +46,11 @@ _HEALTH: Final = {True: "Healthy", False: "Unhealthy"}
 
 
 @dataclass(frozen=True)
-class Settings:
-    """Devices that a plugin offers, and its places.
+class PluginSettings:
+    """The devices of a plugin, and its folders.
 
     Attributes:
-        resources: names of the resources that it offers.
+        resources: names of the resources that the plugin offers.
         folder: kubelet's folder of device plugins.
         state: the folder of the instance's state, whose faults make devices unhealthy.
         files: whether containers get the files /dev/neuron*, which must exist on this machine.
@@ -73,7 +73,7 @@ class Settings:
 class DevicePlugin:
     """The plugin of a node."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: PluginSettings) -> None:
         self._settings = settings
         self._end = threading.Event()
         self._servers: list[_ResourceServer] = []
@@ -88,7 +88,7 @@ class DevicePlugin:
         """Offer the devices until `stop`, to every kubelet that starts.
 
         Raises:
-            BadInput: a device file is missing, the folder cannot be used, another plugin has it, or
+            BadInput: a device file is missing, the folder cannot be used or has another plugin, or
                 kubelet refuses a resource.
         """
         self._check_files()
@@ -124,8 +124,8 @@ class DevicePlugin:
             self._registered_with = None
             self._say_waiting()
             return
-        are_there = bool(self._servers) and all(server.is_there() for server in self._servers)
-        if are_there and kubelet == self._registered_with:
+        has_sockets = bool(self._servers) and all(server.has_socket() for server in self._servers)
+        if has_sockets and kubelet == self._registered_with:
             return
         self._stop_servers()
         self._servers = [_ResourceServer(name, self._settings) for name in self._settings.resources]
@@ -143,7 +143,7 @@ class DevicePlugin:
         """True if kubelet took a resource; False if it does not answer yet.
 
         Raises:
-            BadInput: it refuses the resource.
+            BadInput: kubelet refuses the resource.
         """
         library = grpc()
         request = message(DEVICE_PLUGIN, "RegisterRequest")(
@@ -155,7 +155,7 @@ class DevicePlugin:
         with local_channel(self._settings.folder / _KUBELET) as channel:
             method = channel.unary_unary(
                 DEVICE_PLUGIN.method("Registration", "Register"),
-                request_serializer=serialized,
+                request_serializer=message_bytes,
                 response_deserializer=message(DEVICE_PLUGIN, "Empty").FromString,
             )
             try:
@@ -184,7 +184,7 @@ class _ResourceServer:
         path: its socket.
     """
 
-    def __init__(self, resource: str, settings: Settings) -> None:
+    def __init__(self, resource: str, settings: PluginSettings) -> None:
         self.resource = resource
         self.path = settings.folder / f"trnsim-{resource.rpartition('/')[2]}.sock"
         self._settings = settings
@@ -215,7 +215,7 @@ class _ResourceServer:
                 name: handler(
                     method,
                     request_deserializer=message(DEVICE_PLUGIN, request).FromString,
-                    response_serializer=serialized,
+                    response_serializer=message_bytes,
                 )
                 for name, (handler, method, request) in methods.items()
             },
@@ -225,7 +225,7 @@ class _ResourceServer:
         """Begin to serve on a socket that no other user can open.
 
         Raises:
-            BadInput: it cannot be made.
+            BadInput: the socket cannot be made.
         """
         umask = os.umask(_OWNER_UMASK)
         try:
@@ -241,14 +241,14 @@ class _ResourceServer:
             os.umask(umask)
         self._server.start()
 
-    def is_there(self) -> bool:
-        """True if its socket is the one that it listens on."""
+    def has_socket(self) -> bool:
+        """True if the socket on which the server listens still lies at its path."""
         return _identity(self.path) == self._identity
 
     def stop(self) -> None:
         """End its streams, and remove its socket."""
         self._end.set()
-        is_own = self.is_there()
+        is_own = self.has_socket()
         self._server.stop(grace=None).wait()
         if is_own:
             self.path.unlink(missing_ok=True)
@@ -259,26 +259,29 @@ class _ResourceServer:
         )
 
     def _list_and_watch(self, _: Any, context: Any) -> Iterator[Any]:
-        """The ids with their health, at once and whenever one changes."""
+        """All ids with their health, at once and whenever the health of an id changes."""
         last_health: dict[str, bool] = {}
         while context.is_active() and not self._end.is_set():
             healthy = self._settings.devices.healthy(
                 self.resource, injected_faults(self._settings.state)
             )
             if healthy != last_health:
-                for name, well in healthy.items():
-                    if well != last_health.get(name, True):
-                        self._settings.say(f"{self.resource} {name} is {_HEALTH[well].lower()}")
+                for name, is_healthy in healthy.items():
+                    if is_healthy != last_health.get(name, True):
+                        self._settings.say(
+                            f"{self.resource} {name} is {_HEALTH[is_healthy].lower()}"
+                        )
                 last_health = healthy
                 yield message(DEVICE_PLUGIN, "ListAndWatchResponse")(
                     devices=[
-                        {"ID": name, "health": _HEALTH[well]} for name, well in last_health.items()
+                        {"ID": name, "health": _HEALTH[is_healthy]}
+                        for name, is_healthy in last_health.items()
                     ]
                 )
             self._end.wait(_POLL_S)
 
     def _preferred_answer(self, request: Any, context: Any) -> Any:
-        with _errors_answered(context):
+        with _answer_errors(context):
             holdings = self._settings.holdings()
             reserved = self._settings.reserved(holdings)
             answers = [
@@ -306,7 +309,7 @@ class _ResourceServer:
         return devices.preferred(self.resource, available, sorted(required_ids), count, holdings)
 
     def _allocate(self, request: Any, context: Any) -> Any:
-        with _errors_answered(context):
+        with _answer_errors(context):
             holdings = self._settings.holdings()
             answers = [
                 self._allocation(list(container_request.devicesIDs), holdings)
@@ -353,8 +356,8 @@ class _ResourceServer:
     def _mounts(self, own_folder: Path) -> list[dict[str, Any]]:
         """Mounts of a container: its own state, and read-only in it files of the instance's state.
 
-        So the instance's faults strike programs in the container, and they see by the time of the
-        file LISTENING that a monitor reads.
+        So the instance's faults strike programs in the container, and the time of the file
+        LISTENING tells these programs whether a monitor reads.
         """
         state = self._settings.state
         listen(state, 0.0)
@@ -380,7 +383,7 @@ def _make_empty(folder: Path) -> None:
     """Make a folder that only this user can use, without files of a former container.
 
     Raises:
-        BadInput: it cannot be made.
+        BadInput: the folder cannot be made.
     """
     try:
         shutil.rmtree(folder, ignore_errors=True)
@@ -393,8 +396,8 @@ def _make_empty(folder: Path) -> None:
 
 
 @contextmanager
-def _errors_answered(context: Any) -> Generator[None]:
-    """A context whose errors kubelet gets, and with it the pod's events."""
+def _answer_errors(context: Any) -> Generator[None]:
+    """A context whose errors are answers to kubelet, which writes them into events of the pod."""
     try:
         yield
     except BadInput as error:
@@ -416,7 +419,7 @@ def _only_plugin(folder: Path) -> Generator[None]:
     """A context that only one process at a time enters for a folder.
 
     Raises:
-        BadInput: another one has it, or there is no such folder.
+        BadInput: another process is in the context, or there is no such folder.
     """
     from fcntl import LOCK_EX, LOCK_NB, flock  # noqa: PLC0415  not on Windows
 

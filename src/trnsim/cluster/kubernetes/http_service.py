@@ -3,8 +3,8 @@
     POST /filter, /bind    a call of kube-scheduler; the answer's Error says what is wrong
     GET /healthz           "ok"
 
-The body of a request is at most 4 MiB of JSON. Status 411 refuses one without a length, 413 one too
-long, 400 one that is not JSON, and 404 another path.
+The body of a request is at most 4 MiB of JSON. Status 411 refuses a body without a length, 413 a
+longer body, 400 a body that is not JSON, and 404 any other path.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from trnsim.tools.monitor.scrape_server import Application, BoundedServer, Scrap
 LOOPBACK: Final = "127.0.0.1"
 _OWNER_FILE_MODE: Final = 0o600
 _MOST_DIGITS: Final = 18
-"""Most digits of a Content-Length that are converted to a number; with more it is too long."""
+"""Maximum number of digits of a Content-Length that is converted to a number."""
 _MOST_SOCKET_PATH: Final = 107
 """Bytes of a socket's path. Source: unix(7), sun_path."""
 
@@ -47,8 +47,8 @@ def application(filter_call: Call, bind_call: Call) -> Application:
             return _error(start, "404 Not Found", reason)
         try:
             content = _request_content(environment)
-        except _RequestRefused as refused:
-            return _error(start, *refused.args)
+        except _RequestRefused as refusal:
+            return _error(start, *refusal.args)
         return _respond(start, "200 OK", json.dumps(call(content)).encode(), "application/json")
 
     return answer
@@ -148,7 +148,7 @@ def listening(
 
 
 def _check_socket(path: Path) -> None:
-    """Check the path of a socket, and remove one that a killed process left.
+    """Check the path of a socket, and remove a socket that a killed process left there.
 
     Raises:
         BadInput: this system has no Unix sockets, the path is too long, or a file or another

@@ -29,9 +29,9 @@ class Interface:
     """A version of an interface.
 
     Attributes:
-        package: its package, which begins the name of each service.
-        messages: by message, its fields in the order of their numbers: the name and the type.
-            `*` before the type is a list, `%` a table of texts.
+        package: the package, with which the name of each service begins.
+        messages: the fields of each message in the order of their numbers, as NAME:TYPE. `*` before
+            a type declares a list, and `%` a table of texts.
     """
 
     package: str
@@ -91,7 +91,7 @@ def message(interface: Interface, name: str) -> Any:
     return _classes(interface.package)[name]
 
 
-def serialized(content: Any) -> bytes:
+def message_bytes(content: Any) -> bytes:
     """The bytes of a message."""
     content_bytes: bytes = content.SerializeToString()
     return content_bytes
@@ -101,7 +101,7 @@ def grpc() -> Any:
     """The library grpc.
 
     Raises:
-        BadInput: it is not installed.
+        BadInput: grpc is not installed.
     """
     return _load("grpc")
 

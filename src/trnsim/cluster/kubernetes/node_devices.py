@@ -36,7 +36,7 @@ class ContainerHolding:
 
     Attributes:
         resource: one of `RESOURCES`.
-        ids: kubelet's ids of what it holds.
+        ids: kubelet's ids of the devices or cores that the container holds.
     """
 
     namespace: str
@@ -48,12 +48,7 @@ class ContainerHolding:
 
 @dataclass(frozen=True)
 class NodeDevices:
-    """The devices of a node.
-
-    Attributes:
-        instance: the emulated instance.
-
-    """
+    """The devices of a node, which is the emulated `instance`."""
 
     instance: InstanceModel
 
@@ -115,10 +110,10 @@ class NodeDevices:
         Args:
             resource: one of `RESOURCES`.
             available: ids that kubelet may give.
-            required_ids: ids that it will give in any case.
+            required_ids: ids that kubelet will give in any case.
             count: number of ids.
-            holdings: what all containers hold; hardware that is held as another resource is not
-                chosen.
+            holdings: the devices of all containers; hardware that a container holds as another
+                resource is not chosen.
 
         Raises:
             BadInput: the node has no such id.
@@ -141,7 +136,7 @@ class NodeDevices:
     def _legal_set(
         self, resource: str, free: set[int], needed_numbers: set[int], count: int
     ) -> tuple[int, ...] | None:
-        """The numbers of a legal set of `count` free ones, the needed ones included; else None."""
+        """A legal set of `count` free numbers that has all needed ones; None without such a set."""
         name, per_device = self.instance.name, self.instance.devices[0].cores
         if needed_numbers:
             sets = (
@@ -149,7 +144,7 @@ class NodeDevices:
                 if resource == NEURONCORE
                 else legal_sets(name, count)
             )
-            return next((each for each in sets if needed_numbers <= set(each) <= free), None)
+            return next((ids for ids in sets if needed_numbers <= set(ids) <= free), None)
         if resource == NEURONCORE:
             return choose_cores(name, count, free, per_device)
         return choose(name, count, free)
@@ -173,7 +168,7 @@ class NodeDevices:
         """
         pairs = {CORES_VARIABLE: str(self.instance.lnc)} if self.instance.has_pairs else {}
         cores = self.cores(resource, ids)
-        return {VISIBLE: _visible(cores), INSTANCE_VARIABLE: self.instance.name, **pairs}
+        return {VISIBLE: _visible_text(cores), INSTANCE_VARIABLE: self.instance.name, **pairs}
 
     def _taken_elsewhere(self, resource: str, holdings: Iterable[ContainerHolding]) -> set[int]:
         """Cores that containers hold as another resource."""
@@ -200,8 +195,8 @@ class NodeDevices:
         )
 
 
-def _visible(cores: Sequence[int]) -> str:
-    """Cores as NEURON_RT_VISIBLE_CORES names them: a range, or a list where numbers are missing."""
+def _visible_text(cores: Sequence[int]) -> str:
+    """Text of cores for NEURON_RT_VISIBLE_CORES: a range, or a list where numbers are missing."""
     if len(cores) > 1 and cores[-1] - cores[0] == len(cores) - 1:
         return f"{cores[0]}-{cores[-1]}"
     return ",".join(map(str, cores))

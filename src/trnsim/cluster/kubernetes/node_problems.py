@@ -1,11 +1,11 @@
 """Hardware faults of a node as Kubernetes sees them: its condition, and events.
 
-It takes the place of the node problem detector, which AWS deploys beside its device plugin: the
+These reports replace the node problem detector, which AWS deploys beside its device plugin: the
 rules come from AWS's configuration, and apply to the lines of the driver's log. A matching line
 sets the condition NeuronHealth, which stays until the driver is loaded anew (`trnsim fault reset`),
-and is an event of the node. Beyond AWS's, pods that hold the device have an event too, and an
-annotation of the node names devices with active faults, which `trnsim k8s scheduler-extension`
-passes over.
+and is an event of the node. AWS's detector does no more. Here pods that hold the device have an
+event too, and an annotation of the node names devices with active faults, which
+`trnsim k8s scheduler-extension` passes over.
 
 Sources: aws-neuron-sdk deploy/infrastructure/problem-detector.rst, src/k8/neuron-problem-detector
 (the configuration; the same in github aws-neuron/neuron-helm-charts values.yaml); Kubernetes
@@ -41,7 +41,7 @@ RULES: Final = {
         "DMA_ERROR",
     )
 }
-"""By reason, the pattern of a line. HANG_ON_COLLECTIVES is in no configuration for EKS."""
+"""The pattern of a line by the reason. HANG_ON_COLLECTIVES is in no configuration for EKS."""
 _SOURCE_NAME: Final = "kernel-monitor"
 _POLL_S: Final = 0.5
 """Time between two looks at the faults."""
@@ -68,7 +68,7 @@ class ReportedNode:
 
 
 def matched_faults(faults: Iterable[StoredFault]) -> list[tuple[StoredFault, str]]:
-    """Faults whose lines a rule matches, with its reason, in their order."""
+    """Faults whose lines a rule matches, each with the reason of the rule, in their order."""
     matches = []
     for fault in faults:
         line = log_line(fault)
@@ -81,7 +81,7 @@ def matched_faults(faults: Iterable[StoredFault]) -> list[tuple[StoredFault, str
 def write_kernel_line(path: Path, fault: StoredFault) -> None:
     """Write a fault's line into the kernel's log, where a node problem detector reads it.
 
-    The kernel puts a time of its own before it.
+    The kernel puts its own time before the line.
 
     Raises:
         BadInput: `path` cannot be written to.
@@ -109,7 +109,7 @@ class NodeProblems:
         say: Callable[[str], None],
         kernel_log: Path | None = None,
     ) -> None:
-        """Report to `api`, and write new lines to `kernel_log`; None leaves one out."""
+        """Report to `api` and write new lines to `kernel_log`, each unless it is None."""
         self._node, self._api, self._say, self._kernel_log = node, api, say, kernel_log
         self._end = threading.Event()
         self._logged_names = {fault.name for fault in injected_faults(node.state)}
@@ -160,7 +160,7 @@ class NodeProblems:
         last_faults = matched_faults(faults)[-1:]
         reason, message = (last_faults[0][1], _message(last_faults[0][0])) if last_faults else _WELL
         healthy = self._node.devices.healthy(NEURON, faults)
-        broken_devices = ",".join(name for name, well in healthy.items() if not well)
+        broken_devices = ",".join(name for name, is_healthy in healthy.items() if not is_healthy)
         state = (reason, message, broken_devices)
         now_s = time.monotonic()
         if state == self._shown_state and now_s - self._shown_at_s < _HEARTBEAT_S:
@@ -184,7 +184,7 @@ class NodeProblems:
         self._shown_state, self._shown_at_s = state, now_s
 
     def _earlier_stamp(self, api: KubernetesApi, is_true: bool) -> str:
-        """Since when the node's condition is so already, where this process began later."""
+        """The transition time of the condition if its status is the same already; "" otherwise."""
         node = api.get(node_path(self._node.name))
         for condition in (node.get("status") or {}).get("conditions") or []:
             if condition.get("type") == CONDITION and condition.get("status") == str(is_true):
@@ -192,7 +192,7 @@ class NodeProblems:
         return ""
 
     def _report(self, api: KubernetesApi, fault: StoredFault, reason: str) -> None:
-        """Write the events of a fault: of the node, and of each pod that holds what it struck."""
+        """Write an event of the node, and of each pod that holds a core which the fault strikes."""
         name = self._node.name
         node = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": name}
         _write_event(api, "default", node, fault, reason, _message(fault), name)
@@ -209,7 +209,7 @@ class NodeProblems:
             self._say(f"pod {holding.namespace}/{holding.pod}: {reason}")
 
     def _struck_containers(self, fault: StoredFault) -> list[ContainerHolding]:
-        """Containers that hold a core which a fault strikes, each pod once."""
+        """One container of each pod that holds a core which a fault strikes."""
         devices = self._node.devices
         per_device = devices.instance.devices[0].cores
         by_pod: dict[tuple[str, str], ContainerHolding] = {}
@@ -246,7 +246,7 @@ def _write_event(
     message: str,
     host: str,
 ) -> None:
-    """Create an event, once: its name has the names of its subject and its fault."""
+    """Create an event; nothing happens if the subject has an event of this fault already."""
     timestamp = _stamp(fault.at)
     event = {
         "apiVersion": "v1",

@@ -1,4 +1,4 @@
-"""A node of a cluster as its object shows it: the instance, its devices and cores, broken ones.
+"""A node of a cluster as its object shows it: instance, devices, cores and broken devices.
 
 Source: Kubernetes documentation, Well-known labels (node.kubernetes.io/instance-type) and Device
 plugins (a plugin's devices are the capacity of its node).
@@ -26,8 +26,8 @@ class NeuronNode:
     """A node with Neuron devices.
 
     Attributes:
-        instance: its type.
-        devices: devices that its plugin advertises, numbered from 0.
+        instance: the instance type.
+        devices: number of devices that the device plugin advertises.
         cores_per_device: logical cores of a device.
         unhealthy: numbers of broken devices.
     """
@@ -56,7 +56,8 @@ def neuron_node(node: Object) -> NeuronNode:
     """The node that an object describes.
 
     Raises:
-        BadInput: it has no label of an instance with Neuron devices, or no plugin advertises these.
+        BadInput: the node has no label of an instance with Neuron devices, or no plugin advertises
+            devices, or more than the instance has.
     """
     name, labels = name_of(node), mapping(metadata(node).get("labels"))
     instance = next((labels[label] for label in INSTANCE_LABELS if label in labels), None)

@@ -27,7 +27,7 @@ from trnsim.instance.device_sets import (
 )
 
 _MOST_STEPS: Final = 2_000
-"""Maximum number of sets tried for a pod of several containers; the first nearly always fit."""
+"""Maximum number of sets that are tried for a pod; nearly always the first of each fit."""
 
 Placement = dict[str, CoreSet]
 """The numbers of the cores of each container, by the container's name."""
@@ -36,13 +36,13 @@ Placement = dict[str, CoreSet]
 def first_refusal(node: NeuronNode, demands: Sequence[ContainerDemand]) -> SetRefusal | None:
     """The refusal of the first demand that no set of the instance meets; None if all can be met."""
     for demand in demands:
-        refusal_here = (
+        demand_refusal = (
             core_refusal(node.instance, demand.count, node.cores_per_device)
             if demand.is_of_cores
             else refusal(node.instance, demand.count)
         )
-        if refusal_here is not None:
-            return refusal_here
+        if demand_refusal is not None:
+            return demand_refusal
     return None
 
 
@@ -54,62 +54,60 @@ def place(
     Containers that run together get disjoint sets, the largest first. Init containers run one after
     the other before them, and share their cores as far as legal sets allow.
     """
-    together = _largest_first(node, [each for each in demands if not each.is_initial])
-    initial = _largest_first(node, [each for each in demands if each.is_initial])
-    if initial and _cores(node, initial[0]) >= sum(_cores(node, each) for each in together):
-        for outer in _candidates(node, initial[0], free):
-            inner = _disjoint(node, together, frozenset(outer))
-            if inner is not None:
-                placed = inner | {initial[0].container: outer}
-                return _with_initial(node, initial[1:], free, placed)
-    apart = _disjoint(node, together, free)
-    return None if apart is None else _with_initial(node, initial, free, apart)
+    by_size = sorted(demands, key=lambda demand: -_core_count(node, demand))
+    main = [demand for demand in by_size if not demand.is_initial]
+    initial = [demand for demand in by_size if demand.is_initial]
+    main_count = sum(_core_count(node, demand) for demand in main)
+    if initial and _core_count(node, initial[0]) >= main_count:
+        for init_cores in _candidates(node, initial[0], free):
+            main_sets = _disjoint_sets(node, main, frozenset(init_cores))
+            if main_sets is not None:
+                placement = main_sets | {initial[0].container: init_cores}
+                return _add_init_sets(node, initial[1:], free, placement)
+    main_sets = _disjoint_sets(node, main, free)
+    return None if main_sets is None else _add_init_sets(node, initial, free, main_sets)
 
 
-def _cores(node: NeuronNode, demand: ContainerDemand) -> int:
+def _core_count(node: NeuronNode, demand: ContainerDemand) -> int:
     return demand.count if demand.is_of_cores else demand.count * node.cores_per_device
-
-
-def _largest_first(node: NeuronNode, demands: list[ContainerDemand]) -> list[ContainerDemand]:
-    return sorted(demands, key=lambda demand: -_cores(node, demand))
 
 
 def _candidates(
     node: NeuronNode, demand: ContainerDemand, free: frozenset[int]
 ) -> Iterator[CoreSet]:
     """Sets of free cores that meet a demand, the best set first."""
-    best = _best(node, demand, free)
-    if best is None:
+    best_cores = _best_cores(node, demand, free)
+    if best_cores is None:
         return
-    yield best
-    for cores in _sets(node, demand):
-        if cores != best and free.issuperset(cores):
+    yield best_cores
+    for cores in _core_sets(node, demand):
+        if cores != best_cores and free.issuperset(cores):
             yield cores
 
 
-def _best(node: NeuronNode, demand: ContainerDemand, free: frozenset[int]) -> CoreSet | None:
+def _best_cores(node: NeuronNode, demand: ContainerDemand, free: frozenset[int]) -> CoreSet | None:
     """The free cores for a demand that leave the largest sets free; None if too few are free."""
     per_device = node.cores_per_device
     if demand.is_of_cores:
         return choose_cores(node.instance, demand.count, free, per_device)
     devices = choose(node.instance, demand.count, whole_devices(free, node.devices, per_device))
-    return None if devices is None else _as_cores(node, devices)
+    return None if devices is None else _device_cores(node, devices)
 
 
-def _sets(node: NeuronNode, demand: ContainerDemand) -> Iterator[CoreSet]:
+def _core_sets(node: NeuronNode, demand: ContainerDemand) -> Iterator[CoreSet]:
     """All legal sets of cores for a demand."""
     if demand.is_of_cores:
         yield from legal_core_sets(node.instance, demand.count, node.cores_per_device)
         return
     for devices in legal_sets(node.instance, demand.count):
-        yield _as_cores(node, devices)
+        yield _device_cores(node, devices)
 
 
-def _as_cores(node: NeuronNode, devices: DeviceSet) -> CoreSet:
+def _device_cores(node: NeuronNode, devices: DeviceSet) -> CoreSet:
     return tuple(sorted(node.cores_of(devices)))
 
 
-def _disjoint(
+def _disjoint_sets(
     node: NeuronNode, demands: Sequence[ContainerDemand], free: frozenset[int]
 ) -> Placement | None:
     """Disjoint sets for all `demands`; None where the search finds none."""
@@ -130,20 +128,20 @@ def _disjoint(
     return search(0, free)
 
 
-def _with_initial(
-    node: NeuronNode, initial: Sequence[ContainerDemand], free: frozenset[int], placed: Placement
+def _add_init_sets(
+    node: NeuronNode, initial: Sequence[ContainerDemand], free: frozenset[int], placement: Placement
 ) -> Placement | None:
-    """`placed` with a set for each init container, of as few further cores as possible.
+    """`placement` with a set for each init container, of as few further cores as possible.
 
     None if an init container has no free set.
     """
-    result = dict(placed)
+    result = dict(placement)
     for demand in initial:
         other_cores = {core for cores in result.values() for core in cores}
-        fitting = [cores for cores in _sets(node, demand) if free.issuperset(cores)]
-        if not fitting:
+        free_sets = [cores for cores in _core_sets(node, demand) if free.issuperset(cores)]
+        if not free_sets:
             return None
         result[demand.container] = max(
-            fitting, key=lambda cores: (len(other_cores.intersection(cores)), -cores[0])
+            free_sets, key=lambda cores: (len(other_cores.intersection(cores)), -cores[0])
         )
     return result

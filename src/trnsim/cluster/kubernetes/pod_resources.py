@@ -9,14 +9,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from trnsim.cluster.kubernetes.messages import POD_RESOURCES, grpc, message, serialized
+from trnsim.cluster.kubernetes.messages import POD_RESOURCES, grpc, message, message_bytes
 from trnsim.cluster.kubernetes.node_devices import RESOURCES, ContainerHolding
 from trnsim.errors import BadInput
 
 SOCKET: Final = Path("/var/lib/kubelet/pod-resources/kubelet.sock")
 TIMEOUT_S: Final = 2.0
 _MOST_BYTES: Final = 16 << 20
-"""The longest answer: kubelet's own client takes as many."""
+"""Bytes of the longest answer: kubelet's own client takes as many."""
 
 
 def local_channel(socket: Path) -> Any:
@@ -41,7 +41,7 @@ def holdings(socket: Path = SOCKET, timeout_s: float = TIMEOUT_S) -> list[Contai
     with local_channel(socket) as channel:
         method = channel.unary_unary(
             POD_RESOURCES.method("PodResourcesLister", "List"),
-            request_serializer=serialized,
+            request_serializer=message_bytes,
             response_deserializer=message(POD_RESOURCES, "ListPodResourcesResponse").FromString,
         )
         try:

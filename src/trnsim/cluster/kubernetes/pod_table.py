@@ -14,11 +14,11 @@ def pod_table(
 ) -> PodTable:
     """The table of all pods.
 
-    It has one pod for each device: if several pods hold cores of it, the pod with the lowest core.
+    A device has one pod: if several pods hold cores of it, the pod with the lowest core.
 
     Args:
         devices: the devices of the node.
-        holdings: what containers hold.
+        holdings: devices and cores that containers hold.
         period_s: seconds since the previous table.
     """
     cores: dict[int, ContainerHolding] = {}

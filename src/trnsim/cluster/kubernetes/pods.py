@@ -48,7 +48,7 @@ class ContainerDemand:
     Attributes:
         count: number of devices or cores.
         is_of_cores: True for cores.
-        is_initial: True for a container that ends before the others start, whose devices they get.
+        is_initial: True for a container that ends before the others start; they get its devices.
     """
 
     container: str
@@ -101,17 +101,17 @@ def _demand(pod: Object, container: Object, *, is_initial: bool = False) -> Cont
     resources = mapping(container.get("resources"))
     amounts = mapping(resources.get("requests")) | mapping(resources.get("limits"))
     counts = {name: _count(pod, name, amounts[name]) for name in RESOURCES if name in amounts}
-    positive = [name for name, count in counts.items() if count]
-    if not positive:
+    names = [name for name, count in counts.items() if count]
+    if not names:
         return None
     container_name = str(container.get("name", ""))
-    if len(positive) > 1:
+    if len(names) > 1:
         raise BadInput(
-            f"pod {title(pod)}, container {container_name}: requests {' and '.join(positive)}; "
+            f"pod {title(pod)}, container {container_name}: requests {' and '.join(names)}; "
             "legal: one of them",
-            fix=f"request {positive[0]} alone",
+            fix=f"request {names[0]} alone",
         )
-    return ContainerDemand(container_name, counts[positive[0]], positive[0] == CORES, is_initial)
+    return ContainerDemand(container_name, counts[names[0]], names[0] == CORES, is_initial)
 
 
 def _count(pod: Object, name: str, quantity: object) -> int:
@@ -130,14 +130,14 @@ def _count(pod: Object, name: str, quantity: object) -> int:
 
 
 def placement_annotations(
-    requested: Sequence[ContainerDemand],
+    pod_demands: Sequence[ContainerDemand],
     sets: Mapping[str, CoreSet],
     cores_per_device: int,
     time_ns: int,
 ) -> dict[str, str]:
     """The annotations of a pod whose containers hold the core sets `sets`."""
     cores = sorted({core for core_set in sets.values() for core in core_set})
-    is_of_cores = any(demand.is_of_cores for demand in requested)
+    is_of_cores = any(demand.is_of_cores for demand in pod_demands)
     devices = sorted({core // cores_per_device for core in cores})
     return {
         HELD_CORES: _comma_list(cores),
@@ -156,20 +156,20 @@ def _comma_list(numbers: Sequence[int]) -> str:
 
 
 def held_cores(pod: Object, cores_per_device: int) -> frozenset[int]:
-    """The NeuronCores that a bound pod holds on its node, read from its annotations.
+    """The NeuronCores that a bound pod holds on its node, by its annotations.
 
     Raises:
         BadInput: for a pod that requests devices and has no readable annotation that names them.
     """
-    requested = demands(pod)
-    if not requested or has_ended(pod):
+    pod_demands = demands(pod)
+    if not pod_demands or has_ended(pod):
         return frozenset()
     annotations = mapping(metadata(pod).get("annotations"))
     cores = numbers(annotations.get(HELD_CORES))
     if cores:
         return cores
     ids = numbers(annotations.get(IDS))
-    if ids and any(demand.is_of_cores for demand in requested):
+    if ids and any(demand.is_of_cores for demand in pod_demands):
         return ids
     if ids:
         first_cores = (device * cores_per_device for device in ids)

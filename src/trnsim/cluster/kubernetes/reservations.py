@@ -12,7 +12,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from trnsim.cluster.kubernetes.api import PODS, KubernetesApi, Object
+from trnsim.cluster.kubernetes.api import (
+    PODS,
+    KubernetesApi,
+    Object,
+    entries,
+    mapping,
+    metadata,
+    name_of,
+)
 from trnsim.cluster.kubernetes.node_devices import NEURONCORE, ContainerHolding
 from trnsim.cluster.kubernetes.pods import (
     HELD_CORES,
@@ -32,7 +40,7 @@ class Reservation:
     Attributes:
         scheduled_at: the time when the pod was bound, as the API writes it.
         cores: numbers of its cores, ascending.
-        is_of_cores: True where it requests cores, not devices.
+        is_of_cores: True where the container requests cores, not devices.
     """
 
     scheduled_at: str
@@ -85,20 +93,19 @@ def first_reserved(
 def _pod_reservations(pod: Object) -> Iterator[Reservation]:
     """The sets of a pod's containers; none of a pod whose request is not legal.
 
-    The extension places no such pod, and it must not keep others from their devices.
+    The extension places no such pod, whose request must not keep others from their devices.
     """
-    metadata = pod.get("metadata") or {}
     try:
-        requested = demands(pod)
+        pod_demands = demands(pod)
     except BadInput:
         return
-    for demand in requested:
-        cores = _cores(metadata.get("annotations") or {}, demand, len(requested))
+    for demand in pod_demands:
+        cores = _cores(mapping(metadata(pod).get("annotations")), demand, len(pod_demands))
         if cores:
             yield Reservation(
                 _scheduled_at(pod),
-                str(metadata.get("namespace", "")),
-                str(metadata.get("name", "")),
+                str(metadata(pod).get("namespace", "")),
+                name_of(pod),
                 demand.container,
                 tuple(sorted(cores)),
                 demand.is_of_cores,
@@ -115,8 +122,7 @@ def _cores(annotations: Object, demand: ContainerDemand, containers: int) -> fro
 
 
 def _scheduled_at(pod: Object) -> str:
-    status, metadata = pod.get("status") or {}, pod.get("metadata") or {}
-    for condition in status.get("conditions") or []:
+    for condition in entries(mapping(pod.get("status")).get("conditions")):
         if condition.get("type") == "PodScheduled":
             return str(condition.get("lastTransitionTime") or "")
-    return str(metadata.get("creationTimestamp") or "")
+    return str(metadata(pod).get("creationTimestamp") or "")

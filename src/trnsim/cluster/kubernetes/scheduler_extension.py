@@ -5,10 +5,10 @@ chooses the sets and binds the pod. Placements are stored in annotations of boun
 else: the annotations travel within the Binding, which the API stores together with the pod's node,
 so a pod is bound with its devices or not at all, wherever this process ends.
 
-`held` is a copy of that truth, which can only be too full: only this process adds placements. So a
-node fits if it fits by the copy, and before one is refused the copy is read anew; a bind reads the
-pods of its node anew in any case. One such extension runs in a cluster, as AWS's (replicas: 1,
-src/k8/k8s-neuron-scheduler-eks.yml).
+`pods_by_node` is a copy of these placements, which may have pods that are gone and lacks none: only
+this process adds placements. So a node fits if it fits by the copy, and before a node is refused
+the copy is read anew; a bind reads the pods of its node anew in any case. One such extension runs
+in a cluster, as AWS's (replicas: 1, src/k8/k8s-neuron-scheduler-eks.yml).
 
 Sources: aws-neuron-sdk@81ce03ae deploy/infrastructure/scheduler-flow.rst; Kubernetes 1.20.2
 staging/src/k8s.io/kube-scheduler/extender/v1/types.go (names of fields), and
@@ -56,7 +56,7 @@ NO_ROOM: Final = "no legal set of free Neuron devices"
 _NODES_S: Final = 1.0
 """Time for which a list of nodes is used again."""
 _BIND_S: Final = 1.0
-"""Time in which kube-scheduler binds a pod that fits; a filter call waits for it as long."""
+"""Time in which kube-scheduler binds a pod that fits: other filter calls wait no longer."""
 _MOST_SKEW_S: Final = 5.0
 _NOT_FOUND, _CONFLICT = 404, 409
 
@@ -76,8 +76,8 @@ class SchedulerExtension:
     pods_by_node: dict[str, dict[str, Object]] = field(default_factory=dict)
     nodes: dict[str, Object] = field(default_factory=dict)
     _nodes_read_s: float = -_NODES_S
-    _expected: dict[str, float] = field(default_factory=dict)
-    _changed: threading.Condition = field(default_factory=threading.Condition)
+    _bind_ends: dict[str, float] = field(default_factory=dict)
+    _condition: threading.Condition = field(default_factory=threading.Condition)
     _is_skewed: bool = False
 
     def rebuild(self) -> None:
@@ -86,14 +86,14 @@ class SchedulerExtension:
         Raises:
             BadInput: the API is down or refuses (`ApiDown`, `ApiRefused`).
         """
-        with self._changed:
+        with self._condition:
             self._read_nodes()
             self._read_pods()
             count = sum(map(len, self.pods_by_node.values()))
         self.log(f"state rebuilt from {self.api.server}: {len(self.nodes)} nodes, {count} pods")
 
     def filter(self, arguments: Mapping[str, Any]) -> Object:
-        """The result of a filter call: nodes that fit, and for the others why they do not."""
+        """The result of a filter call: the nodes that fit, and the reason of each other node."""
         fields = _by_lower_name(arguments)
         pod = fields.get("pod")
         if not isinstance(pod, dict):
@@ -101,20 +101,24 @@ class SchedulerExtension:
         node_objects = mapping(fields.get("nodes")).get("items")
         names = fields.get("nodenames")
         try:
-            with self._changed:
+            with self._condition:
                 self._wait_for_binds(uid(pod))
                 offered_nodes = _offered_nodes(node_objects, names)
-                fits, failures, hopeless = self._sort_nodes(pod, offered_nodes)
-                if fits and demands(pod):
-                    self._expected[uid(pod)] = time.monotonic() + _BIND_S
+                fitting_names, failures, final_failures = self._sort_nodes(pod, offered_nodes)
+                if fitting_names and demands(pod):
+                    self._bind_ends[uid(pod)] = time.monotonic() + _BIND_S
         except EmulatorError as error:
             self.log(f"filter {title(pod)}: {_one_line(error)}")
             return {"Error": _one_line(error)}
-        self.log(f"filter {title(pod)}: fits {', '.join(fits) or 'no node'}{_reasons(failures)}")
-        result: Object = {"FailedNodes": failures, "FailedAndUnresolvableNodes": hopeless}
+        self.log(
+            f"filter {title(pod)}: fits {', '.join(fitting_names) or 'no node'}{_reasons(failures)}"
+        )
+        result: Object = {"FailedNodes": failures, "FailedAndUnresolvableNodes": final_failures}
         if node_objects is None:
-            return {**result, "NodeNames": fits}
-        fitting_nodes = [node for node in entries(node_objects) if name_of(node) in set(fits)]
+            return {**result, "NodeNames": fitting_names}
+        fitting_nodes = [
+            node for node in entries(node_objects) if name_of(node) in set(fitting_names)
+        ]
         return {**result, "Nodes": {"apiVersion": "v1", "kind": "NodeList", "items": fitting_nodes}}
 
     def bind(self, arguments: Mapping[str, Any]) -> Object:
@@ -125,12 +129,12 @@ class SchedulerExtension:
         if not (namespace and name and node):
             return {"Error": "the bind call lacks PodName, PodNamespace or Node"}
         try:
-            with self._changed:
+            with self._condition:
                 try:
                     words = self._bind(namespace, name, pod_uid, node)
                 finally:
-                    self._expected.pop(pod_uid, None)
-                    self._changed.notify_all()
+                    self._bind_ends.pop(pod_uid, None)
+                    self._condition.notify_all()
         except EmulatorError as error:
             self.log(f"bind {namespace}/{name} to {node}: {_one_line(error)}")
             return {"Error": _one_line(error)}
@@ -138,76 +142,76 @@ class SchedulerExtension:
         return {"Error": ""}
 
     def _wait_for_binds(self, own_uid: str) -> None:
-        """Wait until pods that fitted before are bound, and their devices no longer free.
+        """Wait until pods that fitted in earlier calls are bound, and their devices no longer free.
 
         kube-scheduler binds a pod while it already filters the next one.
         """
         while True:
             now_s = time.monotonic()
-            ends = [end_s for pod_uid, end_s in self._expected.items() if pod_uid != own_uid]
+            ends = [end_s for pod_uid, end_s in self._bind_ends.items() if pod_uid != own_uid]
             open_ends = [end_s for end_s in ends if end_s > now_s]
             if not open_ends:
                 break
-            self._changed.wait(max(open_ends) - now_s)
-        self._expected.clear()
+            self._condition.wait(max(open_ends) - now_s)
+        self._bind_ends.clear()
 
     def _sort_nodes(
         self, pod: Object, offered_nodes: Mapping[str, Object | None]
     ) -> tuple[list[str], dict[str, str], dict[str, str]]:
-        """The names of nodes that fit; the reasons of the others; the fitting nodes that remain."""
-        requested = demands(pod)
-        if not requested:
+        """Names of nodes that fit, reasons of the others, and of these reasons the lasting ones."""
+        pod_demands = demands(pod)
+        if not pod_demands:
             return list(offered_nodes), {}, {}
         is_old = time.monotonic() - self._nodes_read_s >= _NODES_S
         if is_old or not offered_nodes.keys() <= self.nodes.keys():
             self._read_nodes()
         is_fresh = False
         while True:
-            fits, failures, hopeless = self._judge_nodes(requested, offered_nodes)
-            if is_fresh or failures.keys() == hopeless.keys():
-                return fits, failures, hopeless
+            fitting_names, failures, final_failures = self._judge_nodes(pod_demands, offered_nodes)
+            if is_fresh or failures.keys() == final_failures.keys():
+                return fitting_names, failures, final_failures
             self._read_nodes()
             self._read_pods()
             is_fresh = True
 
     def _judge_nodes(
-        self, requested: Sequence[ContainerDemand], offered_nodes: Mapping[str, Object | None]
+        self, pod_demands: Sequence[ContainerDemand], offered_nodes: Mapping[str, Object | None]
     ) -> tuple[list[str], dict[str, str], dict[str, str]]:
-        fits: list[str] = []
+        fitting_names: list[str] = []
         failures: dict[str, str] = {}
-        hopeless: dict[str, str] = {}
+        final_failures: dict[str, str] = {}
         for name, sent_node in offered_nodes.items():
             node = sent_node or self.nodes.get(name)
             if node is None:
-                failures[name] = hopeless[name] = f"the API has no node {name}"
+                failures[name] = final_failures[name] = f"the API has no node {name}"
                 continue
             try:
-                shape = neuron_node(node)
-                refusal = first_refusal(shape, requested)
+                neuron = neuron_node(node)
+                refusal = first_refusal(neuron, pod_demands)
                 if refusal is not None:
-                    failures[name] = hopeless[name] = refusal.reason
-                elif place(shape, requested, free_cores(shape, self._pods_on(name))) is None:
+                    failures[name] = final_failures[name] = refusal.reason
+                elif place(neuron, pod_demands, free_cores(neuron, self._pods_on(name))) is None:
                     failures[name] = NO_ROOM
                 else:
-                    fits.append(name)
+                    fitting_names.append(name)
             except (ApiDown, ApiRefused):
                 raise
             except BadInput as error:
                 failures[name] = _one_line(error)
-        return fits, failures, hopeless
+        return fitting_names, failures, final_failures
 
     def _bind(self, namespace: str, name: str, pod_uid: str, node_name: str) -> str:
         """Bind a pod with its devices; a few words for the log.
 
         Raises:
-            BadInput: it is gone, bound or another by now; the node is unknown or has no room; the
-                API is down or refuses.
+            BadInput: the pod is gone, bound or another by now; the node is unknown or has no room;
+                the API is down or refuses.
         """
         pod = self._pod(namespace, name, pod_uid)
-        requested = demands(pod)
+        pod_demands = demands(pod)
         if node_of(pod):
-            return _bound_before(pod, node_name, requested)
-        shape, sets = self._placement(node_name, requested)
+            return _bound_before(pod, node_name, pod_demands)
+        neuron, sets = self._placement(node_name, pod_demands)
         binding: Object = {
             "apiVersion": "v1",
             "kind": "Binding",
@@ -215,9 +219,9 @@ class SchedulerExtension:
             "target": {"apiVersion": "v1", "kind": "Node", "name": node_name},
         }
         annotations: dict[str, str] = {}
-        if shape is not None:
+        if neuron is not None:
             annotations = placement_annotations(
-                requested, sets, shape.cores_per_device, self._time_ns()
+                pod_demands, sets, neuron.cores_per_device, self._time_ns()
             )
             binding["metadata"]["annotations"] = annotations
         try:
@@ -228,7 +232,7 @@ class SchedulerExtension:
         except ApiRefused as error:
             self.pods_by_node.pop(node_name, None)
             raise _refused_bind(error, namespace, name) from error
-        if shape is None:
+        if neuron is None:
             return "no Neuron devices"
         pod["spec"]["nodeName"] = node_name
         pod["metadata"]["annotations"] = {
@@ -242,7 +246,7 @@ class SchedulerExtension:
         """The pod of a bind call.
 
         Raises:
-            BadInput: it was deleted since the filter call, or another has its name.
+            BadInput: the pod was deleted since the filter call, or another pod has its name.
         """
         try:
             pod = self.api.get(pod_path(namespace, name))
@@ -258,14 +262,14 @@ class SchedulerExtension:
         return pod
 
     def _placement(
-        self, node_name: str, requested: Sequence[ContainerDemand]
+        self, node_name: str, pod_demands: Sequence[ContainerDemand]
     ) -> tuple[NeuronNode | None, Placement]:
         """The sets of cores of each container on a node, by the pods that are on it now.
 
         Raises:
             BadInput: the node is unknown, has no room, or cannot hold such sets.
         """
-        if not requested:
+        if not pod_demands:
             return None, {}
         try:
             node = self.nodes[node_name] = self.api.get(node_path(node_name))
@@ -277,15 +281,15 @@ class SchedulerExtension:
                 f"node {node_name} of the bind call is unknown to the API",
                 fix="kubectl get nodes lists the nodes",
             ) from error
-        shape = neuron_node(node)
-        refusal = first_refusal(shape, requested)
+        neuron = neuron_node(node)
+        refusal = first_refusal(neuron, pod_demands)
         if refusal is not None:
             raise BadInput(refusal.reason, fix=refusal.fix, source=refusal.source)
         self.pods_by_node.pop(node_name, None)  # its pods are read anew
-        sets = place(shape, requested, free_cores(shape, self._pods_on(node_name)))
+        sets = place(neuron, pod_demands, free_cores(neuron, self._pods_on(node_name)))
         if sets is None:
             raise BadInput(f"node {node_name} has {NO_ROOM} any more")
-        return shape, sets
+        return neuron, sets
 
     def _pods_on(self, name: str) -> list[Object]:
         """Pods on a node; read from the API where they are not known."""
@@ -300,7 +304,7 @@ class SchedulerExtension:
         self._compare_clocks()
 
     def _remember(self, pods: Sequence[Object], names: Sequence[str] | Mapping[str, Any]) -> None:
-        """Hold the `pods` of the nodes called `names`, and no others of these."""
+        """Replace the pods of the nodes called `names` with those of `pods`."""
         by_node: dict[str, dict[str, Object]] = defaultdict(dict)
         for pod in pods:
             if not has_ended(pod) and _may_hold(pod):
@@ -358,13 +362,13 @@ def _may_hold(pod: Object) -> bool:
         return True
 
 
-def _bound_before(pod: Object, node_name: str, requested: Sequence[ContainerDemand]) -> str:
-    """Words for a pod that a bind call before this one bound to the same node, with its devices.
+def _bound_before(pod: Object, node_name: str, pod_demands: Sequence[ContainerDemand]) -> str:
+    """Words for a pod that an earlier bind call bound to the same node, with its devices.
 
     Raises:
         BadInput: the pod is bound to another node, or without devices.
     """
-    is_placed = not requested or SETS in mapping(metadata(pod).get("annotations"))
+    is_placed = not pod_demands or SETS in mapping(metadata(pod).get("annotations"))
     if node_of(pod) == node_name and is_placed:
         return "bound before"
     raise BadInput(
@@ -379,7 +383,7 @@ def _deletion_error(namespace: str, name: str) -> BadInput:
 
 
 def _refused_bind(error: ApiRefused, namespace: str, name: str) -> BadInput:
-    """The name of the fault of a refused Binding."""
+    """The error of a Binding that the API refused."""
     if error.status == _NOT_FOUND:
         return _deletion_error(namespace, name)
     if error.status == _CONFLICT:
@@ -395,7 +399,7 @@ def _one_line(error: EmulatorError) -> str:
 
 
 def _reasons(failures: Mapping[str, str]) -> str:
-    """Reasons with the nodes that they are of."""
+    """Text of the reasons, each after the names of its nodes."""
     by_reason: dict[str, list[str]] = defaultdict(list)
     for name, reason in failures.items():
         by_reason[reason].append(name)

@@ -37,7 +37,7 @@ def scontrol(arguments: Sequence[str]) -> str:
     """The output of Slurm's scontrol.
 
     Raises:
-        BadInput: it is not installed, or fails.
+        BadInput: scontrol is not installed, or fails.
     """
     command = f"scontrol {' '.join(arguments)}"
     program = shutil.which("scontrol")
@@ -102,14 +102,14 @@ def job_devices(step: SlurmStep, run: Scontrol = scontrol) -> dict[str, tuple[in
 
 
 def _record(text: str, job: int) -> str:
-    """The record of one job; `scontrol` prints the whole array for its last task."""
+    """The record of `job` in the text; scontrol prints all jobs of an array for its last task."""
     records = re.split(r"\n\s*\n(?=JobId=)", text)
     job_records = (record for record in records if record.startswith(f"JobId={job} "))
     return next(job_records, text)
 
 
 def step_device_count(step: SlurmStep, run: Scontrol = scontrol) -> int | None:
-    """Devices of the step on its node; None where the step names none, so that it has the job's."""
+    """Number of devices of the step on its node; None where the step requests none of its own."""
     match = _STEP_RESOURCE.search(run(["show", "step", step.name]) + "\n")
     if match is None:
         return None

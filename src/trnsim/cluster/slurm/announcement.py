@@ -1,7 +1,7 @@
 """The file with the address of a step's launcher, which the first task writes for the others.
 
-It lies in the folder of the report, which all nodes share; only its user can read it. The first
-task removes it at its end: where it is left, that task was killed.
+The file lies in the folder of the report, which all nodes share; only its user can read it. The
+first task removes it at its end: where the file is left, that task was killed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _POLL_S: Final = 0.1
 _OWNER_FILE_MODE: Final = 0o600
 _REFUSAL: Final = "refusal"
 _REFUSAL_S: Final = 60.0
-"""Seconds in which a task that starts no ranks looks for the first one, to tell it so."""
+"""Time in which a task that starts no ranks looks for the first task, to say so."""
 
 
 def path_of(folder: Path, step: SlurmStep) -> Path:
@@ -32,7 +32,7 @@ def path_of(folder: Path, step: SlurmStep) -> Path:
 
 
 def announce(path: Path, launch: dict[str, Any]) -> None:
-    """Write the file, whole from its first moment on.
+    """Write the file atomically.
 
     Raises:
         BadInput: the folder cannot be written.
@@ -53,7 +53,7 @@ def await_announcement(path: Path, step: SlurmStep, wait_s: float) -> dict[str, 
     """The announcement of the first task.
 
     Raises:
-        BadInput: it has not, in this time, or it announced that it starts no ranks.
+        BadInput: the first task announced nothing in `wait_s` seconds, or that it starts no ranks.
     """
     until_s = time.monotonic() + wait_s
     while True:
@@ -77,12 +77,12 @@ def await_announcement(path: Path, step: SlurmStep, wait_s: float) -> dict[str, 
 
 
 def refuse(path: Path, step: SlurmStep, reason: str, wait_s: float = _REFUSAL_S) -> None:
-    """Tell the other tasks of a step that this one starts no ranks, so that they do not wait.
+    """Tell the other tasks of a step that this task starts no ranks, so that they do not wait.
 
     Args:
         path: the step's file.
         step: the step, and this task of it.
-        reason: why it starts none.
+        reason: why the task starts no ranks.
         wait_s: seconds in which the first task must have announced itself.
     """
     if len(step.hosts) == sum(step.tasks_per_node) == 1:

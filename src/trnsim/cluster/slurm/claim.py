@@ -47,7 +47,7 @@ def claimed_devices(
         count: devices that the step has.
         devices: devices that its job has on this node.
         lock_root: folder for locks; the machine's folder for temporary files.
-        wait_s: seconds that other tasks wait for the first one of their node.
+        wait_s: seconds that other tasks wait for the first task of their node.
 
     Raises:
         BadInput: no such set is free, or the first task of the node took none.
@@ -80,7 +80,7 @@ def _folder(step: SlurmStep, lock_root: Path | None) -> Path:
     """The folder of the job's locks on this node, which only its user can use.
 
     Raises:
-        BadInput: it cannot be made, or is another user's.
+        BadInput: the folder cannot be made, or is another user's.
     """
     user = os.getuid() if hasattr(os, "getuid") else 0
     name = f"trnsim-slurm-{user}-{step.job}.{step.restart}-{step.host}"
@@ -102,7 +102,7 @@ def _read_claim(claim_file: Path, step: SlurmStep, wait_s: float) -> tuple[int, 
     """The set that the first task of this node took.
 
     Raises:
-        BadInput: it took none in time.
+        BadInput: the first task took none in `wait_s` seconds.
     """
     until_s = time.monotonic() + wait_s
     while True:
@@ -118,7 +118,7 @@ def _read_claim(claim_file: Path, step: SlurmStep, wait_s: float) -> tuple[int, 
 
 
 def _lock(path: Path, *, is_waiting: bool = False) -> int | None:
-    """The descriptor of a file that this process has locked; None where another one has."""
+    """The descriptor of a file that this process has locked; None if another process has."""
     fcntl: Any = import_module("fcntl")
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, _OWNER_FILE_MODE)
     try:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from trnsim.cluster.slurm.allocation import RESOURCE
-from trnsim.cluster.slurm.hostlist import expanded
+from trnsim.cluster.slurm.hostlist import expand
 from trnsim.errors import BadInput
 from trnsim.instance import device_sets
 from trnsim.instance.model import InstanceModel
@@ -35,7 +35,7 @@ class NodeType:
     """Nodes of one instance type.
 
     Attributes:
-        hosts: their names, as Slurm lists them.
+        hosts: names of the nodes, as Slurm lists them.
     """
 
     model: InstanceModel
@@ -77,7 +77,7 @@ def node_types(models: Sequence[InstanceModel], hosts: Sequence[str]) -> list[No
     lists = list(hosts) or [f"{model.name.replace('.', '-')}-1" for model in models]
     host_names: set[str] = set()
     for host_list in lists:
-        names = expanded(host_list, "--node-names") if _HOSTS.fullmatch(host_list) else ()
+        names = expand(host_list, "--node-names") if _HOSTS.fullmatch(host_list) else ()
         twice = sorted(host_names.intersection(names))
         if not names or twice:
             fault = f"has {twice[0]} again" if twice else "is no list of hosts"
@@ -90,7 +90,7 @@ def node_types(models: Sequence[InstanceModel], hosts: Sequence[str]) -> list[No
 
 
 def links(instance: str, devices: int) -> list[list[int]]:
-    """For each device, the numbers of legal sets that it and each other device are both in."""
+    """Matrix of the numbers of legal sets that have both devices; its diagonal is -1."""
     shared_sets = [[0] * devices for _ in range(devices)]
     for count in device_sets.legal_counts(instance):
         for device_set in device_sets.legal_sets(instance, count):

@@ -1,6 +1,6 @@
 """Slurm's lists: of hosts ("trn2-[1-4,07]"), of counts ("2(x3),1"), of numbers ("0-3,7").
 
-`scontrol show hostnames` expands a list of hosts; the code here does where it is not installed.
+`scontrol show hostnames` expands a list of hosts; where Slurm is not installed, `expand` does.
 
 Source: scontrol(1), show hostnames; sbatch(1), Output Environment Variables.
 """
@@ -17,7 +17,7 @@ from typing import Final
 from trnsim.errors import BadInput
 
 _MOST_HOSTS: Final = 1 << 16
-"""Number of hosts beyond which a list is refused; Slurm's own limit is 64,000 (MAX_SLURM_NODES)."""
+"""Maximum number of hosts of a list; Slurm's own limit is 64,000 (MAX_SLURM_NODES)."""
 _SCONTROL_TIMEOUT_S: Final = 30.0
 _PART: Final = re.compile(r"((?:[^,\[\]]|\[[^\[\]]*\])+)(?:,|$)")
 _PIECE: Final = re.compile(r"\[([^\[\]]*)\]|([^\[\]]+)")
@@ -38,7 +38,7 @@ def hosts(text: str, variable: str) -> tuple[str, ...]:
     """
     scontrol = shutil.which("scontrol")
     if scontrol is None or not text or text.startswith("-"):
-        return expanded(text, variable)
+        return expand(text, variable)
     try:
         answer = subprocess.run(  # noqa: S603  Slurm's own program, on a Slurm variable
             [scontrol, "show", "hostnames", text],
@@ -46,18 +46,18 @@ def hosts(text: str, variable: str) -> tuple[str, ...]:
             timeout=_SCONTROL_TIMEOUT_S, check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
-        return expanded(text, variable)
+        return expand(text, variable)
     names = tuple(answer.stdout.split())
     if answer.returncode or not names:
         raise _no_hosts(text, variable, "scontrol refuses it")
     return names
 
 
-def expanded(text: str, variable: str) -> tuple[str, ...]:
+def expand(text: str, variable: str) -> tuple[str, ...]:
     """The hosts of a list, without scontrol.
 
     Raises:
-        BadInput: it is no list of hosts, or of more than Slurm can have.
+        BadInput: `text` is no list of hosts, or a list of more than 65,536.
     """
     names: list[str] = []
     end = 0

@@ -1,6 +1,6 @@
 """A step of Slurm as a job of `trnsim launch`: its ranks are on several hosts.
 
-The only task of a node starts all ranks of the node; of several tasks each is one rank.
+A node with one task has all its ranks in this task; of several tasks each is one rank.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class SlurmJob(LaunchJob):
         return path_of(self.folder, self.step)
 
     def variables(self) -> dict[str, str]:
-        """Environment of all ranks of the task; gloo takes the interface towards the others."""
+        """Environment of all ranks of the task; gloo takes the interface towards other nodes."""
         environment = super().variables()
         if _INTERFACE_VARIABLE not in os.environ and len(self.hosts) > 1:
             environment.pop(_INTERFACE_VARIABLE, None)
@@ -128,10 +128,10 @@ def slurm_job(
     per_node = ranks_of_node(step, ranks_per_node)
     cores = node_cores(step, model, os.environ)
     if per_node * cores_per_rank > len(cores):
-        each = "" if cores_per_rank == 1 else f" of {cores_per_rank} cores"
+        size_text = "" if cores_per_rank == 1 else f" of {cores_per_rank} cores"
         raise BadInput(
-            f"{per_node} ranks{each} on {step.host}, and step {step.name} has {len(cores)} logical "
-            f"cores there, {cores.start} to {cores.stop - 1}",
+            f"{per_node} ranks{size_text} on {step.host}, and step {step.name} has {len(cores)} "
+            f"logical cores there, {cores.start} to {cores.stop - 1}",
             fix="request more devices, --gres=neuron:N, or start fewer ranks",
         )
     base = job(
@@ -144,16 +144,16 @@ def slurm_job(
         fault_texts=fault_texts,
         cores=cores,
     )
-    values: dict[str, Any] = {each.name: getattr(base, each.name) for each in fields(LaunchJob)}
+    values: dict[str, Any] = {field.name: getattr(base, field.name) for field in fields(LaunchJob)}
     values |= {"through_torch": False, "hosts": step.hosts}
     return SlurmJob(**values, step=step, cores=cores, master_port=free_port())
 
 
 def ranks_of_node(step: SlurmStep, ranks_per_node: int) -> int:
-    """Ranks of each node: of a single task as asked, where 0 is one on each core; else its tasks.
+    """Ranks of each node: `ranks_per_node` for a single task, otherwise one for each task.
 
     Raises:
-        BadInput: nodes have different numbers of tasks, or another number than is asked for.
+        BadInput: nodes differ in their number of tasks, or have several and not `ranks_per_node`.
     """
     tasks = step.tasks_per_node
     if len(set(tasks)) > 1:

@@ -29,7 +29,7 @@ def node_cores(
 ) -> range:
     """The cores on the task's node.
 
-    NEURON_RT_VISIBLE_CORES narrows them; without scontrol it names them.
+    NEURON_RT_VISIBLE_CORES narrows these cores; without scontrol it names them.
 
     Raises:
         BadInput: the devices are no legal set, or cores are named that the step lacks.
@@ -64,7 +64,7 @@ def node_devices(
     """The step's devices on the task's node, ascending; all where none are declared to Slurm.
 
     Raises:
-        BadInput: they are no legal set of the instance.
+        BadInput: the devices are no legal set of the instance.
     """
     devices = job_devices(step, run)[step.host]
     if not devices:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
 import subprocess
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from types import FrameType
 from typing import Any, Final
@@ -20,7 +18,7 @@ from trnsim.device.faults import RESTART_VARIABLE
 
 _CONNECT_TIMEOUT_S: Final = 5.0
 _ENDED_BY_LAUNCHER: Final = (0, 128 + signal.SIGTERM, 128 + 9)
-"""Statuses of ranks that ended well, or that the launcher ended as another one was lost."""
+"""Statuses of ranks that succeeded, or that the launcher ended because another rank was lost."""
 
 
 def follow(job: SlurmJob, say: Callable[[str], object]) -> int:
@@ -48,7 +46,7 @@ def follow(job: SlurmJob, say: Callable[[str], object]) -> int:
     ]  # fmt: skip
     _pass_on_signals(processes)
     statuses = [process.wait() for process in processes]
-    if any(statuses) and job.announcement.exists() and not _answers(launch):
+    if any(statuses) and job.announcement.exists() and not _is_reachable(launch):
         ranks = ", ".join(map(str, launched_job.local_ranks))
         say(
             f"the launcher of rank 0 on {job.hosts[0]} is lost; the ranks here on {job.step.host} "
@@ -62,15 +60,14 @@ def _pass_on_signals(processes: list[subprocess.Popen[bytes]]) -> None:
     def pass_on(number: int, frame: FrameType | None) -> None:
         del frame
         for process in processes:
-            with suppress(OSError):
-                os.kill(process.pid, number)
+            process.send_signal(number)  # unless it has ended: its id may be another process's now
 
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, pass_on)
 
 
-def _answers(launch: dict[str, Any]) -> bool:
+def _is_reachable(launch: dict[str, Any]) -> bool:
     """True if the first task's launcher still listens."""
     try:
         with socket.create_connection((launch["host"], launch["port"]), timeout=_CONNECT_TIMEOUT_S):
