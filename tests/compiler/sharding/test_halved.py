@@ -141,6 +141,23 @@ def test_what_is_gathered_twice_is_exchanged_once():
     assert sum(isinstance(node.operation, EXCHANGES) for node in nodes) == 1
 
 
+def test_half_of_a_widened_value_is_cut_before_it_is_widened():
+    made = Made("bfloat16")
+    graph = made.graph
+    narrow = graph.reduce("add", made.given(6, 10, 5), (2,))
+    wide = made.of("convert", narrow, dtype="float32")
+    half_sums = graph.reduce("add", made.of("square", wide), (1,))
+    graph.outputs = [made.of("multiply", wide, 2.0), half_sums]
+    rules = [split_rules(node)[0] for node in graph.nodes]
+    rules[2] = SplitRule((1,), (1,))  # each core squares its half of the columns
+    rules[3] = SplitRule((1,), (SUM,))
+    check(made, rules)
+    nodes = halves_of(graph, rules)[0].graph.nodes
+    cut = next(node for node in nodes if node.name == "slice")
+    assert (cut.values[0].dtype, cut.result.shape) == ("bfloat16", (6, 5))
+    assert [node.name for node in nodes if node.result.shape == (6, 5)][:2] == ["slice", "convert"]
+
+
 def test_a_sum_of_what_nothing_summed_is_refused():
     graph = Graph()
     graph.outputs = [graph.elementwise("negate", graph.input((4, 3), "float32"))]

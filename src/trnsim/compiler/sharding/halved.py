@@ -22,6 +22,7 @@ from trnsim.graph.ops.contraction import Convolution
 from trnsim.graph.ops.layout import BroadcastInDim, DynamicSlice, Reshape, Slice
 from trnsim.graph.ops.leaves import Constant, Iota
 from trnsim.graph.ops.lookup import Gather, Scatter
+from trnsim.graph.ops.rounding import Convert
 
 _RULES = (moves, sums)
 """Modules whose import fills the table of split rules."""
@@ -170,7 +171,16 @@ class _GraphHalving:
         return graph.apply(CoreGather(BOTH, split), local_value)
 
     def _slice_half(self, value: Value, dim: Split) -> Value:
-        """This core's half of a value that both cores have."""
+        """This core's half of a value that both cores have.
+
+        Half of a conversion to a wider format is the conversion of half of its operand, so that the
+        other half is not widened.
+        """
+        node = self._graph.producer(value)
+        if node is not None and isinstance(node.operation, Convert):
+            (source,) = node.values
+            if source.type.nbytes < value.type.nbytes:
+                return self._graph.apply(node.operation, self._slice_half(source, dim))
         shape = half_shape(value.shape, dim)
         starts = [self._rank * shape[dim] if axis == dim else 0 for axis in range(len(shape))]
         return self._graph.slice(value, starts, shape)
