@@ -33,7 +33,7 @@ class PlainCore:
         self.engine = [one.engine for one in checked]
         self.cost = [one.instruction.price(core, one.dims) for one in checked]
         found = [one.instruction.meeting(rank) for one in checked]
-        self.meeting = [m if m is not None and m.following != rank else None for m in found]
+        self.meeting = [m if m is not None and m.receiver != rank else None for m in found]
         self.start_s, self.busy_until_s, self.end_s = ([None] * len(program) for _ in range(3))
         self.free_s = dict.fromkeys(self.engine, 0.0)  # of DMA, when a queue is free
         self.queues_s = [0.0] * core.dma_queues
@@ -119,8 +119,8 @@ class PlainCore:
 def ring(cores, one):
     """The cores that `one` meets, if all have come; else None."""
     members, (meeting,) = [one], one.came.values()
-    while meeting.following != one.rank:
-        one_after = cores[meeting.following]
+    while meeting.receiver != one.rank:
+        one_after = cores[meeting.receiver]
         if [met.label for met in one_after.came.values()] != [meeting.label]:
             return None
         members.append(one_after)

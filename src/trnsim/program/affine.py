@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from trnsim.arch import NeuronCore
 from trnsim.context_values import context_value
 from trnsim.isa import Instruction, ReduceCmd
-from trnsim.isa.language.declaration import READING, WRITING, State
+from trnsim.isa.language.declaration import READ_ACCESSES, WRITE_ACCESSES, State
 from trnsim.isa.language.machine import BatchPlan
 from trnsim.memory import AccessPattern, Box, Storage, Tile, VectorIndex
 
@@ -58,7 +58,7 @@ Touch: TypeAlias = tuple[Tile, bool, bool]
 def touched(instruction: Instruction) -> Iterator[Touch]:
     """The tiles of an instruction, and the tiles that hold their indices."""
     for operand, tile in instruction.tiles():
-        yield tile, operand.access in READING, operand.access in WRITING
+        yield tile, operand.access in READ_ACCESSES, operand.access in WRITE_ACCESSES
         for source in tile.index_tiles():
             yield source, True, False
 

@@ -22,7 +22,7 @@ from typing import NoReturn
 from trnsim.dtypes import Array
 from trnsim.errors import BadInput
 from trnsim.isa import Instruction, OobMode, RegisterLoad, VirtualRegister
-from trnsim.isa.language.declaration import WRITING
+from trnsim.isa.language.declaration import WRITE_ACCESSES
 from trnsim.isa.language.machine import Machine
 from trnsim.memory import ScalarIndex, Storage, Tile
 
@@ -108,7 +108,7 @@ class Capture:
         for name, access in instruction.registers.items():
             register = getattr(instruction, name)
             if isinstance(register, VirtualRegister):
-                new_register = register.copied() if access == "read" else VirtualRegister()
+                new_register = register.duplicate() if access == "read" else VirtualRegister()
                 setattr(instruction, name, new_register)
             elif access == "write":
                 setattr(instruction, name, copy(register))
@@ -147,7 +147,7 @@ def _partly_written_tiles(instruction: Instruction, reads: Sequence[Tile]) -> li
     may leave partly written: by a vector of indices, or by rows that it skips.
     """
     flagged = [getattr(instruction, name) for name in instruction.written_flags_used]
-    changed = [tile for operand, tile in instruction.tiles() if operand.access in WRITING]
+    changed = [tile for operand, tile in instruction.tiles() if operand.access in WRITE_ACCESSES]
     if getattr(instruction, "oob_mode", None) is OobMode.skip:
         flagged += changed
     flagged += [tile for tile in changed if tile.index is not None]

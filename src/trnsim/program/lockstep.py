@@ -178,7 +178,7 @@ class Meetings:
     def _complete(self, group: Sequence[int]) -> None:
         """Release a group of which all cores have come."""
         self._on_meeting(group, [self._data.pop(core) for core in group if core in self._data])
-        previous = {core: self._waiting.pop(core).previous for core in group}
+        previous = {core: self._waiting.pop(core).sender for core in group}
         sent = {core: self._sent.pop(core) for core in group}
         self._received.update({core: sent[previous[core]] for core in group})
 

@@ -105,7 +105,10 @@ class Ranks:
         members = [rank * lnc + local_core for rank in ranks for local_core in cores]
         if not all(self._has_reached(member, exchange) for member in members):
             return False
-        offers = [self._waiting[members[at]][0].sent() for at in range(0, len(members), len(cores))]
+        offers = [
+            self._waiting[members[at]][0].offered_arrays()
+            for at in range(0, len(members), len(cores))
+        ]
         try:
             results = exchange.results(offers)
         except (

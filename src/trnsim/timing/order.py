@@ -335,8 +335,10 @@ def _meeting_of(
         present = [places[member] for member in members if member in places]
         return meeting_of(present, place, label) if len(members) > 1 else None
     core_meeting = instruction.meeting(place % cores_per_rank)
-    meeting = None if core_meeting is None else core_meeting.among(place - place % cores_per_rank)
-    return None if meeting is None or meeting.following == place else meeting
+    meeting = (
+        None if core_meeting is None else core_meeting.numbered_from(place - place % cores_per_rank)
+    )
+    return None if meeting is None or meeting.receiver == place else meeting
 
 
 class _QueueChoice:

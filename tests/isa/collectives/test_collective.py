@@ -44,7 +44,7 @@ def test_a_collective_meets_the_cores_of_all_ranks_of_its_group():
         program = world.runs[0].timelines[0].program
         (made,) = [c.instruction for c in program.checked if c.instruction.meets_ranks]
         at, found = made.meeting(0), [0]
-        while (following := made.meeting(found[-1]).following) != 0:
+        while (following := made.meeting(found[-1]).receiver) != 0:
             found.append(following)
             assert made.meeting(following).label == at.label
         assert found == ring

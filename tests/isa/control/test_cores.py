@@ -183,6 +183,24 @@ def test_cores_that_exchange_different_shapes_are_refused(numerics):
         trnsim.run(sending(nl.float32, ((4, 8), (4, 4))), a, numerics=numerics)
 
 
+@pytest.mark.parametrize("numerics", [True, False])
+@pytest.mark.parametrize("other", [nl.int32, nl.bfloat16])
+def test_cores_that_exchange_different_dtypes_are_refused(numerics, other):
+    @nki.jit
+    def kernel():
+        rank = nl.program_id(0)
+        dtype = other if rank else nl.float32
+        out = nl.ndarray((2, 4, 8), dtype=nl.float32, buffer=nl.shared_hbm)
+        tile = nl.ndarray((4, 8), dtype=dtype, buffer=nl.sbuf)
+        nisa.memset(tile, 1)
+        nisa.sendrecv(tile, tile, 1 - rank, 1 - rank, pipe_id=0)
+        nisa.dma_copy(dst=out[rank], src=tile)
+        return out
+
+    with pytest.raises(IllegalInstruction, match="legal: equal shapes and dtypes"):
+        trnsim.run(kernel[2], numerics=numerics)
+
+
 def test_what_nothing_wrote_is_sent_along_and_stays_unwritten():
     @nki.jit
     def kernel(a, rows):

@@ -316,7 +316,7 @@ def test_a_register_that_was_filled_again_has_only_its_last_filler(bench):
     [
         lambda a, b: a + b,
         lambda a, b: 1 + (b * 2 - a),
-        lambda a, b: (a.copied() // 1) % (b.copied() + 4),
+        lambda a, b: (a.duplicate() // 1) % (b.duplicate() + 4),
     ],
 )
 def test_arithmetic_and_copies_have_the_fillers_of_what_they_come_from(bench, derive):
@@ -406,7 +406,7 @@ def test_who_reads_a_register_is_told_of_until_it_is_refilled():
     reads = []
     register = VirtualRegister()
     register.put(3, lambda: reads.append(1))
-    copied = register.copied()
+    copied = register.duplicate()
     assert not reads
     looks = (int, bool, repr, list([0] * 9).__getitem__, lambda one: one + 1, lambda one: one == 3)
     for number, look in enumerate(looks, 1):

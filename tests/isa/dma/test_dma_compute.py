@@ -238,3 +238,16 @@ def test_v4_adds_to_sbuf_at_the_rate_of_a_copy(bench, core, dtype):
         dst.nbytes * (1 if is_fast else 2) / core.dma_bytes_per_s
     )
     assert DmaCompute(dst, (dst, other), "add").chosen_engine(core) is Engine.dma
+
+
+@pytest.mark.parametrize("has_values", [True, False])
+def test_a_sum_of_two_other_tiles_is_not_in_place(bench, core_v4, has_values):
+    """All tiles have one shape and no address; the program prices each sum by its own tiles."""
+    work = bench(core_v4, has_values=has_values)
+    dst, first, second = (work.tile(np.ones((128, 512), np.float32)) for _ in range(3))
+    for sources in ((first, second), (dst, second), (second, dst)):
+        work.issue(DmaCompute(dst, sources, "add"))
+    apart_s, *in_place_s = (
+        work.program.instruction(index).cost.interval_s for index in range(len(work.program))
+    )
+    assert in_place_s == pytest.approx([apart_s / 2] * 2)

@@ -259,6 +259,13 @@ def test_every_element_knows_the_bounds_of_its_segment(bench, ids, dtype, out):
     assert dst.load()[0].tolist() == bounds(ids)
 
 
+def test_int32_ids_that_float32_cannot_tell_apart_are_segments_of_their_own(bench):
+    work = bench()
+    ids = work.tile(np.array([[2**24, 2**24 + 1, 2**24 + 1]]), INT32)
+    dst = work.issue(SequenceBounds(work.empty((1, 2, 3), INT32), ids))
+    assert dst.array.tolist() == [[[0, 1, 1], [1, 3, 3]]]
+
+
 def test_ends_are_exclusive_and_padding_is_an_empty_range(bench):
     work = bench()
     ids = work.tile(np.array([[1, 1, 2, 0]]), INT32)

@@ -6,8 +6,8 @@ import pytest
 
 from trnsim.dtypes import FLOAT32
 from trnsim.isa.language.declaration import (
-    READING,
-    WRITING,
+    READ_ACCESSES,
+    WRITE_ACCESSES,
     names,
     reads,
     reads_many,
@@ -45,7 +45,7 @@ FIELDS = {field.name: field for field in fields(Declared)}
 )
 def test_an_operand_looks_at_its_tile_or_changes_it(name, looks, changes):
     access = FIELDS[name].metadata["operand"].access
-    assert (access in READING, access in WRITING) == (looks, changes)
+    assert (access in READ_ACCESSES, access in WRITE_ACCESSES) == (looks, changes)
 
 
 def test_axes_memories_and_dtypes_are_kept():

@@ -38,14 +38,14 @@ from trnsim.isa import (
     TensorTensor,
     TensorTensorScan,
 )
-from trnsim.isa.language.definedness import result_flags, transposed_rows, unchanged
+from trnsim.isa.language.definedness import identity, result_flags, transposed_rows
 
 P, F = 32, 16
 
 
 def test_rearrangements_keep_every_element():
     array = np.arange(12).reshape(2, 3, 2)
-    assert unchanged(array) is array
+    assert identity(array) is array
     assert transposed_rows(array).tolist() == array.reshape(2, 6).T.tolist()
 
 

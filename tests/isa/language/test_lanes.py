@@ -20,15 +20,15 @@ from trnsim.dtypes import (
 )
 from trnsim.isa import Engine
 from trnsim.isa.language.lanes import (
-    along_free_axis,
-    bits_along_free_axis,
     clock_hz,
     copy_speedup,
+    free_axis_bits,
+    free_axis_operand,
     lane_cost,
-    larger,
-    same_shape,
-    smaller,
+    maximum,
+    minimum,
     tensor_tensor_speedup,
+    with_one_shape,
 )
 from trnsim.memory import Memory, Tile
 
@@ -162,11 +162,11 @@ def test_the_speedup_of_fp8_varies_as_the_rates_do(bench, core_v4):
 
 def test_the_longer_and_the_shorter_of_arrays_are_taken_element_by_element():
     first, second = np.array([1.0, 5.0]), np.array([3.0, 2.0])
-    assert (larger(2, 3), smaller(2, 3)) == (3, 2)
-    assert larger(first, second).tolist() == [3, 5]
-    assert smaller(first, second).tolist() == [1, 2]
-    assert larger(first, 4).tolist() == larger(4, first).tolist() == [4, 5]
-    assert smaller(first, 4).tolist() == smaller(4, first).tolist() == [1, 4]
+    assert (maximum(2, 3), minimum(2, 3)) == (3, 2)
+    assert maximum(first, second).tolist() == [3, 5]
+    assert minimum(first, second).tolist() == [1, 2]
+    assert maximum(first, 4).tolist() == maximum(4, first).tolist() == [4, 5]
+    assert minimum(first, 4).tolist() == minimum(4, first).tolist() == [1, 4]
 
 
 def test_an_innermost_dimension_of_one_does_not_count(bench, core_v4):
@@ -179,25 +179,25 @@ def test_an_innermost_dimension_of_one_does_not_count(bench, core_v4):
 def test_a_number_is_its_own_broadcast_and_a_vector_lies_along_the_partitions(bench):
     data = np.ones((3, 2, 4), np.float32)
     vector = bench().tile(np.array([[1.0], [2.0], [3.0]], np.float32))
-    assert along_free_axis(2.5, data) == 2.5
-    np.testing.assert_array_equal((data * along_free_axis(vector, data))[:, 1, 2], [1, 2, 3])
+    assert free_axis_operand(2.5, data) == 2.5
+    np.testing.assert_array_equal((data * free_axis_operand(vector, data))[:, 1, 2], [1, 2, 3])
 
 
 def test_a_bit_pattern_is_not_rounded_to_float32(bench):
     data = np.zeros((2, 4), np.int32)
     vector = bench().tile(np.array([[2**31 - 1], [2**24 + 1]]), INT32)
-    assert bits_along_free_axis(vector, data).ravel().tolist() == [2**31 - 1, 2**24 + 1]
+    assert free_axis_bits(vector, data).ravel().tolist() == [2**31 - 1, 2**24 + 1]
 
 
 @pytest.mark.parametrize(("number", "bits"), [(None, 0), (5, 5), (-1, -1), (0xFFFF0000, -65536)])
 def test_a_number_becomes_the_bits_of_the_datas_dtype(number, bits):
-    assert bits_along_free_axis(number, np.zeros(2, np.int32)).tolist() == bits
+    assert free_axis_bits(number, np.zeros(2, np.int32)).tolist() == bits
 
 
 def test_tiles_of_equal_free_size_may_divide_it_differently():
     first, second = np.arange(24).reshape(2, 3, 4), np.arange(24).reshape(2, 12)
-    a, b = same_shape(first, second)
+    a, b = with_one_shape(first, second)
     np.testing.assert_array_equal(a, b)
-    a, b = same_shape(first, first)
+    a, b = with_one_shape(first, first)
     assert a is first
     assert b is first

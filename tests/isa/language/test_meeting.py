@@ -15,9 +15,9 @@ def ring(*cores, at="here"):
 
 
 def test_a_core_names_its_neighbours_in_the_ring():
-    assert meeting_of((4, 7, 5), 7, "here") == Meeting("here", previous=4, following=5)
-    assert meeting_of((4, 7, 5), 5, "here") == Meeting("here", previous=7, following=4)
-    assert meeting_of((3,), 3, "here") == Meeting("here", previous=3, following=3)
+    assert meeting_of((4, 7, 5), 7, "here") == Meeting("here", sender=4, receiver=5)
+    assert meeting_of((4, 7, 5), 5, "here") == Meeting("here", sender=7, receiver=4)
+    assert meeting_of((3,), 3, "here") == Meeting("here", sender=3, receiver=3)
 
 
 @pytest.mark.parametrize("cores", [(0,), (0, 1), (1, 0), (2, 0, 1), (5, 127, 0, 9)])
@@ -60,8 +60,8 @@ def test_a_group_is_closed_or_names_who_is_missing_whatever_the_cores_name(neigh
         assert len(set(group)) == len(group)
         steps = [*itertools.pairwise(group), (group[-1], rank if missing is None else missing)]
         for core, following in steps:
-            assert waiting[core].following == following
+            assert waiting[core].receiver == following
         agreed = steps if missing is None else steps[:-1]
-        assert all(waiting[following].previous == core for core, following in agreed)
+        assert all(waiting[following].sender == core for core, following in agreed)
         if missing is not None:
-            assert waiting[missing].previous != group[-1]
+            assert waiting[missing].sender != group[-1]

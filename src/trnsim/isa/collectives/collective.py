@@ -261,15 +261,15 @@ class Collective(Instruction, engines=()):
         groups, ranks = self.groups(), self.setting.ranks
         members = [rank for group in groups for rank in group]
         legal = f"each of the ranks 0 to {ranks - 1} in one group"
-        repeated = sorted(rank for rank, count in Counter(members).items() if count > 1)
-        beyond = sorted({rank for rank in members if not 0 <= rank < ranks})
-        missing = sorted(set(range(ranks)) - set(members))
-        if beyond:
-            fault = f"name rank {in_words(beyond)}, of {ranks} ranks"
-        elif repeated:
-            fault = f"overlap: rank {in_words(repeated)} is in several places"
-        elif missing:
-            fault = f"leave out rank {in_words(missing)}"
+        repeated_ranks = sorted(rank for rank, count in Counter(members).items() if count > 1)
+        unknown_ranks = sorted({rank for rank in members if not 0 <= rank < ranks})
+        absent_ranks = sorted(set(range(ranks)) - set(members))
+        if unknown_ranks:
+            fault = f"name rank {in_words(unknown_ranks)}, of {ranks} ranks"
+        elif repeated_ranks:
+            fault = f"overlap: rank {in_words(repeated_ranks)} is in several places"
+        elif absent_ranks:
+            fault = f"leave out rank {in_words(absent_ranks)}"
         elif not all(groups):
             fault = "have one without ranks"
         else:

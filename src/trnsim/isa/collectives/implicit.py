@@ -71,13 +71,15 @@ class ImplicitPermute(Collective, engines=()):
         """Bytes of a rank's message on one channel, all its cores included."""
         return super().nbytes() / max(len(self.targets()), 1)
 
-    def of_previous_ranks(self, group: tuple[int, ...], arrays: MemberArrays) -> MemberArrays:
+    def arrays_of_previous_ranks(
+        self, group: tuple[int, ...], arrays: MemberArrays
+    ) -> MemberArrays:
         """For each member and channel, the array of the previous rank in the channel's ring."""
         results: list[list[Array]] = [[] for _ in group]
         for channel, ring in enumerate(rings(self.setting.fabric, group)[: len(self.targets())]):
             for member, rank in enumerate(group):
-                previous = group.index(ring[ring.index(rank) - 1])
-                results[member].append(arrays[previous][channel])
+                previous_member = group.index(ring[ring.index(rank) - 1])
+                results[member].append(arrays[previous_member][channel])
         return results
 
 
@@ -105,7 +107,7 @@ class CollectivePermuteImplicit(
 
     def received_arrays(self, group: tuple[int, ...], offers: MemberArrays) -> MemberArrays:
         """The arrays of the previous rank of each ring, bit for bit."""
-        return self.of_previous_ranks(group, [list(map(flat, arrays)) for arrays in offers])
+        return self.arrays_of_previous_ranks(group, [list(map(flat, arrays)) for arrays in offers])
 
 
 class CollectivePermuteImplicitReduce(
@@ -164,7 +166,7 @@ class CollectivePermuteImplicitReduce(
             ]
             for arrays in offers
         ]
-        return self.of_previous_ranks(group, reductions)
+        return self.arrays_of_previous_ranks(group, reductions)
 
     def received_flags(self, group: tuple[int, ...], flags: MemberArrays) -> MemberArrays:
         """Flags of the elements that the previous rank has written in both operands."""
@@ -176,4 +178,4 @@ class CollectivePermuteImplicitReduce(
             ]
             for arrays in flags
         ]
-        return self.of_previous_ranks(group, written_in_both)
+        return self.arrays_of_previous_ranks(group, written_in_both)

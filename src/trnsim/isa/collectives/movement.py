@@ -125,15 +125,15 @@ class CollectivePermute(
 
     def groups(self) -> Groups:
         """The rings that the pairs form, each from its lowest rank on."""
-        following = {pair[0]: pair[1] for pair in self.source_target_pairs}
+        target_of = {pair[0]: pair[1] for pair in self.source_target_pairs}
         rings: list[tuple[int, ...]] = []
-        remaining = set(following)
-        while remaining:
-            ring = [min(remaining)]
-            while (target := following[ring[-1]]) != ring[0]:
+        sources = set(target_of)
+        while sources:
+            ring = [min(sources)]
+            while (target := target_of[ring[-1]]) != ring[0]:
                 ring.append(target)
             rings.append(tuple(ring))
-            remaining -= set(ring)
+            sources -= set(ring)
         return tuple(rings)
 
     def received_arrays(self, group: tuple[int, ...], offers: MemberArrays) -> MemberArrays:
@@ -150,10 +150,13 @@ class CollectivePermute(
                 "name pairs of ranks",
             )
         sources, targets = (sorted(pair[side] for pair in pairs) for side in (0, 1))
-        beyond = [rank for rank in (*sources, *targets) if not 0 <= rank < self.setting.ranks]
-        if beyond:
+        unknown_ranks = [
+            rank for rank in (*sources, *targets) if not 0 <= rank < self.setting.ranks
+        ]
+        if unknown_ranks:
             self.refuse(
-                f"source_target_pairs name rank {beyond[0]}; legal: 0 to {self.setting.ranks - 1}",
+                f"source_target_pairs name rank {unknown_ranks[0]}; legal: 0 to "
+                f"{self.setting.ranks - 1}",
                 "name ranks of the run",
             )
         is_ring = len(set(sources)) == len(sources) and sources == targets

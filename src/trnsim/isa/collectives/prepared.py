@@ -156,16 +156,16 @@ class Trigger(VariableCollective, engines=()):
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """The cost of the one-step collective less its start-up time."""
-        one_step = super().cost(core, n)
-        interval_s = one_step.interval_s - setup_s(self, one_step)
-        busy_s = one_step.engine_share * one_step.interval_s
+        full_cost = super().cost(core, n)
+        interval_s = full_cost.interval_s - setup_s(self, full_cost)
+        busy_s = full_cost.engine_share * full_cost.interval_s
         share = busy_s / interval_s if interval_s else 0.0
-        return replace(one_step, interval_s=interval_s, engine_share=share)
+        return replace(full_cost, interval_s=interval_s, engine_share=share)
 
 
-def setup_s(exchange: VariableCollective, one_step: Cost) -> float:
-    """Start-up time of an exchange, at most its whole time; `one_step` is its one-step cost."""
-    return min(exchange.setting.fabric.start_s, one_step.interval_s)
+def setup_s(exchange: VariableCollective, full_cost: Cost) -> float:
+    """Start-up time of an exchange; at most the interval of `full_cost`, its cost in one step."""
+    return min(exchange.setting.fabric.start_s, full_cost.interval_s)
 
 
 class _PreparedAllToAllV(
@@ -196,7 +196,7 @@ class AllToAllVPrepare(
     """``slot = metadata of an all_to_all_v``, which `all_to_all_v_trigger` carries out.
 
     Note:
-        AWS publishes no time; the start of the collective is assumed.
+        AWS publishes no time; the start-up time of the collective is assumed.
     """
 
     one_step = _PreparedAllToAllV
@@ -212,7 +212,7 @@ class AllGatherVPrepare(
     """``slot = metadata of an all_gather_v``, which `all_gather_v_trigger` carries out.
 
     Note:
-        AWS publishes no time; the start of the collective is assumed.
+        AWS publishes no time; the start-up time of the collective is assumed.
     """
 
     one_step = _PreparedAllGatherV
@@ -229,7 +229,7 @@ class AllToAllVTrigger(
     """The `all_to_all_v` that `all_to_all_v_prepare` has prepared.
 
     Note:
-        AWS publishes no time; that of the one step less its start is assumed.
+        AWS publishes no time; the time of the one-step collective less its start-up is assumed.
     """
 
 
@@ -244,5 +244,5 @@ class AllGatherVTrigger(
     """The `all_gather_v` that `all_gather_v_prepare` has prepared.
 
     Note:
-        AWS publishes no time; that of the one step less its start is assumed.
+        AWS publishes no time; the time of the one-step collective less its start-up is assumed.
     """

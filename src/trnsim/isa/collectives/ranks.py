@@ -1,4 +1,4 @@
-"""Registers with a rank's number: this rank's, or the rank's whose data has come round a ring."""
+"""Registers that hold the number of this rank, or of the rank whose data came over a ring."""
 
 from __future__ import annotations
 

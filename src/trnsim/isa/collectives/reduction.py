@@ -38,8 +38,8 @@ class Reduction(Collective, engines=()):
         """The reduction of source number `tensor` of all members, as stored."""
         dtype = self.sources()[tensor].dtype
         fabric = self.setting.fabric
-        similar = groups_like(fabric, self.groups(), group)
-        order = reduction_order(fabric, self.kind, self.nbytes(), similar, group)
+        similar_groups = groups_like(fabric, self.groups(), group)
+        order = reduction_order(fabric, self.kind, self.nbytes(), similar_groups, group)
         arrays = {rank: sources[tensor] for rank, sources in zip(group, offers, strict=True)}
         values = {rank: to_float32(array) for rank, array in arrays.items()}
         return round_to(reduce_in_order(order, values, ALU[self._operator()].apply, dtype), dtype)

@@ -29,7 +29,7 @@ from trnsim.memory import Tile
 
 _LNC = 2
 _RANKS_OF_CHIP = 4
-_COUNTS, _DISPLACEMENTS, _RECEIVED, _PLACES = range(4)
+_COUNTS, _DISPLACEMENTS, _RECEIVE_COUNTS, _RECEIVE_DISPLACEMENTS = range(4)
 """Rows of the metadata: send counts and displacements, receive counts and displacements."""
 
 
@@ -61,7 +61,7 @@ class VariableCollective(Collective, engines=()):
         """
         super().check(core, n)
         check_one_tensor(self, self.srcs, "srcs")
-        rows = _PLACES + 1 if self.has_rdispls else _PLACES
+        rows = _RECEIVE_DISPLACEMENTS + 1 if self.has_rdispls else _RECEIVE_DISPLACEMENTS
         for group in self.replica_group:
             legal = (rows, len(group))
             expected = legal if self.metadata_tensor.memory is HBM else (1, *legal)
@@ -88,12 +88,18 @@ class VariableCollective(Collective, engines=()):
 
     def input_rows(self) -> list[Tile]:
         """The rows of the metadata that it reads: all but the receive counts."""
-        rows = [self._rows(_COUNTS, _RECEIVED)]
-        return [*rows, self._rows(_PLACES, _PLACES + 1)] if self.has_rdispls else rows
+        rows = [self._rows(_COUNTS, _RECEIVE_COUNTS)]
+        return (
+            [*rows, self._rows(_RECEIVE_DISPLACEMENTS, _RECEIVE_DISPLACEMENTS + 1)]
+            if self.has_rdispls
+            else rows
+        )
 
     def fully_written_tiles(self) -> list[Tile]:
         """The row of receive counts, unless they are known; dst is written as they say."""
-        return [] if self.recv_counts_known else [self._rows(_RECEIVED, _PLACES)]
+        return (
+            [] if self.recv_counts_known else [self._rows(_RECEIVE_COUNTS, _RECEIVE_DISPLACEMENTS)]
+        )
 
     def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
         """Nothing yet: the elements that are sent are checked when the counts are known."""
@@ -120,10 +126,10 @@ class VariableCollective(Collective, engines=()):
                     fix="write rows 0 and 1, and row 3 with has_rdispls, before",
                     source=self.source,
                 )
-        metadata = np.zeros((_PLACES + 1, len(self.replica_group[0])), np.int64)
-        metadata[:_RECEIVED] = inputs[0].bits().reshape(_RECEIVED, -1)
+        metadata = np.zeros((_RECEIVE_DISPLACEMENTS + 1, len(self.replica_group[0])), np.int64)
+        metadata[:_RECEIVE_COUNTS] = inputs[0].bits().reshape(_RECEIVE_COUNTS, -1)
         if self.has_rdispls:
-            metadata[_PLACES] = inputs[1].bits().reshape(-1)
+            metadata[_RECEIVE_DISPLACEMENTS] = inputs[1].bits().reshape(-1)
         return metadata
 
     def results(self, group: tuple[int, ...], offers: MemberArrays) -> MemberArrays:
@@ -175,7 +181,7 @@ class VariableCollective(Collective, engines=()):
     ) -> list[Array]:
         """The arrays that member number `member` receives: an item of `received_arrays`."""
         part_elements = self._part_elements(group)
-        receive_displacements = offers[member][1][_PLACES]
+        receive_displacements = offers[member][1][_RECEIVE_DISPLACEMENTS]
         counts, offsets, chunks, flags = [], [], [], []
         for sender, (source, metadata, source_flags) in enumerate(offers):
             count, displacement = self.chunk(metadata, member)
@@ -239,11 +245,12 @@ class VariableCollective(Collective, engines=()):
             for start, count, sender in zip(offsets, counts, group, strict=True)
             if count
         )
-        for (_, end, first), (start, _, second) in pairwise(chunks):
+        for (_, end, sender), (start, _, next_sender) in pairwise(chunks):
             if start < end:
                 raise UndefinedBehavior(
-                    f"{self.opcode}: what rank {group[member]} receives from ranks {first} and "
-                    f"{second} overlaps at element {start}; legal: chunks apart from each other",
+                    f"{self.opcode}: what rank {group[member]} receives from ranks {sender} and "
+                    f"{next_sender} overlaps at element {start}; legal: chunks apart from each "
+                    "other",
                     fix="let recv_displs leave room for recv_counts",
                     source=self.source,
                 )

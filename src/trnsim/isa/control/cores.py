@@ -171,13 +171,14 @@ class Sendrecv(CoreInstruction, engines=(Engine.dma, Engine.gpsimd)):
         """The values are copied bit for bit."""
         link = self._link(machine, int(self.send_to_rank), int(self.recv_from_rank))
         has_values = self.src.storage.data is not None
-        own_bits = self.src.bits().copy() if has_values else np.empty(self.src.shape, np.void)
+        dtype = self.src.dtype.dtype
+        own_bits = self.src.bits().copy() if has_values else np.empty(self.src.shape, dtype)
         peer_bits = link.meet(self.meeting(link.core), own_bits)
-        if peer_bits.shape != self.dst.shape:
+        if (peer_bits.shape, peer_bits.dtype) != (self.dst.shape, dtype):
             self.refuse(
-                f"dst is {self.dst} and the other core sends {list(peer_bits.shape)}; legal: equal "
-                "shapes",
-                "send and receive tiles of one shape on both cores",
+                f"dst is {self.dst} and the other core sends {list(peer_bits.shape)} "
+                f"{peer_bits.dtype}; legal: equal shapes and dtypes",
+                "send and receive tiles of one shape and dtype on both cores",
             )
         if has_values:
             self.dst.put(peer_bits)

@@ -135,7 +135,7 @@ class VirtualRegister:
         self._is_unknown = False
         self._on_read = on_read
 
-    def copied(self) -> VirtualRegister:
+    def duplicate(self) -> VirtualRegister:
         """A new register with the same value."""
         copy = VirtualRegister(self._unreported_value())
         copy._on_read = self._on_read

@@ -10,6 +10,7 @@ from trnsim.errors import UndefinedBehavior
 from trnsim.isa.dma.dma_copy import check_rows, check_vector_index
 from trnsim.isa.dma.transfer import count_runs, transfer_cost
 from trnsim.isa.language.declaration import reads_many, writes
+from trnsim.isa.language.fields import are_tiles
 from trnsim.isa.language.instruction import HBM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.modes import DgeMode, Engine, OobMode
@@ -91,13 +92,20 @@ class DmaCompute(Instruction, engines=(Engine.dma,)):
         return [(self.dst, flags)] if flags.any() and not self._is_indexed() else None
 
     def signature(self) -> tuple[object, ...]:
-        """The signature of all instructions, and which sources lie where `dst` lies."""
-        return (*super().signature(), *self._lie_at_dst())
+        """The signature of all instructions, and which sources are `dst`."""
+        return (*super().signature(), *self._are_dst())
 
-    def _lie_at_dst(self) -> list[bool]:
-        """For each source, True if it has the memory, the dtype and the address of `dst`."""
-        addresses = [_address(tile) for _, tile in self.tiles()]
-        return [address == addresses[0] for address in addresses[1:]]
+    def outline(self) -> DmaCompute:
+        """The instruction without values, in which a source that is `dst` stays `dst`."""
+        outline = self.with_tiles(Tile.without_bytes)
+        pairs = zip(outline.srcs, self._are_dst(), strict=True)
+        outline.srcs = tuple(outline.dst if is_dst else source for source, is_dst in pairs)
+        return outline
+
+    def _are_dst(self) -> list[bool]:
+        """For each source, True if it has the elements of `dst`, addressed by the same indices."""
+        sources = [tile for operand, tile in self.tiles() if operand.is_many]
+        return [are_tiles(self.dst) and _is_same(source, self.dst) for source in sources]
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """Half of all sources' bytes, or dst's if these are more, at half the copy rate.
@@ -114,7 +122,7 @@ class DmaCompute(Instruction, engines=(Engine.dma,)):
         adds_in_place = (
             len(self.srcs) == _PAIR
             and self.dst.memory is SBUF
-            and any(self._lie_at_dst())
+            and any(self._are_dst())
             and dtypes in ({BFLOAT16}, {FLOAT32})
         )
         return transfer_cost(
@@ -174,17 +182,14 @@ class DmaCompute(Instruction, engines=(Engine.dma,)):
         self._check_pairing()
 
     def _check_pairing(self) -> None:
-        """Refuse unless one source is dst, and of dst and the other source one is indexed.
+        """Refuse unless one source is dst, and one of dst and the other source is indexed.
 
-        The one that is not indexed must be in SBUF.
+        The tile that is not indexed must be in SBUF.
         """
-        other_sources = [tile for tile in self.srcs if not _is_same(tile, self.dst)]
-        ends = [self.dst, *other_sources]
-        indexed = [tile for tile in ends if isinstance(tile.index, VectorIndex)]
-        if len(ends) == _PAIR and len(indexed) == 1:
-            plain = next(tile for tile in ends if tile is not indexed[0])
-            if plain.memory is SBUF:
-                return
+        tiles = [self.dst, *(tile for tile in self.srcs if not _is_same(tile, self.dst))]
+        plain_tiles = [tile for tile in tiles if not isinstance(tile.index, VectorIndex)]
+        if len(tiles) == _PAIR and [tile.memory for tile in plain_tiles] == [SBUF]:
+            return
         self.refuse(
             f"dst is {self.dst} and srcs are {', '.join(map(str, self.srcs))}; legal with a "
             "vector_offset: dst itself and a tile in SBUF (scatter), or dst in SBUF itself and an "
@@ -199,8 +204,8 @@ class DmaCompute(Instruction, engines=(Engine.dma,)):
         if not isinstance(index, VectorIndex):
             return
         rows = index.rows(self.dst.shape[0])
-        written = self._rows()
-        rows = rows if written is None else rows[written]
+        mask = self._rows()
+        rows = rows if mask is None else rows[mask]
         if len(np.unique(rows)) != len(rows):
             values, counts = np.unique(rows, return_counts=True)
             raise UndefinedBehavior(
@@ -211,14 +216,11 @@ class DmaCompute(Instruction, engines=(Engine.dma,)):
             )
 
 
-def _address(tile: Tile) -> tuple[object, ...]:
-    """Memory, dtype and address of a tile, as a key to compare."""
-    return tile.memory, tile.dtype, tile.storage.start_partition, tile.pattern, type(tile.index)
-
-
 def _is_same(tile: Tile, other: Tile) -> bool:
     """True if both have the same elements, addressed by the same indices."""
-    if tile.storage is not other.storage or tile.pattern != other.pattern:
+    if tile.storage is not other.storage or tile.dtype != other.dtype:
+        return False
+    if tile.pattern != other.pattern:
         return False
     index, other_index = tile.index, other.index
     if isinstance(index, VectorIndex) and isinstance(other_index, VectorIndex):

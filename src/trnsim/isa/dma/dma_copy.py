@@ -10,7 +10,7 @@ from trnsim.dtypes import INT64, Array, round_to, to_float32
 from trnsim.errors import NotModelled, UndefinedBehavior
 from trnsim.isa.dma.transfer import count_runs, transfer_cost
 from trnsim.isa.language.declaration import reads, writes
-from trnsim.isa.language.definedness import Movement, copy_src_to_dst, is_plain_copy, unchanged
+from trnsim.isa.language.definedness import Movement, copy_src_to_dst, identity, is_plain_copy
 from trnsim.isa.language.instruction import HBM, PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import have_one_shape
 from trnsim.isa.language.machine import BatchPlan, Machine, Plan
@@ -108,7 +108,7 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
 
     def movement(self) -> Movement:
         """Element by element."""
-        return Movement(self.src, self.dst, unchanged)
+        return Movement(self.src, self.dst, identity)
 
     def fully_written_tiles(self) -> list[Tile]:
         """Dst, without the rows that keep their values as an index of src is out of bounds."""

@@ -186,16 +186,16 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
                 f"axes={self.axes} of src {self.src}; legal: {legal}",
                 "leave axes out, or permute the view of src first",
             )
-        transposed = tuple(shape[axis] for axis in legal)
-        if self.dst.shape != transposed:
-            is_shorter = len(self.dst.shape) < len(transposed)
+        dst_shape = tuple(shape[axis] for axis in legal)
+        if self.dst.shape != dst_shape:
+            is_shorter = len(self.dst.shape) < len(dst_shape)
             differs_by_ones = is_shorter and _without_ones(self.dst.shape) == _without_ones(
-                transposed
+                dst_shape
             )
             if differs_by_ones and core.nki.follows(TRANSPOSE_PADS_RANK):
                 return
             self.refuse(
-                f"dst is {self.dst}; legal: {list(transposed)}, the shape of src transposed",
+                f"dst is {self.dst}; legal: {list(dst_shape)}, the shape of src transposed",
                 "allocate dst with that shape, rank included",
                 "release notes of NKI 0.4, nisa.dma_transpose",
             )

@@ -11,7 +11,7 @@ from math import ceil
 
 from trnsim.arch import NeuronCore
 from trnsim.isa.language.instruction import SBUF, Cost
-from trnsim.isa.language.lanes import larger
+from trnsim.isa.language.lanes import maximum
 from trnsim.isa.language.modes import DgeMode
 from trnsim.memory import Tile
 
@@ -51,12 +51,12 @@ def transfer_cost(
     run_s = _run_s(core, nbytes / runs)
     used_engines = engines_used(core, tiles, packets)
     used_bytes_per_s = bytes_per_s * used_engines / engines
-    interval_s = larger(nbytes / bytes_per_s, runs * run_s / engines)
-    alone_s = larger(nbytes / used_bytes_per_s, ceil(runs / used_engines) * run_s)
+    interval_s = maximum(nbytes / bytes_per_s, runs * run_s / engines)
+    unshared_s = maximum(nbytes / used_bytes_per_s, ceil(runs / used_engines) * run_s)
     return Cost(
         issue_s=issue_s(core, mode),
         interval_s=interval_s,
-        latency_s=round_trip_s(core, used_engines) + larger(alone_s - interval_s, 0.0),
+        latency_s=round_trip_s(core, used_engines) + maximum(unshared_s - interval_s, 0.0),
         hbm_bytes=hbm_bytes,
     )
 
@@ -122,4 +122,4 @@ def _run_s(core: NeuronCore, run_bytes: float) -> float:
     if 1 < short_bytes < run_bytes < packet_bytes:
         fraction = (run_bytes - short_bytes) / (packet_bytes - short_bytes)
         moved_bytes, rate = run_bytes, rate + fraction * (core.dma_bytes_per_s - rate)
-    return larger(core.dma_descriptor_s, moved_bytes * core.dma_engines / rate)
+    return maximum(core.dma_descriptor_s, moved_bytes * core.dma_engines / rate)

@@ -191,10 +191,10 @@ class AffineSelect(PatternInstruction, engines=(Engine.gpsimd,)):
         """The predicate is an integer comparison; the data is only copied."""
         del machine
         source, dtype = self.on_true_tile, self.dst.dtype
-        selected = self._predicate()
+        mask = self._predicate()
         on_true = source.bits() if source.dtype == dtype else round_to(source.load(), dtype)
         on_false = round_to(np.asarray([self.on_false_value], np.float64), dtype)
-        self.dst.put(np.where(selected, on_true.reshape(self.dst.shape), on_false))
+        self.dst.put(np.where(mask, on_true.reshape(self.dst.shape), on_false))
 
     def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
         """The elements of dst whose inputs are written, or for which the predicate is false."""

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from trnsim.arch import NeuronCore
-from trnsim.dtypes import BFLOAT16, FLOAT32, INT32, UINT32, Array
+from trnsim.dtypes import BFLOAT16, FLOAT32, INT32, UINT32
 from trnsim.errors import Unspecified
 from trnsim.isa.gpsimd.gather import GPSIMD_CORE_PARTITIONS
 from trnsim.isa.gpsimd.pattern import Integer, check_int32, int32
@@ -115,10 +115,9 @@ class Topk(Instruction, engines=(Engine.gpsimd,)):
                 source=self.source,
             )
         k = self.val_dst.pattern.elements // self.val_dst.partitions
-        descending = np.argsort(-values, axis=1, kind="stable")[:, :k]
-        indices = descending[:, ::-1]
-        largest = np.take_along_axis(values, indices, axis=1)
-        self.val_dst.store(np.repeat(largest, GPSIMD_CORE_PARTITIONS, axis=0))
+        indices = np.argsort(-values, axis=1, kind="stable")[:, :k][:, ::-1]
+        top_values = np.take_along_axis(values, indices, axis=1)
+        self.val_dst.store(np.repeat(top_values, GPSIMD_CORE_PARTITIONS, axis=0))
         self.idx_dst.put(np.repeat(indices, GPSIMD_CORE_PARTITIONS, axis=0).astype(np.uint32))
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
@@ -218,7 +217,7 @@ class SequenceBounds(Instruction, engines=(Engine.gpsimd,)):
     def execute(self, machine: Machine) -> None:
         """Indices within the row; ids must be whole and not negative."""
         del machine
-        ids: Array = self.segment_ids.load().reshape(-1)
+        ids = self.segment_ids.bits().reshape(-1)
         illegal_ids = ids[~((ids >= 0) & np.isfinite(ids) & (ids == np.floor(ids)))]
         if illegal_ids.size:
             self.refuse(

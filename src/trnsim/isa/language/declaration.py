@@ -91,8 +91,8 @@ class StateUse:
     access: str
 
 
-READING: Final = ("read", "update")
-WRITING: Final = ("write", "update")
+READ_ACCESSES: Final = ("read", "update")
+WRITE_ACCESSES: Final = ("write", "update")
 """Values of `Operand.access` with which the instruction reads the tile, and writes it."""
 
 

@@ -88,7 +88,7 @@ def written_results(instruction: Instruction, tile: Tile, flags: Array) -> list[
     return results
 
 
-def unchanged(array: Array) -> Array:
+def identity(array: Array) -> Array:
     """The array itself: the `Movement.arrange` of a copy."""
     return array
 

@@ -54,9 +54,9 @@ def converted_fields(instruction: Instruction) -> dict[str, Any]:
     for name, hint, plain in _hints(type(instruction)):
         value = getattr(instruction, name)
         if not plain.contains(value) and _fits(value, hint):
-            converted = _as_its_type(value, hint)
-            if converted is not value:
-                conversions[name] = converted
+            new_value = _as_its_type(value, hint)
+            if new_value is not value:
+                conversions[name] = new_value
     return conversions
 
 
@@ -98,7 +98,7 @@ def _hints(instruction_class: type[Instruction]) -> tuple[_Hint, ...]:
     return _hints_of[instruction_class]
 
 
-class _Plain(NamedTuple):
+class _PlainValues(NamedTuple):
     """Values that fit a hint and have exactly its type, so that no further check is needed.
 
     Attributes:
@@ -110,18 +110,18 @@ class _Plain(NamedTuple):
     items: frozenset[type]
 
     def contains(self, value: object) -> bool:
-        """True if `value` is one of them; False may only mean that a slower check is needed."""
+        """True for a plain value; False may only mean that a slower check is needed."""
         if value.__class__ in self.classes:
             return True
         is_tuple = value.__class__ is tuple and bool(self.items)
         return is_tuple and self.items.issuperset(map(type, cast("Any", value)))
 
 
-_Hint = tuple[str, Any, _Plain]
+_Hint = tuple[str, Any, _PlainValues]
 _hints_of: dict[type[Instruction], tuple[_Hint, ...]] = {}
 
 
-def _plain_types(hint: Any) -> _Plain:
+def _plain_types(hint: Any) -> _PlainValues:
     """The plain values of a hint; without numbers if the hint has both booleans and numbers."""
     options = (hint,) if get_origin(hint) is tuple else (hint, *get_args(hint))
     classes = {option for option in options if isinstance(option, type)}
@@ -129,7 +129,7 @@ def _plain_types(hint: Any) -> _Plain:
     items = {item for option in tuples for item in get_args(option) if isinstance(item, type)}
     if {bool, int} <= classes:
         classes -= {bool, int}
-    return _Plain(frozenset(classes), frozenset(items if len(tuples) == 1 else ()))
+    return _PlainValues(frozenset(classes), frozenset(items if len(tuples) == 1 else ()))
 
 
 def _fits(value: object, hint: Any) -> bool:

@@ -128,8 +128,8 @@ def _check_partners(
 ) -> None:
     """Refuse a gathered tile that starts at another partition than its index.
 
-    Refuse a scatter's index that starts at another partition than the tile that is read; if that
-    one is in PSUM, than the index by which it is gathered.
+    Refuse a scatter's index that starts at another partition than the tile that is read, or if
+    this tile is in PSUM, than the index by which this tile is gathered.
     """
     source: Tile = getattr(instruction, gathered)
     gathered_view, scattered_view = views.get(gathered), views.get(scattered)

@@ -17,8 +17,8 @@ from trnsim.arch import NeuronCore
 from trnsim.dtypes import INT64, Array
 from trnsim.errors import IllegalInstruction, InternalError
 from trnsim.isa.language.declaration import (
-    READING,
-    WRITING,
+    READ_ACCESSES,
+    WRITE_ACCESSES,
     Operand,
     State,
     StateUse,
@@ -163,7 +163,7 @@ class Instruction:
         cls.is_in_nki_isa = is_in_nki_isa
         cls.operands = _metadata(cls, "operand")
         cls.access_plan = tuple(
-            (name, operand.access in READING, operand.access in WRITING)
+            (name, operand.access in READ_ACCESSES, operand.access in WRITE_ACCESSES)
             for name, operand in cls.operands.items()
         )
         cls.fences = tuple(n for n, operand in cls.operands.items() if operand.access == "name")

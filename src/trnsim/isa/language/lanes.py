@@ -34,7 +34,7 @@ def clock_hz(core: NeuronCore, engine: Engine) -> float:
     return _CLOCKS[engine](core)
 
 
-def larger(first: float, second: float) -> float:
+def maximum(first: float, second: float) -> float:
     """The larger number; element by element if one is an array.
 
     A price for many cores at once is computed on arrays with a number for each core.
@@ -44,9 +44,9 @@ def larger(first: float, second: float) -> float:
     return max(first, second)
 
 
-def smaller(first: float, second: float) -> float:
+def minimum(first: float, second: float) -> float:
     """The smaller number; element by element if one is an array."""
-    return -larger(-first, -second)
+    return -maximum(-first, -second)
 
 
 def lane_cost(core: NeuronCore, engine: Engine, cycles: float, extra_cycles: float = 0.0) -> Cost:
@@ -55,7 +55,7 @@ def lane_cost(core: NeuronCore, engine: Engine, cycles: float, extra_cycles: flo
     Published profiles show a longer latency of the Scalar Engine: `scalar_dependent_s` is added.
     """
     hz = clock_hz(core, engine)
-    interval = larger(core.minimum_interval_cycles, cycles) + extra_cycles
+    interval = maximum(core.minimum_interval_cycles, cycles) + extra_cycles
     latency_s = core.access_latency_cycles / hz
     if engine is Engine.scalar:
         latency_s += core.scalar_dependent_s
@@ -86,7 +86,7 @@ def copy_speedup(core: NeuronCore, engine: Engine, *tiles: Tile) -> float:
     else:
         speedup = core.vector_16bit_copy_speedup
     is_16bit = all(map(is_16bit_float, tiles))
-    return speedup if is_16bit else smaller(speedup, core.vector_8bit_copy_speedup)
+    return speedup if is_16bit else minimum(speedup, core.vector_8bit_copy_speedup)
 
 
 def is_16bit_float(tile: Tile) -> bool:
@@ -107,8 +107,8 @@ def tensor_tensor_speedup(core: NeuronCore, *tiles: Tile) -> float:
     speedup = core.vector_16bit_tensor_tensor_speedup
     if all(map(is_16bit_float, tiles)):
         return speedup
-    ratio = smaller(1.0, core.vector_8bit_copy_speedup / core.vector_16bit_copy_speedup)
-    return larger(1.0, speedup * ratio)
+    ratio = minimum(1.0, core.vector_8bit_copy_speedup / core.vector_16bit_copy_speedup)
+    return maximum(1.0, speedup * ratio)
 
 
 def _is_short_float(tile: Tile) -> bool:
@@ -121,14 +121,14 @@ def _is_dense_innermost(tile: Tile) -> bool:
     return step_bytes(tile) in (None, tile.dtype.itemsize)
 
 
-def along_free_axis(operand: Tile | float, data: Array) -> Float32Array | float:
+def free_axis_operand(operand: Tile | float, data: Array) -> Float32Array | float:
     """A number unchanged; a [P, 1] tile reshaped to broadcast along the free axes of `data`."""
     if isinstance(operand, int | float):
         return operand
     return operand.load().reshape(-1, *[1] * (data.ndim - 1))
 
 
-def bits_along_free_axis(operand: Tile | float | None, data: Array) -> Array:
+def free_axis_bits(operand: Tile | float | None, data: Array) -> Array:
     """The operand along the free axis, as bit patterns of the dtype of `data`."""
     if operand is None or isinstance(operand, int | float):
         low_bits = int(operand or 0) & ((1 << 8 * data.dtype.itemsize) - 1)
@@ -142,7 +142,7 @@ def as_stored(bits: Array, dtype: np.dtype[Any]) -> Array:
     return bits.view(dtype) if is_same_size and dtype.kind in "iu" else bits
 
 
-def same_shape(first: Array, second: Array) -> tuple[Array, Array]:
+def with_one_shape(first: Array, second: Array) -> tuple[Array, Array]:
     """Both arrays in one shape: [P, F] if tiles of equal free size differ in free dimensions."""
     if first.shape == second.shape:
         return first, second

@@ -21,17 +21,17 @@ class Meeting(NamedTuple):
 
     Attributes:
         label: the instruction and its parameters, for error messages; equal for the whole group.
-        previous: the core before this one in the ring, from which it receives.
-        following: the core after this one in the ring, to which it sends.
+        sender: the core before this core in the ring, from which this core receives.
+        receiver: the core after this core in the ring, to which this core sends.
     """
 
     label: str
-    previous: int
-    following: int
+    sender: int
+    receiver: int
 
-    def among(self, first: int) -> Meeting:
+    def numbered_from(self, first: int) -> Meeting:
         """The same meeting with cores numbered from `first` on, instead of 0."""
-        return Meeting(self.label, self.previous + first, self.following + first)
+        return Meeting(self.label, self.sender + first, self.receiver + first)
 
 
 class Exchange(NamedTuple):
@@ -42,8 +42,8 @@ class Exchange(NamedTuple):
         ranks: the ranks of the group, in its order.
         is_joint: whether the cores of a rank take part as one member, with the same tensors; else
             core i exchanges with the cores i of other ranks.
-        sent: function that returns the arrays that this core offers, as stored; called once its
-            group is complete.
+        offered_arrays: function that returns the arrays that this core offers, as stored; called
+            once its group is complete.
         results: function from the arrays that all members offer to those that each receives, both
             in the group's order.
         groups: all groups that exchange at once.
@@ -52,7 +52,7 @@ class Exchange(NamedTuple):
     label: str
     ranks: tuple[int, ...]
     is_joint: bool
-    sent: Callable[[], Sequence[Array]]
+    offered_arrays: Callable[[], Sequence[Array]]
     results: Callable[[Sequence[Sequence[Array]]], Sequence[Sequence[Array]]]
     groups: tuple[tuple[int, ...], ...] = ()
 
@@ -63,12 +63,12 @@ def meeting_of(cores: Sequence[int], core: int, label: str) -> Meeting:
     return Meeting(label, cores[index - 1], cores[(index + 1) % len(cores)])
 
 
-def group_of(core: int, waiting: Mapping[int, Meeting]) -> tuple[list[int], int | None]:
+def group_of(core: int, meetings: Mapping[int, Meeting]) -> tuple[list[int], int | None]:
     """The members of a waiting core's group that have arrived, and the next missing member.
 
     Args:
         core: the waiting core.
-        waiting: core -> its meeting, for all cores that wait.
+        meetings: core -> its meeting, for all cores that wait.
 
     Returns:
         The cores from `core` on around the ring, and the first one that has not arrived; None if
@@ -76,10 +76,10 @@ def group_of(core: int, waiting: Mapping[int, Meeting]) -> tuple[list[int], int 
     """
     group = [core]
     while True:
-        last = waiting[group[-1]]
-        following = waiting.get(last.following)
-        if following is None or following.label != last.label or following.previous != group[-1]:
-            return group, last.following
-        if last.following == core:
+        label, _, receiver = meetings[group[-1]]
+        next_meeting = meetings.get(receiver)
+        if next_meeting is None or next_meeting[:2] != (label, group[-1]):
+            return group, receiver
+        if receiver == core:
             return group, None
-        group.append(last.following)
+        group.append(receiver)

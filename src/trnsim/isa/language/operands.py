@@ -13,7 +13,7 @@ import numpy as np
 from trnsim.arch import NeuronCore
 from trnsim.dtypes import FLOAT32, Array
 from trnsim.isa.language.instruction import PSUM, Instruction
-from trnsim.isa.language.lanes import along_free_axis
+from trnsim.isa.language.lanes import free_axis_operand
 from trnsim.isa.language.operator_tables import ACTIVATIONS, ALU, AluOperator
 from trnsim.isa.language.support import check_support
 from trnsim.memory import Tile
@@ -186,7 +186,7 @@ def apply_along(
     out: Array | None = None,
 ) -> Array:
     """The result of `apply` on float32 data, with `operand` broadcast along the free axis."""
-    value = 0.0 if operand is None else along_free_axis(operand, data)
+    value = 0.0 if operand is None else free_axis_operand(operand, data)
     return apply(operator, data, value, reverse=reverse, out=out)
 
 

@@ -186,7 +186,7 @@ EXACT_OPERATORS: Final = frozenset(ALU) - {"power"}
 numpy vectorizes an array on the host's processor."""
 
 
-_WITHOUT_TABLE: Final = frozenset({"copy", "square", "relu", "prelu", "sign", "abs"})
+_FUNCTIONS_WITHOUT_TABLE: Final = frozenset({"copy", "square", "relu", "prelu", "sign", "abs"})
 """Activation functions that need no polynomials. Assumed: part of every table ("and small")."""
 
 _TABLES: Final = {
@@ -241,7 +241,7 @@ class ActivationFunction:
     @property
     def table(self) -> str:
         """The name of the table of polynomials that it needs, "" if it needs none."""
-        return "" if self.name in _WITHOUT_TABLE else _TABLES.get(self.name, self.name)
+        return "" if self.name in _FUNCTIONS_WITHOUT_TABLE else _TABLES.get(self.name, self.name)
 
     @property
     def is_total(self) -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from trnsim.errors import UndefinedBehavior
-from trnsim.isa.language.definedness import unchanged
+from trnsim.isa.language.definedness import identity
 from trnsim.isa.language.instruction import Instruction
 from trnsim.memory import AccessPattern, ByteMask, Tile
 
@@ -32,7 +32,7 @@ def is_streaming(instruction: Instruction) -> bool:
 def keeps_order(instruction: Instruction) -> bool:
     """True if element i of an operand goes to element i of the result: false for transposes."""
     movement = instruction.movement()
-    return movement is None or movement.arrange is unchanged
+    return movement is None or movement.arrange is identity
 
 
 def refuse_overlap(instruction: Instruction, dst: Tile, src: Tile) -> None:

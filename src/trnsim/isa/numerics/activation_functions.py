@@ -71,8 +71,8 @@ def _erfc_of_magnitude(x: _Float64Array) -> _Float64Array:
 def erf(x: Float32Array) -> Float32Array:
     """The error function."""
     linear = x * (_ERF_SLOPE * (1 - x * x * _THIRD))
-    far = np.copysign(1 - _erfc_of_magnitude(x.astype(np.float64)), x).astype(np.float32)
-    return np.where(np.abs(x) < _LINEAR_BELOW, linear, far)
+    by_erfc = np.copysign(1 - _erfc_of_magnitude(x.astype(np.float64)), x).astype(np.float32)
+    return np.where(np.abs(x) < _LINEAR_BELOW, linear, by_erfc)
 
 
 @_saturating()
@@ -92,12 +92,12 @@ def _apply_gate(x: Float32Array, gate: Float32Array) -> Float32Array:
     return np.where(gate == 0, gate, x * gate)
 
 
-def _normal(x: Float32Array) -> Float32Array:
+def _normal_density(x: Float32Array) -> Float32Array:
     """The standard normal density at x."""
     return np.asarray(_NORMAL_PEAK * np.exp(-_HALF * x * x))
 
 
-def _normal_below(x: Float32Array) -> Float32Array:
+def _normal_distribution(x: Float32Array) -> Float32Array:
     """The standard normal distribution function at x."""
     tail = _HALF * _erfc_of_magnitude(x.astype(np.float64) / _SQRT_2)
     return np.where(x < 0, tail, 1 - tail).astype(np.float32)
@@ -106,13 +106,13 @@ def _normal_below(x: Float32Array) -> Float32Array:
 @_saturating()
 def gelu(x: Float32Array) -> Float32Array:
     """``x (1 + erf(x / sqrt 2)) / 2``."""
-    return _apply_gate(x, _normal_below(x))
+    return _apply_gate(x, _normal_distribution(x))
 
 
 @_saturating()
 def gelu_dx(x: Float32Array) -> Float32Array:
     """Derivative of gelu."""
-    return _normal_below(x) + _apply_gate(x, _normal(x))
+    return _normal_distribution(x) + _apply_gate(x, _normal_density(x))
 
 
 @_saturating()
@@ -131,8 +131,8 @@ def gelu_apprx_sigmoid(x: Float32Array) -> Float32Array:
 @_saturating()
 def gelu_apprx_sigmoid_dx(x: Float32Array) -> Float32Array:
     """Derivative of gelu_apprx_sigmoid."""
-    gate, closing = sigmoid(_GELU_SLOPE * x), sigmoid(-_GELU_SLOPE * x)
-    return gate + _apply_gate(_GELU_SLOPE * x, gate * closing)
+    gate, complement = sigmoid(_GELU_SLOPE * x), sigmoid(-_GELU_SLOPE * x)
+    return gate + _apply_gate(_GELU_SLOPE * x, gate * complement)
 
 
 @_saturating()
@@ -144,8 +144,8 @@ def silu(x: Float32Array) -> Float32Array:
 @_saturating()
 def silu_dx(x: Float32Array) -> Float32Array:
     """Derivative of silu."""
-    gate, closing = sigmoid(x), sigmoid(-x)
-    return gate + _apply_gate(x, gate * closing)
+    gate, complement = sigmoid(x), sigmoid(-x)
+    return gate + _apply_gate(x, gate * complement)
 
 
 @_saturating()
@@ -174,6 +174,6 @@ def sine(x: Float32Array) -> Float32Array:
 
     Source: nki.api.shared.rst, Supported Activation Functions, note on sin.
     """
-    beyond = np.abs(x) - np.float32(_PI)
-    outside = np.copysign(1, x) * beyond * (beyond * beyond * _SIXTH - 1)
-    return np.where(beyond > 0, outside, np.sin(x))
+    excess = np.abs(x) - np.float32(_PI)
+    outside = np.copysign(1, x) * excess * (excess * excess * _SIXTH - 1)
+    return np.where(excess > 0, outside, np.sin(x))

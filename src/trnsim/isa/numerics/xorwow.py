@@ -59,10 +59,10 @@ def advance(states: Words, steps: int) -> tuple[Words, Words]:
             history[row] = newest ^ (newest << _LEFT_NEW) ^ step
     weyl = np.arange(1, steps + 1, dtype=np.uint32) * np.uint32(_WEYL)
     counters = states[:, -1] + weyl[:, None]
-    after = np.empty_like(states)
-    after[:, :_SHIFTED_WORDS] = history[steps:].T
-    after[:, -1] = counters[-1] if steps else states[:, -1]
-    return history[_SHIFTED_WORDS:] + counters, after
+    next_states = np.empty_like(states)
+    next_states[:, :_SHIFTED_WORDS] = history[steps:].T
+    next_states[:, -1] = counters[-1] if steps else states[:, -1]
+    return history[_SHIFTED_WORDS:] + counters, next_states
 
 
 class RandomState:
@@ -112,7 +112,7 @@ class RandomState:
         """
         steps = -(-count // self.generators)
         words = self.states[first_lane : first_lane + lanes].reshape(-1, STATE_WORDS)
-        numbers, after = advance(words, steps)
-        self.put(first_lane, after)
+        numbers, next_states = advance(words, steps)
+        self.put(first_lane, next_states)
         by_lane = numbers.reshape(steps, lanes, self.generators).transpose(1, 0, 2)
         return by_lane.reshape(lanes, -1)[:, :count]

@@ -8,7 +8,7 @@ from trnsim.arch import NeuronCore
 from trnsim.dtypes import Float32Array
 from trnsim.isa.language.declaration import State, StateUse, reads, vector_or_number, writes
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
-from trnsim.isa.language.lanes import along_free_axis
+from trnsim.isa.language.lanes import free_axis_operand
 from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.modes import Engine, ReduceCmd
 from trnsim.isa.language.operator_tables import ALU
@@ -106,7 +106,7 @@ class Activate2(Instruction, engines=(Engine.scalar,)):
         function = named_function(self, self.op)
         check_values(self, function, values)
         if function.takes_relu_param:
-            result = function.apply(values, along_free_axis(self.relu_param, values))
+            result = function.apply(values, free_axis_operand(self.relu_param, values))
         else:
             result = function.apply(values)
         result = result.astype(np.float32, copy=False)
@@ -145,7 +145,7 @@ def _stage(
     """``values <op> operand``, sides swapped with `reverse`; `values` unchanged for bypass."""
     if op in (None, _BYPASS):
         return values
-    broadcast = along_free_axis(operand, values)
+    broadcast = free_axis_operand(operand, values)
     apply = ALU[op].apply
     result = apply(broadcast, values) if reverse else apply(values, broadcast)
     return np.asarray(result, np.float32)

@@ -22,8 +22,8 @@ from trnsim.isa.language.declaration import (
 )
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import (
-    along_free_axis,
     column_or_number,
+    free_axis_operand,
     is_column,
     is_float32,
     lane_cost,
@@ -98,10 +98,10 @@ class Activation(Instruction, engines=(Engine.scalar,)):
         may_compute_in_dst = function.is_total and not writes_dst_last
         out = self.dst.output(values, *vectors) if may_compute_in_dst else None
         if not (isinstance(self.scale, int | float) and self.scale == 1):
-            values = np.multiply(values, along_free_axis(self.scale, values), out=out)
+            values = np.multiply(values, free_axis_operand(self.scale, values), out=out)
             out = values
         if self.bias is not None:
-            values = np.add(values, along_free_axis(self.bias, values), out=out)
+            values = np.add(values, free_axis_operand(self.bias, values), out=out)
             out = values
         check_values(self, function, values)
         if isinstance(function.apply, np.ufunc):

@@ -20,7 +20,7 @@ from trnsim.errors import Unspecified
 from trnsim.isa.language.declaration import State, StateUse, reads, writes
 from trnsim.isa.language.definedness import Movement, transposed_rows
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
-from trnsim.isa.language.lanes import larger
+from trnsim.isa.language.lanes import maximum
 from trnsim.isa.language.machine import Machine, Plan
 from trnsim.isa.language.modes import Engine, MatmulPerfMode
 from trnsim.isa.language.support import check_support
@@ -32,7 +32,7 @@ from trnsim.isa.tensor.tensor_engine import (
     check_tiling,
     dst_dtypes,
     mark_started,
-    multiply_onto,
+    multiply_into,
     product_of,
     streaming_cycles,
 )
@@ -125,7 +125,7 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
         rows = self.stationary.partitions * self._rows_at_once
         stationary = self.stationary.load().reshape(rows, -1)
         moving = self.moving.load().reshape(rows, -1)
-        multiply_onto(self, machine.core, self.dst, stationary.T, moving, self.accumulate)
+        multiply_into(self, machine.core, self.dst, stationary.T, moving, self.accumulate)
 
     def plan(self) -> Plan | None:
         """One product into PSUM, or added to what earlier matmuls have written there."""
@@ -165,7 +165,7 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
         passes = 1.0
         if self.moving.dtype == FLOAT32:
             is_onezero = self.is_stationary_onezero or self.is_moving_onezero
-            passes = core.fp32_passes / larger(
+            passes = core.fp32_passes / maximum(
                 core.fp32_transpose_speedup if self.is_transpose else 1.0,
                 core.fp32_onezero_speedup if is_onezero else 1.0,
             )

@@ -46,7 +46,7 @@ from trnsim.isa.tensor.tensor_engine import (
     array_cost,
     check_limits,
     check_tiling,
-    multiply_onto,
+    multiply_into,
     streaming_cycles,
 )
 from trnsim.memory import Tile
@@ -299,7 +299,7 @@ class NcMatmulMx(MxInstruction, engines=(Engine.tensor,)):
                 self._refuse_pair(name)
         stationary = _dequantize(self.stationary, self.stationary_scale)
         moving = _dequantize(self.moving, self.moving_scale)
-        multiply_onto(self, machine.core, self.dst, stationary.T, moving, self.accumulate)
+        multiply_into(self, machine.core, self.dst, stationary.T, moving, self.accumulate)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """max(N, min(64, M)): the time of bfloat16 for four times its contraction length.

@@ -33,7 +33,7 @@ from trnsim.isa.tensor.tensor_engine import (
     check_dtypes,
     check_limits,
     dst_dtypes,
-    multiply_onto,
+    multiply_into,
     streaming_cycles,
 )
 from trnsim.memory import Tile
@@ -100,7 +100,7 @@ class NcMatmulSparse(Instruction, engines=(Engine.tensor,), source=_SOURCE, is_i
         stationary = self.stationary.load().reshape(rows, -1)
         dense = expand(stationary.T, self._tags().T, self._pattern)
         moving = self.moving.load().reshape(rows * self.compress_ratio, -1)
-        multiply_onto(self, machine.core, self.dst, dense, moving, self.accumulate)
+        multiply_into(self, machine.core, self.dst, dense, moving, self.accumulate)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """max(N, min(64, M)), as a dense matmul of [K, M]; the zeros take no time.

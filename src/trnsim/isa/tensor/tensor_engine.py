@@ -15,7 +15,7 @@ from trnsim.behaviours.simulator import OVERLAPS_ACCUMULATE
 from trnsim.dtypes import BFLOAT16, FLOAT32, Array, Dtype, Float32Array
 from trnsim.errors import UndefinedBehavior
 from trnsim.isa.language.instruction import Cost, Dims, Instruction
-from trnsim.isa.language.lanes import larger, smaller
+from trnsim.isa.language.lanes import maximum, minimum
 from trnsim.isa.language.support import check_support
 from trnsim.memory import AccessPattern, ByteMask, SnakeIndex, Storage, Tile
 
@@ -145,7 +145,7 @@ def tile_sizes(core: NeuronCore, edge: int) -> list[int]:
     return [length for length in lengths if length >= core.pe_tile_minimum]
 
 
-def multiply_onto(
+def multiply_into(
     instruction: Instruction,
     core: NeuronCore,
     dst: Tile,
@@ -163,7 +163,7 @@ def multiply_onto(
         UndefinedBehavior: for accumulation onto elements that no matmul wrote last.
     """
     out = dst.output() if dst.shape == (left.shape[0], right.shape[1]) else None
-    is_first = accumulate is None and (_is_first_in_pattern(core, dst) or is_fresh(dst))
+    is_first = accumulate is None and (_note_pattern(core, dst) or is_fresh(dst))
     if accumulate is False or is_first:
         dst.store(product_of(left, right, out))
         mark_started(dst)
@@ -182,15 +182,15 @@ def multiply_onto(
         mark_started(dst)
 
 
-_written_as: Final[WeakKeyDictionary[Storage, set[AccessPattern]]] = WeakKeyDictionary()
+_write_patterns: Final[WeakKeyDictionary[Storage, set[AccessPattern]]] = WeakKeyDictionary()
 """Tensor -> the patterns in which matmuls wrote to it, on AWS's simulator before NKI 0.6."""
 
 
-def _is_first_in_pattern(core: NeuronCore, dst: Tile) -> bool:
+def _note_pattern(core: NeuronCore, dst: Tile) -> bool:
     """True on AWS's simulator before NKI 0.6, if no matmul has written to dst's very pattern."""
     if core.does(OVERLAPS_ACCUMULATE):
         return False
-    patterns = _written_as.setdefault(dst.storage, set())
+    patterns = _write_patterns.setdefault(dst.storage, set())
     is_first = dst.pattern not in patterns
     patterns.add(dst.pattern)
     return is_first
@@ -266,7 +266,7 @@ def streaming_cycles(core: NeuronCore, columns: int, stationary_columns: int) ->
 
     N is `columns`, of the moving tile, and M is `stationary_columns`.
     """
-    return larger(columns, smaller(core.minimum_interval_cycles, stationary_columns))
+    return maximum(columns, minimum(core.minimum_interval_cycles, stationary_columns))
 
 
 def _element_index(dst: Tile, index: SnakeIndex) -> tuple[Array, Array]:

@@ -15,13 +15,13 @@ import numpy as np
 from trnsim.dtypes import Array, Float32Array
 from trnsim.errors import InternalError
 from trnsim.isa.language.instruction import Instruction
-from trnsim.isa.language.lanes import along_free_axis
+from trnsim.isa.language.lanes import free_axis_operand
 from trnsim.isa.language.machine import IDENTITIES, Machine
 from trnsim.isa.language.modes import Engine, ReduceCmd
 from trnsim.isa.language.operator_tables import ALU
 from trnsim.memory import Tile
 
-_ACCUMULATES_NOTHING = (ReduceCmd.idle, ReduceCmd.reset)
+_COMMANDS_WITHOUT_RESULT = (ReduceCmd.idle, ReduceCmd.reset)
 
 
 def check_command(
@@ -34,10 +34,10 @@ def check_command(
             f"{', '.join(c.name for c in legal)}",
             "use one of these",
         )
-    if reduce_res is not None and command in _ACCUMULATES_NOTHING:
+    if reduce_res is not None and command in _COMMANDS_WITHOUT_RESULT:
         instruction.refuse(
             f"reduce_res with reduce_cmd {command.name}, which accumulates nothing; legal: "
-            f"{', '.join(c.name for c in legal if c not in _ACCUMULATES_NOTHING)}",
+            f"{', '.join(c.name for c in legal if c not in _COMMANDS_WITHOUT_RESULT)}",
             "name the command that fills the accumulator, such as nisa.reduce_cmd.reset_reduce",
         )
 
@@ -68,7 +68,7 @@ def initial_values(
         return machine.accumulators[Engine.vector].read(first_partition, lanes)
     start: Array | float = IDENTITIES[op]
     if command is ReduceCmd.load_reduce and initial is not None:
-        start = along_free_axis(initial, np.empty((lanes, 1)))
+        start = free_axis_operand(initial, np.empty((lanes, 1)))
     return np.array(np.broadcast_to(np.asarray(start, np.float32), (lanes, 1)))
 
 

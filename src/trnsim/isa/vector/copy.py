@@ -11,10 +11,10 @@ from trnsim.behaviours.instructions import MEMSET_CASTS, MEMSET_PACKED
 from trnsim.dtypes import round_to
 from trnsim.errors import Unspecified
 from trnsim.isa.language.declaration import reads, writes
-from trnsim.isa.language.definedness import Movement, copy_src_to_dst, is_plain_copy, unchanged
+from trnsim.isa.language.definedness import Movement, copy_src_to_dst, identity, is_plain_copy
 from trnsim.isa.language.fields import are_tiles
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
-from trnsim.isa.language.lanes import copy_speedup, have_one_shape, lane_cost
+from trnsim.isa.language.lanes import copy_speedup, have_one_shape, is_16bit_float, lane_cost
 from trnsim.isa.language.machine import BatchPlan, Machine, Plan
 from trnsim.isa.language.modes import Engine
 from trnsim.memory import SnakeIndex, Tile
@@ -79,7 +79,7 @@ class TensorCopy(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gpsi
 
     def movement(self) -> Movement:
         """Element by element, in order."""
-        return Movement(self.src, self.dst, unchanged)
+        return Movement(self.src, self.dst, identity)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """max(MIN_II, F / speedup), where the speedup is that of the engine's performance mode."""
@@ -156,9 +156,5 @@ class Memset(Instruction, engines=(Engine.vector, Engine.gpsimd)):
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """max(MIN_II, F/2) for zero in a 16-bit float dtype, else max(MIN_II, F)."""
-        is_short = self.dst.dtype.is_float and self.dst.dtype.itemsize == _SHORT_BYTES
-        is_halved = self.value == 0 and is_short
+        is_halved = self.value == 0 and is_16bit_float(self.dst)
         return lane_cost(core, self.chosen_engine(core), n.F / (2 if is_halved else 1))
-
-
-_SHORT_BYTES = 2  # bytes of a 16-bit float

@@ -10,15 +10,15 @@ from trnsim.isa.language.declaration import reads, vector_or_number, writes
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import (
     as_stored,
-    bits_along_free_axis,
     column_or_number,
     copy_speedup,
+    free_axis_bits,
     have_one_shape,
     is_column,
     is_float32,
     lane_cost,
-    same_shape,
     tensor_tensor_speedup,
+    with_one_shape,
 )
 from trnsim.isa.language.machine import BatchPlan, Machine, Plan
 from trnsim.isa.language.modes import Engine
@@ -41,8 +41,8 @@ from trnsim.isa.language.operator_tables import ALU, EXACT_OPERATORS, AluOperato
 from trnsim.memory import Tile
 
 _EXACT_INTEGERS = (INT32, UINT32)
-_STREAMED = ("add", "subtract", "multiply")
-_STREAMED_SPEEDUP = 2
+_FAST_OPERATORS = ("add", "subtract", "multiply")
+_FAST_SPEEDUP = 2
 """Speedup of these operators on contiguous bfloat16 in SBUF.
 
 Source: nki.isa.tensor_tensor of SDK 2.26.
@@ -121,13 +121,13 @@ class TensorTensor(Instruction, engines=(Engine.vector, Engine.gpsimd)):
         is_exact = self._is_integer() and self.chosen_engine(machine.core) is Engine.gpsimd
         if operator.is_bitvec:
             bits = self.data1.bits()
-            first, second = same_shape(bits, as_stored(self.data2.bits(), bits.dtype))
+            first, second = with_one_shape(bits, as_stored(self.data2.bits(), bits.dtype))
             self.dst.store(as_stored(apply(operator, first, second), self.dst.dtype.dtype))
             return
         if is_exact:
-            first, second = same_shape(self.data1.bits(), self.data2.bits())
+            first, second = with_one_shape(self.data1.bits(), self.data2.bits())
         else:
-            first, second = same_shape(self.data1.load(), self.data2.load())
+            first, second = with_one_shape(self.data1.load(), self.data2.load())
         is_plain = first.dtype == second.dtype == np.float32
         out = self.dst.output(first) if is_plain else None
         self.dst.store(apply(operator, first, second, out=out))
@@ -165,8 +165,8 @@ class TensorTensor(Instruction, engines=(Engine.vector, Engine.gpsimd)):
         if any(tile.memory is PSUM for tile in inputs):
             return lane_cost(core, engine, n.F)
         speedup = tensor_tensor_speedup(core, self.dst, *inputs)
-        if self.op in _STREAMED and all(map(_is_dense_bfloat16, (self.dst, *inputs))):
-            speedup = _STREAMED_SPEEDUP
+        if self.op in _FAST_OPERATORS and all(map(_is_dense_bfloat16, (self.dst, *inputs))):
+            speedup = _FAST_SPEEDUP
         return lane_cost(core, engine, 2 * n.F / speedup)
 
     def _is_integer(self) -> bool:
@@ -245,7 +245,7 @@ class TensorScalar(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gp
             result = self.data.bits()
             for operator, operand, reverse in (first, second):
                 if operator is not BYPASS:
-                    bits = bits_along_free_axis(operand, result)
+                    bits = free_axis_bits(operand, result)
                     result = apply(operator, result, bits, reverse=reverse)
             result = as_stored(result, self.dst.dtype.dtype)
         else:
@@ -379,7 +379,7 @@ class ScalarTensorTensor(Instruction, engines=(Engine.vector,)):
     def execute(self, machine: Machine) -> None:
         """Float32 throughout, rounded once on write."""
         del machine
-        data, second = same_shape(self.data.load(), self.operand1.load())
+        data, second = with_one_shape(self.data.load(), self.operand1.load())
         if not is_bypass(self.op0):
             data = apply_along(ALU[self.op0], data, self.operand0, reverse=self.reverse0)
         out = self.dst.output(data)

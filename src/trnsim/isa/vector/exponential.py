@@ -21,7 +21,7 @@ from trnsim.dtypes import (
 )
 from trnsim.isa.language.declaration import State, StateUse, reads, vector_or_number, writes
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
-from trnsim.isa.language.lanes import along_free_axis, lane_cost
+from trnsim.isa.language.lanes import free_axis_operand, lane_cost
 from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.modes import Engine, ReduceCmd
 from trnsim.isa.language.operands import check_float32
@@ -101,7 +101,7 @@ class Exponential(Instruction, engines=(Engine.vector,)):
     def execute(self, machine: Machine) -> None:
         """Float32 throughout, each result rounded once on write."""
         values = self.src.load()
-        values = np.exp(values - along_free_axis(self.max_value, values))
+        values = np.exp(values - free_axis_operand(self.max_value, values))
         first_partition = self.src.start_partition
         sums = accumulate(
             machine, self.reduce_cmd, "add", first_partition, values, self.reduce_init

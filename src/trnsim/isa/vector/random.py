@@ -27,7 +27,7 @@ from trnsim.dtypes import (
 )
 from trnsim.isa.language.declaration import State, StateUse, reads, vector_or_number, writes
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
-from trnsim.isa.language.lanes import along_free_axis, lane_cost
+from trnsim.isa.language.lanes import free_axis_operand, lane_cost
 from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.modes import Engine
 from trnsim.isa.language.operands import check_float32
@@ -150,7 +150,9 @@ class Rand2(Instruction, engines=(Engine.vector,)):
     def execute(self, machine: Machine) -> None:
         """The upper 24 bits of a random number as a fraction u; results do not exceed `max`."""
         bits = _draw(machine, Engine.vector, self.dst)
-        low, high = (np.asarray(along_free_axis(x, bits), np.float32) for x in (self.min, self.max))
+        low, high = (
+            np.asarray(free_axis_operand(x, bits), np.float32) for x in (self.min, self.max)
+        )
         self._check_range(low.max(), high.min(), is_legal=bool((low < high).all()))
         fraction = (bits >> _LOW_BITS).astype(np.float32) * _FRACTION
         self.dst.store(np.minimum(low + fraction * (high - low), high))
@@ -204,7 +206,7 @@ class Dropout(Instruction, engines=(Engine.vector,)):
     def execute(self, machine: Machine) -> None:
         """An element is dropped if a uniform number in [0, 1) is below the probability."""
         bits = _draw(machine, Engine.vector, self.dst)
-        is_dropped = bits * _WORD_FRACTION < along_free_axis(self.prob, bits)
+        is_dropped = bits * _WORD_FRACTION < free_axis_operand(self.prob, bits)
         data = self.data.bits().reshape(self.dst.shape)
         self.dst.put(np.where(is_dropped, np.zeros(1, data.dtype), data))
 

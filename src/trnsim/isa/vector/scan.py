@@ -39,13 +39,13 @@ from trnsim.isa.vector.accumulation import check_command, initial_values
 from trnsim.memory import Tile
 
 # Operators that give the same bits with their sides swapped: numpy's left-to-right scan has them.
-_RUNNING = {
+_ACCUMULATIONS = {
     "add": np.add.accumulate,
     "multiply": np.multiply.accumulate,
     "maximum": np.maximum.accumulate,
     "minimum": np.minimum.accumulate,
 }
-_CUMULATIVE = (*_RUNNING, "subtract")
+_CUMULATIVE_OPERATORS = (*_ACCUMULATIONS, "subtract")
 _CUMULATIVE_DTYPES = (
     *(FLOAT32, BFLOAT16, FLOAT16, FLOAT8_E4M3, FLOAT8_E4M3FN, FLOAT8_E5M2),
     *(UINT8, UINT16, INT8, INT16),
@@ -89,9 +89,9 @@ class TensorTensorScan(Instruction, engines=(Engine.vector,)):
         start = self.initial.load() if isinstance(self.initial, Tile) else self.initial
         initial = np.broadcast_to(np.asarray(start, np.float32).reshape(-1, 1), (lanes, 1))
         # A data0 of ones leaves the carried value as it is.
-        if self.op1 in _RUNNING and self.op0 == "multiply" and (data0 == 1).all():
+        if self.op1 in _ACCUMULATIONS and self.op0 == "multiply" and (data0 == 1).all():
             chain = np.concatenate((initial, data1), axis=1)
-            result = _RUNNING[self.op1](chain, axis=1)[:, 1:]
+            result = _ACCUMULATIONS[self.op1](chain, axis=1)[:, 1:]
         else:
             result = self._step_by_step(data0, data1, initial.reshape(-1))
         self.dst.store(result)
@@ -151,8 +151,10 @@ class TensorScalarCumulative(Instruction, engines=(Engine.vector,)):
         """
         del n
         check_operand(self, "imm0", arithmetic(self, "op0", core, may_bypass=True))
-        if self.op1 not in _CUMULATIVE:
-            self.refuse(f"op1 {self.op1}; legal: {', '.join(_CUMULATIVE)}", "use one of these")
+        if self.op1 not in _CUMULATIVE_OPERATORS:
+            self.refuse(
+                f"op1 {self.op1}; legal: {', '.join(_CUMULATIVE_OPERATORS)}", "use one of these"
+            )
         check_float32(self, "imm1")
         check_command(
             self,
@@ -176,9 +178,9 @@ class TensorScalarCumulative(Instruction, engines=(Engine.vector,)):
         values = values.reshape(len(values), -1)
         first = self.src.start_partition
         start = initial_values(machine, self.reduce_cmd, self.op1, first, values, self.imm1)
-        if self.op1 in _RUNNING:
+        if self.op1 in _ACCUMULATIONS:
             chain = np.concatenate((start, values), axis=1)
-            result = _RUNNING[self.op1](chain, axis=1)[:, 1:]
+            result = _ACCUMULATIONS[self.op1](chain, axis=1)[:, 1:]
         else:
             result = _scan_by_column(ALU[self.op1], values, start)
         machine.accumulators[Engine.vector].write(first, result[:, -1:])

@@ -25,7 +25,7 @@ from trnsim.dtypes import (
 from trnsim.errors import UndefinedBehavior
 from trnsim.isa.language.declaration import State, StateUse, reads, vector_or_number, writes
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
-from trnsim.isa.language.lanes import along_free_axis, lane_cost
+from trnsim.isa.language.lanes import free_axis_operand, lane_cost
 from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.modes import Engine, ReduceCmd
 from trnsim.isa.language.operands import check_not_both_in_psum, is_number
@@ -197,7 +197,7 @@ class SelectReduce(Instruction, engines=(Engine.vector,)):
         """Float32, each result rounded once on write."""
         on_true = _rows(self.dst, self.on_true.load())
         mask = _selection_mask(self.predicate, reverse=self.reverse_pred)
-        on_false = np.asarray(along_free_axis(self.on_false, on_true), np.float32).reshape(-1, 1)
+        on_false = np.asarray(free_axis_operand(self.on_false, on_true), np.float32).reshape(-1, 1)
         values = _blend(mask, on_true, on_false)
         first_partition = self.on_true.start_partition
         maxima = accumulate(machine, self.reduce_cmd, self.reduce_op, first_partition, values)
@@ -284,7 +284,7 @@ class RangeSelect(Instruction, engines=(Engine.vector,)):
     def execute(self, machine: Machine) -> None:
         """Indices and bounds are compared in float32."""
         data = _rows(self.dst, self.on_true_tile.load())
-        values = _blend(self._inside(data.shape[1]), data, np.asarray([[FP32_MIN]], np.float32))
+        values = _blend(self._range_mask(data.shape[1]), data, np.asarray([[FP32_MIN]], np.float32))
         first_partition = self.on_true_tile.start_partition
         maxima = accumulate(machine, self.reduce_cmd, self.reduce_op, first_partition, values)
         self.dst.store(values)
@@ -294,16 +294,16 @@ class RangeSelect(Instruction, engines=(Engine.vector,)):
     def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
         """Element by element; on_true_tile need not be written outside the range."""
         if tile is self.on_true_tile:
-            inside = self._inside(prod(flags.shape[1:]))
-            flags = flags | ~inside.reshape(flags.shape)
+            mask = self._range_mask(prod(flags.shape[1:]))
+            flags = flags | ~mask.reshape(flags.shape)
         return super().elements_written_after(tile, flags)
 
-    def _inside(self, length: int) -> Array:
+    def _range_mask(self, length: int) -> Array:
         """One boolean per element, [P, F]: whether its index lies in the range; F is `length`."""
         indices = np.arange(self.range_start, self.range_start + length, dtype=np.float32)
-        inside = ALU[self.comp_op0].apply(indices, self.bound0.load().reshape(-1, 1)) != 0
+        mask = ALU[self.comp_op0].apply(indices, self.bound0.load().reshape(-1, 1)) != 0
         return np.asarray(
-            inside & (ALU[self.comp_op1].apply(indices, self.bound1.load().reshape(-1, 1)) != 0)
+            mask & (ALU[self.comp_op1].apply(indices, self.bound1.load().reshape(-1, 1)) != 0)
         )
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:

@@ -111,10 +111,10 @@ class BnAggr(Instruction, engines=(Engine.vector,)):
                 fix="pass what nisa.bn_stats has written",
                 source=self.source,
             )
-        overall = (count * mean).sum(axis=1, keepdims=True) / total
-        squares = squares + count * np.square(mean - overall)
+        total_mean = (count * mean).sum(axis=1, keepdims=True) / total
+        squares = squares + count * np.square(mean - total_mean)
         variance = squares.sum(axis=1, keepdims=True) / total
-        self.dst.store(np.concatenate((overall, variance), axis=1))
+        self.dst.store(np.concatenate((total_mean, variance), axis=1))
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """max(MIN_II, 13 * F/3)."""

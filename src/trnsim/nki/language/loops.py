@@ -204,7 +204,7 @@ def while_loop(init: VirtualRegister, body_fun: Callable[[VirtualRegister], obje
                 return
             begin_turn()
             with in_turn():
-                result = body_fun(condition.copied())
+                result = body_fun(condition.duplicate())
             condition = _condition(result)
             _end_turn()
     if condition.is_true():

@@ -14,7 +14,7 @@ import numpy as np
 from trnsim.arch import NeuronCore
 from trnsim.dtypes import FLOAT32
 from trnsim.isa import Engine
-from trnsim.isa.language.declaration import READING, WRITING
+from trnsim.isa.language.declaration import READ_ACCESSES, WRITE_ACCESSES
 from trnsim.memory import Memory
 from trnsim.program import Checked, Program
 from trnsim.timing.occupancy import Integers
@@ -63,9 +63,9 @@ def traffic_of(checked: Checked, core: NeuronCore) -> Traffic:
     """The traffic of one instruction on a core."""
     read_bytes, written_bytes = dict.fromkeys(Memory, 0), dict.fromkeys(Memory, 0)
     for operand, tile in checked.instruction.tiles():
-        if operand.access in READING:
+        if operand.access in READ_ACCESSES:
             read_bytes[tile.memory] += tile.nbytes
-        if operand.access in WRITING:
+        if operand.access in WRITE_ACCESSES:
             written_bytes[tile.memory] += tile.nbytes
     flops = round(checked.cost.flops)
     # The only data movement of the Tensor Engine is a transpose.
