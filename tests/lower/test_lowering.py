@@ -152,3 +152,13 @@ def test_a_kernel_of_the_users_may_take_one_tensor_twice(random):
     g.outputs = [first]
     a = random((8, 4))
     np.testing.assert_array_equal(evaluate(g, [a], "trn3")[0], a)
+
+
+def test_many_reshapes_of_one_tensor(random):
+    g = Graph()
+    value = g.input((4, 8), "float32")
+    for number in range(2000):
+        value = g.reshape(value, ((2, 16), (4, 8))[number % 2])
+    g.outputs = [g.elementwise("negate", value)]
+    (found,) = evaluate(g, [random((4, 8))])
+    np.testing.assert_array_equal(found, -random((4, 8)))

@@ -76,8 +76,11 @@ def evaluate(graph: Graph, inputs: Sequence[Array], target: str = "trn2") -> lis
         if not value.type.elements:
             return np.empty(value.shape, value.type.numpy_dtype())
         if value.number not in arrays:
-            source = np.ascontiguousarray(array_of(aliases[value.number].values[0]))
-            arrays[value.number] = source.view(value.type.numpy_dtype())
+            source = value
+            while source.number not in arrays:
+                (source,) = aliases[source.number].values
+            array = np.ascontiguousarray(arrays[source.number])
+            arrays[value.number] = array.view(value.type.numpy_dtype())
         return arrays[value.number].reshape(value.shape)
 
     for group in fusion_groups(graph):

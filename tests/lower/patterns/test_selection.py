@@ -148,3 +148,16 @@ def test_an_index_that_may_be_between_two_places_stays():
     g = Graph()
     rows = one_of_each(g, g.input((ROWS,), "float32"))
     assert rewritten(g, g.reduce("add", rows, (1,)), SUM_OF_ONE) is g
+
+
+def test_a_computation_of_many_operations_is_computed_from_gathered_elements(random):
+    graph = Graph()
+    x, indices = graph.input((ROWS, COLUMNS), "float32"), graph.input((ROWS, 1), "int32")
+    value = x
+    for _ in range(2000):
+        value = graph.elementwise("add", value, 1.0)
+    gathered = rewritten(graph, graph.gather_in_rows(value, indices), GATHERED_FIRST)
+    assert [node.name for node in gathered.nodes[:2]] == ["gather", "add"]
+    places = np.full((ROWS, 1), COLUMNS - 1, np.int32)
+    (found,) = gathered.reference([random((ROWS, COLUMNS)), places])
+    np.testing.assert_allclose(found, random((ROWS, COLUMNS))[:, -1:] + 2000, rtol=1e-4)

@@ -49,10 +49,19 @@ class DeferredNodes:
 
     def add(self, node: Node) -> None:
         """Defer a node; at the end of a long chain of deferred nodes, compute it now."""
+        self._make_room(node)
+        self._limit_chain(node)
+
+    def add_concatenation(self, node: Node) -> None:
+        """Defer a concatenation; at the end of a long chain of deferred nodes, compute it now."""
+        self.concatenations.add(node.result.number)
+        self._limit_chain(node)
+
+    def _limit_chain(self, node: Node) -> None:
+        """Record the length of the chain that a deferred node ends; compute a long one."""
         places = self._places
         depths = [self._depths.get(v.number, 0) for v in node.values if v.number not in places]
         depth = 1 + max(depths, default=0)
-        self._make_room(node)
         if depth > _LONGEST_CHAIN:
             self._materialize(node.result)
             depth = 0

@@ -7,6 +7,7 @@ the sum of a row with one such element becomes that element.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from trnsim.graph import Kind, Node, Value
@@ -77,26 +78,32 @@ def _is_of_few(match: Match) -> bool:
 
 def _of_gathered(match: Match) -> Value:
     """The gathered elements, computed from those of the operand."""
-    indices, graph, leaves = match.node.values[1], match.graph, _leaves(match)
-    gathered_values: dict[int, Value] = {}
+    leaves, gathered_values = _leaves(match), dict[int, Value]()
+    waiting = [match.captured["operand"]]
+    while waiting:
+        value = waiting[-1]
+        node = None if value.number in leaves else match.producers.nodes[value.number]
+        operands = node.values if node is not None and _is_computed(node) else ()
+        missing = [operand for operand in operands if operand.number not in gathered_values]
+        if missing:
+            waiting += missing
+        elif waiting.pop().number not in gathered_values:
+            gathered_values[value.number] = _gathered_value(match, value, node, gathered_values)
+    return gathered_values[match.captured["operand"].number]
 
-    def gathered(value: Value) -> Value:
-        if value.number not in gathered_values:
-            gathered_values[value.number] = new(value)
-        return gathered_values[value.number]
 
-    def new(value: Value) -> Value:
-        if value.number in leaves:
-            return graph.gather_in_rows(match.walk.new_value(value), indices)
-        node = match.producers.nodes[value.number]
-        operation: Any = node.operation
-        if isinstance(operation, BroadcastInDim):
-            row = match.walk.new_value(node.values[0])
-            return graph.broadcast_in_dim(row, indices.shape, operation.dims)
-        operands = [gathered(o) if isinstance(o, Value) else o for o in node.operands]
-        return graph.apply(operation, *operands, dtype=value.dtype)
-
-    return gathered(match.captured["operand"])
+def _gathered_value(
+    match: Match, value: Value, node: Node | None, gathered_values: Mapping[int, Value]
+) -> Value:
+    """The gathered elements of a value, from those of its node's operands; None is for a leaf."""
+    graph, indices = match.graph, match.node.values[1]
+    if node is None:
+        return graph.gather_in_rows(match.walk.new_value(value), indices)
+    if isinstance(node.operation, BroadcastInDim):
+        row = match.walk.new_value(node.values[0])
+        return graph.broadcast_in_dim(row, indices.shape, node.operation.dims)
+    operands = [gathered_values[o.number] if isinstance(o, Value) else o for o in node.operands]
+    return graph.apply(node.operation, *operands, dtype=value.dtype)
 
 
 GATHERED_FIRST = Pattern(

@@ -1,7 +1,11 @@
 """Halves that change places: rotary embeddings, and what only looks like them."""
 
+import numpy as np
 import pytest
 from made_graphs import CHIPS, Made
+
+from trnsim.compiler.program import evaluate_program
+from trnsim.graph import Graph
 
 
 def queries(made, width, heads=2, tokens=20):
@@ -76,3 +80,17 @@ def test_halves_of_what_has_no_room_are_exchanged_on_their_way(width, dtype, mon
     query, key, value = (queries(made, width) for _ in range(3))
     turned, other = made.rotary(query), made.rotary(key)
     made.check(made.joined(made.attention(turned, other, value)), turned, chip=CHIPS[width % 4])
+
+
+@pytest.mark.parametrize("number", [64, 65, 300])
+def test_many_concatenations_of_concatenations(number):
+    graph = Graph()
+    rows = [graph.input((1, 8), "float32") for _ in range(4)]
+    value = rows[0]
+    for place in range(number):
+        value = graph.concatenate([value, rows[place % 4]], 0)
+    graph.outputs = [graph.elementwise("negate", value)]
+    arrays = [np.full((1, 8), place, np.float32) for place in range(4)]
+    (found,) = evaluate_program(graph, arrays)
+    order = [0, *(place % 4 for place in range(number))]
+    np.testing.assert_array_equal(found, -np.repeat(np.float32(order)[:, None], 8, 1))

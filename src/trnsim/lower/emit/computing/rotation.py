@@ -56,7 +56,7 @@ def concatenate(emission: Emission, node: Node) -> None:
             emission.places[node.result.number] = [rotation.place()]
             return
     if not emit_returned_concatenation(emission, node):
-        emission.deferred.concatenations.add(node.result.number)
+        emission.deferred.add_concatenation(node)
 
 
 def _can_rotate(place: TensorPlace, frame: Frame, last: int) -> bool:
