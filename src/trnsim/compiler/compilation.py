@@ -123,20 +123,20 @@ def logical_core_size(lnc: int | None, flags: Flags, target: str) -> int:
     Raises:
         BadInput: for any number but 1, and 2 where the chip has logical cores.
     """
-    flagged = flags.logical_nc_config
-    if lnc is not None and flagged not in (None, lnc):
+    flag_lnc = flags.logical_nc_config
+    if lnc is not None and flag_lnc not in (None, lnc):
         raise BadInput(
-            f"lnc={lnc} with --logical-nc-config={flagged}; legal: the same number",
+            f"lnc={lnc} with --logical-nc-config={flag_lnc}; legal: the same number",
             fix="leave one of the two out",
             source=_SOURCE,
         )
-    cores, chip = lnc or flagged or 1, arch.target(target)
+    cores, chip = lnc or flag_lnc or 1, arch.target(target)
     legal = (1, CORES) if arch.makes_pairs(chip.core) else (1,)
-    is_whole = lnc is None or type(lnc) is int
-    if not is_whole or lnc == 0 or cores not in legal:
+    is_integer = lnc is None or type(lnc) is int
+    if not is_integer or lnc == 0 or cores not in legal:
         chips = enumerated([chip.name for chip in arch.having(arch.makes_pairs)], "and")
         raise BadInput(
-            f"lnc={lnc if lnc is not None else flagged} on {target}; legal: "
+            f"lnc={lnc if lnc is not None else flag_lnc} on {target}; legal: "
             f"{enumerated(list(map(str, legal)), 'or')}, as only {chips} join two physical cores "
             "to a logical one",
             fix="compile for one core (--lnc 1, NEURON_LOGICAL_NC_CONFIG=1)",
@@ -163,10 +163,10 @@ def _cut_graph(graph: Graph, start: int, end: int) -> Graph:
     nodes = graph.nodes[start:end]
     result_numbers = {value.number for node in nodes for value in node.results}
     read = {value.number: value for node in nodes for value in node.values}
-    later = {value.number for node in graph.nodes[end:] for value in node.values}
-    later |= {value.number for value in graph.outputs}
+    later_numbers = {value.number for node in graph.nodes[end:] for value in node.values}
+    later_numbers |= {value.number for value in graph.outputs}
     inputs = [value for number, value in read.items() if number not in result_numbers]
-    outputs = [v for node in nodes for v in node.results if v.number in later]
+    outputs = [v for node in nodes for v in node.results if v.number in later_numbers]
     return Graph(inputs, nodes, outputs)
 
 

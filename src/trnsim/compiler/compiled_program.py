@@ -93,8 +93,7 @@ class CompiledProgram:
     def mfu(self) -> float:
         """``bound.flop / (peak * device_time_s)``: model flop utilization.
 
-        The peak is that of bfloat16 on the physical cores. It follows from the Tensor Engine's
-        clock.
+        The peak is that of bfloat16 on the physical cores, by the Tensor Engine's clock.
         """
         peak = self.lnc * peak_flop_per_s(arch.target(self.target).core)
         return self.bound.flop / (peak * self.device_time_s) if self.device_time_s else 0.0

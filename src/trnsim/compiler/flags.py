@@ -79,7 +79,7 @@ class Flags:
             setting = [flag for flag in FLAGS.values() if flag.sets == member.name]
             value = getattr(self, member.name)
             legal = [member.default, *(value for flag in setting for value in flag.values.values())]
-            is_legal = any(type(value) is type(other) and value == other for other in legal)
+            is_legal = any(type(value) is type(choice) and value == choice for choice in legal)
             if setting and not is_legal and not _are_downcasts(setting[0], value):
                 _refuse_value(setting[0], value, f"Flags({member.name}={value!r})")
 
@@ -266,10 +266,10 @@ def _flag_of_word(word: str, where: str) -> CompilerFlag:
             fix=f"neuronx-cc, for which this stands, has {INF1[name]}",
             source="aws-neuron-sdk compiler/neuron-cc/command-line-reference.rst",
         )
-    near = get_close_matches(name, FLAGS, 1)
+    matches = get_close_matches(name, FLAGS, 1)
     raise BadInput(
         f"{where}: {word} is no flag of neuronx-cc",
-        fix=f"did you mean --{near[0]}?" if near else f"its flags: {', '.join(FLAGS)}",
+        fix=f"did you mean --{matches[0]}?" if matches else f"its flags: {', '.join(FLAGS)}",
         source=SOURCE,
     )
 
@@ -281,11 +281,11 @@ def _with_setting(flags: Flags, flag: CompilerFlag, value: str, where: str) -> F
         BadInput: for a value that the flag does not take.
     """
     setting = f"--{flag.name}={value}" if value else f"--{flag.name}"
-    parts = tuple(name for name in DOWNCASTS if name in value.split(","))
+    downcasts = tuple(name for name in DOWNCASTS if name in value.split(","))
     if value in flag.values:
         changes = {flag.sets: flag.values[value]} if flag.sets else {}
-    elif flag.name == _DOWNCAST and len(parts) == len(set(value.split(","))):
-        changes = {flag.sets: parts}
+    elif flag.name == _DOWNCAST and len(downcasts) == len(set(value.split(","))):
+        changes = {flag.sets: downcasts}
     elif flag.values:
         _refuse_value(flag, value, f"{where}: {setting}")
     else:
@@ -305,8 +305,8 @@ def _are_downcasts(flag: CompilerFlag, value: Any) -> bool:
 def _refuse_value(flag: CompilerFlag, value: object, setting: str) -> NoReturn:
     """Raise `BadInput` with the legal values of the flag and the nearest of them."""
     legal = [*filter(None, flag.values), *([flag.value_text] if flag.value_text else [])]
-    near = get_close_matches(str(value), flag.values, 1) or [*flag.values, flag.value_text]
-    example = near[0] if flag.values else "VALUE"
+    matches = get_close_matches(str(value), flag.values, 1) or [*flag.values, flag.value_text]
+    example = matches[0] if flag.values else "VALUE"
     raise BadInput(
         f"{setting}; legal: {enumerated(legal, 'or')}"
         if any(legal)

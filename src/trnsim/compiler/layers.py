@@ -118,12 +118,12 @@ def _best_runs(graph: Graph) -> list[LayerRun]:
         for run in _runs_of_length(keys, length)
         if not _is_sum(graph, run)
     ]
-    best: list[LayerRun] = []
+    chosen: list[LayerRun] = []
     for run in sorted(candidates, key=lambda run: (-run.saved_operations, run.length)):
-        is_worth_it = not best or run.saved_operations * _LEAST_SAVING_DIVISOR >= len(keys)
-        if is_worth_it and not any(run.meets(other) for other in best):
-            best.append(run)
-    return best
+        is_worth_it = not chosen or run.saved_operations * _LEAST_SAVING_DIVISOR >= len(keys)
+        if is_worth_it and not any(run.meets(other) for other in chosen):
+            chosen.append(run)
+    return chosen
 
 
 def _is_sum(graph: Graph, run: LayerRun) -> bool:
@@ -139,7 +139,7 @@ def _is_sum(graph: Graph, run: LayerRun) -> bool:
 
 def producer_places(graph: Graph) -> dict[int, int]:
     """Place of the operation that makes each value, by the value's number."""
-    return {value.number: at for at, node in enumerate(graph.nodes) for value in node.results}
+    return {value.number: place for place, node in enumerate(graph.nodes) for value in node.results}
 
 
 def _operation_numbers(nodes: list[Node]) -> list[int]:
@@ -186,10 +186,10 @@ def _tie_of(graph: Graph, producers: dict[int, int], stack: Stack, run: LayerRun
     """The tie of a run whose layers read those of a stack one by one; None if they do not."""
     for earlier, tie in zip(stack.runs, stack.ties, strict=True):
         pairs = set(_layers_read(graph, producers, earlier, run))
-        ties = Counter(Tie(sign, at - sign * mine) for mine, at in pairs for sign in (-1, 1))
-        (closest, times), *_ = ties.most_common(1) or [(tie, 0)]
-        if 2 * times >= min(run.count, earlier.count):
-            return Tie(tie.sign * closest.sign, tie.offset + tie.sign * closest.offset)
+        ties = Counter(Tie(sign, b - sign * a) for a, b in pairs for sign in (-1, 1))
+        (commonest, count), *_ = ties.most_common(1) or [(tie, 0)]
+        if 2 * count >= min(run.count, earlier.count):
+            return Tie(tie.sign * commonest.sign, tie.offset + tie.sign * commonest.offset)
     return None
 
 
@@ -199,9 +199,9 @@ def _layers_read(
     """Pairs of a layer of `run` and a layer of the other run that it reads."""
     for place in range(run.start, run.end):
         for value in graph.nodes[place].values:
-            at = earlier.layer(producers.get(value.number, -1))
-            if at is not None:
-                yield (place - run.start) // run.length, at
+            layer = earlier.layer(producers.get(value.number, -1))
+            if layer is not None:
+                yield (place - run.start) // run.length, layer
 
 
 # Shortening
@@ -237,8 +237,8 @@ class _Cut:
         """
         shift = -self.count
         if reader is not None and reader[0].run != self.run and reader[0].stack == self.stack:
-            reader_cut, at = reader
-            if (at < reader_cut.first_layer) != (self.sign != reader_cut.sign):
+            reader_cut, reader_layer = reader
+            if (reader_layer < reader_cut.first_layer) != (self.sign != reader_cut.sign):
                 shift = self.count
         elif (reader is None or reader[0].run != self.run) and layer != self.run.count - 1:
             return None
@@ -279,7 +279,7 @@ class _Shortening:
     """A graph without some layers of its runs."""
 
     def __init__(self, graph: Graph, cuts: list[_Cut]) -> None:
-        self.whole, self.cuts = graph, cuts
+        self.base, self.cuts = graph, cuts
         self.producers = producer_places(graph)
 
     def _layer_at(self, place: int) -> tuple[_Cut, int] | None:
@@ -307,27 +307,27 @@ class _Shortening:
         substitute = cut.substitute_layer(layer, reader)
         if substitute is None:
             return None
-        results = self.whole.nodes[place].results
-        number = next(at for at, result in enumerate(results) if result.number == value.number)
-        return self.whole.nodes[place + (substitute - layer) * cut.run.length].results[number]
+        results = self.base.nodes[place].results
+        number = next(n for n, result in enumerate(results) if result.number == value.number)
+        return self.base.nodes[place + (substitute - layer) * cut.run.length].results[number]
 
     def graph(self) -> Graph | None:
         """The shorter graph; None if an operation reads a removed value without a substitute."""
         nodes: list[Node] = []
-        for place, node in enumerate(self.whole.nodes):
+        for place, node in enumerate(self.base.nodes):
             if self._is_removed(place):
                 continue
             copied = self._with_substitutes(node, self._layer_at(place))
             if copied is None:
                 return None
             nodes.append(copied)
-        outputs = [self._substitute(value, None) for value in self.whole.outputs]
+        outputs = [self._substitute(value, None) for value in self.base.outputs]
         distinct_outputs = list(
             {value.number: value for value in outputs if value is not None}.values()
         )
         read = {value.number for node in nodes for value in node.values}
         read |= {value.number for value in distinct_outputs}
-        return Graph([v for v in self.whole.inputs if v.number in read], nodes, distinct_outputs)
+        return Graph([v for v in self.base.inputs if v.number in read], nodes, distinct_outputs)
 
     def _with_substitutes(self, node: Node, reader: tuple[_Cut, int] | None) -> Node | None:
         """The node with substitutes as operands; None if an operand has none."""

@@ -112,7 +112,7 @@ class RankLinks:
 
     Attributes:
         lnc: NeuronCores of a rank.
-        cores: number of those NeuronCores that run the program; two exchange a half each at once.
+        cores: number of those NeuronCores that run the program; each of two exchanges a half.
     """
 
     chip: str

@@ -41,10 +41,9 @@ def traced_work(traced: TracedProgram, graph: Graph, weights: frozenset[int]) ->
     """The work of a graph's operations, measured on its traced program."""
     places = {id(node): place for place, node in enumerate(graph.nodes)}
     keys = [(span.name, places.get(id(span.node), -1)) for span in traced.names]
-    # numbers: the part of each key; of_name: the part of each named stretch.
     numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
-    of_name = np.array([numbers[key] for key in keys], np.int64)
-    part_of = of_name[traced.stretches()]
+    part_numbers = np.array([numbers[key] for key in keys], np.int64)
+    part_of = part_numbers[traced.stretches()]
     reason_of = _reasons(traced, graph, weights)
     costs = part_costs(traced.run.timeline, part_of, len(numbers), REASONS, reason_of)
     return {key: part for key, part in zip(numbers, costs, strict=True) if part.instructions}
@@ -54,13 +53,15 @@ def _reasons(traced: TracedProgram, graph: Graph, weights: frozenset[int]) -> In
     """Indices in `REASONS` of each instruction's read and write of HBM: [2, instructions]."""
     program = traced.run.timeline.program
     cache = caches(graph, weights)
-    of_input = {
+    input_reasons = {
         serial: "weights" if number in weights else "cache" if number in cache else "inputs"
         for serial, number in traced.inputs.items()
     }
-    of_result = dict.fromkeys(traced.spilled, "spills") | dict.fromkeys(traced.outputs, "outputs")
-    of_result |= {serial: "spills" for serial, use in program.uses.items() if use.is_spill}
-    reasons = {s: REASONS.index(reason) for s, reason in (of_result | of_input).items()}
+    result_reasons = dict.fromkeys(traced.spilled, "spills") | dict.fromkeys(
+        traced.outputs, "outputs"
+    )
+    result_reasons |= {serial: "spills" for serial, use in program.uses.items() if use.is_spill}
+    reasons = {s: REASONS.index(reason) for s, reason in (result_reasons | input_reasons).items()}
     intermediate = REASONS.index("intermediate")
     read_reasons = [reasons.get(serial, intermediate) for serial in program.tensor_of]
     # A transfer from HBM to HBM counts by what it reads; inputs are never written.
@@ -123,23 +124,24 @@ def scale_work(
         (name, *_place_in_first_layer(places[place] if place >= 0 else place, stacks), part)
         for (name, place), part in work.items()
     ]
-    inside = [(times, part) for *_, times, part in rows if times != 1]
-    outside = [part for *_, times, part in rows if times == 1]
+    layer_parts = [(times, part) for *_, times, part in rows if times != 1]
+    other_parts = [part for *_, times, part in rows if times == 1]
     time_scale = _ratio(
-        time_s - sum(part.time_s for part in outside), sum(n * part.time_s for n, part in inside)
+        time_s - sum(part.time_s for part in other_parts),
+        sum(n * part.time_s for n, part in layer_parts),
     )
     instruction_scale = _ratio(
-        instructions - sum(part.instructions for part in outside),
-        sum(n * part.instructions for n, part in inside),
+        instructions - sum(part.instructions for part in other_parts),
+        sum(n * part.instructions for n, part in layer_parts),
     )
     scaled_work: Work = {}
     for name, place, times, part in rows:
-        grown = (
+        scaled_part = (
             part
             if times == 1
             else part.repeated(times, times * time_scale, times * instruction_scale)
         )
-        scaled_work[name, place] = scaled_work.get((name, place), PartCost()).plus(grown)
+        scaled_work[name, place] = scaled_work.get((name, place), PartCost()).plus(scaled_part)
     return scaled_work
 
 
@@ -163,7 +165,6 @@ def _place_in_first_layer(place: int, stacks: Sequence[tuple[Stack, int]]) -> tu
     for stack, count in stacks:
         for run in stack.runs:
             if run.layer(place) is not None:
-                # left: the layers of this run that the shorter graph has.
                 remaining_layers = run.count - (stack.count - count)
                 return run.start + (place - run.start) % run.length, run.count / remaining_layers
     return place, 1.0

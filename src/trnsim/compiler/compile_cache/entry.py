@@ -107,9 +107,9 @@ class CacheEntry:
     @property
     def graph_file(self) -> Path:
         """The graph; in an entry of an older release by its older name."""
-        older = self.folder / OLDER_GRAPH
-        newer = self.folder / GRAPH
-        return older if older.is_file() and not newer.is_file() else newer
+        older_path = self.folder / OLDER_GRAPH
+        newer_path = self.folder / GRAPH
+        return older_path if older_path.is_file() and not newer_path.is_file() else newer_path
 
     @property
     def program_file(self) -> Path:

@@ -122,8 +122,8 @@ def _split_axis(place: TensorPlace, value: Value, dim: int) -> int:
     size = frame.blocks, frame.columns
     if not is_all or any(place.offset) or tuple(place.storage.tile.shape[1:]) != size:
         return 0
-    outer = [f_dim for f_dim in frame.f_dims if value.shape[f_dim] > 1]
-    if dim in frame.f_dims and outer[:1] in ([dim], []):
+    long_dims = [f_dim for f_dim in frame.f_dims if value.shape[f_dim] > 1]
+    if dim in frame.f_dims and long_dims[:1] in ([dim], []):
         return _COLUMN_AXIS
     return _BLOCK_AXIS if frame.p_dims[:1] == (dim,) and frame.rows % frame.block == 0 else 0
 

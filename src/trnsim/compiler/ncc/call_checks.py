@@ -31,13 +31,13 @@ Check = Callable[[FrameworkCall, CompileTarget], bool]
 
 def call_refusals(call: FrameworkCall, target: CompileTarget) -> Iterator[tuple[str, str]]:
     """The codes under which a call is refused, each with the operator and its operands."""
-    of_types = [code for code, check in _TYPES.items() if check(call, target)]
-    of_operators = [code for code, check in _OPERATORS.items() if check(call, target)]
-    for code in of_types[:1]:
+    type_codes = [code for code, check in _TYPES.items() if check(call, target)]
+    operator_codes = [code for code, check in _OPERATORS.items() if check(call, target)]
+    for code in type_codes[:1]:
         yield code, f"{call.on()} gives {', '.join(map(str, call.results))}"
-    for code in of_operators:
+    for code in operator_codes:
         yield code, call.on()
-    if call.reason and not of_types and not of_operators:
+    if call.reason and not type_codes and not operator_codes:
         yield "NCC_EVRF001", f"{call.on()}: {call.reason}"
 
 

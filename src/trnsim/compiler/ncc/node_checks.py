@@ -181,10 +181,10 @@ class _CountedIndices:
     def _record(self, node: Node) -> None:
         """Record a node whose operands are computed from iotas and constants alone."""
         op = node.operation
-        is_first = isinstance(op, Iota | Constant)
+        is_leaf = isinstance(op, Iota | Constant)
         if node.kind in _UNCOMPUTED_KINDS or node.result.type.elements > _PLACES_MAX:
             return
-        if is_first or (node.values and all(v.number in self._producers for v in node.values)):
+        if is_leaf or (node.values and all(v.number in self._producers for v in node.values)):
             self._producers.update({value.number: node for value in node.results})
             if isinstance(op, Iota) or any(v.number in self._counted for v in node.values):
                 self._counted |= {value.number for value in node.results}

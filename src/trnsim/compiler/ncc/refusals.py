@@ -62,8 +62,8 @@ class Refusal:
         return kind(self.reason, fix=ncc_error.fix, source=ncc_error.source, line=self.line)
 
     def __str__(self) -> str:
-        at = f" (at {self.line})" if self.line else ""
-        return f"{self.reason}\n  fix: {self.ncc_error.fix}{at}"
+        line_text = f" (at {self.line})" if self.line else ""
+        return f"{self.reason}\n  fix: {self.ncc_error.fix}{line_text}"
 
 
 _MEMORY_CODES = ("NCC_EOOM001", "NCC_EXSP001", "NCC_EVRF009")

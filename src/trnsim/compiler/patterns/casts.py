@@ -107,11 +107,11 @@ class _Casting:
             for result, type_ in zip(node.results, types, strict=True)
         ]
         self.graph.add(operation, operands, results)
-        for before, new in zip(node.results, results, strict=True):
-            if before != new and self._is_all:
-                self._recast[before.number] = new
-            elif before != new:
-                self.graph.add(Convert(to=before.dtype), (new,), (before,))
+        for old, new in zip(node.results, results, strict=True):
+            if old != new and self._is_all:
+                self._recast[old.number] = new
+            elif old != new:
+                self.graph.add(Convert(to=old.dtype), (new,), (old,))
         return True
 
     def _result_dtype(self, type_: TensorType) -> str:

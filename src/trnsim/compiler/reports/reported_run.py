@@ -44,13 +44,13 @@ def reported_run(
     timed_graph = time_on_cores(*largest, options)
     piece = timed_graph.compiled()
     links = replace(options, cores=timed_graph.cores).links()
-    how: dict[str, Any] = {
+    trace_options: dict[str, Any] = {
         "lnc": timed_graph.cores,
         "schedule": timed_graph.figures.schedule,
         "links": links,
     }
     try:
-        traced = trace_without_values(piece, program.target, timed_graph.weights, **how)
+        traced = trace_without_values(piece, program.target, timed_graph.weights, **trace_options)
     except PROGRAM_ERRORS as error:
         raise BadInput(
             f"{title} has no whole program to show: {error.reason}",
@@ -63,11 +63,11 @@ def reported_run(
 def _set_lines(traced: TracedProgram) -> None:
     """Set each instruction's source line to that of its operation."""
     lines: dict[SourceLine, int] = {}
-    of_name: list[int] = []
+    line_numbers: list[int] = []
     for span in traced.names:
         origin = span.node.origin if span.node is not None else None
         line = origin.line if origin is not None else None
-        of_name.append(-1 if line is None else lines.setdefault(line, len(lines)))
+        line_numbers.append(-1 if line is None else lines.setdefault(line, len(lines)))
     program = traced.run.timeline.program
     program.lines = list(lines)
-    program.line_of = array("l", np.array(of_name, np.int64)[traced.stretches()].tolist())
+    program.line_of = array("l", np.array(line_numbers, np.int64)[traced.stretches()].tolist())

@@ -74,10 +74,10 @@ class SplitChoice:
                 for value, split in zip(node.results, rule.results, strict=True)
             )
 
-        best = min(rules, key=cost)
-        for value, split in zip(node.values, best.operands, strict=True):
+        cheapest = min(rules, key=cost)
+        for value, split in zip(node.values, cheapest.operands, strict=True):
             self._needs.setdefault(value.number, set()).add(split)
-        return best
+        return cheapest
 
     def _exchange_s(self, value: Value, split: Split) -> float:
         """Time of the exchanges from the split of a value's producer to those of its readers."""

@@ -76,16 +76,16 @@ def halve_graph(
     """
     costs = split_costs(graph, core, may_exchange=may_exchange)
     rules = SplitChoice(graph, costs).rules
-    whole: dict[str, float] = {}
+    repeated_s: dict[str, float] = {}
     total_s = 0.0
     for node, rule in zip(graph.nodes, rules, strict=True):
         time_s = costs.rule_s(node)[rule]
         total_s += time_s
         if time_s and set(rule.operands) | set(rule.results) == {WHOLE}:
-            whole[node.name] = whole.get(node.name, 0.0) + time_s
-    repeated = [name for name, time_s in whole.items() if time_s > _REPORTED_SHARE * total_s]
+            repeated_s[node.name] = repeated_s.get(node.name, 0.0) + time_s
+    repeated = [name for name, time_s in repeated_s.items() if time_s > _REPORTED_SHARE * total_s]
     half = halve_by_rules(graph, weights, rules, rank)
-    return replace(half, repeated=tuple(sorted(repeated, key=lambda name: -whole[name])))
+    return replace(half, repeated=tuple(sorted(repeated, key=lambda name: -repeated_s[name])))
 
 
 def halve_by_rules(

@@ -66,8 +66,8 @@ def attention_backward(node: Node) -> Iterator[SplitRule]:
 def reduce(node: Node) -> Iterator[SplitRule]:
     """Splits along a dimension that stays; of sums, also along a reduced one."""
     operation: Any = node.operation
-    stays = [dim for dim in range(len(node.values[0].shape)) if dim not in operation.dims]
-    for after, before in enumerate(stays):
+    kept_dims = [dim for dim in range(len(node.values[0].shape)) if dim not in operation.dims]
+    for after, before in enumerate(kept_dims):
         yield SplitRule((before,), (after,))
     if operation.op == "add" and node.result.type.is_floating:
         for dim in operation.dims:
