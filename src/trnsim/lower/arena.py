@@ -64,9 +64,9 @@ def arena(blocks: Sequence[Block], alignment_bytes: int = ALIGNMENT_BYTES) -> Ar
     order = np.lexsort((first, -sizes))
     offsets = np.zeros(len(blocks), np.int64)
     for number, block in enumerate(order):
-        placed = order[:number]
-        rivals = placed[(first[placed] <= last[block]) & (last[placed] >= first[block])]
-        offsets[block] = _smallest_hole(offsets[rivals], sizes[rivals], int(sizes[block]))
+        earlier = order[:number]
+        neighbours = earlier[(first[earlier] <= last[block]) & (last[earlier] >= first[block])]
+        offsets[block] = _smallest_hole(offsets[neighbours], sizes[neighbours], int(sizes[block]))
     return Arena(
         tuple(offsets.tolist()),
         int((offsets + sizes).max(initial=0)),
@@ -78,10 +78,10 @@ def _smallest_hole(starts: _Numbers, sizes: _Numbers, wanted_bytes: int) -> int:
     """The start of the smallest hole of `wanted_bytes`; behind all blocks if there is none."""
     in_order = np.argsort(starts, kind="stable")
     ends = np.maximum.accumulate((starts + sizes)[in_order])
-    begins = np.concatenate(([0], ends))
-    room = starts[in_order] - begins[:-1]
-    fitting = np.flatnonzero(room >= wanted_bytes)
-    return int(begins[fitting[room[fitting].argmin()]] if fitting.size else begins[-1])
+    hole_starts = np.concatenate(([0], ends))
+    hole_sizes = starts[in_order] - hole_starts[:-1]
+    holes = np.flatnonzero(hole_sizes >= wanted_bytes)
+    return int(hole_starts[holes[hole_sizes[holes].argmin()]] if holes.size else hole_starts[-1])
 
 
 def _most_at_once(first: _Numbers, last: _Numbers, sizes: _Numbers) -> int:

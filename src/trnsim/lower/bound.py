@@ -137,13 +137,13 @@ def must_cross_bytes(
     `cast_numbers` cross as bfloat16.
     """
     operands = {value.number for node in graph.nodes for value in node.values}
-    read = sum(
+    read_bytes = sum(
         int(fraction_of(demand.get(value.number), value.shape) * value.type.nbytes)
         // (1 + _is_cast(value, cast_numbers))
         for value in graph.inputs
         if value.number in operands
     )
-    return read, sum(value.type.nbytes for value in _written_outputs(graph))
+    return read_bytes, sum(value.type.nbytes for value in _written_outputs(graph))
 
 
 def copied_bytes(graph: Graph) -> int:

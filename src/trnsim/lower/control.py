@@ -59,8 +59,8 @@ def graph_counts(
         NotModelled: for a `while` whose number of trips is not known.
     """
     if not isinstance(operation, While):
-        slowest = max(inner_graphs(operation), key=seconds)
-        return "at most: the slowest branch", [(slowest, 1)]
+        slowest_graph = max(inner_graphs(operation), key=seconds)
+        return "at most: the slowest branch", [(slowest_graph, 1)]
     if operation.trips is None:
         raise NotModelled(
             "a while loop whose values decide how often it runs has no known time",

@@ -215,18 +215,18 @@ def _pad_boxes(node: Node, box: Box) -> list[Box | None]:
     masks: list[Mask] = []
     for dim, length in enumerate(node.values[0].shape):
         positions = operation.low[dim] + np.arange(length) * (operation.interior[dim] + 1)
-        inside = (positions >= 0) & (positions < len(box[dim]))
+        is_kept = (positions >= 0) & (positions < len(box[dim]))
         mask = np.zeros(length, np.bool_)
-        mask[inside] = box[dim][positions[inside]]
+        mask[is_kept] = box[dim][positions[is_kept]]
         masks.append(mask)
     return [tuple(masks)]
 
 
 def _reduce_boxes(node: Node, box: Box) -> list[Box | None]:
     operation: Any = node.operation
-    remaining = iter(box)
+    result_masks = iter(box)
     masks = [
-        np.ones(length, np.bool_) if dim in operation.dims else next(remaining)
+        np.ones(length, np.bool_) if dim in operation.dims else next(result_masks)
         for dim, length in enumerate(node.values[0].shape)
     ]
     return [tuple(masks)]
@@ -355,7 +355,7 @@ def _gather_boxes(node: Node, box: Box, starts: list[Array]) -> Box | None:
         return None
     (indexed,) = operation.start_index_map
     offsets = iter([box[dim] for dim in sorted(operation.offset_dims)])
-    within = [
+    slice_masks = [
         np.ones(1, np.bool_) if dim in operation.collapsed_slice_dims else next(offsets)
         for dim in range(len(shape))
     ]
@@ -365,10 +365,10 @@ def _gather_boxes(node: Node, box: Box, starts: list[Array]) -> Box | None:
         vectors = vectors.take(0, operation.index_vector_dim)
     indices = vectors[np.ix_(*rows)].reshape(-1, 1)
     read = whole_box(shape)
-    for dim, mask in enumerate(within):
-        first = np.clip(indices, 0, shape[dim] - sizes[dim]) if dim == indexed else np.zeros((1, 1))
+    for dim, mask in enumerate(slice_masks):
+        start = np.clip(indices, 0, shape[dim] - sizes[dim]) if dim == indexed else np.zeros((1, 1))
         read[dim][:] = False
-        read[dim][(first.astype(int) + np.flatnonzero(mask)).ravel()] = True
+        read[dim][(start.astype(int) + np.flatnonzero(mask)).ravel()] = True
     return read
 
 
@@ -450,10 +450,10 @@ def _reshape_box(masks: Box, shape: Sequence[int]) -> Box:
     """A box of another shape within the reshaped elements of the box `masks`."""
     if all(mask.all() for mask in masks):
         return whole_box(shape)
-    long = [length for length in shape if length > 1]
-    if [len(mask) for mask in masks if len(mask) > 1] == long:
-        remaining = iter([mask for mask in masks if len(mask) > 1])
-        return tuple(next(remaining) if length > 1 else np.ones(1, np.bool_) for length in shape)
+    lengths = [length for length in shape if length > 1]
+    if [len(mask) for mask in masks if len(mask) > 1] == lengths:
+        long_masks = iter([mask for mask in masks if len(mask) > 1])
+        return tuple(next(long_masks) if length > 1 else np.ones(1, np.bool_) for length in shape)
     if prod(shape) > _MOST_MASK_ELEMENTS:
         return _leading_box(shape, fraction_of(masks, [len(mask) for mask in masks]))
     flat: Any = reduce(np.logical_and.outer, masks)
@@ -462,18 +462,16 @@ def _reshape_box(masks: Box, shape: Sequence[int]) -> Box:
 
 def _inner_box(mask: Any) -> Box:
     """A box within a mask: all of it if it is a box, else its full rows, else part of a row."""
-    others = range(mask.ndim)
-    masks = tuple(
-        mask.any(axis=tuple(dim for dim in others if dim != kept_dim)) for kept_dim in others
-    )
+    dims = range(mask.ndim)
+    masks = tuple(mask.any(axis=tuple(dim for dim in dims if dim != kept_dim)) for kept_dim in dims)
     if count_elements(masks) == int(mask.sum()):
         return masks
     rows = mask.reshape(len(mask), -1)
-    full = rows.all(1)
-    if full.any():
-        return (full, *whole_box(mask.shape[1:]))
-    longest = int(rows.sum(1).argmax())
-    return (np.arange(len(mask)) == longest, *_inner_box(mask[longest]))
+    full_rows = rows.all(1)
+    if full_rows.any():
+        return (full_rows, *whole_box(mask.shape[1:]))
+    longest_row = int(rows.sum(1).argmax())
+    return (np.arange(len(mask)) == longest_row, *_inner_box(mask[longest_row]))
 
 
 _LOOKUPS: Final = (DynamicSlice, Gather)

@@ -53,11 +53,11 @@ def without_exchanges(graph: Graph) -> tuple[Graph, tuple[GraphExchange, ...]]:
         return graph, ()
     operands = [value for node in exchange_nodes for value in node.values]
     results = [value for node in exchange_nodes for value in node.results]
-    inside = {value.number for value in graph.inputs} | {
+    local_numbers = {value.number for value in graph.inputs} | {
         value.number for node in nodes for value in node.results
     }
-    exposed = {value.number: value for value in (*graph.outputs, *operands)}
-    outputs: list[Value] = [value for value in exposed.values() if value.number in inside]
+    ends = {value.number: value for value in (*graph.outputs, *operands)}
+    outputs: list[Value] = [value for value in ends.values() if value.number in local_numbers]
     rank_graph = Graph([*graph.inputs, *results], nodes, outputs)
     return rank_graph, tuple(exchange(node) for node in exchange_nodes)
 

@@ -73,22 +73,22 @@ def fusion_groups(graph: Graph) -> list[FusionGroup]:
         if _is_recomputed(node, leaves) and node.result.number not in output_numbers:
             leaves[node.result.number] = node
             # A slice reads HBM, so the group of its operand must have ended.
-            ended = max(
+            first_reader = max(
                 (earliest_readers.get(value.number, -1) + 1 for value in node.values), default=-1
             )
-            earliest_readers[node.result.number] = ended
+            earliest_readers[node.result.number] = first_reader
             continue
         for value in _values_needed_in_hbm(node, leaves):
             earliest_readers[value.number] = len(groups)
             groups.append(single_node_group(leaves.pop(value.number)))
-        earliest = max(
+        first_group = max(
             (earliest_readers.get(value.number, -1) for value in node.values), default=-1
         )
         if node.kind is Kind.ALIAS:
             # Its readers read HBM, so its group must have ended.
-            earliest_readers[node.result.number] = earliest + 1
+            earliest_readers[node.result.number] = first_group + 1
             continue
-        index = _group_index(node, groups, earliest)
+        index = _group_index(node, groups, first_group)
         if index == len(groups):
             groups.append(single_node_group(node))
         earliest_readers.update({value.number: index for value in node.results})
@@ -124,8 +124,8 @@ def _group_index(node: Node, groups: list[FusionGroup], earliest: int) -> int:
 
     A broadcast joins only the newest group: an older one would write all copies to HBM.
     """
-    newest = len(groups) - 1
-    for index in dict.fromkeys((newest, newest if _is_broadcast(node) else earliest)):
+    last_index = len(groups) - 1
+    for index in dict.fromkeys((last_index, last_index if _is_broadcast(node) else earliest)):
         if max(earliest, 0) <= index < len(groups) and _try_join(node, groups[index]):
             return index
     return len(groups)
@@ -169,21 +169,21 @@ def _try_join(node: Node, group: FusionGroup) -> bool:
     rows = group.shape[: len(group.shape) - group.column_dims]
     if node.kind is Kind.REDUCTION:
         columns = _trailing_dims(node)
-        suits = (
+        is_suitable = (
             node.values[0].shape == group.shape and columns and group.column_dims in (0, columns)
         )
-        if suits:
+        if is_suitable:
             group.column_dims = columns
     elif _is_broadcast(node):
-        suits = node.result.shape == group.shape and _is_column(node, group, rows)
+        is_suitable = node.result.shape == group.shape and _is_column(node, group, rows)
     else:
-        suits = node.kind is Kind.ELEMENTWISE and (
+        is_suitable = node.kind is Kind.ELEMENTWISE and (
             node.result.shape == group.shape
             or (group.column_dims > 0 and node.result.shape == rows)
         )
-    if suits:
+    if is_suitable:
         group.nodes.append(node)
-    return bool(suits)
+    return bool(is_suitable)
 
 
 def _is_column(node: Node, group: FusionGroup, rows: Shape) -> bool:
@@ -191,8 +191,8 @@ def _is_column(node: Node, group: FusionGroup, rows: Shape) -> bool:
     (source,), view = node.values, node.operation
     if not isinstance(view, BroadcastInDim) or source.number not in group.results:
         return True
-    stays = [dim == at for at, (dim, n) in enumerate(zip(view.dims, rows, strict=False)) if n > 1]
-    return source.shape == rows and all(stays)
+    is_kept = [dim == at for at, (dim, n) in enumerate(zip(view.dims, rows, strict=False)) if n > 1]
+    return source.shape == rows and all(is_kept)
 
 
 def _mark_outputs(graph: Graph, groups: list[FusionGroup]) -> None:

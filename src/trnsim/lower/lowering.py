@@ -180,9 +180,9 @@ def _costs_within(
     for place in sorted(range(len(groups)), key=least_s.__getitem__):
         if total_s > limit_s:
             raise TimeLimitExceededError
-        others_s = total_s - least_s[place]
-        cost_by_place[place] = _cost(groups[place], target, is_mirrored, limit_s - others_s)
-        total_s = others_s + cost_by_place[place].device_time_s
+        other_groups_s = total_s - least_s[place]
+        cost_by_place[place] = _cost(groups[place], target, is_mirrored, limit_s - other_groups_s)
+        total_s = other_groups_s + cost_by_place[place].device_time_s
     return tuple(cost_by_place[place] for place in range(len(groups)))
 
 
@@ -266,7 +266,7 @@ def _total_s(kernels: Sequence[Cost]) -> float:
 def _measure(group: FusionGroup, target: str, *, is_mirrored: bool, limit_s: float = inf) -> Cost:
     """The cost of a group, from the timeline of its kernel, which runs without values."""
     inputs = [np.empty(value.shape, value.type.numpy_dtype()) for value in group.inputs]
-    touched = [*group.inputs, *group.outputs]
+    values = [*group.inputs, *group.outputs]
     with seldom_collected():  # the timeline is made when it is asked for its time
         timeline = launch(
             group, inputs, target, numerics=False, is_mirrored=is_mirrored, limit_s=limit_s
@@ -277,7 +277,7 @@ def _measure(group: FusionGroup, target: str, *, is_mirrored: bool, limit_s: flo
             timeline.launch_s,
             len(timeline),
             sum(node.operation.flop(*node.operand_types) for node in group.nodes),
-            sum(value.type.nbytes for value in touched),
+            sum(value.type.nbytes for value in values),
             busy_s(timeline),
         )
 

@@ -78,14 +78,14 @@ class MemoryPlan:
     @cached_property
     def peak_tensors(self) -> list[TensorLifetime]:
         """The tensors in use during the first kernel with most bytes in use, the largest first."""
-        use = self.in_use_bytes
-        peak_index = use.index(max(use)) if use else 0
-        alive = [
+        in_use_bytes = self.in_use_bytes
+        peak_index = in_use_bytes.index(max(in_use_bytes)) if in_use_bytes else 0
+        tensors = [
             life
             for life in self.lifetimes
             if life.first <= peak_index <= life.last or not self.kernels
         ]
-        return sorted(alive, key=lambda life: -life.type.nbytes)
+        return sorted(tensors, key=lambda life: -life.type.nbytes)
 
     @cached_property
     def peak_bytes(self) -> int:
@@ -111,29 +111,29 @@ class MemoryPlan:
 
     def arena_text(self) -> str:
         """The arena's size, and the least size of any arena, in words."""
-        inner = len(self.inner_tensors)
+        count = len(self.inner_tensors)
         return (
-            f"{bytes_text(self.arena.nbytes)} for {inner} tensors that die inside; "
+            f"{bytes_text(self.arena.nbytes)} for {count} tensors that die inside; "
             f"at least {bytes_text(self.arena.least_bytes)} wherever they lie"
         )
 
     def table(self) -> str:
         """A table of the tensors at the peak: equal ones in one row, the largest rows first."""
-        alike: dict[tuple[str, str], tuple[int, int]] = {}
+        equal_tensors: dict[tuple[str, str], tuple[int, int]] = {}
         for life in self.peak_tensors:
             key = (str(life.type), life.label if life.first >= 0 else "input")
-            number, nbytes = alike.get(key, (0, 0))
-            alike[key] = number + 1, nbytes + life.type.nbytes
-        rows = sorted(alike.items(), key=lambda row: -row[1][1])
+            number, nbytes = equal_tensors.get(key, (0, 0))
+            equal_tensors[key] = number + 1, nbytes + life.type.nbytes
+        rows = sorted(equal_tensors.items(), key=lambda row: -row[1][1])
         lines = [f"{'bytes':>12} {'tensors':>8}  type, and what wrote it"]
         lines += [
-            f"{bytes_text(nbytes):>12} {number:>8}  {kind}  {what}"
-            for (kind, what), (number, nbytes) in rows[:_TABLE_ROWS]
+            f"{bytes_text(nbytes):>12} {number:>8}  {kind}  {writer}"
+            for (kind, writer), (number, nbytes) in rows[:_TABLE_ROWS]
         ]
-        rest = rows[_TABLE_ROWS:]
-        if rest:
-            total = sum(nbytes for _, (_, nbytes) in rest)
-            number = sum(number for _, (number, _) in rest)
+        other_rows = rows[_TABLE_ROWS:]
+        if other_rows:
+            total = sum(nbytes for _, (_, nbytes) in other_rows)
+            number = sum(number for _, (number, _) in other_rows)
             lines.append(f"{bytes_text(total):>12} {number:>8}  others")
         return "\n".join(lines)
 
@@ -142,28 +142,28 @@ def memory_plan(graph: Graph, names: Mapping[int, str] | None = None) -> MemoryP
     """The memory plan of `graph`; `names` has its inputs' names by `Value.number`."""
     graph = legalize(graph)
     kernels = fusion_groups(graph)
-    source = {n.result.number: n.values[0].number for n in graph.nodes if n.kind is Kind.ALIAS}
+    sources = {n.result.number: n.values[0].number for n in graph.nodes if n.kind is Kind.ALIAS}
 
     def origin(number: int) -> int:
-        while number in source:
-            number = source[number]
+        while number in sources:
+            number = sources[number]
         return number
 
-    end = len(kernels) - 1
-    last: dict[int, int] = {}
+    last_kernel = len(kernels) - 1
+    last_readers: dict[int, int] = {}
     for index, group in enumerate(kernels):
-        last |= {origin(value.number): index for value in group.inputs}
-    last |= {origin(value.number): end for value in graph.outputs}
+        last_readers |= {origin(value.number): index for value in group.inputs}
+    last_readers |= {origin(value.number): last_kernel for value in graph.outputs}
     output_numbers = {origin(value.number) for value in graph.outputs}
     input_names = names or {}
     lifetimes = [
-        TensorLifetime(input_names.get(value.number, f"input {index}"), value.type, -1, end)
+        TensorLifetime(input_names.get(value.number, f"input {index}"), value.type, -1, last_kernel)
         for index, value in enumerate(graph.inputs)
     ]
     for index, group in enumerate(kernels):
         for value in group.outputs:
             number = origin(value.number)
-            last_reader = last.get(number, index)
+            last_reader = last_readers.get(number, index)
             lifetimes.append(
                 TensorLifetime(group.name, value.type, index, last_reader, number in output_numbers)
             )
@@ -184,6 +184,6 @@ def _inner_graph_bytes(node: Node) -> int:
     """
     operation = node.operation
     plans = [memory_plan(graph) for graph in control.inner_graphs(operation)]
-    inside = max((plan.arena.nbytes for plan in plans), default=0)
-    carried = sum(value.type.nbytes for value in node.results)
-    return inside + (carried if isinstance(operation, While) else 0)
+    inner_bytes = max((plan.arena.nbytes for plan in plans), default=0)
+    carried_bytes = sum(value.type.nbytes for value in node.results)
+    return inner_bytes + (carried_bytes if isinstance(operation, While) else 0)

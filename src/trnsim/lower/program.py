@@ -184,8 +184,8 @@ def trace(
     def kernel(tensors: tuple[Any, ...], prepared: tuple[Any, ...]) -> Any:
         tracer = _Trace(graph, prepared)
         tracers.append(tracer)
-        loaded = ProgramInputs(weights, tracer.prepare, schedule.ring_bytes)
-        emissions.append(Emission(graph, loaded, _resident_bytes(chip, schedule), links))
+        program_inputs = ProgramInputs(weights, tracer.prepare, schedule.ring_bytes)
+        emissions.append(Emission(graph, program_inputs, _resident_bytes(chip, schedule), links))
         with without_user_code(), within(current_core(), limit_s):
             outputs = emissions[-1].run(tensors)
         numbers = zip(tensors, (value.number for value in graph.inputs), strict=True)
@@ -212,10 +212,10 @@ def trace(
         run = observed_run(nki_kernel, (arrays, parts), {}, chip)
     else:
         run = issue()
-    last = emissions[-1]
-    names, residents = last.names.stretches, last.residents
+    emission = emissions[-1]
+    names, residents = emission.names.stretches, emission.residents
     spilled, wanted_bytes = _serials(residents.spilled), residents.demand.wanted_bytes
-    return TracedProgram(run, names, *serials[-1], spilled, _shortages(last, run), wanted_bytes)
+    return TracedProgram(run, names, *serials[-1], spilled, _shortages(emission, run), wanted_bytes)
 
 
 def _serials(tensors: Iterable[Tensor]) -> frozenset[int]:

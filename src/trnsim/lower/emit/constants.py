@@ -59,24 +59,26 @@ class Constants:
 
         `number` is that of the tensor's value.
         """
-        outer = [dim for dim in frame.p_dims if frame.shape[dim] > 1 and not any(place.steps[dim])]
-        inner = frame.p_dims[len(outer) :]
-        length = prod(frame.shape[dim] for dim in inner)
-        if not outer or frame.p_dims[: len(outer)] != tuple(outer) or frame.block % length:
+        repeats = [
+            dim for dim in frame.p_dims if frame.shape[dim] > 1 and not any(place.steps[dim])
+        ]
+        period_dims = frame.p_dims[len(repeats) :]
+        length = prod(frame.shape[dim] for dim in period_dims)
+        if not repeats or frame.p_dims[: len(repeats)] != tuple(repeats) or frame.block % length:
             return None
         key = ("periodic", number, frame, place.steps, place.offset)
         if key in self._tiles:
             return self._tiles[key]
         varying = [dim for dim in frame.f_dims if any(place.steps[dim])]
-        if any(not any(place.steps[dim]) and frame.shape[dim] > 1 for dim in inner):
+        if any(not any(place.steps[dim]) and frame.shape[dim] > 1 for dim in period_dims):
             return None
         if varying and any(not any(place.steps[d]) and frame.shape[d] > 1 for d in frame.f_dims):
             return None
-        dims = (*inner, *varying)
+        dims = (*period_dims, *varying)
         period_frame = Frame(
             tuple(frame.shape[dim] for dim in dims),
-            tuple(range(len(inner))),
-            tuple(range(len(inner), len(dims))),
+            tuple(range(len(period_dims))),
+            tuple(range(len(period_dims), len(dims))),
             length,
         )
         if period_frame.columns * nl.float32.itemsize > self._most_bytes // 2:

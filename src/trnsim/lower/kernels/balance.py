@@ -38,10 +38,10 @@ def lightest_alternative(*alternatives: Alternative) -> int:
     loads = _LOADS.get()
     if loads is None:
         return 0
-    after = [_loads_after(loads, alternative) for alternative in alternatives]
+    totals = [_loads_after(loads, alternative) for alternative in alternatives]
     return min(
         range(len(alternatives)),
-        key=lambda index: (max(after[index].values()), sum(after[index].values())),
+        key=lambda index: (max(totals[index].values()), sum(totals[index].values())),
     )
 
 

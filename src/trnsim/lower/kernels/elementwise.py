@@ -145,16 +145,16 @@ def _copy(node: Node, into: Into, tile: Tensor) -> Tensor:
 
 
 @tile_rule(comparison.Select)
-def _select(node: Node, into: Into, mask: Tensor, yes: Operand, no: Operand) -> Tensor:
-    """Elements of `yes` where the mask is not zero, else of `no`."""
+def _select(node: Node, into: Into, mask: Tensor, chosen: Operand, other: Operand) -> Tensor:
+    """Elements of `chosen` where the mask is not zero, else of `other`."""
     del node
-    result = into(shape_of([mask, yes, no]))
+    result = into(shape_of([mask, chosen, other]))
     predicate = mask if mask.dtype == nl.uint8 else alu(nl.not_equal, mask, 0.0, _new_mask)
-    _fill(result, no)
-    source = yes
-    if is_number(yes) or yes.dtype != result.dtype:
+    _fill(result, other)
+    source = chosen
+    if is_number(chosen) or chosen.dtype != result.dtype:
         source = new(result.shape, result.dtype)
-        _fill(source, yes)
+        _fill(source, chosen)
     shape = tuple(result.shape)
     nisa.tensor_copy_predicated(
         dst=result, src=widened(source, shape), predicate=widened(predicate, shape)
@@ -210,10 +210,10 @@ def _exponential_minus_one(node: Node, into: Into, tile: Tensor) -> Tensor:
     del node, into
     power = _activation(nl.exp, tile)
     power_less_1 = alu(nl.subtract, power, 1.0)
-    is_near = alu(nl.less, _activation(nl.abs, tile), 0.5, _new_mask)
+    is_small = alu(nl.less, _activation(nl.abs, tile), 0.5, _new_mask)
     log_operand = new(tile.shape)
     nisa.memset(dst=log_operand, value=1.0)
-    nisa.tensor_copy_predicated(dst=log_operand, src=power, predicate=is_near)
+    nisa.tensor_copy_predicated(dst=log_operand, src=power, predicate=is_small)
     log = _activation(nl.log, log_operand)
     ratio = alu(nl.multiply, power_less_1, alu(nl.multiply, tile, _inverse(log)))
     return _choose_by_magnitude(tile, power_less_1, ratio, power)
@@ -293,8 +293,8 @@ def _round_away(node: Node, into: Into, tile: Tensor) -> Tensor:
     del node
     integer = nl.trunc(_float32(tile))
     fraction = _activation(nl.abs, alu(nl.subtract, tile, integer))
-    is_far = alu(nl.greater_equal, fraction, 0.5)
-    return alu(nl.add, integer, alu(nl.multiply, is_far, _activation(nl.sign, tile)), into)
+    is_rounded_up = alu(nl.greater_equal, fraction, 0.5)
+    return alu(nl.add, integer, alu(nl.multiply, is_rounded_up, _activation(nl.sign, tile)), into)
 
 
 @tile_rule(rounding.ReducePrecision)
@@ -408,8 +408,8 @@ def _sign(value: Operand) -> Operand:
 def _correct_sign(remainder: Tensor, sign: Operand, step: Operand) -> Tensor:
     """`remainder`, plus `step` where its sign is not `sign`."""
     is_opposite = alu(nl.less, alu(nl.multiply, remainder, sign), 0.0, _new_mask)
-    further = alu(nl.add, remainder, step)
-    nisa.tensor_copy_predicated(dst=remainder, src=further, predicate=is_opposite)
+    corrected = alu(nl.add, remainder, step)
+    nisa.tensor_copy_predicated(dst=remainder, src=corrected, predicate=is_opposite)
     return remainder
 
 

@@ -102,9 +102,9 @@ def _gather_in_rows(node: Node, data: Tensor, indices: Tensor) -> Tensor:
     index_bytes, item_bytes = nl.uint32.itemsize, data.dtype.itemsize
     count = node.result.type.elements // result_length
     longest = max(length * item_bytes, result_length * index_bytes)
-    together = min(_GATHERED_BYTES // longest, count // P // _FEWEST_TILES)
-    if together > 1:
-        _gather_in_short_rows((data, indices, out), (count, length, result_length), together)
+    rows_together = min(_GATHERED_BYTES // longest, count // P // _FEWEST_TILES)
+    if rows_together > 1:
+        _gather_in_short_rows((data, indices, out), (count, length, result_length), rows_together)
         return out
     accessed_bytes = length * item_bytes + result_length * (index_bytes + item_bytes)
     for start, rows in tiles.pieces(count, P):
@@ -266,14 +266,14 @@ def _mark_equal(index: Tensor, rows: int, *, is_long: bool) -> Tensor:
     nisa.tensor_copy(dst=column, src=index.view(nl.int32) if is_long else index)
     index_rows = new((rows, rows), dtype)
     nisa.tensor_copy(dst=index_rows, src=column.broadcast(1, rows))
-    equal = new((rows, rows))
+    marks = new((rows, rows))
     if is_long:
-        exact = new((rows, rows), dtype)  # a result of another type is compared in float32
-        nisa.tensor_tensor(dst=exact, data1=transposed(index_rows), data2=index_rows, op=nl.equal)
-        nisa.tensor_copy(dst=equal, src=exact)
+        words = new((rows, rows), dtype)  # a result of another type is compared in float32
+        nisa.tensor_tensor(dst=words, data1=transposed(index_rows), data2=index_rows, op=nl.equal)
+        nisa.tensor_copy(dst=marks, src=words)
     else:
-        nisa.tensor_scalar(dst=equal, data=transposed(index_rows), op0=nl.equal, operand0=column)
-    return equal
+        nisa.tensor_scalar(dst=marks, data=transposed(index_rows), op0=nl.equal, operand0=column)
+    return marks
 
 
 def _sum_by_row(equal: Tensor, updates: Tensor, rows: int, width: int) -> Tensor:

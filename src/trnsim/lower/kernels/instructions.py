@@ -102,12 +102,12 @@ def keep_groups(tile: Tensor, size: int, first_row: int = 0) -> None:
         first_row: number of row 0 among the rows of all groups.
     """
     groups, columns = tile.shape[1:]
-    for sign, offset in ((1, first_row), (-1, size - 1 - first_row)):
+    for direction, offset in ((1, first_row), (-1, size - 1 - first_row)):
         nisa.affine_select(
             dst=tile,
-            pattern=[[-sign * size, groups], [0, columns]],
+            pattern=[[-direction * size, groups], [0, columns]],
             offset=offset,
-            channel_multiplier=sign,
+            channel_multiplier=direction,
             on_true_tile=tile,
             on_false_value=0.0,
             cmp_op=nl.greater_equal,

@@ -45,11 +45,11 @@ def _compares_large(node: Node) -> bool:
     It cannot if one side is a small number, an infinity or NaN.
     """
     numbers = [number for number in node.operands if isinstance(number, int | float)]
-    small = [
+    small_numbers = [
         number for number in numbers if abs(number) < _EXACT_BELOW or not math.isfinite(number)
     ]
-    large = [value for value in node.values if ITEM_BYTES[value.dtype] == _WORD_BYTES]
-    return bool(large) and not small
+    wide_values = [value for value in node.values if ITEM_BYTES[value.dtype] == _WORD_BYTES]
+    return bool(wide_values) and not small_numbers
 
 
 def apply(node: Node, operands: list[Operand], into: Callable[[tuple[int, ...]], Tensor]) -> Tensor:
@@ -206,20 +206,20 @@ def _divide_signed(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     The rounding of a quotient leaves an error of at most 2**9 divisors after the first step, one
     after the second, and none after the third.
     """
-    safe = _select(right, right, _filled_like(right, 1))
-    inverse, quotient, rest = new(left.shape), _filled_like(left, 0), left
-    nisa.reciprocal(dst=inverse, data=safe)
+    divisor = _select(right, right, _filled_like(right, 1))
+    inverse, quotient, remainder = new(left.shape), _filled_like(left, 0), left
+    nisa.reciprocal(dst=inverse, data=divisor)
     for _ in range(3):
-        guess, correction = new(left.shape), new(left.shape, left.dtype)
-        nisa.tensor_tensor(dst=guess, data1=rest, data2=inverse, op=nl.multiply)
-        nisa.tensor_copy(dst=correction, src=nl.trunc(guess))
+        estimate, correction = new(left.shape), new(left.shape, left.dtype)
+        nisa.tensor_tensor(dst=estimate, data1=remainder, data2=inverse, op=nl.multiply)
+        nisa.tensor_copy(dst=correction, src=nl.trunc(estimate))
         quotient = _alu(nl.add, quotient, correction)
-        rest = _alu(nl.subtract, rest, _alu(nl.multiply, correction, safe))
-    return _correct_towards_zero(left, safe, quotient, rest)
+        remainder = _alu(nl.subtract, remainder, _alu(nl.multiply, correction, divisor))
+    return _correct_towards_zero(left, divisor, quotient, remainder)
 
 
 def _correct_towards_zero(
-    left: Tensor, right: Tensor, quotient: Tensor, rest: Tensor
+    left: Tensor, right: Tensor, quotient: Tensor, remainder: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Correct a quotient and a remainder: it gets the sign of `left`, and less than the divisor."""
     size = _abs(arithmetic.Abs(), right)
@@ -229,34 +229,39 @@ def _correct_towards_zero(
         _alu(nl.less, left, _filled_like(left, 0)), _negate(arithmetic.Negate(), size), size
     )
     # As bits without a sign, the magnitude of the smallest integer is right.
-    left_over = _abs(arithmetic.Abs(), rest).view(nl.uint32)
-    is_far = _alu(nl.greater_equal, left_over, size.view(nl.uint32)).view(nl.int32)
+    remainder_size = _abs(arithmetic.Abs(), remainder).view(nl.uint32)
+    is_far = _alu(nl.greater_equal, remainder_size, size.view(nl.uint32)).view(nl.int32)
     quotient = _select(is_far, _alu(nl.add, quotient, unit), quotient)
-    rest = _select(is_far, _alu(nl.subtract, rest, signed), rest)
-    is_opposite = _alu(nl.less, _alu(nl.bitwise_xor, rest, left), _filled_like(left, 0))
-    is_opposite = _alu(nl.multiply, is_opposite, _alu(nl.not_equal, rest, _filled_like(rest, 0)))
+    remainder = _select(is_far, _alu(nl.subtract, remainder, signed), remainder)
+    is_opposite = _is_opposite(remainder, left)
     quotient = _select(is_opposite, _alu(nl.subtract, quotient, unit), quotient)
-    return quotient, _select(is_opposite, _alu(nl.add, rest, signed), rest)
+    return quotient, _select(is_opposite, _alu(nl.add, remainder, signed), remainder)
+
+
+def _is_opposite(tile: Tensor, other: Tensor) -> Tensor:
+    """1 where an integer is not 0 and has not the sign of another integer, else 0."""
+    is_mixed = _alu(nl.less, _alu(nl.bitwise_xor, tile, other), _filled_like(tile, 0))
+    return _alu(nl.multiply, is_mixed, _alu(nl.not_equal, tile, _filled_like(tile, 0)))
 
 
 def _divide_unsigned(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     """Quotient and remainder of uint32, one bit of the quotient after the other."""
-    quotient, rest = _filled_like(left, 0), _filled_like(left, 0)
+    quotient, remainder = _filled_like(left, 0), _filled_like(left, 0)
     for place in range(31, -1, -1):
         bit = _bits(nl.bitwise_and, _bits(nl.right_shift, left, place), 1)
-        is_over = _bits(nl.right_shift, rest, 31)
-        rest = _alu(nl.bitwise_or, _bits(nl.left_shift, rest, 1), bit)
-        fits = _alu(nl.bitwise_or, is_over, _alu(nl.greater_equal, rest, right))
-        rest = _select(fits, _alu(nl.subtract, rest, right), rest)
+        is_over = _bits(nl.right_shift, remainder, 31)
+        remainder = _alu(nl.bitwise_or, _bits(nl.left_shift, remainder, 1), bit)
+        fits = _alu(nl.bitwise_or, is_over, _alu(nl.greater_equal, remainder, right))
+        remainder = _select(fits, _alu(nl.subtract, remainder, right), remainder)
         quotient = _alu(nl.bitwise_or, quotient, _bits(nl.left_shift, fits, place))
-    return quotient, rest
+    return quotient, remainder
 
 
 def _divide_with_remainder(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     """Quotient and remainder; -1 and the dividend where the divisor is 0."""
-    by = _divide_unsigned if left.dtype == nl.uint32 else _divide_signed
-    quotient, rest = by(left, right)
-    return _select(right, quotient, _filled_like(left, -1)), _select(right, rest, left)
+    divide = _divide_unsigned if left.dtype == nl.uint32 else _divide_signed
+    quotient, remainder = divide(left, right)
+    return _select(right, quotient, _filled_like(left, -1)), _select(right, remainder, left)
 
 
 def _divide(operation: Operation, left: Tensor, right: Tensor) -> Tensor:
@@ -271,13 +276,12 @@ def _remainder(operation: Operation, left: Tensor, right: Tensor) -> Tensor:
 
 def _floor_remainder(operation: Operation, left: Tensor, right: Tensor) -> Tensor:
     """The remainder, plus the divisor where its sign is not the divisor's."""
-    rest = _remainder(operation, left, right)
+    remainder = _remainder(operation, left, right)
     if left.dtype == nl.uint32:
-        return rest
-    is_opposite = _alu(nl.less, _alu(nl.bitwise_xor, rest, right), _filled_like(rest, 0))
-    is_opposite = _alu(nl.multiply, is_opposite, _alu(nl.not_equal, rest, _filled_like(rest, 0)))
-    is_opposite = _alu(nl.multiply, is_opposite, _alu(nl.not_equal, right, _filled_like(rest, 0)))
-    return _select(is_opposite, _alu(nl.add, rest, right), rest)
+        return remainder
+    is_opposite = _is_opposite(remainder, right)
+    is_opposite = _alu(nl.multiply, is_opposite, _alu(nl.not_equal, right, _filled_like(right, 0)))
+    return _select(is_opposite, _alu(nl.add, remainder, right), remainder)
 
 
 def _power(operation: Operation, base: Tensor, exponent: Tensor) -> Tensor:
@@ -294,11 +298,11 @@ def _power(operation: Operation, base: Tensor, exponent: Tensor) -> Tensor:
     if base.dtype == nl.uint32:
         return result
     is_unit = _alu(nl.equal, base, _filled_like(base, 1))
-    minus = _select(
+    power_of_minus_1 = _select(
         _bits(nl.bitwise_and, exponent, 1), _filled_like(base, -1), _filled_like(base, 1)
     )
-    small = _select(_alu(nl.equal, base, _filled_like(base, -1)), minus, is_unit)
-    return _select(_alu(nl.less, exponent, _filled_like(base, 0)), small, result)
+    power_of_unit = _select(_alu(nl.equal, base, _filled_like(base, -1)), power_of_minus_1, is_unit)
+    return _select(_alu(nl.less, exponent, _filled_like(base, 0)), power_of_unit, result)
 
 
 def _shift_left(operation: Operation, tile: Tensor, places: Tensor) -> Tensor:
@@ -314,9 +318,9 @@ def _shift_right_logical(operation: Operation, tile: Tensor, places: Tensor) -> 
 def _shift_right_arithmetic(operation: Operation, tile: Tensor, places: Tensor) -> Tensor:
     """Negative numbers are inverted, shifted and inverted, so that ones enter."""
     is_below = _alu(nl.less, tile, _filled_like(tile, 0))
-    inverse = _shift(operation, nl.right_shift, _bits(nl.bitwise_xor, tile, -1), places)
-    straight = _shift(operation, nl.right_shift, tile, places)
-    return _select(is_below, _bits(nl.bitwise_xor, inverse, -1), straight)
+    inverted_shift = _shift(operation, nl.right_shift, _bits(nl.bitwise_xor, tile, -1), places)
+    plain_shift = _shift(operation, nl.right_shift, tile, places)
+    return _select(is_below, _bits(nl.bitwise_xor, inverted_shift, -1), plain_shift)
 
 
 def _shift(operation: Operation, op: Any, tile: Tensor, places: Tensor) -> Tensor:

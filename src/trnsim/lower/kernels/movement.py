@@ -64,15 +64,15 @@ _SHORT_BYTES: Final = 512
 def repeat_elements(source: Tensor, elements: int, copies: int, dtype: str) -> Tensor:
     """Each element of a tensor in HBM repeated `copies` times, [elements, copies]."""
     out = tiles.output((elements, copies), dtype)
-    for start, partitions, each in tiles.spread(elements, PIECE_ELEMENTS // copies):
-        pattern = [(each, partitions), (1, each)]
+    for start, partitions, elements_each in tiles.spread(elements, PIECE_ELEMENTS // copies):
+        pattern = [(elements_each, partitions), (1, elements_each)]
         part = tiles.load(tiles.strided(source, pattern, start))
-        repeated = tiles.new((partitions, each, copies), out.dtype)
-        columns = part.reshape((partitions, each, 1)).broadcast(2, copies)
-        nisa.tensor_copy(dst=repeated, src=columns)
-        pattern = [(each * copies, partitions), (1, each * copies)]
+        copies_tile = tiles.new((partitions, elements_each, copies), out.dtype)
+        columns = part.reshape((partitions, elements_each, 1)).broadcast(2, copies)
+        nisa.tensor_copy(dst=copies_tile, src=columns)
+        pattern = [(elements_each * copies, partitions), (1, elements_each * copies)]
         target = tiles.strided(out, pattern, start * copies)
-        nisa.dma_copy(dst=target, src=repeated.reshape((partitions, each * copies)))
+        nisa.dma_copy(dst=target, src=copies_tile.reshape((partitions, elements_each * copies)))
     return out
 
 

@@ -121,16 +121,16 @@ class RowSums:
         """Write the sums of rows of the table, added to the rows of the operand."""
         partitions = banks[0].shape[0]
         result = new((partitions, blocks, part.columns), self.out.dtype)
-        before = [
+        earlier_sums = [
             tiles.load(part.view(operand, start, partitions, blocks)) for operand in self.operands
         ]
         first = 0
         for bank in banks:
-            here = slice(first, first + bank.shape[1])
-            if before:
-                binary(result[:, here], nl.add, bank, before[0][:, here])
+            blocks_of_bank = slice(first, first + bank.shape[1])
+            if earlier_sums:
+                binary(result[:, blocks_of_bank], nl.add, bank, earlier_sums[0][:, blocks_of_bank])
             else:
-                copied(bank, result.dtype, result[:, here])
+                copied(bank, result.dtype, result[:, blocks_of_bank])
             first += bank.shape[1]
         nisa.dma_copy(dst=part.view(self.out, start, partitions, blocks), src=result)
 

@@ -293,9 +293,9 @@ def _search_partitions(
         nisa.dma_copy(dst=target[:, : parts * width], src=tiles.flat(lines, rows, parts * width))
     offsets = new((rows, parts, width), nl.int32)
     nisa.iota(dst=offsets, pattern=[[columns, parts], [0, width]])
-    within = indices[:, : parts * width]
+    part_indices = indices[:, : parts * width]
     flat_offsets = offsets.reshape((rows, parts * width)).view(nl.uint32)
-    nisa.tensor_tensor(dst=within, data1=within, data2=flat_offsets, op=nl.add)
+    nisa.tensor_tensor(dst=part_indices, data1=part_indices, data2=flat_offsets, op=nl.add)
     if rest:
         view = [(length, rows), (1, rest)]
         loaded = tiles.load(

@@ -132,9 +132,9 @@ def load(source: Tensor, dtype: Any = None) -> Tensor:
 def store(target: Tensor, tile: Tensor) -> None:
     """Write a tile to HBM, rounded to its format on the chip."""
     if tile.dtype != target.dtype or tile.buffer is nl.psum:
-        rounded = new(tile.shape, target.dtype)
-        nisa.tensor_copy(dst=rounded, src=tile)
-        tile = rounded
+        copy = new(tile.shape, target.dtype)
+        nisa.tensor_copy(dst=copy, src=tile)
+        tile = copy
     nisa.dma_copy(dst=target, src=tile)
 
 

@@ -96,12 +96,12 @@ def _mask(b: Build, op: AttentionBase, query: Value, key: Value, bias: tuple[Val
         limits.append(("LE", float(-op.window)))
     elif op.window:
         limits += [("GE", op.window / 2), ("LE", -op.window / 2)]
-    hidden = b.filled(0.0, after.type)
+    mask = b.filled(0.0, after.type)
     for direction, limit in limits:
         is_hidden = b.ew("compare", after, limit, dtype="bool", direction=direction)
-        hidden = b.ew("select", is_hidden, _MASKED_SCORE, hidden, dtype="float32")
-    spread = b.broadcast(hidden, (*query.shape[:-1], shape[1]))
-    return b.ew("add", spread, *bias, dtype="float32") if bias else spread
+        mask = b.ew("select", is_hidden, _MASKED_SCORE, mask, dtype="float32")
+    mask_of_heads = b.broadcast(mask, (*query.shape[:-1], shape[1]))
+    return b.ew("add", mask_of_heads, *bias, dtype="float32") if bias else mask_of_heads
 
 
 def _spell_out(

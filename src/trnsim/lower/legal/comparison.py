@@ -41,9 +41,9 @@ def _equivalent_number(op: Compare, dtype: str, number: float, *, is_down: bool)
     """The number in the type's range that compares as `number` does, or an infinity."""
     if op.direction in ("EQ", "NE"):
         return number if _is_in(dtype, number) else math.inf
-    nearest = math.floor(number) if is_down else math.ceil(number)
+    integer = math.floor(number) if is_down else math.ceil(number)
     low, high = _limits(dtype)
-    return math.copysign(math.inf, nearest) if not low <= nearest <= high else float(nearest)
+    return math.copysign(math.inf, integer) if not low <= integer <= high else float(integer)
 
 
 def _is_in(dtype: str, number: float) -> bool:

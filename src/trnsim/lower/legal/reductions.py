@@ -77,10 +77,10 @@ def _reduce_in_parts(b: Build, op: Reduce, operand: Value) -> Value:
     """
     (result_type,) = b.result_types
     shape, (first, *_) = operand.shape, op.dims
-    within = next((dim for dim in op.dims[1:] if prod(shape[:dim]) > _PARTITIONS // 2), len(shape))
-    if within < len(shape):
-        wide = b.convert(operand, "float32")
-        result = b.graph.reduce(op.op, wide, range(within, len(shape)))
+    split = next((dim for dim in op.dims[1:] if prod(shape[:dim]) > _PARTITIONS // 2), len(shape))
+    if split < len(shape):
+        float32_operand = b.convert(operand, "float32")
+        result = b.graph.reduce(op.op, float32_operand, range(split, len(shape)))
     else:
         rows, length = prod(shape[:first]), prod(shape[first:])
         parts = _count_parts(rows, length)

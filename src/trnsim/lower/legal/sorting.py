@@ -57,8 +57,8 @@ def _sort_by_search(b: Build, digits: Sequence[Value], *, is_descending: bool) -
 
 def _sort_by_count(b: Build, digits: Sequence[Value], *, is_descending: bool) -> Value:
     """Sorted indices: an element's rank is the number of elements before it; the sort is stable."""
-    *outer, length = digits[0].shape
-    rows = prod(outer)
+    *row_dims, length = digits[0].shape
+    rows = prod(row_dims)
     shape = (rows, length, length)
     is_before = b.ew(
         "compare", b.graph.iota(shape, 2), b.graph.iota(shape, 1), dtype=BOOL, direction="LT"
@@ -80,7 +80,7 @@ def _sort_by_count(b: Build, digits: Sequence[Value], *, is_descending: bool) ->
         b.graph.reshape(b.graph.iota((rows, length), 1), flat_shape),
         "assign",
     )
-    return b.graph.reshape(indices, (*outer, length))
+    return b.graph.reshape(indices, (*row_dims, length))
 
 
 def _digits(b: Build, x: Value) -> list[Value]:

@@ -62,10 +62,10 @@ def _reduce_along(
         taps = [view(x, place * dilation) for place in range(length)]
         return reduce(partial(b.ew, op), taps)
     half = length // 2
-    further = half * dilation
-    halves = _reduce_along(b, op, x, dim, (half, 1, dilation), (count - 1) * stride + further + 1)
-    both = b.ew(op, view(halves, 0), view(halves, further))
-    return b.ew(op, both, view(x, (length - 1) * dilation)) if length % 2 else both
+    distance = half * dilation
+    halves = _reduce_along(b, op, x, dim, (half, 1, dilation), (count - 1) * stride + distance + 1)
+    pair = b.ew(op, view(halves, 0), view(halves, distance))
+    return b.ew(op, pair, view(x, (length - 1) * dilation)) if length % 2 else pair
 
 
 @legal(SelectAndScatter)
@@ -106,19 +106,19 @@ def _extreme_taps(
 
     NaN counts as the extreme.
     """
-    keeps = "GE" if op == "maximum" else "LE"
-    best, tap_numbers = taps[0], b.filled(0.0, TensorType(taps[0].shape, "float32"))
+    direction = "GE" if op == "maximum" else "LE"
+    extremes, tap_numbers = taps[0], b.filled(0.0, TensorType(taps[0].shape, "float32"))
     if inside[0] is not None:
         tap_numbers = b.ew("subtract", inside[0], 1.0)
     for number, (tap, is_inside) in enumerate(zip(taps[1:], inside[1:], strict=True), start=1):
-        is_at_least = b.ew("compare", best, tap, dtype="bool", direction=keeps)
-        is_nan = b.ew("compare", best, best, dtype="bool", direction="NE")
+        is_at_least = b.ew("compare", extremes, tap, dtype="bool", direction=direction)
+        is_nan = b.ew("compare", extremes, extremes, dtype="bool", direction="NE")
         is_better = b.ew("not", b.ew("or", is_at_least, is_nan))
         if is_inside is not None:
             is_first = b.ew("compare", tap_numbers, 0.0, dtype="bool", direction="LT")
             is_tap_inside = b.ew("compare", is_inside, 0.0, dtype="bool", direction="NE")
             is_better = b.ew("and", b.ew("or", is_better, is_first), is_tap_inside)
-        best = b.ew("select", is_better, tap, best)
+        extremes = b.ew("select", is_better, tap, extremes)
         tap_numbers = b.ew("select", is_better, float(number), tap_numbers, dtype="float32")
     return tap_numbers
 
@@ -162,8 +162,8 @@ def _sum_few_windows(
     """
     images, channels = image.shape[0], image.shape[1] // groups
     # Windows and taps exchange roles: the elements of one window are one strided view.
-    over = Windows(tuple(window_counts), windows.dilation, windows.padding, windows.stride)
-    window_elements = over.taps(b, image, windows.kernel)
+    window_taps = Windows(tuple(window_counts), windows.dilation, windows.padding, windows.stride)
+    window_elements = window_taps.taps(b, image, windows.kernel)
     grouped = (groups, images, 1, channels * prod(windows.kernel))
     columns = [_images_by_group(b, part, groups, grouped) for part in window_elements]
     column_matrix = b.graph.reshape(

@@ -63,8 +63,8 @@ def _sum_of_parts(match: Match) -> Value:
 
     def part(start: int, length: int) -> Value:
         sides = zip(node.values, operation.contracting, strict=True)
-        cut = (_slice_along(graph, value, dim, start, length) for value, dim in sides)
-        return graph.apply(operation, *cut, dtype=_SUM_DTYPE)
+        slices = (_slice_along(graph, value, dim, start, length) for value, dim in sides)
+        return graph.apply(operation, *slices, dtype=_SUM_DTYPE)
 
     first, *others = _lengths(node)
     total, start = part(0, first), first

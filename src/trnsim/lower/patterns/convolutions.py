@@ -21,8 +21,8 @@ def _has_single_window(match: Match) -> bool:
     operation: Any = match.node.operation
     image, kernels = match.node.values
     is_plain = operation.groups == 1 and not operation.is_reversed
-    covers = len(image.shape) > _OUTER_DIMS and image.shape[2:] == kernels.shape[2:]
-    return is_plain and covers and all(image.shape) and set(match.node.result.shape[2:]) == {1}
+    is_covered = len(image.shape) > _OUTER_DIMS and image.shape[2:] == kernels.shape[2:]
+    return is_plain and is_covered and all(image.shape) and set(match.node.result.shape[2:]) == {1}
 
 
 def _product(match: Match) -> Value:

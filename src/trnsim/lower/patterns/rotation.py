@@ -16,11 +16,11 @@ from trnsim.graph.rewriting import Match, Pattern
 
 def _are_halves(match: Match) -> bool:
     """True if the slices are the halves of the last dimension of their operand."""
-    last: Any = match.node.operation
+    concatenation: Any = match.node.operation
     shape = match.node.result.shape
     rank, half = len(shape), shape[-1] // 2
     slices = (match.operation("first"), 0), (match.operation("second"), half)
-    return (last.dim, match["x"].shape) == (rank - 1, shape) and all(
+    return (concatenation.dim, match["x"].shape) == (rank - 1, shape) and all(
         slice_.shape[-1] == half
         and tuple(slice_.starts) == (*(0,) * (rank - 1), start)
         and {*slice_.strides} == {1}

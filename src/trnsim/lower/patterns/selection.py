@@ -52,9 +52,9 @@ def _is_computed(node: Node) -> bool:
 def _leaves(match: Match) -> set[int]:
     """Numbers of the tensors from which a gathered tensor is computed, those repeated left out."""
     operand: Value = match.captured["operand"]
-    leaves, visited, ahead = set[int](), set[int](), [operand]
-    while ahead:
-        value = ahead.pop()
+    leaves, visited, waiting = set[int](), set[int](), [operand]
+    while waiting:
+        value = waiting.pop()
         if value.number in visited:
             continue
         visited.add(value.number)
@@ -62,7 +62,7 @@ def _leaves(match: Match) -> set[int]:
         if node is None or not (_is_computed(node) or _repeats(node, len(value.shape) - 1)):
             leaves.add(value.number)
         elif _is_computed(node):
-            ahead += node.values
+            waiting += node.values
     return leaves
 
 
@@ -176,9 +176,9 @@ def _one_of_each(match: Match) -> Value:
         for direction, bound in (("GE", 0), ("LT", counts.shape[counts.dim]))
     )
     is_inside = graph.elementwise("and", is_after_start, is_before_end)
-    nothing = graph.elementwise("multiply", elements, 0.0)
-    chosen = graph.elementwise("select", is_inside, elements, 0.0, dtype=elements.dtype)
-    total = graph.elementwise("add", chosen, nothing)
+    zeros = graph.elementwise("multiply", elements, 0.0)
+    chosen_elements = graph.elementwise("select", is_inside, elements, 0.0, dtype=elements.dtype)
+    total = graph.elementwise("add", chosen_elements, zeros)
     return total if dtype == total.dtype else graph.elementwise("convert", total, dtype=dtype)
 
 

@@ -202,9 +202,9 @@ class GatheredRows(TileSource):
         for number, (at, count) in enumerate(tiles.pieces(columns, P)):
             self._fill(rows[:count, number], start + at, 0)
         shape = columns, self.shape[1]
-        across = Frame(shape, (0,), (1,))
-        place = TensorPlace(SbufMatrix(rows, columns), shape, across.steps(), (0, 0))
-        tile: Tensor = copy_in_frame(place, across.flipped()).storage.tile
+        frame = Frame(shape, (0,), (1,))
+        place = TensorPlace(SbufMatrix(rows, columns), shape, frame.steps(), (0, 0))
+        tile: Tensor = copy_in_frame(place, frame.flipped()).storage.tile
         return tile
 
     def _fill(self, tile: Tensor, start: int, column: int) -> None:

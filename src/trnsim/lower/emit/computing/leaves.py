@@ -331,10 +331,10 @@ def load_near(place: TensorPlace, frame: Frame, span: TileSpan, dtype: Any) -> T
     row_span = replace(span, start=first * reach, columns=rows * reach)
     dense_run = load_tile(wide, frame_wide, row_span, dtype)
     shape = (span.partitions, span.blocks, rows, width)
-    every = dense_run.reshape((*shape[:3], reach))[:, :, :, ::step]
-    whole = copied(every, dtype, new(shape, dtype)).reshape((*shape[:2], rows * width))
+    picks = dense_run.reshape((*shape[:3], reach))[:, :, :, ::step]
+    lines = copied(picks, dtype, new(shape, dtype)).reshape((*shape[:2], rows * width))
     start = span.start - first * width
-    return whole[:, :, start : start + span.columns]
+    return lines[:, :, start : start + span.columns]
 
 
 def select_dims(

@@ -114,10 +114,10 @@ class RowEvaluation(Evaluation):
             return self._columns[key][: span.partitions]
         dims = row if is_row else counted if is_equal_along_row else (*counted, *row)
         shape = (1 if is_row else span.blocks, 1 if is_equal_along_row else span.columns)
-        once, thin = select_dims(place, self.frame, (*self.frame.p_dims, *dims))
+        part, part_frame = select_dims(place, self.frame, (*self.frame.p_dims, *dims))
         partitions = min(P, self.frame.rows) if is_row else span.partitions
-        loaded = TileSpan(0 if is_row else span.block, 1, partitions, 0, thin.columns)
-        tile = load_span(once, thin, loaded, place.storage.dtype)
+        part_span = TileSpan(0 if is_row else span.block, 1, partitions, 0, part_frame.columns)
+        tile = load_span(part, part_frame, part_span, place.storage.dtype)
         tile = tile.reshape((partitions, *shape))
         if is_row:
             self._columns[key] = tile

@@ -116,13 +116,15 @@ def is_near(part: MatrixPart, keys: Iterable[Any]) -> bool:
     """
     for place in (part.places[key] for key in keys):
         frame = part.frame
-        last = axes_along(place, frame.f_dims)[-1:]
-        is_far = bool(last) and last[0][1][0] > NEAR_STRIDE
+        last_axes = axes_along(place, frame.f_dims)[-1:]
+        is_far = bool(last_axes) and last_axes[0][1][0] > NEAR_STRIDE
         moving = [dim for dim in frame.f_dims if any(place.steps[dim])]
-        once, thin = place, frame
+        part_place, part_frame = place, frame
         if moving:
-            once, thin = select_dims(place, frame, (*frame.p_dims, *moving))
-        if not place.is_generated and (is_far or count_transfers(once, thin) > MANY_TRANSFERS):
+            part_place, part_frame = select_dims(place, frame, (*frame.p_dims, *moving))
+        if not place.is_generated and (
+            is_far or count_transfers(part_place, part_frame) > MANY_TRANSFERS
+        ):
             return False
     return True
 
@@ -211,23 +213,23 @@ def _scale_steps(step: _Steps, number: int) -> _Steps:
     return tuple(stride * number for stride in step)
 
 
-def _row_and_column_axes(along: list[_Axis], piece: int) -> tuple[list[_Axis], list[_Axis]]:
+def _row_and_column_axes(axes: list[_Axis], piece: int) -> tuple[list[_Axis], list[_Axis]]:
     """Row axes and column axes; as many last axes as a tile of `piece` elements holds are columns.
 
     If the last axis is longer than a tile and rows are few, the columns are a part of it.
     """
-    columns, number = 1, len(along)
-    while columns < len(along) - 1 and _count_elements(along[-columns - 1 :]) <= piece:
+    columns, number = 1, len(axes)
+    while columns < len(axes) - 1 and _count_elements(axes[-columns - 1 :]) <= piece:
         columns += 1
-    along = _fill_rows(along, columns, piece)
-    columns += len(along) - number
-    rows, (length, step) = along[:-columns], along[-1]
+    axes = _fill_rows(axes, columns, piece)
+    columns += len(axes) - number
+    rows, (length, step) = axes[:-columns], axes[-1]
     if length > piece and _count_elements(rows) < P:
         inner = max(n for n in range(1, piece + 1) if length % n == 0)
         rows = [*rows, (length // inner, _scale_steps(step, inner))]
-        along = [*along[:-1], (inner, step)]
+        axes = [*axes[:-1], (inner, step)]
     # The longest row axis fills the partitions best; each element of the others is a matrix.
-    return sorted(rows, key=lambda axis: axis[0]), along[-columns:]
+    return sorted(rows, key=lambda axis: axis[0]), axes[-columns:]
 
 
 def _count_elements(along: Sequence[_Axis]) -> int:

@@ -82,10 +82,10 @@ class Gaps:
         for rows, columns in product(*axes):
             taps = tuple(
                 (
-                    down * self.grid.kernel[1] + across,
+                    tap_row * self.grid.kernel[1] + tap_column,
                     WindowBox(box.image, row, column, box.images, rows.count, columns.count),
                 )
-                for (down, row), (across, column) in product(rows.taps, columns.taps)
+                for (tap_row, row), (tap_column, column) in product(rows.taps, columns.taps)
             )
             yield WindowPhase(rows.windows, columns.windows, taps)
 

@@ -454,8 +454,8 @@ def fill_padding(
     if rows[2] > 1 or columns[2] > 1 or not rows[1] or not columns[1]:
         nisa.memset(dst=padded, value=value)
         return
-    (top, count, _), (left, across, _) = rows, columns
-    bottom, right = top + count, left + across
+    (top, count, _), (left, count_of_columns, _) = rows, columns
+    bottom, right = top + count, left + count_of_columns
     for view, is_needed in (
         (padded[:, :, :top], top > 0),
         (padded[:, :, bottom:], bottom < high),

@@ -251,9 +251,9 @@ def _add_part(node: Node, evaluation: Evaluation, images: Tensor, box: _ImageBox
     (high, wide), (rows, columns) = _image_size(node.values[0]), _data_ranges(node)
     if not rows.count or not columns.count:
         return
-    together = _SPAN_ELEMENTS // (rows.count * wide)
-    lines = rows.count if together else max(_SPAN_ELEMENTS // wide, 1)
-    for image, count in tiles.pieces(box.count, max(together, 1)):
+    images_together = _SPAN_ELEMENTS // (rows.count * wide)
+    lines = rows.count if images_together else max(_SPAN_ELEMENTS // wide, 1)
+    for image, count in tiles.pieces(box.count, max(images_together, 1)):
         for at, many in tiles.pieces(rows.count, lines):
             # Several images are read with all of their rows, as they lie.
             row, read = (0, high) if count > 1 else (rows.first + at, many)

@@ -76,20 +76,20 @@ class KernelPanels:
     def _load(self, first: int, count: int) -> _Panel:
         """Load `count` kernels from `first` on, in the way that suits their layout in HBM."""
         places = self._emission.materialize(self._value)
-        rows = Frame(self._shape, (0,), (1, *self._window))
-        beside = Frame(self._shape, (1,), (0, *self._window))
+        kernel_frame = Frame(self._shape, (0,), (1, *self._window))
+        channel_frame = Frame(self._shape, (1,), (0, *self._window))
         for place in places:
-            if _is_contiguous(place, beside):
+            if _is_contiguous(place, channel_frame):
                 start, columns = first * self._taps, count * self._taps
-                span = (self._emission, self._value, beside, start, columns)
+                span = (self._emission, self._value, channel_frame, start, columns)
                 return _Panel(load_in_frame(*span).storage.tile, self._taps, 1)
-            if _is_contiguous(place, rows):
-                return self._load_transposed(place, rows, first, count)
-        panel = Frame(self._shape, (1,), (*self._window, 0))
+            if _is_contiguous(place, kernel_frame):
+                return self._load_transposed(place, kernel_frame, first, count)
+        tap_frame = Frame(self._shape, (1,), (*self._window, 0))
         if count == self._shape[0]:
-            whole = load_in_frame(self._emission, self._value, panel)
+            whole = load_in_frame(self._emission, self._value, tap_frame)
             return _Panel(whole.storage.tile, 1, count)
-        return self._load_by_taps(panel, first, count)
+        return self._load_by_taps(tap_frame, first, count)
 
     def _load_by_taps(self, frame: Frame, first: int, count: int) -> _Panel:
         """A panel whose taps are loaded one by one."""

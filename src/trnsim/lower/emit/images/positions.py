@@ -142,9 +142,9 @@ class Positions:
                 copied(flipped, tile.dtype, target)
                 continue
             for place in range(count):
-                here = target[:, place].reshape((positions, rows, taps)).permute((0, 2, 1))
+                block_target = target[:, place].reshape((positions, rows, taps)).permute((0, 2, 1))
                 source = flipped[:, place].reshape((positions, taps, rows))
-                copied(source, tile.dtype, here)
+                copied(source, tile.dtype, block_target)
 
     def _transpose_taps(
         self, band: Band, block: WindowBox, tile: Tensor, number: int, channels: tuple[int, int]

@@ -97,24 +97,24 @@ def _choose_cut(axes: list[Axis], itemsize: int) -> Cut | None:
     if prod(length for length, _ in axes) < _MANY_ELEMENTS or len(axes) > _MOST_AXES:
         return None
     ends = {first, len(axes) - 1}
-    others = [at for at in range(len(axes)) if at not in ends]
+    other_axes = [at for at in range(len(axes)) if at not in ends]
     cuts = [
         _cut_with_row_axes(axes, sorted({*ends, *extra_axes}), itemsize)
         for count in range(FREE_DIMENSIONS - len(ends) + 1)
-        for extra_axes in combinations(others, count)
+        for extra_axes in combinations(other_axes, count)
     ]
-    longer = [cut for cut in cuts if cut is not None and _is_longer(axes, cut, run)]
-    best = max(longer, key=_cut_run_elements, default=None)
-    if best is None:
+    longer_cuts = [cut for cut in cuts if cut is not None and _is_longer(axes, cut, run)]
+    best_cut = max(longer_cuts, key=_cut_run_elements, default=None)
+    if best_cut is None:
         return None
     elements = prod(length for length, _ in axes)
-    ordered_s = 2 * _transfer_s(elements, _cut_run_elements(best), itemsize)
+    ordered_s = 2 * _transfer_s(elements, _cut_run_elements(best_cut), itemsize)
     if first == len(axes) - 1:
         otherwise_s = _transfer_s(elements, run, itemsize)
     else:  # matrix by matrix, each loaded, transposed and stored
         matrices = elements // (axes[first][0] * axes[-1][0])
         otherwise_s = 2 * matrices * float(current_core().core.dma_issue_s)
-    return best if ordered_s < _CERTAIN_SHARE * otherwise_s else None
+    return best_cut if ordered_s < _CERTAIN_SHARE * otherwise_s else None
 
 
 _MANY_ELEMENTS: Final = 1 << 14

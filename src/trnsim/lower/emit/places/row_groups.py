@@ -65,9 +65,9 @@ def write_as_rows(place: TensorPlace, frame: Frame, target: TensorPlace) -> int:
         frame: the rows and columns of the target: those of the matrix, exchanged.
         target: the place in HBM.
     """
-    across, width = frame.flipped(), frame.columns
+    flip, width = frame.flipped(), frame.columns
     step = _even_rows(target, frame)
-    if not step or not is_aligned(place, across) or across.block != P:
+    if not step or not is_aligned(place, flip) or flip.block != P:
         return 0
     dtype = place.storage.tile.dtype
     together = min(_rows_together(width, frame.rows, dtype), _rows_in_bank(width, dtype))
@@ -77,8 +77,8 @@ def write_as_rows(place: TensorPlace, frame: Frame, target: TensorPlace) -> int:
     grouped_rows = frame.rows // rows * rows
     for start in range(0, grouped_rows, rows):
         views: list[Tensor] = [
-            slice_of(place, across, TileSpan(block, 1, min(P, width - block * P), start, rows))
-            for block in range(across.blocks)
+            slice_of(place, flip, TileSpan(block, 1, min(P, width - block * P), start, rows))
+            for block in range(flip.blocks)
         ]
         if any(view is None or view.shape[2] != rows for view in views):
             return start

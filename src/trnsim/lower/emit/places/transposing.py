@@ -171,7 +171,7 @@ def is_straight(source: TensorPlace, frame: Frame) -> bool:
 
 def _fill_transposed(source: TensorPlace, frame: Frame, tile: Tensor, part: TileSpan) -> None:
     """Fill a tile with transposed blocks; each load has at most `_LOADED_BYTES` per partition."""
-    across = frame.flipped()
+    flip = frame.flipped()
     blocks_at_once = max(_LOADED_BYTES // tile.dtype.itemsize // frame.block, 1)
     if part.blocks > blocks_at_once and not frame.is_replicated:
         for at, blocks in tiles.pieces(part.blocks, blocks_at_once):
@@ -185,12 +185,10 @@ def _fill_transposed(source: TensorPlace, frame: Frame, tile: Tensor, part: Tile
     for first_column, width in tiles.pieces(part.columns - columns_as_rows, P):
         at = columns_as_rows + first_column
         if frame.is_replicated:  # a repeated column becomes the same row on all partitions
-            lines = _load_rows(source, across, TileSpan(0, 1, width, 0, 1), part.start + at)
+            lines = _load_rows(source, flip, TileSpan(0, 1, width, 0, 1), part.start + at)
             lines = widened(lines, (width, 1, frame.rows))
         else:
-            lines = _load_rows(
-                source, across, TileSpan(0, 1, width, begin, length), part.start + at
-            )
+            lines = _load_rows(source, flip, TileSpan(0, 1, width, begin, length), part.start + at)
         in_bank = max(1, _BANK_BYTES // tiles.psum_bytes(lines.dtype) // width)
         groups = [(*piece, frame.block) for piece in tiles.pieces(full_blocks, in_bank)]
         groups += [(full_blocks, 1, last_rows)] if last_rows else []
@@ -203,17 +201,17 @@ def _fill_transposed(source: TensorPlace, frame: Frame, tile: Tensor, part: Tile
             nisa.tensor_copy(dst=target, src=flipped)
 
 
-def _load_rows(source: TensorPlace, across: Frame, part: TileSpan, row: int) -> Tensor:
-    """Rows of a source from `row` on, in the frame `across`: [rows, 1, columns of the span].
+def _load_rows(source: TensorPlace, flip: Frame, part: TileSpan, row: int) -> Tensor:
+    """Rows of a source from `row` on, in the frame `flip`: [rows, 1, columns of the span].
 
     A view of SBUF if they lie there in that frame, else a copy.
     """
-    if row % P == 0 and is_aligned(source, across):
-        view = slice_of(source, across, replace(part, block=row // P))
+    if row % P == 0 and is_aligned(source, flip):
+        view = slice_of(source, flip, replace(part, block=row // P))
         if view is not None and view.shape[2] == part.columns:
             return view
     dtype = source.storage.tile.dtype if source.is_on_chip else source.storage.dtype
-    lines = load_tile(source, across, part, dtype, row)
+    lines = load_tile(source, flip, part, dtype, row)
     if lines.shape[2] == part.columns:
         return lines
     return copied(lines, dtype, new((part.partitions, 1, part.columns), dtype))
@@ -269,7 +267,9 @@ def write_all(place: TensorPlace, value: Value, target: TensorPlace) -> None:
 
 def _copy_in_hbm(place: TensorPlace, target: TensorPlace) -> None:
     """Copy from HBM to HBM by one transfer; transposed if that makes both sides contiguous."""
-    strides = [(*src, *dst) for src, dst in zip(place.steps, target.steps, strict=True)]
+    strides = [
+        (*source_, *target_) for source_, target_ in zip(place.steps, target.steps, strict=True)
+    ]
     axes = merge_axes(place.shape, strides) or [(1, (1, 1))]
     if try_copy_interleaved(place, target, axes):
         return
@@ -366,54 +366,52 @@ def _try_write_contiguous(place: TensorPlace, frame: Frame, target: TensorPlace)
 def _write_transposed(place: TensorPlace, frame: Frame, target: TensorPlace) -> None:
     """Write a place transposed to HBM, 128 rows of the frame at a time."""
     dtype = place.storage.tile.dtype if place.is_on_chip else place.storage.dtype
-    across = frame.flipped()
-    blocks_at_once = max(_LINE_BYTES // dtype.itemsize // across.block, 1)
+    flip = frame.flipped()
+    blocks_at_once = max(_LINE_BYTES // dtype.itemsize // flip.block, 1)
     rows_written = write_as_rows(place, frame, target)
     for start in range(rows_written, frame.rows, P):
         rows = min(P, frame.rows - start)
-        for first, blocks in tiles.pieces(across.blocks, blocks_at_once):
-            at = first * across.block
-            width = min(blocks * across.block, across.rows - at)
+        for first, blocks in tiles.pieces(flip.blocks, blocks_at_once):
+            at = first * flip.block
+            width = min(blocks * flip.block, flip.rows - at)
             tile = new((rows, 1, width), dtype)
-            _transpose_columns(place, across, tile, start, first)
+            _transpose_columns(place, flip, tile, start, first)
             write_span(target, frame, TileSpan(start // P, 1, rows, at, width), tile)
 
 
 def _transpose_columns(
-    source: TensorPlace, across: Frame, tile: Tensor, start: int, block: int
+    source: TensorPlace, flip: Frame, tile: Tensor, start: int, block: int
 ) -> None:
     """Fill the rows of a tile with columns of a matrix.
 
     Args:
         source: the matrix.
-        across: its frame.
+        flip: its frame.
         tile: the tile, [columns of the matrix, 1, rows of the matrix].
         start: the first column.
         block: the block of the matrix that holds the first row.
     """
     rows, _, total = tile.shape
-    rows_in_bank = (
-        max(1, _BANK_BYTES // tiles.psum_bytes(tile.dtype) // across.block) * across.block
-    )
+    rows_in_bank = max(1, _BANK_BYTES // tiles.psum_bytes(tile.dtype) // flip.block) * flip.block
     for at in range(0, total, rows_in_bank):
         width = min(rows_in_bank, total - at)
         flipped = new((rows, width), tile.dtype, nl.psum)
-        for begin, partitions in tiles.pieces(width, across.block):
-            number = block + (at + begin) // across.block
-            data = _load_columns(source, across, number, partitions, start, rows)
+        for begin, partitions in tiles.pieces(width, flip.block):
+            number = block + (at + begin) // flip.block
+            data = _load_columns(source, flip, number, partitions, start, rows)
             nisa.nc_transpose(dst=flipped[:, begin : begin + partitions], data=data)
         nisa.tensor_copy(dst=tile[:, 0, at : at + width], src=flipped)
 
 
 def _load_columns(
-    source: TensorPlace, across: Frame, block: int, partitions: int, start: int, columns: int
+    source: TensorPlace, flip: Frame, block: int, partitions: int, start: int, columns: int
 ) -> Tensor:
     """Columns of a block of a matrix, [partitions, columns]: a view of SBUF, else loaded."""
     span = TileSpan(block, 1, partitions, start, columns)
-    data = slice_of(source, across, span) if is_aligned(source, across) else None
+    data = slice_of(source, flip, span) if is_aligned(source, flip) else None
     if data is None or data.shape[2] != columns:
         dtype = source.storage.tile.dtype if source.is_on_chip else source.storage.dtype
-        data = load_tile(source, across, span, dtype)
+        data = load_tile(source, flip, span, dtype)
         if data.shape[2] != columns:
             data = copied(data, dtype, new((partitions, 1, columns), dtype))
     return data[:, 0]

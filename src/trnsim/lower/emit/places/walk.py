@@ -286,9 +286,9 @@ def _boxes(
             for first, lengths, begin in _boxes(axes[1:], rest, length):
                 yield at + first, lengths, index * step[1] + begin
         else:
-            many = (count - at) // inner
-            length = many * inner
-            yield at, (many, *(n for n, _ in axes[1:])), index * step[1]
+            count_of_inner = (count - at) // inner
+            length = count_of_inner * inner
+            yield at, (count_of_inner, *(n for n, _ in axes[1:])), index * step[1]
         at += length
 
 
