@@ -20,9 +20,9 @@ from trnsim.lower.kernels.tiles import P
 if TYPE_CHECKING:
     from trnsim.lower.emit.graph_facts import GraphFacts
 
-_IMAGE_RANKS: Final = (3, 4)
+IMAGE_RANKS: Final = (3, 4)
 """Ranks of sequences and of images, with batch and channels."""
-_OUTER_DIMS: Final = 2
+OUTER_DIMS: Final = 2
 """Dimensions before the spatial ones: batch and channels."""
 _MOST_IMAGE_BYTES: Final = 48 * 1024
 """Maximum bytes of an image that is added up on a partition."""
@@ -92,11 +92,11 @@ class WindowSums:
 def is_padded_image(node: Node) -> bool:
     """True if a node pads images with zeros, and an image fits on a partition."""
     operation, shape = node.operation, node.result.shape
-    if not isinstance(operation, Pad) or len(shape) not in _IMAGE_RANKS or operation.number:
+    if not isinstance(operation, Pad) or len(shape) not in IMAGE_RANKS or operation.number:
         return False
-    outer = slice(0, _OUTER_DIMS)
+    outer = slice(0, OUTER_DIMS)
     is_still = not any((*operation.low[outer], *operation.high[outer], *operation.interior[outer]))
-    nbytes = prod(shape[_OUTER_DIMS:]) * ITEM_BYTES[node.result.dtype]
+    nbytes = prod(shape[OUTER_DIMS:]) * ITEM_BYTES[node.result.dtype]
     is_whole = all((*shape, *node.values[0].shape)) and nbytes <= _MOST_IMAGE_BYTES
     return is_still and is_whole and node.result.type.is_floating
 
@@ -107,9 +107,9 @@ def is_of_windows(facts: GraphFacts, node: Node) -> bool:
     if not isinstance(operation, Pad):
         return False
     (operand,), result = node.values, node.result
-    if len(result.shape) not in _IMAGE_RANKS or not all((*result.shape, *operand.shape)):
+    if len(result.shape) not in IMAGE_RANKS or not all((*result.shape, *operand.shape)):
         return False
-    outer = slice(0, _OUTER_DIMS)
+    outer = slice(0, OUTER_DIMS)
     readers = facts.readers(result)
     return (
         operand.type.is_floating
@@ -120,10 +120,16 @@ def is_of_windows(facts: GraphFacts, node: Node) -> bool:
     )
 
 
+def image_pair(numbers: Sequence[int], default: int) -> tuple[int, int]:
+    """The numbers for rows and columns of images; of a sequence `default` and its only number."""
+    first, second = (default, *numbers)[-2:]
+    return first, second
+
+
 def partition_dims(shape: Shape) -> tuple[int, ...]:
     """The dimensions along the partitions: channels, or images and channels if channels are few.
 
     Products read images by channels; few channels would leave most lanes of engines idle.
     """
-    images, channels = shape[:_OUTER_DIMS]
+    images, channels = shape[:OUTER_DIMS]
     return (1,) if channels * 2 >= min(P, images * channels) else (0, 1)

@@ -16,7 +16,7 @@ from trnsim.graph.types import BOOL
 from trnsim.isa import Engine
 from trnsim.lower.kernels import balance, integers
 from trnsim.lower.kernels.instructions import Operand, binary, copied, is_number, shape_of, widened
-from trnsim.lower.kernels.tiles import Tensor, dtype_of, new
+from trnsim.lower.kernels.tiles import LARGEST_FLOAT32, Tensor, dtype_of, new
 from trnsim.lower.rules import TILE_RULES, tile_rule
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
@@ -27,7 +27,6 @@ Into = Callable[[tuple[int, ...]], Tensor]
 
 _UPPER_HALF_MASK: Final = np.int32(-(2**12))
 """Bits of the upper half of a float32's significand, with its sign and exponent."""
-_LARGEST_FLOAT32: Final = np.finfo(np.float32).max
 
 _NKI_FUNCTIONS: Final[dict[type[Operation], Any]] = {
     rounding.Floor: nl.floor,
@@ -360,7 +359,7 @@ def _split_significand(value: Operand) -> tuple[Operand, Operand]:
     Infinity counts as the largest finite number, whose quotient with a finite one is 0.
     """
     if is_number(value):
-        clipped = np.clip(np.float32(value), -_LARGEST_FLOAT32, _LARGEST_FLOAT32)
+        clipped = np.clip(np.float32(value), -LARGEST_FLOAT32, LARGEST_FLOAT32)
         upper_number = (clipped.view(np.int32) & _UPPER_HALF_MASK).view(np.float32)
         return float(upper_number), float(clipped - upper_number)
     clipped_tile = new(value.shape)
@@ -368,9 +367,9 @@ def _split_significand(value: Operand) -> tuple[Operand, Operand]:
         dst=clipped_tile,
         data=value,
         op0=nl.minimum,
-        operand0=float(_LARGEST_FLOAT32),
+        operand0=LARGEST_FLOAT32,
         op1=nl.maximum,
-        operand1=-float(_LARGEST_FLOAT32),
+        operand1=-LARGEST_FLOAT32,
     )
     upper = new(clipped_tile.shape)
     nisa.tensor_scalar(

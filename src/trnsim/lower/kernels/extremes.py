@@ -22,7 +22,6 @@ _LEAST_PART: Final = 512
 """Fewest elements of a part; with fewer, the fixed cost of instructions dominates."""
 _SOUGHT_AT_ONCE: Final = 8
 """Elements that nc_find_index8 seeks at once, and the fewest that it reads."""
-_LARGEST_FLOAT32: Final = 3.4028235e38
 
 
 def index_of_largest(source: Tensor, start: int, shape: tuple[int, int]) -> Tensor:
@@ -112,7 +111,7 @@ def _first_largest(tile: Tensor, largest: Tensor) -> Tensor:
     is_number = new((rows, 1), nl.uint8)
     nisa.tensor_scalar(dst=is_number, data=largest, op0=nl.greater_equal, operand0=-inf)
     ceiling, bound = new((rows, 1)), new((rows, 1))
-    nisa.memset(dst=ceiling, value=_LARGEST_FLOAT32)
+    nisa.memset(dst=ceiling, value=tiles.LARGEST_FLOAT32)
     nisa.memset(dst=bound, value=inf)
     nisa.tensor_copy_predicated(dst=ceiling, src=inf, predicate=is_number)
     nisa.tensor_copy_predicated(dst=bound, src=largest, predicate=is_number)

@@ -25,7 +25,6 @@ _LEAST_WORK: Final = 2**20
 """Least product of elements and results for which parts and merges are faster than a search."""
 _MULTIPLE: Final = 8
 """The length of a part is a multiple of this, the number of elements that are found at once."""
-_LOWEST_FLOAT32: Final = -3.4028235e38
 
 Search = Callable[[Tensor, int], tuple[Tensor, Tensor]]
 """A function that gives values and indices of the largest elements of a tile, in order."""
@@ -68,7 +67,7 @@ def _load_parts(
     tile = new((rows * parts, width))
     full, last = divmod(length, width)
     if full < parts:
-        nisa.memset(dst=tile, value=_LOWEST_FLOAT32)
+        nisa.memset(dst=tile, value=-tiles.LARGEST_FLOAT32)
     groups = [(0, rows, length // width)] if full == parts else [(r, 1, full) for r in range(rows)]
     for row, many, count in groups:
         view, place = [(width, many * count), (1, width)], (start + row) * length
@@ -79,7 +78,7 @@ def _load_parts(
             end = row * parts + full
             rest = tiles.strided(source, [(last, 1), (1, last)], place + full * width)
             nisa.dma_copy(dst=tile[end : end + 1, :last], src=rest)
-    nisa.tensor_scalar(dst=tile, data=tile, op0=nl.maximum, operand0=_LOWEST_FLOAT32)
+    nisa.tensor_scalar(dst=tile, data=tile, op0=nl.maximum, operand0=-tiles.LARGEST_FLOAT32)
     return tile
 
 

@@ -34,8 +34,6 @@ _HELD_BYTES: Final = 48 * 1024
 """Bytes of a partition for updates that stay in SBUF while rows of the table pass."""
 _NUMBERING_PASSES: Final = 2
 """Passes over the marks' columns that number the table's rows, before any update is marked."""
-_FEWEST_COLUMNS: Final = 64
-"""A product of fewer columns takes as long (trainium_inferentia2_arch.rst: ``max(N, 64)``)."""
 
 
 def are_products_faster(rows: int, count: int, width: int, dtype: str) -> bool:
@@ -53,7 +51,7 @@ def are_products_faster(rows: int, count: int, width: int, dtype: str) -> bool:
         transfers_s += 2 * table_bytes / float(core.dma_bytes_per_s)
     passes = core.fp32_passes if dtype == "float32" else 1
     blocks, parts = ceil(count / P), ceil(width / BANK)
-    columns = parts * ceil(rows / P) * max(min(width, BANK), _FEWEST_COLUMNS) * passes
+    columns = parts * ceil(rows / P) * max(min(width, BANK), tiles.FEWEST_COLUMNS) * passes
     products_s = blocks * columns / clock_hz(core, Engine.tensor)
     numbered_and_marked = (_NUMBERING_PASSES + blocks) * parts * rows
     marks_s = numbered_and_marked / clock_hz(core, Engine.vector)

@@ -22,7 +22,7 @@ from trnsim.lower.kernels.extremes import index_of_largest
 from trnsim.lower.kernels.merging import merged_order, parts_to_merge
 from trnsim.lower.kernels.short_rows import are_shared_partitions_faster
 from trnsim.lower.kernels.sorting_network import columns_of, network_cycles, network_order
-from trnsim.lower.kernels.tiles import P, Tensor, new
+from trnsim.lower.kernels.tiles import LARGEST_FLOAT32, P, Tensor, new
 from trnsim.lower.rules import kernel
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
@@ -36,8 +36,7 @@ _MAX8_RESULTS: Final = 8
 """Elements that max8 finds at once (nki.isa.max8)."""
 _MOST_EXACT_COLUMNS: Final = 2**24
 """Most columns of a row whose indices float32 represents exactly."""
-_LARGEST_FLOAT32: Final = float(np.finfo(np.float32).max)
-_LOWEST_FLOAT32: Final = -_LARGEST_FLOAT32
+_LOWEST_FLOAT32: Final = -LARGEST_FLOAT32
 """The lowest value in a search: minus infinity marks elements that were found before."""
 
 
@@ -189,9 +188,9 @@ def _require_order(rows: Float32Array, *, is_network: bool) -> None:
         )
     for sign in (-1, 1) if is_network else (-1,):
         is_infinite = (rows == sign * inf).any(axis=1)
-        if (is_infinite & (rows == sign * _LARGEST_FLOAT32).any(axis=1)).any():
+        if (is_infinite & (rows == sign * LARGEST_FLOAT32).any(axis=1)).any():
             raise Unspecified(
-                f"top_k: a row holds both {sign * inf} and {sign * _LARGEST_FLOAT32}, which its "
+                f"top_k: a row holds both {sign * inf} and {sign * LARGEST_FLOAT32}, which its "
                 "instructions take for one another",
                 fix="replace infinities first",
             )

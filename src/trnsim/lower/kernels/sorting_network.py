@@ -21,7 +21,6 @@ from trnsim.program import current_core
 
 _MOST_COLUMNS: Final = 2048
 """Most elements of a partition, as about twelve tiles of them are in SBUF at once."""
-_LARGEST_FLOAT32: Final = 3.4028235e38
 _STEP_INSTRUCTIONS: Final = 11
 """Instructions of a step, each on half of the elements."""
 
@@ -72,7 +71,7 @@ def _load_keys(source: Tensor, rows: tuple[int, int], length: int, columns: int)
     first, many = rows
     keys, counts = new((P, many, columns), source.dtype), new((P, many, columns), nl.int32)
     full, rest = divmod(length, columns)
-    lowest = -_LARGEST_FLOAT32
+    lowest = -tiles.LARGEST_FLOAT32
     if full < P:
         nisa.memset(dst=keys, value=0.0)
     for start, partitions, width in ((0, full, columns), (full, 1, rest)):
@@ -92,7 +91,7 @@ def _load_keys(source: Tensor, rows: tuple[int, int], length: int, columns: int)
         op0=nl.maximum,
         operand0=lowest,
         op1=nl.minimum,
-        operand1=_LARGEST_FLOAT32,
+        operand1=tiles.LARGEST_FLOAT32,
     )
     nisa.tensor_scalar(dst=is_inside, data=indices, op0=nl.less, operand0=float(length))
     nisa.tensor_copy_predicated(dst=result, src=bounded, predicate=is_inside)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+import numpy as np
+
 from trnsim.graph.types import BOOL
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
@@ -17,6 +19,11 @@ P: Final = 128
 """Partitions of SBUF and PSUM (trainium_inferentia2_arch.rst)."""
 BANK: Final = 512
 """float32 columns of one PSUM bank (trainium_inferentia2_arch.rst)."""
+BANK_BYTES: Final = 4 * BANK
+"""Bytes of a partition of one PSUM bank."""
+FEWEST_COLUMNS: Final = 64
+"""A product of fewer columns takes as long (trainium_inferentia2_arch.rst: ``max(N, 64)``)."""
+LARGEST_FLOAT32: Final = float(np.finfo(np.float32).max)
 
 
 def new(shape: Sequence[int], dtype: Any = nl.float32, buffer: Any = nl.sbuf) -> Tensor:

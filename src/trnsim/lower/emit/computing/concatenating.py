@@ -24,11 +24,10 @@ from trnsim.lower.emit.places.walk import (
     slice_of,
     write_span,
 )
+from trnsim.lower.emit.window_sums import IMAGE_RANKS
 from trnsim.lower.kernels import tiles
 from trnsim.nki import isa as nisa
 
-_IMAGE_RANKS: Final = (3, 4)
-"""Numbers of dimensions of sequences and of images, batch and channels included."""
 _TRANSFER_ELEMENTS: Final = 1 << 14
 """Elements of a partition in one transfer."""
 
@@ -37,7 +36,7 @@ def emit_image_concatenation(emission: Emission, node: Node) -> bool:
     """Emit a concatenation of images along channels; False for other nodes."""
     operation: Any = node.operation
     shape = node.result.shape
-    if operation.dim != 1 or len(shape) not in _IMAGE_RANKS or not node.result.type.is_floating:
+    if operation.dim != 1 or len(shape) not in IMAGE_RANKS or not node.result.type.is_floating:
         return False
     if not all(node.result.shape) or not _is_of_images(emission, node):
         return False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import ceil
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from trnsim.graph import Node, Value
 from trnsim.graph.ops.contraction import DotGeneral
@@ -21,14 +21,11 @@ from trnsim.lower.emit.places.paths import is_view
 from trnsim.lower.emit.places.tensor_place import PendingResult, TensorPlace
 from trnsim.lower.emit.places.walk import Frame, TileSpan
 from trnsim.lower.emit.product_operand import ProductOperand
-from trnsim.lower.kernels.tiles import BANK, P, Tensor, dtype_of, new
+from trnsim.lower.kernels.tiles import BANK, FEWEST_COLUMNS, P, Tensor, dtype_of, new
 from trnsim.lower.patterns.contractions import PANEL_BYTES
 from trnsim.lower.rules import emitter
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
-
-_FEWEST_COLUMNS: Final = 64
-"""A product of fewer columns takes as long (trainium_inferentia2_arch.rst: ``max(N, 64)``)."""
 
 
 @emitter(DotGeneral)
@@ -74,8 +71,8 @@ def _should_write_rows(emission: Emission, node: Node) -> bool:
     M, N = node.result.shape[-2:]
     K = node.values[0].shape[operation.contracting[0]]
     rows, columns, blocks = (ceil(length / P) for length in (M, N, K))
-    rows_cycles = rows * blocks * max(N, _FEWEST_COLUMNS)
-    columns_cycles = columns * blocks * max(M, _FEWEST_COLUMNS) + columns * rows * P
+    rows_cycles = rows * blocks * max(N, FEWEST_COLUMNS)
+    columns_cycles = columns * blocks * max(M, FEWEST_COLUMNS) + columns * rows * P
     return rows_cycles <= columns_cycles or M > BANK
 
 

@@ -23,6 +23,7 @@ from trnsim.lower.emit.images.kernels import Kernels, kernels_of, taps_together
 from trnsim.lower.emit.images.panels import KernelPanels
 from trnsim.lower.emit.places.tensor_place import PendingResult, TensorPlace
 from trnsim.lower.emit.places.walk import Frame, TileSpan
+from trnsim.lower.emit.window_sums import IMAGE_RANKS, image_pair
 from trnsim.lower.kernels.tiles import BANK, P, Tensor, new
 from trnsim.lower.rules import emitter
 from trnsim.nki import isa as nisa
@@ -38,8 +39,6 @@ _FP32_PASSES: Final = 4
 """Passes over the array for a product in float32 (trainium_inferentia2_arch.rst)."""
 _DTYPES: Final = ("float32", "bfloat16", "float16")
 """Dtypes of images and kernels."""
-_IMAGE_RANKS: Final = (3, 4)
-"""Ranks of sequences and of images, with batch and channels."""
 
 
 def is_emitted(node: Node, weights: frozenset[int]) -> bool:
@@ -53,7 +52,7 @@ def is_emitted(node: Node, weights: frozenset[int]) -> bool:
         return False
     image, kernel = node.values
     sizes = (*node.result.shape, *image.shape, *kernel.shape)
-    if len(image.shape) not in _IMAGE_RANKS or not all(sizes) or image.dtype != kernel.dtype:
+    if len(image.shape) not in IMAGE_RANKS or not all(sizes) or image.dtype != kernel.dtype:
         return False
     largest = max(kernel.shape[1], kernel.shape[0] // operation.groups)
     is_grouped = operation.groups > 1
@@ -81,20 +80,16 @@ def window_grid(node: Node) -> WindowGrid:
     operation: Any = node.operation
     image, kernel = (value.shape for value in node.values)
 
-    def pair(numbers: tuple[int, ...], default: int) -> tuple[int, int]:
-        first, second = (default, *numbers)[-2:]
-        return first, second
-
     return WindowGrid(
         images=image[0],
         channels=image[1],
-        image_size=pair(image[2:], 1),
-        window_counts=pair(node.result.shape[2:], 1),
-        kernel=pair(kernel[2:], 1),
-        strides=pair(operation.strides, 1),
-        low_padding=pair(operation.low, 0),
-        gaps=pair(operation.gaps, 0),
-        dilations=pair(operation.dilations, 1),
+        image_size=image_pair(image[2:], 1),
+        window_counts=image_pair(node.result.shape[2:], 1),
+        kernel=image_pair(kernel[2:], 1),
+        strides=image_pair(operation.strides, 1),
+        low_padding=image_pair(operation.low, 0),
+        gaps=image_pair(operation.gaps, 0),
+        dilations=image_pair(operation.dilations, 1),
     )
 
 

@@ -25,10 +25,11 @@ from trnsim.lower.emit.images.positions import Positions, position_blocks, posit
 from trnsim.lower.emit.places.paths import apply_view, is_view
 from trnsim.lower.emit.places.tensor_place import SbufMatrix, TensorPlace, in_hbm
 from trnsim.lower.emit.places.walk import Frame, TileSpan, frame_of, write_span
+from trnsim.lower.emit.window_sums import image_pair
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.balance import balanced
 from trnsim.lower.kernels.instructions import binary, copied
-from trnsim.lower.kernels.tiles import BANK, P, Tensor, new
+from trnsim.lower.kernels.tiles import BANK, FEWEST_COLUMNS, P, Tensor, new
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
@@ -44,8 +45,6 @@ _MOST_WINDOWS: Final = 128
 """Most windows of a gradient, as each of them is transposed separately."""
 _LAID_OUT_ANEW: Final = 2
 """Ratio of the time of products over channels to the time of their columns alone; assumed."""
-_FEWEST_COLUMNS: Final = 64
-"""A product of fewer columns takes as long (trainium_inferentia2_arch.rst: ``max(N, 64)``)."""
 
 
 def is_kernel_gradient(node: Node) -> bool:
@@ -65,10 +64,10 @@ def is_kernel_gradient(node: Node) -> bool:
     if operation.groups > 1:  # over channels each group would be a product of its own
         return windows < taps and GradientGroups.of(node).groups_at_once > 0
     columns, rows = image[0] * windows, ceil(kernel[0] / P)
-    over_channels = taps * ceil(image[1] / P) * rows * max(columns, _FEWEST_COLUMNS)
+    over_channels = taps * ceil(image[1] / P) * rows * max(columns, FEWEST_COLUMNS)
     blocks = ceil(image[1] * taps / P)
-    transposes = max(windows * image[0], _FEWEST_COLUMNS) + kernel[0]
-    over_positions = blocks * (rows * max(columns, _FEWEST_COLUMNS) + transposes)
+    transposes = max(windows * image[0], FEWEST_COLUMNS) + kernel[0]
+    over_positions = blocks * (rows * max(columns, FEWEST_COLUMNS) + transposes)
     return over_positions < _LAID_OUT_ANEW * over_channels
 
 
@@ -86,21 +85,17 @@ def _grids(node: Node) -> tuple[WindowGrid, WindowGrid]:
     operation: Any = node.operation
     image, kernel = (value.shape for value in node.values)
 
-    def pair(numbers: Sequence[int], default: int) -> tuple[int, int]:
-        first, second = (default, *numbers)[-2:]
-        return first, second
-
-    places = pair(kernel[2:], 1)
+    places = image_pair(kernel[2:], 1)
     over_images = WindowGrid(
         images=kernel[1],
         channels=image[0] * operation.groups,
-        image_size=pair(image[2:], 1),
+        image_size=image_pair(image[2:], 1),
         window_counts=places,
-        kernel=pair(node.result.shape[2:], 1),
-        strides=pair(operation.dilations, 1),
-        low_padding=pair(operation.low, 0),
+        kernel=image_pair(node.result.shape[2:], 1),
+        strides=image_pair(operation.dilations, 1),
+        low_padding=image_pair(operation.low, 0),
         gaps=(0, 0),
-        dilations=pair(operation.strides, 1),
+        dilations=image_pair(operation.strides, 1),
     )
     ones, zeros = (1, 1), (0, 0)
     over_kernels = replace(

@@ -28,7 +28,13 @@ from trnsim.lower.emit.places.walk import (
     slice_of,
     write_span,
 )
-from trnsim.lower.emit.window_sums import is_of_windows, partition_dims
+from trnsim.lower.emit.window_sums import (
+    IMAGE_RANKS,
+    OUTER_DIMS,
+    image_pair,
+    is_of_windows,
+    partition_dims,
+)
 from trnsim.lower.kernels import movement, tiles
 from trnsim.lower.kernels.balance import balanced
 from trnsim.lower.kernels.instructions import binary, copied
@@ -37,10 +43,6 @@ from trnsim.lower.rules import emitter
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
-_IMAGE_RANKS: Final = (3, 4)
-"""Ranks of sequences and of images, with batch and channels."""
-_OUTER_DIMS: Final = 2
-"""Dimensions before the spatial ones: batch and channels."""
 _SUM_BYTES: Final = 48 * 1024
 """Most bytes of a partition for images that are added up at once."""
 _SPAN_ELEMENTS: Final = 2048
@@ -88,9 +90,9 @@ def _data_ranges(node: Node) -> tuple[_DataRange, _DataRange]:
     """The rows and columns that a padding keeps; a sequence is an image of one row."""
     operation: Any = node.operation
     ranges: list[_DataRange] = (
-        [] if len(node.result.shape) > _IMAGE_RANKS[0] else [_DataRange(0, 1, 0, 1)]
+        [] if len(node.result.shape) > IMAGE_RANKS[0] else [_DataRange(0, 1, 0, 1)]
     )
-    for dim in range(_OUTER_DIMS, len(node.result.shape)):
+    for dim in range(OUTER_DIMS, len(node.result.shape)):
         low, step = operation.low[dim], operation.interior[dim] + 1
         first = max(-(low // step), 0)
         end = min(node.values[0].shape[dim], -((low - node.result.shape[dim]) // step))
@@ -100,8 +102,7 @@ def _data_ranges(node: Node) -> tuple[_DataRange, _DataRange]:
 
 def _image_size(value: Value) -> tuple[int, int]:
     """Rows and columns of an image; a sequence is an image of one row."""
-    first, second = (1, *value.shape[_OUTER_DIMS:])[-2:]
-    return first, second
+    return image_pair(value.shape[OUTER_DIMS:], 1)
 
 
 def _frame(value: Value, p_dims: tuple[int, ...]) -> Frame:

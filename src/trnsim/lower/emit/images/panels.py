@@ -26,8 +26,6 @@ _PASSING_BYTES: Final = 32 * 1024
 """Bytes of a partition for panels if SBUF does not hold the panels of all kernels."""
 _LINES_BYTES: Final = 16 * 1024
 """Bytes of a partition for rows of kernels that wait to be transposed."""
-_BANK_BYTES: Final = 2048
-"""Bytes of a partition in a bank of PSUM (trainium_inferentia2_arch.rst)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +119,7 @@ class KernelPanels:
     def _transpose(self, data: Tensor, target: Tensor) -> None:
         """Transpose rows of kernels ``[count, channels * taps]`` into [channels, taps * count]."""
         taps, (count, _), (channels, _) = self._taps, data.shape, target.shape
-        together = max(_BANK_BYTES // (count * tiles.psum_bytes(data.dtype)), 1)
+        together = max(tiles.BANK_BYTES // (count * tiles.psum_bytes(data.dtype)), 1)
         for first, number in tiles.pieces(taps, together):
             flipped = new((channels, number, count), data.dtype, nl.psum)
             for tap in range(number):

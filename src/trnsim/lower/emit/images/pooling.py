@@ -17,6 +17,7 @@ from trnsim.lower.emit.emission import Emission
 from trnsim.lower.emit.images.image import Band, Image, WindowBox, WindowGrid
 from trnsim.lower.emit.images.kernels import TapBoxes
 from trnsim.lower.emit.places.walk import Frame, TileSpan, write_span
+from trnsim.lower.emit.window_sums import IMAGE_RANKS, OUTER_DIMS, image_pair
 from trnsim.lower.kernels.tiles import Tensor, dtype_of, new
 from trnsim.lower.rules import emitter
 from trnsim.nki import isa as nisa
@@ -24,10 +25,6 @@ from trnsim.nki import language as nl
 
 _BAND_BYTES: Final = 16 * 1024
 """Bytes of a partition for a band of the padded images."""
-_IMAGE_RANKS: Final = (3, 4)
-"""Ranks of sequences and of images, with batch and channels."""
-_OUTER_DIMS: Final = 2
-"""Dimensions before the spatial ones: batch and channels."""
 
 
 def is_emitted(node: Node) -> bool:
@@ -36,10 +33,10 @@ def is_emitted(node: Node) -> bool:
     if not isinstance(operation, ReduceWindow):
         return False
     (value,) = node.values
-    outer = slice(0, _OUTER_DIMS)
+    outer = slice(0, OUTER_DIMS)
     sizes = (operation.lengths, operation.strides, operation.dilations or (1, 1))
     return (
-        len(value.shape) in _IMAGE_RANKS
+        len(value.shape) in IMAGE_RANKS
         and value.dtype in ("float32", "bfloat16")
         and all(numbers[outer] == (1, 1) for numbers in sizes)
         and not any((*operation.low[outer], *operation.high[outer]))
@@ -92,20 +89,16 @@ def window_grid(node: Node) -> WindowGrid:
     operation: Any = node.operation
     shape = node.values[0].shape
 
-    def pair(numbers: tuple[int, ...], default: int) -> tuple[int, int]:
-        first, second = (default, *numbers[_OUTER_DIMS:])[-2:]
-        return first, second
-
     return WindowGrid(
         images=shape[0],
         channels=shape[1],
-        image_size=pair(shape, 1),
-        window_counts=pair(node.result.shape, 1),
-        kernel=pair(operation.lengths, 1),
-        strides=pair(operation.strides, 1),
-        low_padding=pair(operation.low, 0),
+        image_size=image_pair(shape[OUTER_DIMS:], 1),
+        window_counts=image_pair(node.result.shape[OUTER_DIMS:], 1),
+        kernel=image_pair(operation.lengths[OUTER_DIMS:], 1),
+        strides=image_pair(operation.strides[OUTER_DIMS:], 1),
+        low_padding=image_pair(operation.low[OUTER_DIMS:], 0),
         gaps=(0, 0),
-        dilations=pair(operation.dilations or (1,) * len(shape), 1),
+        dilations=image_pair(operation.dilations[OUTER_DIMS:] or (1, 1), 1),
     )
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, prod
-from typing import Final
 
 from trnsim.lower.emit.images.image import Band, Image, WindowBox, WindowGrid
 from trnsim.lower.emit.images.kernels import TapBoxes
@@ -19,9 +18,6 @@ from trnsim.lower.kernels.instructions import copied
 from trnsim.lower.kernels.tiles import P, Tensor, dtype_of, new
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
-
-BANK_BYTES: Final = 2048
-"""Bytes of a partition in a bank of PSUM (trainium_inferentia2_arch.rst)."""
 
 
 def position_blocks(part: WindowBox) -> list[WindowBox]:
@@ -129,7 +125,7 @@ class Positions:
         at, rows = channels
         taps = prod(self.taps.kernel)
         width = rows * taps
-        together = max(BANK_BYTES // tiles.psum_bytes(tile.dtype) // width, 1)
+        together = max(tiles.BANK_BYTES // tiles.psum_bytes(tile.dtype) // width, 1)
         for first, count in _equal_runs(blocks, together):
             positions = blocks[first].count
             flipped = new((positions, count, width), tile.dtype, nl.psum)
@@ -154,7 +150,7 @@ class Positions:
         (high, wide), taps = self.taps.kernel, self.taps
         columns = tile[:, at * high * wide : (at + rows) * high * wide]
         width = rows * len(taps.copies)
-        max_boxes = max(BANK_BYTES // tiles.psum_bytes(tile.dtype) // width, 1)
+        max_boxes = max(tiles.BANK_BYTES // tiles.psum_bytes(tile.dtype) // width, 1)
         for first, count in tiles.pieces(len(taps.boxes), max_boxes):
             flipped = new((block.count, count, width), tile.dtype, nl.psum)
             firsts = taps.boxes[first : first + count]

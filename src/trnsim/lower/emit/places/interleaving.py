@@ -16,6 +16,7 @@ from trnsim.graph.types import dense
 from trnsim.isa import FREE_DIMENSIONS
 from trnsim.lower.emit.places.picking import copy_picked, is_picked, piece_length
 from trnsim.lower.emit.places.tensor_place import Step, TensorPlace, merge_axes
+from trnsim.lower.emit.places.walk import SHORT_RUN_BYTES
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.instructions import copied
 from trnsim.lower.kernels.tiles import P, Tensor, new
@@ -25,8 +26,6 @@ from trnsim.program import current_core
 Axis = tuple[int, Step]
 """A length, and the strides in elements (source, target)."""
 
-_SHORT_RUN_BYTES: Final = 512
-"""Shorter runs take as long, as descriptors bound their transfer (nki-dma-overview.rst)."""
 _ROWS_FOR_RUNS: Final = 4
 """Most elements of a run for each row: an element of a row takes 1 ns, a run about 9 ns."""
 _PIPELINED_ELEMENTS: Final = 4096
@@ -88,7 +87,7 @@ def _choose_cut(axes: list[Axis], itemsize: int) -> Cut | None:
     first = next((at for at, (_, (step, _)) in enumerate(axes) if step == 1), len(axes))
     if first == len(axes) or axes[-1][1][1] != 1:
         return None
-    run, longest_run = min(axes[first][0], axes[-1][0]), _SHORT_RUN_BYTES // itemsize
+    run, longest_run = min(axes[first][0], axes[-1][0]), SHORT_RUN_BYTES // itemsize
     if run >= longest_run:
         return None
     if 1 < len(axes) - first <= FREE_DIMENSIONS:
@@ -144,7 +143,7 @@ def _cut_with_row_axes(axes: list[Axis], places: Sequence[int], itemsize: int) -
     others = prod(n for n, _ in inner) // length
     evenly = min(prod(n for n, _ in axes) // P, _PIPELINED_ELEMENTS) // others
     fitting = _TILE_BYTES // (itemsize * others)
-    longest_run = _SHORT_RUN_BYTES // itemsize
+    longest_run = SHORT_RUN_BYTES // itemsize
     piece = piece_length(length, min(max(evenly, longest_run), fitting))
     return (outer, inner, at, piece) if piece > 0 else None
 

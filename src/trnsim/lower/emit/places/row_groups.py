@@ -16,8 +16,6 @@ from trnsim.lower.kernels.tiles import P, Tensor, new
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
-_BANK_BYTES: Final = 2048
-"""Bytes of a partition of a PSUM bank (trainium_inferentia2_arch.rst)."""
 _MOST_BYTES: Final = 2048
 """Maximum bytes of a partition in one transfer."""
 _FEWEST_TRANSFERS: Final = 8
@@ -113,4 +111,4 @@ def _rows_together(length: int, rows: int, dtype: Any) -> int:
 
 def _rows_in_bank(width: int, dtype: Any) -> int:
     """Rows of `width` elements that a partition of a bank of PSUM holds."""
-    return int(_BANK_BYTES // (tiles.psum_bytes(dtype) * width))
+    return int(tiles.BANK_BYTES // (tiles.psum_bytes(dtype) * width))

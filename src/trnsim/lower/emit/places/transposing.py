@@ -34,15 +34,13 @@ from trnsim.lower.emit.places.walk import (
 )
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.instructions import copied, widened
-from trnsim.lower.kernels.tiles import P, Tensor, dtype_of, new
+from trnsim.lower.kernels.tiles import BANK_BYTES, P, Tensor, dtype_of, new
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
 if TYPE_CHECKING:
     from trnsim.lower.emit.emission import Emission
 
-_BANK_BYTES: Final = 2048
-"""Bytes of a partition of a PSUM bank (trainium_inferentia2_arch.rst)."""
 _LINE_BYTES: Final = 8 * 1024
 """Most bytes of a partition that are transposed at once on their way to HBM."""
 _LOADED_BYTES: Final = 64 * 1024
@@ -189,7 +187,7 @@ def _fill_transposed(source: TensorPlace, frame: Frame, tile: Tensor, part: Tile
             lines = widened(lines, (width, 1, frame.rows))
         else:
             lines = _load_rows(source, flip, TileSpan(0, 1, width, begin, length), part.start + at)
-        in_bank = max(1, _BANK_BYTES // tiles.psum_bytes(lines.dtype) // width)
+        in_bank = max(1, BANK_BYTES // tiles.psum_bytes(lines.dtype) // width)
         groups = [(*piece, frame.block) for piece in tiles.pieces(full_blocks, in_bank)]
         groups += [(full_blocks, 1, last_rows)] if last_rows else []
         for first, blocks, rows in groups:
@@ -392,7 +390,7 @@ def _transpose_columns(
         block: the block of the matrix that holds the first row.
     """
     rows, _, total = tile.shape
-    rows_in_bank = max(1, _BANK_BYTES // tiles.psum_bytes(tile.dtype) // flip.block) * flip.block
+    rows_in_bank = max(1, BANK_BYTES // tiles.psum_bytes(tile.dtype) // flip.block) * flip.block
     for at in range(0, total, rows_in_bank):
         width = min(rows_in_bank, total - at)
         flipped = new((rows, width), tile.dtype, nl.psum)

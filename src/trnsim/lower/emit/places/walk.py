@@ -238,7 +238,7 @@ def slice_of(place: TensorPlace, frame: Frame, span: TileSpan) -> Tensor | None:
     return matrix.tile[: span.partitions, blocks, at : end : step[1] or 1]
 
 
-_SHORT_RUN_BYTES: Final = 512
+SHORT_RUN_BYTES: Final = 512
 """Shorter runs take as long, as descriptors bound their transfer (nki-dma-overview.rst)."""
 
 
@@ -252,7 +252,7 @@ def gather_slice(place: TensorPlace, frame: Frame, span: TileSpan) -> Tensor | N
     tile = matrix.tile
     is_whole = tile.offset == 0 and tile.is_contiguous()
     run_bytes = tile.dtype.itemsize * (axes[-1][0] if axes[-1][1][1] == 1 else 1)
-    if len(axes) > FREE_DIMENSIONS or not is_whole or run_bytes >= _SHORT_RUN_BYTES:
+    if len(axes) > FREE_DIMENSIONS or not is_whole or run_bytes >= SHORT_RUN_BYTES:
         return None
     first = 0 if matrix.is_replicated else place.offset[0] // matrix.block + span.block
     blocks, columns = tile.shape[1:]
