@@ -68,12 +68,12 @@ def test_a_misspelt_name_is_told_the_near_one(module):
 )
 def test_the_near_name_is_the_most_like_one_of_three_quarters(module, name, near):
     module.newer = 2
-    assert AbsentNames("gone", "public", {}.get).near(name) == near
+    assert AbsentNames("gone", "public", {}.get).closest_name(name) == near
 
 
 def test_a_namespace_that_is_no_module_has_no_near_names(module):
     del module
-    assert not AbsentNames("gone.further", "public.further", {}.get).near("newst")
+    assert not AbsentNames("gone.further", "public.further", {}.get).closest_name("newst")
 
 
 def test_a_name_of_the_module_that_is_no_submodule_is_pythons_matter(module):

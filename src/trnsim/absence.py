@@ -73,9 +73,9 @@ def refuse_attribute(
     if name.startswith("_") and not spelling:
         raise AttributeError(name)
     label, names = describe(), list(legal)
-    near = get_close_matches(name, names, 1)
-    if near:
-        fix = f"write {label}.{near[0]}"
+    matches = get_close_matches(name, names, 1)
+    if matches:
+        fix = f"write {label}.{matches[0]}"
     else:
         fix = f"write one of these, such as {label}.{names[0]}" if names else f"write {label} alone"
     raise error(
@@ -113,7 +113,7 @@ class AbsentNames:
         """The absence of a name; None for a name that exists, or that AWS's module never had."""
         return self._explain(name)
 
-    def near(self, name: str) -> str:
+    def closest_name(self, name: str) -> str:
         """The name of the module that is most like a misspelt one; "" if there is none."""
         module = sys.modules.get(self.module)  # None for a namespace that is no module
         legal = [] if name.startswith("_") else dir(module) if module is not None else []
@@ -127,8 +127,8 @@ class AbsentNames:
         """
         absence = self.explain(name)
         if absence is None:
-            near = self.near(name)
-            perhaps = f"; did you mean {near!r}?" if near else ""
+            match = self.closest_name(name)
+            perhaps = f"; did you mean {match!r}?" if match else ""
             raise AttributeError(f"module {self.public!r} has no attribute {name!r}{perhaps}")
         raise AbsentAttribute(absence.reason, fix=absence.fix, source=absence.source)
 
@@ -158,10 +158,12 @@ class _Finder:
             error = AbsentImport(absence.reason, fix=absence.fix, source=absence.source)
             error.name = names.public
             raise error
-        near = names.near(name) if names is not None and fullname not in sys.modules else ""
-        if names is not None and near and near != name:
+        if names is None or fullname in sys.modules:
+            return
+        match = names.closest_name(name)
+        if match and match != name:
             raise ImportError(
-                f"cannot import name {name!r} from {names.public!r}; did you mean {near!r}?",
+                f"cannot import name {name!r} from {names.public!r}; did you mean {match!r}?",
                 name=names.public,
             )
 

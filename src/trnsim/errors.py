@@ -110,11 +110,11 @@ def _line_at(frame: FrameType) -> SourceLine:
 @contextmanager
 def working_for(line: SourceLine | None) -> Generator[None]:
     """Context in which this thread works for `line`, a line of a program in another thread."""
-    before, _requester.line = _requester.line, line
+    earlier_line, _requester.line = _requester.line, line
     try:
         yield
     finally:
-        _requester.line = before
+        _requester.line = earlier_line
 
 
 @contextmanager
@@ -123,12 +123,12 @@ def without_user_code() -> Generator[None]:
 
     A graph's instructions are issued from some thirty frames of trnsim below the user's line.
     """
-    before = _requester.line, _requester.is_alone
+    earlier_state = _requester.line, _requester.is_alone
     _requester.line, _requester.is_alone = user_line(), True
     try:
         yield
     finally:
-        _requester.line, _requester.is_alone = before
+        _requester.line, _requester.is_alone = earlier_state
 
 
 def exclude_folder(folder: str) -> None:

@@ -103,9 +103,9 @@ def _fix_of_missing(path: Path, fix: str) -> str:
         return f"there is no folder {first_missing}; {fix}"
     with suppress(OSError), os.scandir(path.parent) as entries:
         names = {entry.name.casefold(): entry.name for entry in islice(entries, _MOST_NAMES)}
-        near = get_close_matches(path.name.casefold()[:_MOST_CHARS], names, 1, _LEAST_SIMILARITY)
-        if near:
-            return f"did you mean {path.with_name(names[near[0]])}? If not, {fix}"
+        matches = get_close_matches(path.name.casefold()[:_MOST_CHARS], names, 1, _LEAST_SIMILARITY)
+        if matches:
+            return f"did you mean {path.with_name(names[matches[0]])}? If not, {fix}"
     return fix
 
 
@@ -246,8 +246,8 @@ class Draft:
                 if self._target.exists():
                     self._unfinished.chmod(stat.S_IMODE(self._target.stat().st_mode))
                 self._unfinished.replace(self._target)
-        except OSError as failed:
-            raise _unwritable(self._path, failed) from failed
+        except OSError as failure:
+            raise _unwritable(self._path, failure) from failure
         finally:
             if self._unfinished != self._target:
                 with suppress(OSError):
@@ -282,9 +282,9 @@ def check_folder(path: Path | str) -> None:
         raise BadInput(
             f"cannot write to the folder {path}: {_reason(error)}", fix=_FOLDER_FIX
         ) from error
-    first = path if not missing else missing[-1].parent
-    if not first.is_dir():
-        problem = "it is a file" if first == path else f"{first} is a file"
+    first_folder = path if not missing else missing[-1].parent
+    if not first_folder.is_dir():
+        problem = "it is a file" if first_folder == path else f"{first_folder} is a file"
         raise BadInput(f"cannot write to the folder {path}: {problem}", fix=_FOLDER_FIX)
     try:
         path.mkdir(parents=True, exist_ok=True)

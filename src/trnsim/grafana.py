@@ -56,7 +56,7 @@ def page(
     *,
     choices: Sequence[LabelChoice] = (),
     refresh: str = "1m",
-    begins: str = "now-24h",
+    start: str = "now-24h",
 ) -> str:
     """The page as JSON that Grafana imports."""
     panels: list[dict[str, Any]] = []
@@ -71,7 +71,7 @@ def page(
         "uid": uid,
         "schemaVersion": _SCHEMA,
         "refresh": refresh,
-        "time": {"from": begins, "to": "now"},
+        "time": {"from": start, "to": "now"},
         "templating": {"list": [source, *map(_variable, choices)]},
         "panels": [{"id": number} | panel for number, panel in enumerate(panels, 1)],
     }

@@ -162,9 +162,9 @@ def whole(text: str, unit: str = "") -> int:
     """
     value = _value(text, unit)
     if value.denominator != 1:
-        near = f"{value.numerator // value.denominator}"
-        of = f" of {unit}" if unit else ""
-        raise ValueError(f"{_quoted(text)} is no whole number{of}; write for example {near}")
+        floor = f"{value.numerator // value.denominator}"
+        suffix = f" of {unit}" if unit else ""
+        raise ValueError(f"{_quoted(text)} is no whole number{suffix}; write for example {floor}")
     if abs(value) >= _LARGEST:
         raise ValueError(f"{_quoted(text)} is too large; the largest whole number is 9.2e18")
     return value.numerator
@@ -268,9 +268,9 @@ def _value(text: str, unit: str, *, has_fractions: bool = False) -> Fraction:
 
 def _unknown(text: str, spelled: str, unit: str) -> str:
     """The message for a unit that a number cannot have here."""
-    before = text.strip()[: -len(spelled)]
-    near = _similar_units(spelled, list(_scales(unit)))
-    perhaps = f"; perhaps {' or '.join(before + name for name in near)}" if near else ""
+    amount = text.strip()[: -len(spelled)]
+    names = _similar_units(spelled, list(_scales(unit)))
+    perhaps = f"; perhaps {' or '.join(amount + name for name in names)}" if names else ""
     return f"{_quoted(text)} has the unit {spelled!r}; legal: {legal_units(unit)}{perhaps}"
 
 
@@ -281,16 +281,16 @@ def _similar_units(spelled: str, legal: list[str]) -> list[str]:
     if word in legal:
         return [word]
     folded = [name for name in legal if name.casefold() == spelled.casefold()]
-    near = folded or get_close_matches(spelled[:_MOST_SHOWN_CHARS], legal, 2, _NEAR_CUTOFF)
-    return list(dict.fromkeys(_SHORT.get(name, name) for name in near))
+    names = folded or get_close_matches(spelled[:_MOST_SHOWN_CHARS], legal, 2, _NEAR_CUTOFF)
+    return list(dict.fromkeys(_SHORT.get(name, name) for name in names))
 
 
 def _no_number(text: str, unit: str) -> str:
     """The message for what is no number, and how to write one of `unit`."""
     is_infinite = text.strip().lstrip("+-").casefold() in ("nan", "inf", "infinity")
-    of = f" [{unit}]" if unit else ""
+    suffix = f" [{unit}]" if unit else ""
     return (
-        f"{_quoted(text)} is no {'finite ' if is_infinite else ''}number{of}; write it without "
+        f"{_quoted(text)} is no {'finite ' if is_infinite else ''}number{suffix}; write it without "
         f"separators, with a unit or without: 8000, 8e3 or {example(unit)}"
     )
 

@@ -28,18 +28,18 @@ _shown_texts: list[str] = []
 
 def install() -> None:
     """Let Python print errors of trnsim with the user's frames alone, and others as before."""
-    before = sys.excepthook
+    earlier_hook = sys.excepthook
 
     def hook(
         kind: type[BaseException], error: BaseException, traceback: TracebackType | None
     ) -> None:
         lines = traceback_lines(error) if "trnsim.errors" in sys.modules else None
         if lines is None:
-            before(kind, error, traceback)
+            earlier_hook(kind, error, traceback)
         else:
             sys.stderr.write("\n".join([*lines, ""]))
 
-    if getattr(before, "__module__", "") != __name__:
+    if getattr(earlier_hook, "__module__", "") != __name__:
         sys.excepthook = hook
 
 
@@ -97,8 +97,8 @@ def _own_traceback(error: BaseException) -> TracebackException | None:
     if getattr(error, _OWN, False) or _is_of_operator(error):
         return TracebackException.from_exception(error)
     if isinstance(error, RuntimeError) and any(text in str(error) for text in _shown_texts):
-        bare = RuntimeError(*_shown_texts)
-        return TracebackException(type(bare), bare, error.__traceback__)
+        own_error = RuntimeError(*_shown_texts)
+        return TracebackException(type(own_error), own_error, error.__traceback__)
     return None
 
 

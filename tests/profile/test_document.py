@@ -81,6 +81,13 @@ def test_edges_that_were_not_tried_have_no_times_in_json(profile):
     assert (row["with_s"], row["without_s"], row["gain_s"]) == (None, None, None)
 
 
+@pytest.mark.parametrize("value", ["long", {"low_ns": 1e9}, None])
+def test_what_others_add_to_a_report_is_no_time(value, profile):
+    (first, *rows) = profile["by_line"]
+    foreign = profile | {"by_line": [{**first, "extra_ns": value}, *rows]}
+    assert profile_values(foreign)["by_line"][0]["extra_s"] == value
+
+
 def test_chips_stand_side_by_side(timeline, ran):
     runs = [ran(timeline), ran(timeline, target=TARGETS["trn3"])]
     profiles = report_of(runs)["profiles"]

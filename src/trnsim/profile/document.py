@@ -64,8 +64,8 @@ def diff_document(diffs: Sequence[Diff]) -> Document:
     rows = [row for diff in diffs for row in diff.rows()]
     table = records(rows, list(rows[0]))
     values = [diff.as_dict() for diff in diffs]
-    compared_names = dict.fromkeys([diffs[0].before, diffs[0].after])
-    title = f"What changed: {', now '.join(compared_names)}"
+    titles = dict.fromkeys([diffs[0].before, diffs[0].after])
+    title = f"What changed: {', now '.join(titles)}"
     return Document(title, values, sections, rows=table, schema=_DIFF_SCHEMA)
 
 
@@ -235,6 +235,7 @@ def _in_seconds(value: Any) -> Any:
 
 
 def _time_in_seconds(time_ns: Any) -> Any:
+    """Seconds of a time, or of each of a list; what is no time, as in a file of others, stays."""
     if isinstance(time_ns, list):
         return list(map(_time_in_seconds, time_ns))
-    return None if time_ns is None else time_ns / _NS_PER_S
+    return time_ns / _NS_PER_S if isinstance(time_ns, int | float) else time_ns

@@ -220,13 +220,13 @@ def _changes(before: Overview, after: Overview) -> dict[str, list[dict[str, Any]
     return {
         name: sorted(
             (
-                {"name": part, "before_s": old.get(part), "after_s": new.get(part)}
-                for part in dict.fromkeys([*old, *new])
+                {"name": part, "before_s": first.get(part), "after_s": second.get(part)}
+                for part in dict.fromkeys([*first, *second])
             ),
             key=lambda row: -abs((row["after_s"] or 0.0) - (row["before_s"] or 0.0)),
         )
-        for name, (old, new) in tables.items()
-        if old or new
+        for name, (first, second) in tables.items()
+        if first or second
     }
 
 

@@ -58,6 +58,7 @@ def stored(report, folder, *keys, value):
         ((*SUMMARY, "conditions", "transfers"), {"any": 3}, "legal: transfers by hardware"),
         (("lines", 0, "text"), 3, "text is 3; legal: text"),
         (("by_line", 0, "line"), 99, "line is 99; legal: -1 for no line, or below "),
+        (("by_line", 0, "line"), 0.0, "line is 0.0; legal: -1 for no line, or below "),
         (("by_line", 0, "critical_ns"), "3 s", "critical_ns is '3 s'; legal: a number"),
         (("advice",), [{"line": 0}], "text is missing; legal: text"),
         (("edges",), [3], "legal: a mapping of fields: "),

@@ -10,7 +10,7 @@ from made_world import X, world
 
 import trnsim
 from trnsim.isa import Engine
-from trnsim.profile.measures.collectives import meetings, timed_collectives, times_of, without
+from trnsim.profile.measures.collectives import meetings, subtract, timed_collectives, times_of
 from trnsim.profile.measures.intervals import Intervals, union
 
 
@@ -104,6 +104,6 @@ def spans(*pairs):
     ],
 )
 def test_what_is_left_of_intervals_without_others(intervals, others, left):
-    found = without(spans(*intervals), spans(*others))
+    found = subtract(spans(*intervals), spans(*others))
     assert isinstance(found, Intervals)
     assert list(zip(*(side.tolist() for side in found), strict=True)) == left

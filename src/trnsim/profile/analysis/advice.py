@@ -82,14 +82,14 @@ def advise(timeline: Timeline) -> list[Advice]:
     examination = Examination(timeline)
     advice: list[Advice] = []
     for rule in RULES:
-        change = rule.change(examination, rule.threshold)
-        if change is None:
+        repair = rule.change(examination, rule.threshold)
+        if repair is None:
             continue
-        gain_s = examination.base_time_s - change.device_time_s
+        gain_s = examination.base_time_s - repair.device_time_s
         if gain_s < _MIN_GAIN * examination.base_time_s or gain_s <= 0:
             continue
-        finding, action = (s.format(**change.figures) for s in (rule.finding, rule.action))
-        line = examination.costliest_line(change.affected_indices)
+        finding, action = (s.format(**repair.figures) for s in (rule.finding, rule.action))
+        line = examination.costliest_line(repair.affected_indices)
         advice.append(Advice(finding, action, line, gain_s, rule.source, rule.name))
     return sorted(advice, key=lambda recommendation: -recommendation.gain_s)
 
@@ -136,8 +136,8 @@ def _wide_on(engine: Engine) -> Callable[[Examination, float], Repair | None]:
     def change(examination: Examination, threshold_bytes: float) -> Repair | None:
         placements_by_kind: dict[int, EnginePlacement] = {}
         for which, checked in enumerate(examination.program.checked):
-            widest = max((t.dtype.itemsize for _, t in checked.instruction.tiles()), default=0)
-            if checked.engine is not engine or widest < threshold_bytes:
+            nbytes = max((t.dtype.itemsize for _, t in checked.instruction.tiles()), default=0)
+            if checked.engine is not engine or nbytes < threshold_bytes:
                 continue
             placement = what_if.narrow(checked.instruction, examination.core)
             if placement is not None and placement.cost.interval_s < checked.cost.interval_s:

@@ -85,14 +85,14 @@ def _exchange_spans(exchanges: Stretches, exposed: Stretches) -> list[LaneSpan]:
     exposed_rows, spans = sorted(exposed.T.tolist()), list[LaneSpan]()
     exposed_ends_s = [end_s for _, end_s in exposed_rows]
     for start_s, end_s in exchanges.T.tolist():
-        now_s = start_s
+        position_s = start_s
         for from_s, to_s in exposed_rows[bisect_right(exposed_ends_s, start_s) :]:
             if from_s >= end_s:
                 break
-            if from_s > now_s:
-                spans.append(_span(now_s, from_s, "exchange"))
+            if from_s > position_s:
+                spans.append(_span(position_s, from_s, "exchange"))
             spans.append(_span(max(from_s, start_s), min(to_s, end_s), "exposed"))
-            now_s = to_s
-        if now_s < end_s:
-            spans.append(_span(now_s, end_s, "exchange"))
+            position_s = to_s
+        if position_s < end_s:
+            spans.append(_span(position_s, end_s, "exchange"))
     return spans

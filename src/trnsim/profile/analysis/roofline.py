@@ -46,8 +46,8 @@ def _opcode_rates(timeline: Timeline) -> list[dict[str, Any]]:
     flops: Counter[str] = Counter()
     occupied_s: dict[str, float] = defaultdict(float)
     rows = zip(program.checked, totals.by_distinct, totals.counts.tolist(), busy_s, strict=True)
-    for checked, traffic, count, length_s in rows:
+    for checked, traffic, count, opcode_s in rows:
         if traffic.flops > traffic.transpose_flops:
             flops[checked.opcode] += count * traffic.flops
-            occupied_s[checked.opcode] += length_s
+            occupied_s[checked.opcode] += opcode_s
     return [{"opcode": name, "flop_per_s": flops[name] / occupied_s[name]} for name in flops]

@@ -42,12 +42,12 @@ def _sharing_repairs(examination: Examination, busiest: Engine, helper: Engine) 
     movable = examination.issued_indices(list(helper_placements)).tolist()
     if not movable:
         return []
-    ways = {
+    groupings = {
         "": [[index] for index in movable],
         ", chains as a whole": _chains(examination, movable),
     }
     divisions: dict[tuple[int, ...], str] = {}
-    for grouping, groups in ways.items():
+    for grouping, groups in groupings.items():
         moved_instructions = _helper_instructions(
             examination, groups, helper_placements, (busiest, helper)
         )
@@ -90,15 +90,15 @@ def _helper_instructions(
                 loads_s[engine] += cost.interval_s
             continue
         group = group_at.get(index, [])
-        stays_s = loads_s[busiest] + sum(placements[which_of[i]].cost.interval_s for i in group)
-        goes_s = loads_s[helper] + sum(
+        busiest_s = loads_s[busiest] + sum(placements[which_of[i]].cost.interval_s for i in group)
+        helper_s = loads_s[helper] + sum(
             helper_placements[which_of[i]].cost.interval_s for i in group
         )
-        if goes_s < stays_s:
-            loads_s[helper] = goes_s
+        if helper_s < busiest_s:
+            loads_s[helper] = helper_s
             moved_instructions += group
         else:
-            loads_s[busiest] = stays_s
+            loads_s[busiest] = busiest_s
     return sorted(moved_instructions)
 
 

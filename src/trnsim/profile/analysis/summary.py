@@ -116,9 +116,9 @@ class Summary:
         """
         if name in self.metrics:
             return self.metrics[name]
-        near = ", ".join(get_close_matches(name, self.metrics)) or "none"
+        matches = ", ".join(get_close_matches(name, self.metrics)) or "none"
         raise BadInput(
-            f"the summary has no {name!r}; names like it: {near}",
+            f"the summary has no {name!r}; names like it: {matches}",
             fix="use a name of Neuron Explorer's Summary table; summary.metrics has all",
             source="neuron-explorer profile-schema-reference.rst, Summary",
         )

@@ -83,14 +83,14 @@ def part_of_array(examination: Examination, threshold_share: float) -> Repair | 
         if share >= threshold_share:
             continue
         reuse = _reuse(examination, kinds)
-        deeper = min(core.pe_rows // K, reuse.product)
-        broader = min(core.pe_columns // M, reuse.moving)
-        if deeper * broader <= 1:
+        rows = min(core.pe_rows // K, reuse.product)
+        columns = min(core.pe_columns // M, reuse.moving)
+        if rows * columns <= 1:
             continue
-        inputs = Growth(K, deeper, M, broader), Growth(K, deeper)
+        inputs = Growth(K, rows, M, columns), Growth(K, rows)
         for which in kinds:
             mergers[which] = Merger(
-                examination.recorded_placements[which], deeper * broader, inputs, Growth(M, broader)
+                examination.recorded_placements[which], rows * columns, inputs, Growth(M, columns)
             )
         if share < smallest_share:
             smallest_share, smallest_size = share, f"K={K}, M={M}"

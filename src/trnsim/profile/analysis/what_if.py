@@ -114,15 +114,15 @@ def narrow(instruction: Instruction, core: NeuronCore) -> EnginePlacement | None
 
     Inputs and results are changed where that is legal, otherwise only inputs.
     """
-    in_sbuf = {
+    sbuf_tiles = {
         name: _halve(tile)
         for name in instruction.operands
         if isinstance(tile := getattr(instruction, name), Tile)
         and tile.memory is Memory.SBUF
         and tile.dtype == FLOAT32
     }
-    inputs = {n: tile for n, tile in in_sbuf.items() if instruction.operands[n].access == "read"}
-    for tiles in (in_sbuf, inputs):
+    inputs = {n: tile for n, tile in sbuf_tiles.items() if instruction.operands[n].access == "read"}
+    for tiles in (sbuf_tiles, inputs):
         if (
             tiles
             and (placement := _legal_placement(_with_changes(instruction, tiles), core)) is not None

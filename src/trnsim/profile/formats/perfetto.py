@@ -117,10 +117,10 @@ class PerfettoTrace:
             unit = length_delimited(_COUNTER, text(_UNIT_NAME, counter.unit))
             uuid, descriptor = self._new_track(process, text(_NAME, prefix + counter.name), unit)
             yield descriptor
-            on_track = number(_TYPE, _COUNT) + number(_TRACK_UUID, uuid)
+            track_field = number(_TYPE, _COUNT) + number(_TRACK_UUID, uuid)
             steps = zip(counter.times_ns.tolist(), counter.values.tolist(), strict=True)
             for time_ns, value in steps:
-                event = length_delimited(_EVENT, on_track, double(_COUNTER_VALUE, value))
+                event = length_delimited(_EVENT, track_field, double(_COUNTER_VALUE, value))
                 yield packet(number(_TIMESTAMP, time_ns), event)
 
     def slice(
@@ -131,7 +131,7 @@ class PerfettoTrace:
         notes: SliceNotes = _NO_NOTES,
     ) -> Iterator[bytes]:
         """The packets of an instruction's begin and end."""
-        on_track = number(_TRACK_UUID, perfetto_track.uuid)
+        track_field = number(_TRACK_UUID, perfetto_track.uuid)
         name = number(_NAME_IID, self._intern(_EVENT_NAMES, track_slice.opcode))
         # An instruction's flow starts in its slice and ends in those that waited for it.
         flows = [fixed64(_FLOWS, perfetto_track.flow_offset + track_slice.instruction + 1)]
@@ -140,13 +140,13 @@ class PerfettoTrace:
             flows.append(fixed64(_ENDING_FLOWS, perfetto_track.flow_offset + track_slice.cause + 1))
         annotations = self._annotations(core, track_slice, notes)
         event = length_delimited(
-            _EVENT, number(_TYPE, _BEGIN), on_track, name, *annotations, *flows
+            _EVENT, number(_TYPE, _BEGIN), track_field, name, *annotations, *flows
         )
         strings = length_delimited(_INTERNED, *self._new_strings) if self._new_strings else b""
         self._new_strings.clear()
         flags = number(_FLAGS, _NEEDED)
         yield packet(number(_TIMESTAMP, track_slice.start_ns), flags, strings, event)
-        end = length_delimited(_EVENT, number(_TYPE, _END), on_track)
+        end = length_delimited(_EVENT, number(_TYPE, _END), track_field)
         yield packet(number(_TIMESTAMP, track_slice.end_ns), flags, end)
 
     def _new_track(self, process: int, *fields: bytes) -> tuple[int, bytes]:

@@ -40,14 +40,14 @@ def _packets(title: str, tracks: Mapping[str, Sequence[NamedSpan]]) -> Iterator[
         yield packet(
             length_delimited(_TRACK, number(_UUID, uuid), number(_PARENT, 1), text(_NAME, name))
         )
-        on_track = number(_TRACK_UUID, uuid)
+        track_field = number(_TRACK_UUID, uuid)
         for span in spans:
             begin = length_delimited(
-                _EVENT, number(_TYPE, _BEGIN), on_track, text(_EVENT_NAME, span.name)
+                _EVENT, number(_TYPE, _BEGIN), track_field, text(_EVENT_NAME, span.name)
             )
             yield packet(_timestamp(span.start_s), begin)
             yield packet(
-                _timestamp(span.end_s), length_delimited(_EVENT, number(_TYPE, _END), on_track)
+                _timestamp(span.end_s), length_delimited(_EVENT, number(_TYPE, _END), track_field)
             )
 
 

@@ -88,11 +88,11 @@ def load(path: Path | str) -> JsonObject:
             fix="run the kernel again, or read the report with the trnsim that wrote it",
         )
     for number, profile in enumerate(report["profiles"]):
-        wrong = [
+        missing_names = [
             name for name, kind in _TYPE_BY_FIELD.items() if not isinstance(profile.get(name), kind)
         ]
-        if wrong:
-            raise BadInput(f"{path}: a profile has no {', '.join(wrong)}", fix=_FIX)
+        if missing_names:
+            raise BadInput(f"{path}: a profile has no {', '.join(missing_names)}", fix=_FIX)
         check_profile(document.root.inner("profiles").inner(number))
     if not isinstance(report.get("title"), str):
         raise document.root.inner("title").refused("legal: text")

@@ -153,8 +153,8 @@ def check_profile(place: SourcePlace) -> None:
     }
     for name, rows in tables.items():
         for index, row in enumerate(rows):
-            if not -1 <= row.number < len(profile.lines):
-                line = place.inner(name).inner(index).inner("line")
+            line = place.inner(name).inner(index).inner("line")
+            if type(line.value) is not int or not -1 <= row.number < len(profile.lines):
                 raise line.refused(f"legal: -1 for no line, or below {len(profile.lines)}")
     for index, edge in enumerate(profile.edges):
         times_ns = (edge.with_ns, edge.without_ns, edge.gain_ns)

@@ -78,7 +78,7 @@ class TimedCollective:
 def times_of(timelines: Sequence[Timeline]) -> CollectiveTimes:
     """The times of the cores of one rank together."""
     work, exchanges = _union(timelines, COMPUTE), _union(timelines, (Engine.collective,))
-    exposed = without(exchanges, work)
+    exposed = subtract(exchanges, work)
     return CollectiveTimes(
         np.stack(work),
         np.stack(exchanges),
@@ -135,7 +135,7 @@ def meetings(ranks: Sequence[Sequence[Timeline]]) -> list[list[MeetingMember]]:
     )
 
 
-def without(intervals: Intervals, removed_intervals: Intervals) -> Intervals:
+def subtract(intervals: Intervals, removed_intervals: Intervals) -> Intervals:
     """The parts of disjoint intervals that are in none of `removed_intervals`."""
     cuts = np.unique(np.concatenate([*intervals, *removed_intervals]))
     start_s, end_s = cuts[:-1], cuts[1:]
@@ -169,7 +169,7 @@ def _timed_of_core(timeline: Timeline, work: Intervals) -> Iterator[TimedCollect
     ):
         start_s, end_s = float(spans.start_s[index]), float(spans.busy_until_s[index])
         span = union(np.array([start_s]), np.array([end_s]))
-        exposed_s = min(without(span, work).total_s, end_s - start_s)
+        exposed_s = min(subtract(span, work).total_s, end_s - start_s)
         waited_s = timeline.meeting_wait_s(index)
         yield TimedCollective(index, instruction, start_s, end_s, waited_s, exposed_s)
 

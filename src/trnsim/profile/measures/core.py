@@ -63,9 +63,9 @@ class Core:
     def hbm(self) -> Throughput:
         """Bytes a second into and out of HBM."""
         transfers, totals = self.transfers, self.totals
-        in_hbm = totals.column("hbm_read_bytes") + totals.column("hbm_write_bytes")
+        hbm_bytes = totals.column("hbm_read_bytes") + totals.column("hbm_write_bytes")
         return throughput(
-            transfers.start_s, transfers.end_s, in_hbm[self.spans.which[transfers.index]]
+            transfers.start_s, transfers.end_s, hbm_bytes[self.spans.which[transfers.index]]
         )
 
     def ids(self, indices: Integers) -> list[int]:

@@ -182,12 +182,12 @@ def _utilisation_figures(work: _Work) -> _Section:
 
 def _memory_figures(work: _Work) -> _Section:
     totals = work.totals
-    in_hbm = [use for use in work.program.uses.values() if use.memory is Memory.HBM]
-    spills = [use for use in in_hbm if use.is_spill]
-    in_hbm = [use for use in in_hbm if not use.is_spill]
-    inputs = sum(use.nbytes for use in in_hbm if use.first_write < 0)
+    hbm_uses = [use for use in work.program.uses.values() if use.memory is Memory.HBM]
+    spills = [use for use in hbm_uses if use.is_spill]
+    hbm_uses = [use for use in hbm_uses if not use.is_spill]
+    inputs = sum(use.nbytes for use in hbm_uses if use.first_write < 0)
     # A tensor that the kernel writes and reads again is its scratch space.
-    outputs = sum(use.nbytes for use in in_hbm if use.first_write >= 0 and not use.reads)
+    outputs = sum(use.nbytes for use in hbm_uses if use.first_write >= 0 and not use.reads)
     available = hbm_stack_bytes_per_s(work.core) * work.total_s
     to_sbuf = totals.column("psum_to_sbuf_bytes")
     names = ("hbm_read_bytes", "hbm_write_bytes", "sbuf_read_bytes", "sbuf_write_bytes")

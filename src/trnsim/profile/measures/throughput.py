@@ -22,8 +22,8 @@ class Throughput(NamedTuple):
 
 def throughput(start_s: Seconds, end_s: Seconds, nbytes: Integers | Seconds) -> Throughput:
     """The rate of transfers that each move `nbytes` evenly between their start and their end."""
-    moves = (end_s > start_s) & (nbytes > 0)
-    start_s, end_s, nbytes = start_s[moves], end_s[moves], nbytes[moves]
+    is_moving = (end_s > start_s) & (nbytes > 0)
+    start_s, end_s, nbytes = start_s[is_moving], end_s[is_moving], nbytes[is_moving]
     rate = nbytes / (end_s - start_s)
     time_s, time_index = np.unique(np.concatenate([start_s, end_s]), return_inverse=True)
     change = np.zeros(len(time_s))

@@ -49,7 +49,7 @@ def dashboard() -> str:
         rows,
         choices=CHOICES,
         refresh="10s",
-        begins="now-1h",
+        start="now-1h",
     )
 
 
