@@ -13,7 +13,7 @@ def box(header: Sequence[str], groups: Sequence[Sequence[Row]], *, is_ruled: boo
 
     Args:
         header: one cell per column.
-        groups: groups of rows, in which the caller has blanked cells that repeat the one above.
+        groups: groups of rows, in which a cell that would repeat the cell above it is blank.
         is_ruled: True for a line of dashes between groups.
     """
     titles = [cell.split("\n") for cell in header]
@@ -30,9 +30,9 @@ def box(header: Sequence[str], groups: Sequence[Sequence[Row]], *, is_ruled: boo
         for row in range(height)
     ]  # fmt: skip
     parts = [rule, *heads, rule]
-    for group, following in pairwise([*groups, ()]):
+    for group, next_group in pairwise([*groups, ()]):
         parts += [_line([c.ljust(w) for c, w in zip(row, widths, strict=True)]) for row in group]
-        if is_ruled and following:
+        if is_ruled and next_group:
             parts.append(rule)
     return "\n".join([*parts, rule])
 

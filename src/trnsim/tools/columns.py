@@ -16,7 +16,7 @@ class DeviceColumn:
     """A column of a table of devices.
 
     Attributes:
-        title: its header, of several lines.
+        title: header of the column, of several lines.
         text: function from a device to the text of its cell.
     """
 

@@ -23,7 +23,7 @@ _WRAP_IN: Final = "◄\u2013\u2013*"
 _LINK: Final = "◄\u2013\u2013►"
 _LEGEND: Final = f"\nLegend:\n\n        {_WRAP_OUT} = Wrap-around link"
 _PAIR_DEVICES: Final = 2
-"""Devices that one link joins; a ring needs more."""
+"""Number of devices that one link joins; a ring has more."""
 
 Row = list[int]
 

@@ -98,8 +98,8 @@ def all_processes(model: InstanceModel, procs: Sequence[Process]) -> str:
 def topology(model: InstanceModel) -> str:
     """Devices with their links, as a table and drawn."""
     table = _device_table(model, WITH_PROCESSES)
-    drawn = drawing(model)
-    return f"{table}\n\n\n{drawn}" if drawn else table
+    drawing_text = drawing(model)
+    return f"{table}\n\n\n{drawing_text}" if drawing_text else table
 
 
 def as_json(model: InstanceModel, procs: Sequence[Process]) -> str:
@@ -161,9 +161,9 @@ def _process_rows(
         for process in procs
         if device.index in process.devices
     ]
-    first, *further = process_rows or [(_ABSENT_CELL,) * len(_PROCESS_HEADER)]
+    first_row, *further_rows = process_rows or [(_ABSENT_CELL,) * len(_PROCESS_HEADER)]
     blank = ("",) * len(columns)
-    return [(*_row(device, columns), *first), *((*blank, *row) for row in further)]
+    return [(*_row(device, columns), *first_row), *((*blank, *row) for row in further_rows)]
 
 
 def _row(device: InstanceDevice, columns: Sequence[DeviceColumn]) -> Row:
@@ -171,6 +171,6 @@ def _row(device: InstanceDevice, columns: Sequence[DeviceColumn]) -> Row:
 
 
 def cut(command: str, width: int) -> str:
-    """A command in one line of at most `width` characters; "..." ends one that is cut."""
+    """A command in one line of at most `width` characters; a shortened command ends in "..."."""
     line = " ".join(command.split())
     return line if len(line) <= width else f"{line[: width - 3]}..."

@@ -54,8 +54,8 @@ def test_a_process_is_measured_by_its_share_of_all_processors():
 
 
 def test_what_cannot_be_measured_says_why(monkeypatch):
-    with pytest.raises(host.Unknown, match=r"."):
+    with pytest.raises(host.UnknownValue, match=r"."):
         host.process_seconds(2**22 + 1)
     monkeypatch.setitem(__import__("sys").modules, "psutil", None)
-    with pytest.raises(host.Unknown, match=r"pip install 'trnsim\[platform\]'"):
+    with pytest.raises(host.UnknownValue, match=r"pip install 'trnsim\[platform\]'"):
         host.counters()

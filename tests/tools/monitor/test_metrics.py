@@ -1,8 +1,8 @@
-from trnsim.tools.monitor.metrics import METRICS, gauge, joined_gauges
+from trnsim.tools.monitor.metrics import METRICS, gauge, join_gauges
 
 
 def test_gauges_of_one_name_and_labels_are_one():
-    found = joined_gauges(
+    found = join_gauges(
         [
             gauge("neuron_runtime_memory_used_bytes", {"a": "1", "b": "2"}, 3),
             gauge("neuron_runtime_memory_used_bytes", {"b": "2", "a": "1"}, 4),

@@ -153,7 +153,7 @@ def test_memory_errors_are_listed_by_device():
 
 def test_a_group_that_cannot_be_measured_says_why_and_the_others_go_on(monkeypatch):
     def unknown(*_):
-        raise host.Unknown("no such file")
+        raise host.UnknownValue("no such file")
 
     for name in ("counters", "memory_info", "process_seconds"):
         monkeypatch.setattr(host, name, unknown)

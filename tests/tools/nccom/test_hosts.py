@@ -43,6 +43,14 @@ def test_one_node_needs_no_hosts():
     assert note.startswith("--nnodes 2: AWS's tool needs --hosts, --hosts-file, ~/hosts or --slurm")
 
 
+def test_a_user_without_a_home_has_no_file_of_hosts(monkeypatch):
+    def home():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", home)
+    assert len(told(nnodes=2)) == 1
+
+
 def test_hosts_are_as_many_as_nodes(monkeypatch):
     (note,) = told(nnodes=2, hosts=("a", "b"))
     assert note.startswith("NEURON_RT_ROOT_COMM_ID is not set: AWS's tool needs the address of")

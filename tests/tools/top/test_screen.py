@@ -76,7 +76,7 @@ def test_arrows_and_enter_move_in_the_tree():
         await pilot.press("down", "right", "down", "enter", "left", "left", "up")
         assert top.tree_state.cursor == ("Host",)
         await pilot.press("x", "pagedown", "pageup", "space")
-        assert top.tree_state.opened == {("Host",)}
+        assert top.tree_state.open_paths == {("Host",)}
         assert any("Constants" in line for line in shown(top)[18:])
 
     driven(steps, record())

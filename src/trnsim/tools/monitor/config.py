@@ -32,7 +32,7 @@ _FIX: Final = (
 
 @dataclass(frozen=True)
 class MetricGroup:
-    """A group of metrics and how often it is measured."""
+    """A group of metrics, measured once in `period_s` seconds."""
 
     name: str
     period_s: float = PERIOD_S
@@ -156,7 +156,7 @@ def read(path: Path) -> Config:
     """The configuration in the JSON file at `path`.
 
     Raises:
-        BadInput: it cannot be read, or a field is not legal; named by its path in the file.
+        BadInput: the file cannot be read, or a field is not legal; the error has the field's path.
     """
     config = read_record(ConfigFields, path, _FIX)
     period_s = config.period or PERIOD_S

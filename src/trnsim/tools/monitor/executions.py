@@ -1,7 +1,7 @@
 """Executions, errors and latencies of programs, summed over the reports of neuron-monitor.
 
-A report has the counts of one period. A sum is of all programs with a tag, in one pod where pods
-are shown, and grows until the last of these programs has ended.
+A report has the counts of one period. A sum is that of all programs with a tag, in the same pod if
+pods are shown, and grows until the last of these programs has ended.
 """
 
 from __future__ import annotations
@@ -11,13 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from trnsim.tools.monitor.metrics import METRICS, Series, gauge, joined_gauges
+from trnsim.tools.monitor.metrics import METRICS, Series, gauge, join_gauges
 from trnsim.tools.monitor.pod_labels import PodLabels
 
 _Key = tuple[tuple[str, str], ...]
-"""Labels of a sum: the tag of its programs, and those of their pod where pods are shown."""
-
-
+"""Labels of a sum: the tag of its programs, and the labels of their pod where pods are shown."""
 _NO_PODS: Final = PodLabels()
 
 
@@ -29,8 +27,8 @@ class _TagCounts:
         since_s: time of the first report of such a program, seconds since 1970.
         by_status: executions by status.
         by_error: errors by type.
-        last_stats: by pid, the statistics of the last report.
-        latency_s: by pid, the last latencies by percentile.
+        last_stats: the statistics of the last report, by pid.
+        latency_s: the last latencies by pid and percentile, seconds.
     """
 
     since_s: float
@@ -97,7 +95,7 @@ class Executions:
             yield from _counters(
                 "execution_errors", "error_type", counts.by_error, tag, counts.since_s
             )
-            yield from joined_gauges(
+            yield from join_gauges(
                 gauge("execution_latency_seconds", {"percentile": name, **tag}, value)
                 for percentiles in counts.latency_s.values()
                 for name, value in percentiles.items()

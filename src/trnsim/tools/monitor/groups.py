@@ -1,8 +1,8 @@
 """The groups of metrics of one emulated program, from two of its records.
 
-Counts are of the time between the two. Utilisation is estimated busy time over estimated elapsed
-time of the device, so a program that waits for its host is not shown as idle. The physical cores of
-a logical one share its work, so each has its utilisation.
+Counts are of the time between the two records. Utilisation is estimated busy time over estimated
+elapsed time of the device, so a program that waits for its host is not shown as idle. The physical
+cores of a logical core share its work, so each has its utilisation.
 
 Source: aws-neuron-sdk tools/neuron-sys-tools/neuron-monitor-user-guide.rst.
 """
@@ -27,7 +27,7 @@ from trnsim.instance.state.record import (
 _PERCENT: Final = 100
 _MODEL_MEMORY: Final = ("constants", "model_code", "runtime_memory", "tensors")
 _FIRST_MODEL: Final = 10_000
-"""Numbers of models are above it, as in the page's example."""
+"""Number below those of all models, as in the page's example."""
 _DEVICE_VERSIONS: Final = {"inferentia1": 1, "trainium1": 2, "inferentia2": 3, "trainium2": 4}
 """Device version of each chip: trainium2's from the page, the others' from the public driver
 (github aws-neuron/aws-neuron-driver v*/neuron_dhal_v*.c, names of devices)."""
@@ -48,9 +48,9 @@ def _core(
     figures = {"neuroncore_utilization": percent, "flops": _flop_per_s(core, record, before)}
     if record.lnc == 1:
         return figures
-    physical = range(core * record.lnc, (core + 1) * record.lnc)
+    physical_cores = range(core * record.lnc, (core + 1) * record.lnc)
     name = f"nc_v{model.generation}"
-    parts = {f"{name}.{nc}": {"neuroncore_utilization": percent} for nc in physical}
+    parts = {f"{name}.{nc}": {"neuroncore_utilization": percent} for nc in physical_cores}
     return figures | {model.core_version: parts}
 
 
@@ -84,13 +84,13 @@ def _increases(
     """Increase of each count since `before`; a count that is smaller now began again at 0."""
     increases = {}
     for name in names:
-        count, earlier = counts.get(name, 0), before.get(name, 0)
-        increases[name] = int(count - earlier if count >= earlier else count)
+        count, previous_count = counts.get(name, 0), before.get(name, 0)
+        increases[name] = int(count - previous_count if count >= previous_count else count)
     return increases
 
 
 def memory_used(record: ProcessRecord, model: InstanceModel) -> Any:
-    """Bytes of the host and of the devices, by category and core, and programs that are loaded."""
+    """Bytes of the host and of the devices by category and core, and the loaded programs."""
     host = {name: int(record.host_bytes.get(name, 0)) for name in HOST_MEMORY}
     cores = {
         str(core): {name: int(record.memory_bytes.get(core, {}).get(name, 0))
@@ -113,7 +113,7 @@ def _loaded_program(loaded_model: LoadedModel, record: ProcessRecord, model: Ins
     """
     device, core = divmod(loaded_model.core, model.devices[0].cores)
     parts = dict.fromkeys(_MODEL_MEMORY, 0) | {"constants": loaded_model.constant_bytes}
-    of_the_process = f"{record.pid} {record.start_time} {loaded_model.number}".encode()
+    identity = f"{record.pid} {record.start_time} {loaded_model.number}".encode()
     memory = {
         "host": 0,
         "neuron_device": sum(parts.values()),
@@ -121,7 +121,7 @@ def _loaded_program(loaded_model: LoadedModel, record: ProcessRecord, model: Ins
     }
     return {
         "name": loaded_model.name,
-        "uuid": hashlib.blake2b(of_the_process, digest_size=16).hexdigest(),
+        "uuid": hashlib.blake2b(identity, digest_size=16).hexdigest(),
         "model_id": _FIRST_MODEL + loaded_model.number,
         "is_running": loaded_model.is_running,
         "subgraphs": {

@@ -15,10 +15,10 @@ _PSUTIL_FIELDS: Final = {
     "irq": "irq",
     "soft_irq": "softirq",
 }
-"""psutil's field by neuron-monitor's; no system has all of them."""
+"""Fields of neuron-monitor with those of psutil; no system has all of them."""
 
 
-class Unknown(Exception):
+class UnknownValue(Exception):
     """A value that the host does not give; the text is for the field `error` of a group."""
 
 
@@ -37,9 +37,9 @@ def counters() -> Any:
 
 def vcpu_usage(now: Any, before: Any | None) -> Any:
     """Per cent of each processor's time by use, since `before`, else since the host started."""
-    earlier = before["processors"] if before else []
+    previous = before["processors"] if before else []
     cpus = [
-        _percent(cpu, earlier[index] if index < len(earlier) else {})
+        _percent(cpu, previous[index] if index < len(previous) else {})
         for index, cpu in enumerate(now["processors"])
     ]
     average = {
@@ -63,7 +63,7 @@ def memory_info() -> Any:
     try:
         memory, swap = psutil.virtual_memory(), psutil.swap_memory()
     except (OSError, RuntimeError) as error:
-        raise Unknown(str(error)) from error
+        raise UnknownValue(str(error)) from error
     return {
         "memory_total_bytes": memory.total,
         "memory_used_bytes": memory.total - memory.available,
@@ -73,7 +73,7 @@ def memory_info() -> Any:
 
 
 def process_seconds(pid: int) -> dict[str, float]:
-    """Seconds of a process in its own code and in the kernel's.
+    """CPU seconds of a process, as "user" and "system".
 
     Raises:
         Unknown: psutil is not installed, or the process has ended.
@@ -82,7 +82,7 @@ def process_seconds(pid: int) -> dict[str, float]:
     try:
         times = psutil.Process(pid).cpu_times()
     except psutil.Error as error:
-        raise Unknown(str(error)) from error
+        raise UnknownValue(str(error)) from error
     return {"user": times.user, "system": times.system}
 
 
@@ -112,4 +112,4 @@ def _psutil() -> Any:
     try:
         return import_module("psutil")
     except ImportError:
-        raise Unknown(MISSING) from None
+        raise UnknownValue(MISSING) from None

@@ -1,4 +1,4 @@
-"""The names of the series of neuron-monitor, with their kinds and units, and values of them.
+"""Metrics of neuron-monitor's exporters with their kinds and units, and series of their values.
 
 Names and labels are those of neuron-monitor-prometheus.py, as AWS's Grafana page
 (aws-neuron-sdk src/examples/neuron-monitor) and Datadog's integration ask for them.
@@ -20,14 +20,14 @@ class Metric:
 
     Attributes:
         unit: in OpenTelemetry's (UCUM) notation.
-        joined: function from the values of two programs with the same labels to their common value.
+        join: function from the values of two programs with the same labels to their common value.
     """
 
     name: str
     kind: Kind
     help: str
     unit: str = ""
-    joined: Callable[[float, float], float] = add
+    join: Callable[[float, float], float] = add
 
 
 METRICS: Final = {
@@ -56,7 +56,7 @@ METRICS: Final = {
         Metric("neuron_hardware", "info", "The instance's devices"),
     )
 }  # fmt: skip
-"""By name; Prometheus adds ``_total`` to the name of a counter and ``_info`` to that of an info."""
+"""Metrics by name; Prometheus adds ``_total`` to the name of a counter, ``_info`` to an info's."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Series:
     """A metric's value for one set of labels.
 
     Attributes:
-        labels: its labels, without those of the instance.
+        labels: labels of the series, without those of the instance.
         since_s: start of a counter, seconds since 1970.
     """
 
@@ -83,11 +83,11 @@ def gauge(name: str, labels: Mapping[str, str], value: float) -> Series:
     return Series(METRICS[name], labels, float(value))
 
 
-def joined_gauges(gauges: Iterable[Series]) -> list[Series]:
+def join_gauges(gauges: Iterable[Series]) -> list[Series]:
     """`gauges` with one series for each name and labels: the value for all their programs."""
     sums: dict[tuple[str, tuple[tuple[str, str], ...]], Series] = {}
     for series in gauges:
         key = series.metric.name, tuple(sorted(series.labels.items()))
-        value = series.metric.joined(sums[key].value, series.value) if key in sums else series.value
+        value = series.metric.join(sums[key].value, series.value) if key in sums else series.value
         sums[key] = Series(series.metric, series.labels, value)
     return list(sums.values())

@@ -1,7 +1,7 @@
 """Export of neuron-monitor's series to a collector of OpenTelemetry, by opentelemetry-sdk.
 
-Names are those of Prometheus without its suffixes, as the collector's awscontainerinsight receiver
-has them. A series' labels become its attributes; the instance's become the resource's attributes.
+Names are those of Prometheus without its suffixes, as in the collector's awscontainerinsight
+receiver. Labels of a series become its attributes, labels of the instance those of the resource.
 """
 
 from __future__ import annotations

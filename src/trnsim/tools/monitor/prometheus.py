@@ -1,7 +1,7 @@
 """``neuron-monitor-prometheus``: the series of neuron-monitor over HTTP, through prometheus_client.
 
-Counters have their ``_created`` series where the format of the answer does, and those of this
-process stand beside them (``process_*``, ``python_*``), as with AWS's script.
+Counters have ``_created`` series in formats that know them. Series of this process stand beside
+them (``process_*``, ``python_*``), as with AWS's script.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ScrapeService:
     """A running server of scrapes.
 
     Attributes:
-        port: the port that it listens on, also if port 0 let the system choose.
+        port: the port on which it listens; the system's choice for port 0.
         end: stops the server.
     """
 
@@ -54,7 +54,7 @@ def serve(collected: CollectedSeries, port: int, address: str) -> ScrapeService:
     """Answer scrapes on `address` and `port` from now on.
 
     Raises:
-        BadInput: prometheus_client is not installed, or the port cannot be had.
+        BadInput: prometheus_client is not installed, or the server cannot listen at the port.
     """
     client = _client()
     registry = client.CollectorRegistry()

@@ -33,7 +33,7 @@ class _Sample:
     Attributes:
         measured_s: the clock's time of the measurement.
         due_s: the clock's time of the next measurement.
-        counts: the counts that it was computed from; None if the next one does not need them.
+        counts: counts from which the fields were computed; None if the next sample needs none.
     """
 
     measured_s: float
@@ -64,22 +64,22 @@ class Monitor:
     _programs: dict[tuple[int, str], dict[str, _Sample]] = field(
         default_factory=dict[tuple[int, str], dict[str, _Sample]]
     )
-    _began_s: float | None = None
-    _looked_s: float | None = None
+    _start_s: float | None = None
+    _last_report_s: float | None = None
 
     def report(self) -> dict[str, Any]:
         """A report in which the groups that are due are measured anew.
 
-        The first counts the programs' work since they began.
+        The first report counts the programs' work since they began.
         """
         now_s, records = self.clock(), self.records()
-        self._began_s = now_s if self._began_s is None else self._began_s
+        self._start_s = now_s if self._start_s is None else self._start_s
         model = self.model(records)
         alive = {(record.pid, record.start_time): record for record in records}
         self._programs = {key: sample for key, sample in self._programs.items() if key in alive}
         programs = [self._program_data(record, model, now_s) for record in records]
         system = self._system_data(model, now_s)
-        self._looked_s = now_s
+        self._last_report_s = now_s
         pods = self.pods()
         return {
             "neuron_runtime_data": [program for program in programs if program],
@@ -94,12 +94,12 @@ class Monitor:
     ) -> Iterator[dict[str, Any]]:
         """The reports without an end, one each time that a group of metrics is due.
 
-        The first counts the programs' work of the `_FIRST_S` before it; with `is_whole`, since they
-        began.
+        The first report counts the programs' work of the `_FIRST_S` before it; with `is_whole`, all
+        of their work.
         """
         if not is_whole:
             self.report()
-            self._began_s = None  # periods count from the next report, in which all groups are due
+            self._start_s = None  # periods count from the next report, in which all groups are due
             for sample in self._samples():
                 sample.due_s = -math.inf
             sleep(_FIRST_S)
@@ -113,12 +113,12 @@ class Monitor:
 
     def _next_s(self) -> float:
         """Time when a group is due; new programs are looked for once in the shortest period."""
-        looked_s = self.clock() if self._looked_s is None else self._looked_s
+        looked_s = self.clock() if self._last_report_s is None else self._last_report_s
         due_s = [sample.due_s for sample in self._samples()]
         return min([*due_s, self._due_s(looked_s, self.config.shortest_s)])
 
     def _due_s(self, now_s: float, period_s: float) -> float:
-        return end_s(now_s, now_s if self._began_s is None else self._began_s, period_s)
+        return end_s(now_s, now_s if self._start_s is None else self._start_s, period_s)
 
     def _program_data(
         self, record: ProcessRecord, model: InstanceModel, now_s: float
@@ -150,14 +150,14 @@ class Monitor:
         period_s = self._period_s(before, group, now_s)
         try:
             counts, fields = _program_group(group.name, record, before, model, period_s)
-        except host.Unknown as error:
+        except host.UnknownValue as error:
             counts, fields = before.counts if before else None, {"error": str(error)}
         due_s = self._due_s(now_s, group.period_s)
         return _Sample(now_s, due_s, counts, _group_fields(period_s, fields))
 
     def _period_s(self, before: _Sample | None, group: MetricGroup, now_s: float) -> float:
-        """Time since the group was measured; of a new program, since the last report."""
-        since_s = before.measured_s if before else self._looked_s
+        """Seconds since the group was measured; for a new program, since the last report."""
+        since_s = before.measured_s if before else self._last_report_s
         return group.period_s if since_s is None else now_s - since_s
 
     def _system_data(self, model: InstanceModel, now_s: float) -> dict[str, Any]:
@@ -172,14 +172,14 @@ class Monitor:
     def _system_group(
         self, name: str, model: InstanceModel, before: _Sample | None
     ) -> tuple[Any, dict[str, Any]]:
-        """The counts that a group is computed from, and its fields."""
+        """The counts from which a group is computed, and its fields."""
         try:
             if name == "vcpu_usage":
-                counted = host.counters()
-                return counted, host.vcpu_usage(counted, before.counts if before else None)
+                counts = host.counters()
+                return counts, host.vcpu_usage(counts, before.counts if before else None)
             if name == "memory_info":
                 return None, host.memory_info()
-        except host.Unknown as error:
+        except host.UnknownValue as error:
             return None, {"error": str(error)}
         errors = self.ecc(len(model.devices))
         devices = [{"neuron_device_index": index, **ecc} for index, ecc in enumerate(errors)]
@@ -205,13 +205,13 @@ def _group_fields(period_s: float, fields: dict[str, Any]) -> dict[str, Any]:
 def _program_group(
     name: str, record: ProcessRecord, before: _Sample | None, model: InstanceModel, period_s: float
 ) -> tuple[Any, dict[str, Any]]:
-    """The counts that a group of a program is computed from, and its fields."""
-    earlier = before.counts if before else None
+    """The counts from which a group of a program is computed, and its fields."""
+    previous_counts = before.counts if before else None
     if name == "neuroncore_counters":
-        return record, groups.neuroncore_counters(record, earlier, model)
+        return record, groups.neuroncore_counters(record, previous_counts, model)
     if name == "memory_used":
         return record, groups.memory_used(record, model)
     if name == "execution_stats":
-        return record, groups.execution_stats(record, earlier)
+        return record, groups.execution_stats(record, previous_counts)
     now = host.process_seconds(record.pid)
-    return now, host.process_percent(now, earlier or now, period_s)
+    return now, host.process_percent(now, previous_counts or now, period_s)

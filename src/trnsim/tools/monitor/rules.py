@@ -70,15 +70,15 @@ def _memory_errors() -> tuple[Alert, ...]:
 
 
 def _programs() -> tuple[Alert, ...]:
-    executed = "rate(execution_status_total{}[15m])"
-    failed = _by(_PROGRAM_LABELS, executed.replace("{}", '{status_type!="completed"}'))
-    total = _by(_PROGRAM_LABELS, executed.replace("{}", ""))
+    executions = "rate(execution_status_total{}[15m])"
+    failures = _by(_PROGRAM_LABELS, executions.replace("{}", '{status_type!="completed"}'))
+    total = _by(_PROGRAM_LABELS, executions.replace("{}", ""))
     hardware = 'increase(execution_errors_total{error_type="hardware"}[10m])'
-    busiest = "max_over_time(neuroncore_utilization_ratio[15m])"
+    peak = "max_over_time(neuroncore_utilization_ratio[15m])"
     return (
         Alert(
             "NeuronExecutionsFail",
-            f"{failed} / {total} > {MAX_FAILED_SHARE:g}",
+            f"{failures} / {total} > {MAX_FAILED_SHARE:g}",
             for_minutes=5,
             severity="page",
             summary=f"more than {MAX_FAILED_SHARE:.0%} of a program's executions fail",
@@ -98,7 +98,7 @@ def _programs() -> tuple[Alert, ...]:
         ),
         Alert(
             "NeuronCoresIdle",
-            f"{_by(_PROGRAM_LABELS, busiest, 'max')} < {IDLE_UTILISATION:g}",
+            f"{_by(_PROGRAM_LABELS, peak, 'max')} < {IDLE_UTILISATION:g}",
             for_minutes=15,
             severity="ticket",
             summary=(

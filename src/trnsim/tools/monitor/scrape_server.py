@@ -35,18 +35,18 @@ class BoundedServer(WSGIServer):
 
     def __init__(self, address: Any, application: Application) -> None:
         self._lock = threading.Lock()
-        self._open: OrderedDict[int, socket.socket] = OrderedDict()
+        self._connections: OrderedDict[int, socket.socket] = OrderedDict()
         super().__init__(address, _Handler)
         self.set_app(application)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Answer in a new thread; at the bound, the oldest connection is closed first."""
         with self._lock:
-            if len(self._open) >= CONNECTIONS_MAX:
-                _, oldest = self._open.popitem(last=False)
+            if len(self._connections) >= CONNECTIONS_MAX:
+                _, oldest_connection = self._connections.popitem(last=False)
                 with suppress(OSError):
-                    oldest.shutdown(socket.SHUT_RDWR)
-            self._open[id(request)] = request
+                    oldest_connection.shutdown(socket.SHUT_RDWR)
+            self._connections[id(request)] = request
         threading.Thread(target=self._answer, args=(request, client_address), daemon=True).start()
 
     def _answer(self, request: socket.socket, client_address: Any) -> None:
@@ -56,7 +56,7 @@ class BoundedServer(WSGIServer):
                 self.finish_request(request, client_address)
         finally:
             with self._lock:
-                self._open.pop(id(request), None)
+                self._connections.pop(id(request), None)
             self.shutdown_request(request)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from trnsim.tools.monitor.executions import Executions
-from trnsim.tools.monitor.metrics import METRICS, Series, gauge, joined_gauges
+from trnsim.tools.monitor.metrics import METRICS, Series, gauge, join_gauges
 from trnsim.tools.monitor.pod_labels import PodLabels, pod_labels
 
 INSTANCE_LABELS: Final = {
@@ -29,7 +29,7 @@ _VCPU_PARTS: Final = {
     "user": ("user", "nice"),
     "system": ("system", "io_wait", "irq", "soft_irq"),
 }
-"""The host's two usage types, and the parts of a report that each is the sum of.
+"""The two usage types of the host, each with the fields of a report whose sum it is.
 
 No type has the idle time, because AWS's Grafana page shows the sum of the types as the used time.
 """
@@ -54,7 +54,7 @@ class CollectedSeries:
     instance: dict[str, str] = field(default_factory=dict[str, str])
     series: tuple[Series, ...] = ()
     _executions: Executions = field(default_factory=Executions)
-    _began_s: float = 0.0
+    _start_s: float = 0.0
     _errors: dict[tuple[str, str], tuple[float, float]] = field(
         default_factory=dict[tuple[str, str], tuple[float, float]]
     )
@@ -63,26 +63,26 @@ class CollectedSeries:
         """Replace the series by those of a report.
 
         Raises:
-            AttributeError, IndexError, KeyError, TypeError, ValueError: a part of it is missing or
-                of another kind; the series of the last report stay.
+            AttributeError, IndexError, KeyError, TypeError, ValueError: a part of the report is
+                missing or of another kind; the series of the last report stay.
         """
-        self._began_s = self._began_s or self.now_s()
+        self._start_s = self._start_s or self.now_s()
         info = report["instance_info"]
         instance = {label: str(info.get(name, "")) for label, name in INSTANCE_LABELS.items()}
         pods = pod_labels(report) if self.has_pods else PodLabels()
         programs = report["neuron_runtime_data"]
-        collected = joined_gauges(
+        series_list = join_gauges(
             series for program in programs for series in _program_gauges(program, pods)
         )
         self._executions.add(programs, self.now_s(), pods)
-        collected += self._executions.series()
-        collected += self._system_series(report["system_data"], pods)
-        collected.append(Series(METRICS["instance"], {}, 1))
+        series_list += self._executions.series()
+        series_list += self._system_series(report["system_data"], pods)
+        series_list.append(Series(METRICS["instance"], {}, 1))
         hardware = report["neuron_hardware_info"]
         names = ("neuron_device_count", "neuroncore_per_device_count", "neuron_device_memory_size")
         labels = {name: str(hardware[name]) for name in names}
-        collected.append(Series(METRICS["neuron_hardware"], labels, 1))
-        self.instance, self.series = instance, tuple(collected)
+        series_list.append(Series(METRICS["neuron_hardware"], labels, 1))
+        self.instance, self.series = instance, tuple(series_list)
 
     def _system_series(self, groups: Mapping[str, Any], pods: PodLabels) -> Iterator[Series]:
         usage = groups.get("vcpu_usage", {})
@@ -108,8 +108,8 @@ class CollectedSeries:
                     yield Series(METRICS["hardware_ecc_events"], labels, count, since_s)
 
     def _since_s(self, event: tuple[str, str], count: float) -> float:
-        """Start of a count of memory errors: now if the count has fallen, so that it was reset."""
-        before, since_s = self._errors.get(event, (0.0, self._began_s))
+        """Start of a count of memory errors: now if the count has fallen, as after a reset."""
+        before, since_s = self._errors.get(event, (0.0, self._start_s))
         since_s = self.now_s() if count < before else since_s
         self._errors[event] = (count, since_s)
         return since_s

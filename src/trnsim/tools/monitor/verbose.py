@@ -19,8 +19,8 @@ class MonitorMessages:
     """The messages about successive reports.
 
     Attributes:
-        level: 1 errors of groups; 2 programs that come and go too; 3 a line for each report;
-            4 the periods of its groups.
+        level: 0 for no messages; 1 for errors of groups; 2 also for programs that come and go; 3
+            also for a line on each report; 4 also for the periods of its groups.
     """
 
     level: int

@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import subprocess
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -35,7 +36,7 @@ _FIELD: Final = re.compile(r"(\w+)=(\S*)")
 
 @dataclass(frozen=True, kw_only=True)
 class NodeOptions:
-    """The options of nodes, as they are stated.
+    """The options of nodes, as the command line states them.
 
     Attributes:
         nnodes: number of instances.
@@ -73,7 +74,7 @@ def node_notes(options: NodeOptions, vcpus: int) -> list[str]:
     """Notes about the nodes, a line each.
 
     Raises:
-        BadInput: options that do not go together, or other numbers of nodes than ``--nnodes``.
+        BadInput: options that exclude each other, or another number of nodes than ``--nnodes``.
     """
     if options.slurm_mode:
         return _slurm_notes(options, vcpus)
@@ -103,9 +104,11 @@ def _mpi_notes(options: NodeOptions) -> list[str]:
             f"{origin} names {len(hosts)} hosts with --nnodes {options.nnodes}; legal: as many",
             fix=f"--nnodes {len(hosts)}, or name every host once",
         )
-    repeated = [host for host in hosts if hosts.count(host) > 1]
-    if repeated:
-        raise BadInput(f"{origin} names {repeated[0]!r} twice; legal: once", fix="leave one out")
+    repeated_hosts = [host for host in hosts if hosts.count(host) > 1]
+    if repeated_hosts:
+        raise BadInput(
+            f"{origin} names {repeated_hosts[0]!r} twice; legal: once", fix="leave one out"
+        )
     note = _root_note()
     return [note] if note else []
 
@@ -120,8 +123,9 @@ def _hosts(options: NodeOptions) -> tuple[list[str], str]:
         return list(options.hosts), "--hosts"
     path = options.hosts_file
     if path is None:
-        path = Path.home() / "hosts"
-        if options.nnodes == 1 or not path.is_file():
+        with suppress(RuntimeError):  # of a user without a home, as in a container
+            path = Path.home() / "hosts"
+        if path is None or options.nnodes == 1 or not path.is_file():
             return [], ""
     lines = (line.partition("#")[0].strip() for line in files.read_text(path).splitlines())
     hosts = [line for line in lines if line]
@@ -134,10 +138,10 @@ def _hosts(options: NodeOptions) -> tuple[list[str], str]:
 
 
 def _root_note() -> str:
-    """The note that NEURON_RT_ROOT_COMM_ID is not set; "" if it is.
+    """The note that NEURON_RT_ROOT_COMM_ID is not set; "" if it is set.
 
     Raises:
-        BadInput: its value is no HOST:PORT.
+        BadInput: the variable has another value than HOST:PORT.
     """
     root = os.environ.get(ROOT_VARIABLE, "")
     if not root:
@@ -171,19 +175,19 @@ def _slurm_notes(options: NodeOptions, vcpus: int) -> list[str]:
     if options.slurm_job_id == ALLOCATED:
         note = f"AWS's tool would allocate {options.nnodes} nodes; the estimate allocates none"
         return [f"--slurm-mode: {note}", *notes]
-    allocated = job_nodes(options.slurm_job_id)
-    if allocated.nodes < options.nnodes:
+    job = job_nodes(options.slurm_job_id)
+    if job.nodes < options.nnodes:
         raise BadInput(
-            f"job {options.slurm_job_id} has {allocated.nodes} nodes ({allocated.names}) with "
+            f"job {options.slurm_job_id} has {job.nodes} nodes ({job.names}) with "
             f"--nnodes {options.nnodes}; legal: at most as many as the job has",
-            fix=f"--nnodes {allocated.nodes}, or a larger allocation",
+            fix=f"--nnodes {job.nodes}, or a larger allocation",
         )
-    if allocated.state not in ("", "RUNNING"):
+    if job.state not in ("", "RUNNING"):
         raise BadInput(
-            f"job {options.slurm_job_id} is {allocated.state}; legal: a running one",
+            f"job {options.slurm_job_id} is {job.state}; legal: a running one",
             fix="allocate nodes with salloc, or leave --slurm-job-id out",
         )
-    note = f"job {options.slurm_job_id} has {allocated.nodes} nodes: {allocated.names}"
+    note = f"job {options.slurm_job_id} has {job.nodes} nodes: {job.names}"
     return [f"--slurm-job-id: {note}; nothing runs on them", *notes]
 
 
@@ -191,7 +195,7 @@ def job_nodes(job: str) -> JobNodes:
     """The nodes of a job: from Slurm's variables inside it, else from scontrol.
 
     Raises:
-        BadInput: it is no number of a job, or Slurm does not know it or is not there.
+        BadInput: `job` is no number of a job, or Slurm does not know it or is not installed.
     """
     if not _JOB.fullmatch(job):
         raise BadInput(
@@ -209,7 +213,7 @@ def _scontrol_nodes(job: str) -> JobNodes:
     """The nodes of a Slurm job, as `scontrol show` prints them.
 
     Raises:
-        BadInput: there is no scontrol, or it does not know the job.
+        BadInput: scontrol is not installed, or does not know the job.
     """
     program = shutil.which("scontrol")
     if program is None:

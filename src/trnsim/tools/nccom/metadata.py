@@ -1,8 +1,9 @@
 """Counts and offsets of alltoallv and all_gatherv: ``--variable-size-op-metadata``.
 
-Counts and displacements are elements. One entry holds for all ranks, else there is one per rank. A
-rank's send counts are of its group's ranks in order; in an all-gather there is one, which goes to
-all. Receive counts may be left out; if stated, they must equal the send counts.
+Counts and displacements are elements. A file has one entry for all ranks, or an entry per rank. The
+send counts of a rank are in the order of the ranks of its group; in an all-gather there is a single
+count, of the chunk that goes to all. Receive counts may be left out; if stated, they must equal the
+send counts.
 
 Source: aws-neuron-sdk tools/neuron-sys-tools/nccom-test.rst, Input/Output Data and its examples.
 """
@@ -55,7 +56,7 @@ class Metadata:
 
     Attributes:
         entries: the entry of each rank.
-        is_gather: whether a rank sends one chunk to all.
+        is_gather: whether a rank sends the same chunk to all.
     """
 
     entries: Sequence[MetadataEntry] = field(default=())
@@ -93,10 +94,10 @@ class Metadata:
                         )
 
     def check_fits(self, groups: Groups, nbytes: int, element_bytes: int) -> None:
-        """Refuse chunks that do not lie within buffers of that size.
+        """Refuse chunks that exceed a buffer of `nbytes`.
 
         Raises:
-            BadInput: with the field.
+            BadInput: a chunk ends behind the buffer; the error names its field.
         """
         elements = nbytes // element_bytes
         for group in groups:
@@ -131,7 +132,7 @@ class Metadata:
 def metadata_of(
     options: OperationOptions, operation: NccomOperation, fabric: Fabric, groups: Groups
 ) -> Metadata | None:
-    """The counts of an operation; None for one whose chunks are of equal size.
+    """The counts of an operation; None for an operation with chunks of equal size.
 
     Raises:
         BadInput: the option is missing or not of this operation, a list has a wrong length, counts

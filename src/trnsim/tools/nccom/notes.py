@@ -1,7 +1,7 @@
 """Notes on stderr about options that an estimate accepts.
 
-Nothing runs, so options of processes, buffers and hosts have no effect, and each is named. AWS
-says that some may make an operation faster (buffers, SBUF), but not by how much; here they do not.
+Nothing runs, so options of processes, buffers and hosts have no effect, and a note names them. AWS
+says that some (buffers, SBUF) may make an operation faster, but not by how much; here none does.
 
 Source: aws-neuron-sdk tools/neuron-sys-tools/nccom-test.rst, CLI arguments.
 """
@@ -28,7 +28,7 @@ IGNORED: Final = {
     "coalesced_cc_size_ratio": "the parts are one message with one start",
     "ops_per_iter": "each operation of a stream has the same time",
 }
-"""Options without an effect on a time, with the reason; one at its default is not named."""
+"""Options without an effect on a time, each with the reason."""
 _OF_STREAMS: Final = ("ops_per_iter",)
 
 
@@ -37,7 +37,7 @@ class Iterations(NamedTuple):
 
     Attributes:
         measured: operations whose time would count.
-        total: these and the operations of the warm-up.
+        total: measured operations and those of the warm-up.
         programs: runs of the program; 0 where the tool spreads operations over programs itself.
     """
 
@@ -49,10 +49,10 @@ class Iterations(NamedTuple):
 def iterations(
     iters: int, warmup_iters: int, neff_iters: int | None, neff_warmup_iters: int | None
 ) -> Iterations:
-    """The number of operations that the options make, as AWS's page counts them.
+    """The numbers of operations for the options, as AWS's page counts them.
 
-    Without `neff_iters` and `neff_warmup_iters` the others are totals; with either they are counts
-    of one program, which runs both sums together.
+    `iters` and `warmup_iters` are totals, but counts of one program if `neff_iters` or
+    `neff_warmup_iters` is stated; then the program runs as often as these two say together.
     """
     if neff_iters is None and neff_warmup_iters is None:
         return Iterations(iters, iters + warmup_iters, 0)

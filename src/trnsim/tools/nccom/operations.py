@@ -20,12 +20,12 @@ class NccomOperation(NamedTuple):
 
     Attributes:
         kind: name of the collective in `trnsim.fabric`.
-        passes: how often each chunk crosses a rank's links.
-        is_split: whether a rank has a part of the message, and sends the others theirs: the
-            factor of the bus bandwidth is then ``passes (ranks - 1) / ranks``, else 1.
+        passes: number of times that each chunk crosses a rank's links.
+        is_split: whether each rank has a part of the message and sends the other parts: the factor
+            of the bus bandwidth is then ``passes (ranks - 1) / ranks``, otherwise 1.
         input_parts: whether a rank's input is a part of the message rather than the whole message.
-        output_parts: whether a rank's output is such a part.
-        has_counts: whether its chunks are of different sizes, which a file states.
+        output_parts: whether a rank's output is a part of the message.
+        has_counts: whether chunks have different sizes, which a file states.
         has_pairs: whether each rank sends its message to a single other rank.
     """
 
@@ -85,10 +85,10 @@ def operation(name: str) -> NccomOperation:
     """
     if name in OPERATIONS:
         return OPERATIONS[name]
-    near = get_close_matches(name[:100], OPERATIONS, _MOST_SIMILAR_NAMES)
+    similar_names = get_close_matches(name[:100], OPERATIONS, _MOST_SIMILAR_NAMES)
     raise BadInput(
         f"operation {name!r}; legal: {', '.join(OPERATIONS)}",
-        fix=f"perhaps {' or '.join(near)}" if near else "",
+        fix=f"perhaps {' or '.join(similar_names)}" if similar_names else "",
         source=SOURCE,
     )
 
@@ -101,9 +101,9 @@ def item_bytes(dtype: str) -> int:
     """
     if dtype in ITEM_BYTES:
         return ITEM_BYTES[dtype]
-    near = get_close_matches(dtype[:100], ITEM_BYTES, _MOST_SIMILAR_NAMES)
+    similar_names = get_close_matches(dtype[:100], ITEM_BYTES, _MOST_SIMILAR_NAMES)
     raise BadInput(
         f"--datatype {dtype}; legal: {', '.join(ITEM_BYTES)}",
-        fix=f"perhaps {' or '.join(near)}" if near else "",
+        fix=f"perhaps {' or '.join(similar_names)}" if similar_names else "",
         source=SOURCE,
     )

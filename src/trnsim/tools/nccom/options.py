@@ -16,7 +16,7 @@ from trnsim.reader import FileRecord, declared
 from trnsim.tools.nccom.sizes import DEFAULT_SIZE
 
 RANDOM: Final = "random"
-"""Content of the inputs of ``--check`` that names none."""
+"""Content of the inputs of ``--check`` without a value."""
 CHECKS: Final = (RANDOM, "all_ones")
 """Contents of the inputs of ``--check``."""
 FILE_FIXES: Final = {
@@ -84,10 +84,10 @@ class OperationOptions:
     ops_per_iter: int = 1
 
     def check_legal(self) -> None:
-        """Refuse options that do not go together, and values that none has.
+        """Refuse options that exclude each other, and values that are not legal.
 
         Raises:
-            BadInput: with both options, or the legal values.
+            BadInput: the error names both options, or the legal values.
         """
         if self.check and self.check not in CHECKS:
             raise BadInput(f"--check {self.check}; legal: {', '.join(CHECKS)}, or nothing")
@@ -194,13 +194,13 @@ class StreamFields(FileRecord):
     def with_defaults(self, base: OperationOptions) -> OperationOptions:
         """The options of the command line, replaced by those that the stream states."""
         values = {field.name: getattr(base, field.name) for field in fields(base)}
-        for option, replaced in _ALTERNATIVES:
+        for option, replaced_option in _ALTERNATIVES:
             if getattr(self, option) is not None:
-                values[replaced] = getattr(OperationOptions(operation=""), replaced)
+                values[replaced_option] = getattr(OperationOptions(operation=""), replaced_option)
         for field in fields(self):
             value = getattr(self, field.name)
             if value is not None:
-                values[field.name] = _as_stated(field.name, value)
+                values[field.name] = _option_value(field.name, value)
         return OperationOptions(**values)
 
 
@@ -219,7 +219,7 @@ _FILES: Final = (
 _SIZES: Final = ("minbytes", "maxbytes", "stepbytes", "stepfactor")
 
 
-def _as_stated(name: str, value: object) -> object:
+def _option_value(name: str, value: object) -> object:
     """A field of JSON as the option of the command line."""
     if name in _FILES:
         return Path(str(value))

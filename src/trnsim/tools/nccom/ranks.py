@@ -72,16 +72,18 @@ def groups_of(options: OperationOptions, ranks: int) -> Groups:
 def _groups_in(path: Path, ranks: int) -> Groups:
     file = read(ReplicaGroupsFile, path, FILE_FIXES["--custom-replica-groups"])
     field = "replica_groups"
-    groups = _single(file, field, file.replica_groups, "groups")
-    earlier_ranks: set[int] = set()
+    groups = _only_list(file, field, file.replica_groups, "groups")
+    grouped_ranks: set[int] = set()
     for group in groups:
-        beyond = [rank for rank in group if rank >= ranks]
-        if beyond:
-            raise file.refused(field, f"rank {beyond[0]}; legal: 0 to {ranks - 1} (--nworkers)")
-        repeated = [rank for rank in group if rank in earlier_ranks or group.count(rank) > 1]
-        if repeated:
-            raise file.refused(field, f"rank {repeated[0]} stands twice; legal: once")
-        earlier_ranks.update(group)
+        illegal_ranks = [rank for rank in group if rank >= ranks]
+        if illegal_ranks:
+            raise file.refused(
+                field, f"rank {illegal_ranks[0]}; legal: 0 to {ranks - 1} (--nworkers)"
+            )
+        repeated_ranks = [rank for rank in group if rank in grouped_ranks or group.count(rank) > 1]
+        if repeated_ranks:
+            raise file.refused(field, f"rank {repeated_ranks[0]} stands twice; legal: once")
+        grouped_ranks.update(group)
     if len({len(group) for group in groups}) > 1:
         sizes = ", ".join(map(str, dict.fromkeys(map(len, groups))))
         raise file.refused(
@@ -92,11 +94,11 @@ def _groups_in(path: Path, ranks: int) -> Groups:
     return groups
 
 
-def _single(file: FileRecord, field: str, lists: tuple[Groups, ...], noun: str) -> Groups:
+def _only_list(file: FileRecord, field: str, lists: tuple[Groups, ...], noun: str) -> Groups:
     """The only list of a file.
 
     Raises:
-        Unspecified: it has several; AWS does not say which operation has which.
+        Unspecified: the file has several, and AWS does not say which operation has which list.
     """
     if len(lists) == 1:
         return lists[0]
@@ -114,8 +116,8 @@ def pairs_of(
 ) -> Groups:
     """Source and target of each message of sendrecv or permute; () for other operations.
 
-    AWS names no pairs but those of the file. Without one each rank of a group sends to the next,
-    the last to the first; in a permute they stand in a ring along the links.
+    AWS names no pairs but those of the file. Without a file each rank of a group sends to the next
+    rank, and the last to the first; the ranks of a permute form a ring along the links.
 
     Raises:
         BadInput: the file makes no rings of these ranks, or the operation has no pairs.
@@ -144,7 +146,7 @@ def _ring_pairs(operation: NccomOperation, fabric: Fabric, group: tuple[int, ...
 def _pairs_in(path: Path, fabric: Fabric) -> Groups:
     file = read(PairsFile, path, FILE_FIXES["--custom-src-target-pairs"])
     field, ranks = "src_target_pairs", fabric.ranks
-    pairs = _single(file, field, file.src_target_pairs, "pairs")
+    pairs = _only_list(file, field, file.src_target_pairs, "pairs")
     for index, pair in enumerate(pairs):
         if len(pair) != _PAIR:
             raise file.refused(

@@ -50,7 +50,7 @@ def statistics(names: Sequence[str]) -> tuple[str, ...]:
     """The statistics that ``--stats`` names, without repeats; the average if it names none.
 
     Raises:
-        BadInput: one is neither the average nor a percentile.
+        BadInput: a name is neither the average nor a percentile.
     """
     for name in names:
         if name != AVERAGE and not _PERCENTILE.fullmatch(name):
@@ -85,9 +85,9 @@ def figures(row: SizeTime, columns: ReportColumns) -> dict[str, int | float | st
 
 
 def _statistic(row: SizeTime, stat: str) -> float:
-    """The average in hundredths of a microsecond, a percentile in whole ones, as in the examples.
+    """The time in microseconds: with two decimals as an average, with none as a percentile.
 
-    An estimate has one time for all iterations, which each percentile is then.
+    AWS's examples round so. An estimate has the same time for all iterations.
     """
     return round(row.time_s / US, 2) if stat == AVERAGE else round(row.time_s / US)
 
@@ -98,12 +98,12 @@ def table(rows: Sequence[SizeTime], columns: ReportColumns | None = None) -> str
     heads = list(lines[0])
     cells = [heads, *([_cell(head, line[head]) for head in heads] for line in lines)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    drawn = [
+    table_lines = [
         "".join(" " * _GAP + cell.rjust(width) for cell, width in zip(line, widths, strict=True))
         for line in cells
     ]
     mean = fmean(row.bus_gib_per_s for row in rows)
-    return "\n".join([*drawn, f"Avg bus bandwidth:      {mean:.4f}GB/s"])
+    return "\n".join([*table_lines, f"Avg bus bandwidth:      {mean:.4f}GB/s"])
 
 
 def _cell(head: str, figure: float | str) -> str:
@@ -111,7 +111,7 @@ def _cell(head: str, figure: float | str) -> str:
 
 
 def results(blocks: Sequence[Sequence[SizeTime]], columns: ReportColumns) -> list[dict[str, Any]]:
-    """The rows of the JSON, with the keys of AWS's example; a stream's with its number."""
+    """The rows of the JSON, with the keys of AWS's example, and the stream if there are several."""
     objects = []
     for stream, rows in enumerate(blocks):
         for row in rows:
@@ -154,13 +154,15 @@ def answer(
 
 def floor_text(rows: Sequence[SizeTime]) -> str:
     """The floor that the times paid, in words."""
-    hidden = [row.nbytes for row in rows if row.time.time_s > row.time.floors.start_s]
+    slow_sizes = [row.nbytes for row in rows if row.time.time_s > row.time.floors.start_s]
     start = f"each is {Floor.HOST.value}"
-    return f"{start}; from {hidden[0]:,} bytes on, transfers take longer" if hidden else start
+    return (
+        f"{start}; from {slow_sizes[0]:,} bytes on, transfers take longer" if slow_sizes else start
+    )
 
 
 def interval_lines(rows: Sequence[SizeTime]) -> list[str]:
-    """P10 and P90 of each size, with the published rows that it rests on."""
+    """Lines with P10 and P90 of each size, and the published rows behind them."""
     lines = []
     for row in dict.fromkeys(rows):
         ends = [f"{end / US:,.2f}" for end in (row.interval.p10, row.interval.p90)]
@@ -170,11 +172,11 @@ def interval_lines(rows: Sequence[SizeTime]) -> list[str]:
 
 def coverage_text(rows: Sequence[SizeTime]) -> str:
     """The number of published rows that lay within P10 to P90 of their estimates, in words."""
-    near = rows[0].evidence.rows
-    if not near:
+    rows_near = rows[0].evidence.rows
+    if not rows_near:
         return "no published row says how wide P10 to P90 should be here"
-    inside = sum(row.is_inside for row in near)
+    inside = sum(row.is_inside for row in rows_near)
     return (
-        f"of the {len(near)} published rows {inside} are within P10 to P90 of their estimates "
-        "(docs/generated/accuracy-collectives.md)"
+        f"of the {len(rows_near)} published rows {inside} are within P10 to P90 of their "
+        "estimates (docs/generated/accuracy-collectives.md)"
     )

@@ -1,6 +1,6 @@
 """Tensors in SBUF: ``--sb2sb`` and the shapes of input and output.
 
-A shape is ``[step0,step1][num_elem0,num_elem1]``: 0 is the free dimension, 1 that of partitions.
+A shape is ``[step0,step1][num_elem0,num_elem1]``: dimension 0 is the free one, 1 is the partitions.
 
 Source: aws-neuron-sdk tools/neuron-sys-tools/nccom-test.rst, SBUF Collectives; release notes of
 2.26 (tools.rst): on Trn2, for all-reduce, all-gather and reduce-scatter.
@@ -84,8 +84,10 @@ def check_sbuf(
     """
     if not options.sb2sb:
         return
-    is_later = target is not None and has_described_algorithms(target.chip)  # from Trn2 on
-    if target is None or operation.name not in _OPERATIONS or not is_later:
+    has_sbuf_collectives = target is not None and has_described_algorithms(
+        target.chip
+    )  # from Trn2 on
+    if target is None or operation.name not in _OPERATIONS or not has_sbuf_collectives:
         chip = target.name if target else "inf1"
         raise BadInput(
             f"--sb2sb of {operation.name} on {chip}; legal: {', '.join(_OPERATIONS)}, from trn2 on",

@@ -1,7 +1,7 @@
 """Operations at once, each on a stream of its own: ``--streams-json``.
 
-A stream that has reached its last size repeats it until the longest one has. What streams take
-from each other is not modelled: each has the time that it has alone.
+A stream with fewer sizes repeats its last size until the longest stream ends. Contention of streams
+is not modelled: each has the time that it has alone.
 
 Source: aws-neuron-sdk tools/neuron-sys-tools/nccom-test.rst, Multistream.
 """
@@ -43,7 +43,7 @@ def streams_of(base: OperationOptions, path: Path | None) -> list[OperationOptio
 
 
 def blocks(streams: Sequence[PlannedOperation]) -> list[list[SizeTime]]:
-    """The rows of each stream: as many for each as the longest one has sizes."""
+    """The rows of each stream, as many as the longest stream has sizes."""
     count = max(len(stream.sizes) for stream in streams)
     tables = []
     for stream in streams:

@@ -93,7 +93,7 @@ class SizeTime(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedOperation:
-    """An operation that is checked against its ranks.
+    """An operation with its sizes, groups, pairs and counts, which are legal for its ranks.
 
     Attributes:
         fabric: the fabric of all ranks.
@@ -118,13 +118,13 @@ class PlannedOperation:
         """The time of a message of `nbytes`, its interval, and the measurements behind it."""
         kind, floor = self.operation.kind, Floor.HOST
         if self.pairs or self.metadata is not None:
-            sent = self._transfers(nbytes)
-            time = transfers_time(self.fabric, kind, nbytes, self.groups, sent, floor)
+            transfers = self._transfers(nbytes)
+            time = transfers_time(self.fabric, kind, nbytes, self.groups, transfers, floor)
         else:
             time = time_on(self.fabric, kind, nbytes, self.groups, floor)
         rows = evidence(self.fabric, kind, self.ranks, nbytes, floor)
         fabric_interval = time.interval
-        interval, measurements_text = self._measured(time, fabric_interval)
+        interval, measurements_text = self._site_interval(time, fabric_interval)
         return SizeTime(
             nbytes,
             self.options.datatype,
@@ -137,11 +137,13 @@ class PlannedOperation:
             rows,
         )
 
-    def _measured(self, time: CollectiveTime, fabric_interval: Interval) -> tuple[Interval, str]:
+    def _site_interval(
+        self, time: CollectiveTime, fabric_interval: Interval
+    ) -> tuple[Interval, str]:
         """P10, P50 and P90 by what the user measured, and these measurements in words."""
         if current() is None:
             return fabric_interval, ""
-        # Only now: it needs graphs of models, whose import takes longer than all else here.
+        # This import takes longer than all others of nccom-test: it needs graphs of models.
         from trnsim.estimate.site import collective_cause, site_collective  # noqa: PLC0415
 
         cause = collective_cause(time.floors.paid(time.floor))
@@ -154,7 +156,7 @@ class PlannedOperation:
 
 
 def fabric_of(instance: str, lnc: int, nodes: int, ranks: int) -> Fabric:
-    """The fabric of `ranks` on that many instances, as many on each.
+    """The fabric of `ranks` on `nodes` instances, the same number on each.
 
     Raises:
         BadInput: for ranks that the instances do not have or cannot share evenly, and several

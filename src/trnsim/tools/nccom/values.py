@@ -1,7 +1,7 @@
 """The computation of ``--check``: an operation on real values, beside a golden result.
 
-A reduction adds in the order of the fabric's algorithm, and is rounded wherever that writes to
-memory, as in a kernel. The golden result is NumPy's sum of the inputs in 64 bits. At most
+A reduction adds in the order of the fabric's algorithm. Its sums are rounded wherever the algorithm
+writes to memory, as in a kernel. The golden result is NumPy's sum of the inputs in 64 bits. At most
 `MOST_ELEMENTS` of a rank's message are computed. The collective engine adds in float32, so integers
 are kept so small that their sum is exact. AWS documents no tolerance for floats; here it is the
 most that the roundings can add up to. `metadata` has the chunks of a variable operation, from the
@@ -52,7 +52,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class CheckedValues(NamedTuple):
-    """The result of a check of values, which found none wrong.
+    """The result of a check of values without a wrong value.
 
     Attributes:
         elements: elements of a rank's message that were computed.
@@ -106,12 +106,12 @@ def _inputs(planned: PlannedOperation, nbytes: int, group: Sequence[int], seed: 
     inputs = []
     for rank in group:
         random = np.random.default_rng([seed, rank])
-        drawn: Any = (
+        values: Any = (
             random.uniform(-1, 1, count)
             if dtype.is_float
             else random.integers(0, largest_value + 1, count)
         )
-        inputs.append(round_to(drawn.astype(np.float32), dtype))
+        inputs.append(round_to(values.astype(np.float32), dtype))
     return inputs
 
 
@@ -135,7 +135,7 @@ def _extent(planned: PlannedOperation, group: Sequence[int]) -> int:
     """Elements up to the end of the last chunk of a group.
 
     Raises:
-        BadInput: they are more than are computed.
+        BadInput: the number is above `MOST_EXTENT`.
     """
     extent = planned.metadata.extent(group) if planned.metadata is not None else 0
     if extent > MOST_EXTENT:
@@ -156,7 +156,7 @@ def _results(
         return _received_chunks(planned, group, inputs), _sent_chunks(planned, group, exact)
     match planned.operation.name:
         case "all_reduce" | "reduce_scatter":
-            total = _reduced(planned, nbytes, group, inputs)
+            total = _sum(planned, nbytes, group, inputs)
             golden = np.sum(exact, axis=0)
             if planned.operation.name == "all_reduce":
                 return [total] * ranks, [golden] * ranks
@@ -178,7 +178,7 @@ def _results(
             return _received_messages(planned, group, inputs), _sent_messages(planned, group, exact)
 
 
-def _reduced(
+def _sum(
     planned: PlannedOperation, nbytes: int, group: tuple[int, ...], inputs: Sequence[Array]
 ) -> Array:
     """The sum in the order of the algorithm, rounded at each write to memory."""
@@ -188,12 +188,12 @@ def _reduced(
     dtype = _FORMATS[planned.options.datatype]
     values = {rank: to_float32(array) for rank, array in zip(group, inputs, strict=True)}
 
-    def added(part: Order) -> Array:
+    def partial_sum(part: Order) -> Array:
         if isinstance(part, int):
             return values[part]
-        return to_float32(round_to(reduce(np.add, map(added, part)), dtype))
+        return to_float32(round_to(reduce(np.add, map(partial_sum, part)), dtype))
 
-    return round_to(added(order), dtype)
+    return round_to(partial_sum(order), dtype)
 
 
 def _received_messages(

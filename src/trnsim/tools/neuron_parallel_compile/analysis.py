@@ -1,4 +1,4 @@
-"""`--command analyze`: a program's operators that AWS's compiler supports, and that it refuses.
+"""`--command analyze`: the operators of a program that AWS's compiler supports or refuses.
 
 Source: aws-neuron-sdk archive/nxd-training/analyze_for_training.rst; pytorch-neuron-parallel-
 compile.rst, Analyze operations support.
@@ -26,7 +26,7 @@ from trnsim.jax.programs import subject_of
 from trnsim.version import VERSION
 
 XLA, ATEN = 1, 2
-"""Levels of --analyze-verbosity: with instructions of XLA, or operators of PyTorch alone."""
+"""Levels of --analyze-verbosity: XLA adds instructions, ATEN has operators of PyTorch alone."""
 _NOT_LOWERED: Final = "NCC_EVRF001"
 _COMPILER: Final = "neuronx-cc"
 _LOWERING: Final = "Lowering to HLO"
@@ -103,10 +103,14 @@ class Analysis:
 
     def as_dict(self, verbosity: int) -> dict[str, Any]:
         """The content of result.json."""
-        good, bad = len(self.instructions), len(self.refused_instructions)
-        if not bad:  # an operator that is refused before it is lowered has no instruction
-            bad = len(self.refused)
-        share = 100.0 * good / (good + bad) if good + bad else 0.0
+        compiled_count, refused_count = len(self.instructions), len(self.refused_instructions)
+        if not refused_count:  # an operator that is refused before it is lowered has no instruction
+            refused_count = len(self.refused)
+        share = (
+            100.0 * compiled_count / (compiled_count + refused_count)
+            if compiled_count + refused_count
+            else 0.0
+        )
         supported: dict[str, Any] = {"aten": dict(self.supported)}
         refused: dict[str, Any] = {"aten": self.refused}
         if verbosity == XLA:
@@ -131,8 +135,8 @@ def analysis_of(entries: Sequence[CacheEntry]) -> Analysis:
             targets = [flag.removeprefix(_TARGET) for flag in flags if flag.startswith(_TARGET)]
             if not targets:
                 raise BadInput("its flags name no --target")
-            other_flags = [flag for flag in flags if not flag.startswith(_TARGET)]
-            target = CompileTarget(arch.target(targets[0]), Flags.parse(other_flags))
+            stage_flags = [flag for flag in flags if not flag.startswith(_TARGET)]
+            target = CompileTarget(arch.target(targets[0]), Flags.parse(stage_flags))
             subject = subject_of(entry.graph(), str(entry.graph_file), entry.folder.name)
         except EmulatorError as error:
             analysis.unread.append(f"{entry.graph_file}: {error.reason}")

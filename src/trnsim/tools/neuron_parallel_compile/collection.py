@@ -18,6 +18,7 @@ from trnsim.errors import BadInput
 PARALLEL_VARIABLE: Final = "NEURON_PARALLEL_COMPILE"
 IGNORE_VARIABLE: Final = "NEURON_IGNORE_TRAINING_SCRIPT_ERROR_AND_COMPILE"
 _CACHE_FLAG: Final = "cache-dir"
+_GRACE_S: Final = 5.0
 _EXAMPLE: Final = "neuron_parallel_compile torchrun --nproc_per_node=2 train.py --steps 10"
 _SOURCE: Final = (
     "aws-neuron-sdk frameworks/torch/torch-neuronx/api-reference-guide/training/"
@@ -55,7 +56,7 @@ def collect(
     """Run a command that stores its graphs in a cache; return its exit status.
 
     Raises:
-        BadInput: as `check_command`, and for a program that the system does not start.
+        BadInput: the command names no program, or the system does not start it.
     """
     program = check_command(command)
     variables = {
@@ -88,9 +89,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             process.send_signal(number)
     process.kill()
     process.wait()
-
-
-_GRACE_S: Final = 5.0
 
 
 def ignores_errors() -> bool:

@@ -14,16 +14,16 @@ from trnsim.errors import BadInput
 
 _FILES: Final = frozenset({DONE, FLAGS, GRAPH, LOCK, LOG, OLDER_GRAPH, PROGRAM})
 _DRAFT: Final = ".trnsim-"
-"""The beginning of files that a killed process left unfinished."""
+"""Prefix of files that a killed process left unfinished."""
 
 
 def clean(settings: CacheSettings) -> tuple[int, list[Path]]:
-    """Remove this compiler version's entries; return their number, and the folders left in use.
+    """Remove this compiler version's entries; return their number, and the folders in use.
 
     Raises:
         BadInput: the cache is off, or a file cannot be removed.
     """
-    removed, locked_folders = 0, list[Path]()
+    removed_count, locked_folders = 0, list[Path]()
     for entry in _entries(settings):
         if entry.is_locked:
             locked_folders.append(entry.folder)
@@ -38,29 +38,29 @@ def clean(settings: CacheSettings) -> tuple[int, list[Path]]:
             ) from error
         with suppress(OSError):  # a file of somebody else's keeps the folder
             entry.folder.rmdir()
-        removed += 1
+        removed_count += 1
     folder = settings.version_folder
     if folder is not None:
         with suppress(OSError):
             folder.rmdir()
-    return removed, locked_folders
+    return removed_count, locked_folders
 
 
 def clear_locks(settings: CacheSettings) -> tuple[int, list[Path]]:
-    """Remove lock files that no process holds; return their number, and the files that one holds.
+    """Remove lock files that no process holds; return their number, and the held lock files.
 
     Raises:
         BadInput: the cache is off.
     """
-    removed, held_locks = 0, list[Path]()
+    removed_count, held_locks = 0, list[Path]()
     for entry in _entries(settings):
         if entry.is_locked:
             held_locks.append(entry.lock_file)
         elif entry.lock_file.is_file():
             with suppress(OSError):
                 entry.lock_file.unlink()
-                removed += 1
-    return removed, held_locks
+                removed_count += 1
+    return removed_count, held_locks
 
 
 def _entries(settings: CacheSettings) -> list[CacheEntry]:

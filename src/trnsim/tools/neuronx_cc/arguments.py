@@ -38,7 +38,8 @@ class CompileArguments:
         flags: flags of the compiler's stages, as words.
         output: path of the file that is written instead of neuronx-cc's NEFF.
         logfile: the file of the report's text.
-        workdir: the folder of the whole report; None for none.
+        workdir: the folder of the whole report; None without one.
+        level: least level of the messages that are printed.
         flag_notes: a sentence on each flag without an effect.
     """
 
@@ -102,7 +103,7 @@ def _check_value(flag: CompilerFlag, value: str) -> None:
     """Check a value of a flag that the program uses itself.
 
     Raises:
-        BadInput: for an illegal one.
+        BadInput: for an illegal value.
     """
     if flag.name in _COMMAND_FLAGS:
         Flags.parse([f"--{flag.name}={value}"], PROGRAM)

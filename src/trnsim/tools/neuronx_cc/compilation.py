@@ -31,7 +31,7 @@ _FOLDER_SUFFIXES: Final = (
 
 @dataclass(frozen=True)
 class Compilation:
-    """A compiled graph.
+    """The result of a compilation.
 
     Attributes:
         files: the kind and path of each file that was written.
@@ -45,7 +45,7 @@ def check_files(arguments: CompileArguments) -> None:
     """Refuse files that cannot be read or written, before work begins.
 
     Raises:
-        BadInput: there is such a file.
+        BadInput: a file cannot be read or written, or would be lost.
     """
     check_readable(arguments.model, fix=_FIX)
     paths = {"the graph": arguments.model}
@@ -62,9 +62,9 @@ def check_files(arguments: CompileArguments) -> None:
         return
     check_folder(arguments.workdir)
     name = file_name(arguments.model.stem)
-    written = {arguments.workdir.resolve() / f"{name}{suffix}" for suffix in _FOLDER_SUFFIXES}
+    report_paths = {arguments.workdir.resolve() / f"{name}{suffix}" for suffix in _FOLDER_SUFFIXES}
     for label, path in paths.items():
-        if path.resolve() in written:
+        if path.resolve() in report_paths:
             raise BadInput(
                 f"{PROGRAM}: --workdir={arguments.workdir} gets a {path.name}, which is the file "
                 f"of {label} and would be lost",
@@ -119,17 +119,17 @@ def write_folder(report: ModelReport, folder: Path, name: str) -> list[tuple[str
 
 
 def messages(
-    compiled: Compilation, level: int, ignored: tuple[str, ...]
+    compilation: Compilation, level: int, ignored: tuple[str, ...]
 ) -> tuple[list[str], list[str]]:
     """Lines for stdout and lines for stderr at a level of verbosity, as AWS's page says."""
-    report = compiled.report
+    report = compilation.report
     output_lines: list[str] = []
     error_lines: list[Any] = []
     if level <= LEVELS["info"]:
         output_lines.append(report.text())
         error_lines += ignored
     if level <= LEVELS["warning"]:
-        ignored_set = set(ignored)
-        error_lines += [words for words in report.compiler_notes if words not in ignored_set]
+        ignored_words = set(ignored)
+        error_lines += [words for words in report.compiler_notes if words not in ignored_words]
     output_lines.append(STATUS_LINE)
     return output_lines, [str(words) for words in error_lines]

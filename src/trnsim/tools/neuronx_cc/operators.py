@@ -44,7 +44,7 @@ _NAMES: Final = {
     "subtract": "Sub",
     "tan": "Tan",
 }
-"""Names that are not StableHLO's words joined."""
+"""XlaBuilder's names that are not StableHLO's words in camel case."""
 
 
 def operator_names() -> list[str]:
@@ -66,5 +66,5 @@ def operator_names() -> list[str]:
 
 
 def _camel_case(name: str) -> str:
-    """The words of a name, joined: all_gather is AllGather."""
+    """A name in camel case: AllGather for all_gather."""
     return "".join(word.capitalize() for word in name.split("_"))

@@ -30,7 +30,7 @@ _VCPU_NAMES: Final = ("System vCPU Usage", "Runtime vCPU Usage")
 
 
 def bytes_text(count: float) -> str:
-    """Bytes with one decimal in the largest unit of which they are at least one: "1.7GiB"."""
+    """Bytes with one decimal in the largest unit that they reach: "1.7GiB"."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if round(count, 1) < _BYTES_STEP:
             return f"{count:.1f}{unit}"
@@ -54,14 +54,14 @@ def title(version: str, host: ReportInstance, width: int) -> Text:
 def devices_per_row(host: ReportInstance, width: int, most_rows: int) -> int:
     """The smallest number of devices per line for which `most_rows` lines suffice.
 
-    If none of those that fit into `width` suffices, it is the largest that fits.
+    If no number that fits into `width` suffices, the largest that fits.
     """
-    fitting = [
+    legal_counts = [
         count for count in range(1, host.devices + 1)
         if _cell_width(host, width, count) >= _LEAST_CELL
     ]  # fmt: skip
-    suitable = [count for count in fitting if -(-host.devices // count) <= most_rows]
-    return suitable[0] if suitable else max(fitting, default=1)
+    short_counts = [count for count in legal_counts if -(-host.devices // count) <= most_rows]
+    return short_counts[0] if short_counts else max(legal_counts, default=1)
 
 
 def _cell_width(host: ReportInstance, width: int, per_row: int) -> int:
@@ -103,17 +103,17 @@ def _cell(percent: float, flop_per_s: float | None, width: int) -> Text:
         value, unit = flop_per_s / _TERA, "T"
     if width < _LEAST_BAR:
         return Text(f"{value:.0f} ".rjust(width), _BUSY_STYLE if percent else "")
-    inner = width - 3
+    bar_chars = width - 3
     figure = f"{value:.2f}{unit}"
-    if len(figure) > inner // 2:
+    if len(figure) > bar_chars // 2:
         figure = f"{value:.0f}{unit}"
-    return _bar([(percent, _BUSY_STYLE)], figure, inner).append(" ")
+    return _bar([(percent, _BUSY_STYLE)], figure, bar_chars).append(" ")
 
 
-def _bar(parts: Sequence[tuple[float, str]], figure: str, inner: int) -> Text:
+def _bar(parts: Sequence[tuple[float, str]], figure: str, bar_chars: int) -> Text:
     """``[||||    12%]``: a bar of `inner` characters whose `parts` are (per cent, style)."""
     line = Text("[")
-    chars, position, percent = inner - len(figure), 0, 0.0
+    chars, position, percent = bar_chars - len(figure), 0, 0.0
     for part, style in parts:
         percent += part
         end = min(round(chars * percent / 100), chars)
@@ -222,8 +222,8 @@ def keys(width: int) -> Text:
 def _fitting_text(parts: Iterable[str], width: int) -> str:
     line = ""
     for part in parts:
-        longer = f"{line}  {part}" if line else part
-        if len(longer) > width:
+        longer_line = f"{line}  {part}" if line else part
+        if len(longer_line) > width:
             break
-        line = longer
+        line = longer_line
     return line

@@ -25,7 +25,7 @@ _TALL_LINES: Final = 32
 _LEAST_WHOLE_MEMORY_LINES: Final = 24
 """Lines of a terminal below which the summary of memory has a line each for host and devices."""
 _LEAST_TREE: Final = 3
-"""Lines of the tree, with its title, that the cores leave."""
+"""Lines that the cores leave to the tree and its title."""
 _CORE_HEAD_LINES: Final = 2
 """Lines above the cores: their title and their numbers."""
 _SIGNALS: Final = ("SIGTERM", "SIGINT", "SIGHUP")
@@ -66,7 +66,7 @@ class Top(App[None]):
 
     Args:
         report: function that returns a report of neuron-monitor.
-        version: trnsim's.
+        version: version of trnsim.
     """
 
     TITLE = "neuron-top"
@@ -213,7 +213,7 @@ def _first_lines(lines: list[Text], line_limit: int, width: int) -> list[Text]:
 
 
 def run(report: Callable[[], Mapping[str, Any]], version: str) -> None:
-    """Show reports until a key or a signal ends it.
+    """Show reports until a key or a signal ends the screen.
 
     Raises:
         BadInput: the state could not be read any more.

@@ -45,7 +45,7 @@ class TreeRow:
     """A visible line of the tree.
 
     Attributes:
-        path: the names of its ancestors, then its own.
+        path: the names of the node's ancestors, then its own.
         is_open: None for a node without children.
     """
 
@@ -87,7 +87,7 @@ def _parent(name: str, children: Sequence[TreeNode]) -> TreeNode:
 class TreeState:
     """The state of a tree on the screen: its open nodes and its cursor."""
 
-    opened: set[Path] = field(default_factory=set[Path])
+    open_paths: set[Path] = field(default_factory=set[Path])
     cursor: Path = ()
     _line: int = 0
 
@@ -96,7 +96,7 @@ class TreeState:
         lines: list[TreeRow] = []
         for node in nodes:
             path = (*parent_path, node.name)
-            is_open = path in self.opened if node.children else None
+            is_open = path in self.open_paths if node.children else None
             lines.append(TreeRow(path, node, is_open))
             if is_open:
                 lines += self.rows(node.children, path)
@@ -123,7 +123,7 @@ class TreeState:
         """Open or close the line at the cursor."""
         row = self.rows(nodes)[self.cursor_line(nodes)]
         if row.is_open is not None:
-            self.opened ^= {row.path}
+            self.open_paths ^= {row.path}
 
     def step_in(self, nodes: Sequence[TreeNode]) -> None:
         """Open the line at the cursor, or go to its first child."""
@@ -131,13 +131,13 @@ class TreeState:
         if row.is_open:
             self.move(nodes, 1)
         elif row.is_open is False:
-            self.opened.add(row.path)
+            self.open_paths.add(row.path)
 
     def step_out(self, nodes: Sequence[TreeNode]) -> None:
         """Close the line at the cursor, or go to its parent."""
         row = self.rows(nodes)[self.cursor_line(nodes)]
         if row.is_open:
-            self.opened.discard(row.path)
+            self.open_paths.discard(row.path)
         elif len(row.path) > 1:
             self.cursor = row.path[:-1]
 
@@ -145,10 +145,10 @@ class TreeState:
         """Close the whole tree; where nothing is open, open it."""
         top = self.cursor[:1]
         if any(row.is_open for row in self.rows(nodes)):
-            self.opened.clear()
+            self.open_paths.clear()
             self.cursor = top
         else:
-            self.opened = {
+            self.open_paths = {
                 path
                 for node in nodes
                 for path in [(node.name,), *((node.name, child.name) for child in node.children

@@ -57,8 +57,8 @@ class TabFigures:
     """The figures of a tab.
 
     Attributes:
-        percent: utilisation of each core in use; of several programs, the busiest one's.
-        flop_per_s: operations per second of each core in use; of several programs, the largest.
+        percent: utilisation of each core in use, the highest of all programs on it.
+        flop_per_s: operations per second of each core in use, the highest of all programs on it.
         system: vCPUs that the whole host uses.
         runtime: vCPUs that the programs use.
         host_total_bytes: host memory of the programs.
@@ -82,7 +82,7 @@ class TabFigures:
 
 
 def tabs(report: Mapping[str, Any]) -> list[Tab]:
-    """The tab of all programs, then one for each; tags, which containers choose, as safe text."""
+    """The tab of all programs, then a tab for each; tags, which containers choose, as safe text."""
     return [
         ALL,
         *(
@@ -148,7 +148,7 @@ def _system(group: Mapping[str, Any]) -> Vcpus:
 
 
 def _runtime(groups: Sequence[Mapping[str, Any]]) -> Vcpus:
-    """The sum over programs whose use is known; that of one that has just ended is not."""
+    """The sum over programs with a known use; a program that has just ended has none."""
     usages = [group["vcpu_usage"] for group in groups if not group["error"]]
     if groups and not usages:
         return Vcpus(error=groups[0]["error"])
