@@ -354,3 +354,9 @@ def test_a_near_name_is_told_and_one_that_stands_too():
 def test_a_number_and_its_text_are_of_their_type(kind, value, is_legal):
     table = FieldTable("s", {"Document": {"n": kind}})
     assert (not list(table.faults({"n": value}, "Document"))) is is_legal
+
+
+def test_a_list_of_a_type_is_said_in_words():
+    table = FieldTable("document", {"Top": {"names": "[string]"}})
+    (fault,) = table.faults({"names": 1}, "Top")
+    assert fault.reason == "names is 1; legal: a list, each item text"

@@ -56,6 +56,19 @@ def test_a_format_is_found_by_its_name():
     )
 
 
+def test_a_template_on_one_line_has_all_its_jobs(tmp_path):
+    path = tmp_path / "stack.json"
+    tasks = {
+        name: {
+            "Type": "AWS::ECS::TaskDefinition",
+            "Properties": {"ContainerDefinitions": [{"Name": "c", "Image": "i", "Memory": 1024}]},
+        }
+        for name in ("Second", "First")
+    }
+    path.write_text(json.dumps({"Resources": tasks}))
+    assert [spec.job.name for spec in read_specs(path)] == ["Second", "First"]
+
+
 def test_a_file_without_a_job_names_what_is_legal(tmp_path):
     path = tmp_path / "a.yaml"
     path.write_text("a: 1\n")

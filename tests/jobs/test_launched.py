@@ -63,7 +63,7 @@ def test_equal_times_differ_in_no_term_and_others_in_the_largest_first(price, tm
     assert launched_time(price, world(tmp_path, ranks=[rank])).is_equal
     time = launched_time(price, world(tmp_path))
     assert not time.is_equal
-    sizes = [abs(term.difference_s) for term in time.differing]
+    sizes = [abs(term.difference_s) for term in time.main_differences]
     assert sizes == sorted(sizes, reverse=True)
     assert min(sizes) > 0.01 * time.total.priced_s
 
@@ -101,7 +101,7 @@ def test_a_slurm_script_of_two_nodes_is_compared_and_its_differing_terms_are_nam
     of_script = price_job(spec.job, SpecAssumption(steps=100))
     time = launched_time(of_script, world(tmp_path))
     assert not time.is_equal
-    assert time.differing[0].name == max(time.terms, key=lambda t: abs(t.difference_s)).name
+    assert time.main_differences[0].name == max(time.terms, key=lambda t: abs(t.difference_s)).name
     named_s = sum(term.difference_s for term in time.terms)
     assert named_s == pytest.approx(75.0 - of_script.time_s.p50)
     step_s = of_script.time_s.p50 / 100

@@ -88,6 +88,10 @@ def test_time_and_bill_are_the_plans():
             "role main sets LNC 1, and a plan of trn2.48xlarge has LNC 2",
         ),
         (replace(JOB, roles=()), "a plan is of instances of one type; the roles have: none"),
+        (
+            replace(JOB, roles=(replace(FULL, replicas=2_000_000_000),)),
+            "no plan: --instances 2000000000; legal: from 1 to 1,000,000",
+        ),
     ],
 )
 def test_a_job_without_a_plan_says_why(job, why):

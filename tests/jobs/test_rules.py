@@ -13,7 +13,7 @@ import trnsim.jobs
 from trnsim.errors import SourceLine
 from trnsim.jobs.finding import JobRule, Severity, Violation
 from trnsim.jobs.formats import FORMATS, read_specs
-from trnsim.jobs.formats.batch_request import submitted
+from trnsim.jobs.formats.batch_request import apply_request
 from trnsim.jobs.job import Job, Role
 from trnsim.jobs.rules import RULES, findings
 from trnsim.jobs.spec import JobSpec, TemplateValue
@@ -98,7 +98,7 @@ def joined(lines):
 def checked(path):
     """The specs in a file, or in the one that it belongs to, and the lines of their findings."""
     if path.stem == "submit":
-        specs = submitted(read_specs(SPECS["batch"]), path)
+        specs = apply_request(read_specs(SPECS["batch"]), path)
     else:
         specs = read_specs(path.parents[1] / MAIN if path.parent.name == "training" else path)
     return specs, [(row.rule, row.place.line) for spec in specs for row in findings(spec)]

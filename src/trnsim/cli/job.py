@@ -26,7 +26,7 @@ from trnsim.errors import BadInput
 from trnsim.jobs.assumption import SpecAssumption
 from trnsim.jobs.finding import Severity
 from trnsim.jobs.formats import FORMATS, read_specs, write_spec
-from trnsim.jobs.formats.batch_request import submitted
+from trnsim.jobs.formats.batch_request import apply_request
 from trnsim.jobs.launched import launched_time
 from trnsim.jobs.price import JobPrice, price_job
 from trnsim.jobs.rules import findings
@@ -76,7 +76,7 @@ def _read(
         BadInput: a file cannot be read, or the request names no definition among them.
     """
     specs = [spec for path in paths for spec in read_specs(path)]
-    specs = specs if submit is None else submitted(specs, submit)
+    specs = specs if submit is None else apply_request(specs, submit)
     instances = dict.fromkeys(role.instance for spec in specs for role in spec.job.roles)
     name = "" if assumption is None else assumption.instance_name
     if name and instances and all(instances) and list(instances) != [name]:
@@ -157,7 +157,7 @@ def check(specs: _Files, on: _On = "", model: _Model = "", submit: _Submit = Non
     Example: trnsim job check train.sbatch --on trn2.48xlarge
     """
     assumption = SpecAssumption(instance=on, model=model)
-    completed_specs = [assumption.completed(spec) for spec in _read(specs, submit, assumption)]
+    completed_specs = [assumption.complete_spec(spec) for spec in _read(specs, submit, assumption)]
     checked = [(spec, findings(spec)) for spec in completed_specs]
     has_error = any(finding.severity == _ERROR for _, rows in checked for finding in rows)
     return PrintedAnswer(check_document(checked), status=1 if has_error else 0)
@@ -278,5 +278,5 @@ def _examine(path: Path, submit: Path | None, assumption: SpecAssumption) -> Exa
             f"{path} holds {len(specs)} jobs, in lines {lines}", fix="name a file of one job"
         )
     (spec,) = specs
-    spec_findings = findings(assumption.completed(spec))
+    spec_findings = findings(assumption.complete_spec(spec))
     return ExaminedSpec(spec, spec_findings, _price_of(spec, assumption))

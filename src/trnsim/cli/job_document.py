@@ -65,7 +65,7 @@ def _spec_values(spec: JobSpec, findings: Sequence[Finding]) -> dict[str, Any]:
         "parallelism": parallelism_of(job).stated_fields,
         "findings": [_finding_values(finding) for finding in findings],
         "templates": [picked(value, "field text line=place.line") for value in spec.templates],
-        "not_understood": [field.name for field in spec.not_understood],
+        "not_understood": [field.name for field in spec.unknown_fields],
     }
 
 
@@ -109,8 +109,8 @@ def _check_blocks(spec: JobSpec, findings: Sequence[Finding]) -> list[Block]:
     if spec.templates:
         values = enumerated([_template_words(value) for value in spec.templates], "and")
         blocks.append(Note(f"filled in later, so not checked: {values}"))
-    if spec.not_understood:
-        blocks.append(Note(_kept_sentence(spec.not_understood)))
+    if spec.unknown_fields:
+        blocks.append(Note(_kept_sentence(spec.unknown_fields)))
     return blocks
 
 
@@ -271,7 +271,7 @@ def _launched_words(time: LaunchedTime) -> str:
     step_counts = f"{amount(time.steps)} steps, of which the launch ran {time.launched_steps:,}"
     if time.is_equal:
         return f"{step_counts}: equal to 1 %"
-    names = enumerated([term.name for term in time.differing], "and")
+    names = enumerated([term.name for term in time.main_differences], "and")
     return f"{step_counts}: they differ in {names}"
 
 

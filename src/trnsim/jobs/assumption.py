@@ -16,10 +16,10 @@ class SpecAssumption:
 
     Attributes:
         instance: instance type of roles that state none.
-        model: name of a model, or path of a config.json; it replaces the spec's own.
+        model: name of a model, or path of a config.json; it replaces the spec's model.
         tokens: tokens of the run.
         steps: optimizer steps of the run.
-        purchase: kind of purchase; it replaces the spec's own.
+        purchase: kind of purchase; it replaces the spec's kind.
         rows: catalogue of prices; the built-in one if None.
     """
 
@@ -35,14 +35,14 @@ class SpecAssumption:
         """The instance type of roles that state none, by EC2's name; "" if the user states none.
 
         Raises:
-            BadInput: it is not known.
+            BadInput: the type is not known.
         """
         rows = self.rows or catalogue()
         if not self.instance or self.instance in rows.instances:
             return self.instance
         return machine(self.instance, rows=rows).instance.name
 
-    def completed(self, spec: JobSpec) -> JobSpec:
+    def complete_spec(self, spec: JobSpec) -> JobSpec:
         """The spec with the user's instance type and model.
 
         Raises:

@@ -30,7 +30,7 @@ _UNITS: Final = "KMGTPE"
 
 
 def near_name(name: str, legal: Iterable[str]) -> str:
-    """The legal name that is most similar to `name`, whatever its capitals; "" without one."""
+    """The legal name that is most similar to `name`, regardless of capitals; "" without one."""
     folded = {legal_name.casefold(): legal_name for legal_name in legal}
     near = get_close_matches(name[:_MOST_CHARS].casefold(), folded, 1, _CUTOFF)
     return folded[near[0]] if near else ""
@@ -41,7 +41,8 @@ def field_fix(name: str, why: str, value: Any) -> str:
 
     Args:
         name: the field.
-        why: the reason; if it begins with "legal: ", the legal values follow, else there is no fix.
+        why: the reason; there is no fix unless it begins with "legal: ", which the legal values
+            follow.
         value: the illegal value; None for a missing field.
     """
     if not why.startswith(_LEGAL):
@@ -62,7 +63,7 @@ def field_fix(name: str, why: str, value: Any) -> str:
 
 
 def count_fix(value: Any, legal: str = "a whole number") -> str:
-    """The fix of a count: the number in a text such as "4 nodes", else the legal values."""
+    """The fix of a count: the number in a text such as "4 nodes", or else the legal values."""
     match = _NUMBER.fullmatch(str(value))
     has_more_text = match is not None and match[1] != str(value) and "." not in match[1]
     return (
@@ -71,7 +72,7 @@ def count_fix(value: Any, legal: str = "a whole number") -> str:
 
 
 def quantity_fix(value: Any) -> str:
-    """The fix of a quantity: Kubernetes' form of a text such as "64 GB", 64Gi."""
+    """The fix of a quantity in Kubernetes' form: "write 64Gi" for the text "64 GB"."""
     match = _NUMBER.fullmatch(str(value))
     if match is None:
         return "write a number with or without a unit, as 8, 500m or 64Gi"
@@ -80,7 +81,7 @@ def quantity_fix(value: Any) -> str:
 
 
 def memory_fix(text: str) -> str:
-    """The fix of a size: Slurm's form of a text such as "64 GiB", 64G."""
+    """The fix of a size in Slurm's form: "write 64G" for the text "64 GiB"."""
     match = _NUMBER.fullmatch(text)
     size_unit = _SIZE_UNIT.fullmatch(match[2]) if match else None
     unit = size_unit[1].upper() if size_unit else ""
@@ -93,7 +94,7 @@ def memory_fix(text: str) -> str:
 
 
 def time_fix(text: str) -> str:
-    """The fix of a time: Slurm's form of a text such as "36h" or "1d12h", 1-12:00:00."""
+    """The fix of a time in Slurm's form: "write 1-12:00:00" for the texts "36h" and "1d12h"."""
     plain = text.strip().lower()
     parts = _TIME.findall(plain)
     if clock := _CLOCK.fullmatch(plain):
@@ -105,7 +106,7 @@ def time_fix(text: str) -> str:
 
 
 def time_text(seconds: int) -> str:
-    """A time of Slurm as ``days-hours:minutes:seconds``; without days where there are none."""
+    """A time in Slurm's form ``days-hours:minutes:seconds``; below a day without the days."""
     days, rest_s = divmod(seconds, _UNIT_S["d"])
     hours, rest_s = divmod(rest_s, _UNIT_S["h"])
     clock = f"{hours:02}:{rest_s // 60:02}:{rest_s % 60:02}"

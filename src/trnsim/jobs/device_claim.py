@@ -11,13 +11,13 @@ class DeviceClaim(NamedTuple):
     """A claim on Neuron devices; only its name is known if the file lacks its template.
 
     Attributes:
-        name: name of its template.
-        place: file and line of its request; None if the file does not hold the template.
+        name: name of the template.
+        place: file and line of the request; None if the file does not hold the template.
         devices: number of devices; None if it is not stated.
-        is_whole_instance: whether it is all devices of an instance.
-        group: size of the connected group that the devices are of; None for any devices.
-        group_place: file and line of the constraint that states it.
-        instance: EC2 type of their instance, or "".
+        is_whole_instance: whether the claim is on all devices of an instance.
+        group: size of the connected group that has the devices; None for any devices.
+        group_place: file and line of the constraint that states the group.
+        instance: EC2 type of the devices' instance, or "".
         lnc: NeuronCores of a logical core that the driver sets; None for its default.
     """
 

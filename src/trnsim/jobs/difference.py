@@ -14,8 +14,8 @@ class FieldChange(NamedTuple):
 
     Attributes:
         field: path of the field, such as "roles.0.environment.FI_PROVIDER".
-        before: its value; None if there is none.
-        after: its value in the later version; None if there is none.
+        before: value in the earlier version; None if it states none.
+        after: value in the later version; None if it states none.
     """
 
     field: str
@@ -35,13 +35,13 @@ def changes(before: Job, after: Job) -> list[FieldChange]:
 
 
 def new_findings(before: list[Finding], after: list[Finding]) -> list[Finding]:
-    """Findings of the later version that the earlier one does not have, whatever their lines."""
-    known_findings = {(finding.rule, finding.reason) for finding in before}
-    return [finding for finding in after if (finding.rule, finding.reason) not in known_findings]
+    """Findings of the later version that the earlier version has on no line."""
+    earlier_findings = {(finding.rule, finding.reason) for finding in before}
+    return [finding for finding in after if (finding.rule, finding.reason) not in earlier_findings]
 
 
 def _leaves(path: str, value: Any) -> list[tuple[str, Any]]:
-    """Paths and values of the fields of a job that are stated."""
+    """Paths and values of the stated fields of a job."""
     if path.endswith(".environment"):
         return [(f"{path}.{name}", text) for name, text in value]
     if path == "kept_fields":

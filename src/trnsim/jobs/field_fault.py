@@ -11,13 +11,13 @@ class FieldFault(NamedTuple):
     """A field of a document that is unknown to the service, missing, or has an illegal value.
 
     Attributes:
-        keys: the names and indexes that lead to it, also to one that is missing.
+        keys: the names and indexes that lead to the field, which may be missing.
         rule: name of the rule: "misspelled-field", "unknown-field", "ignored-field",
             "missing-field", "field-type", "misspelled-value", "unknown-value" or
             "misspelled-resource"; or a rule of `pod_faults` or `value_limits`.
         reason: the value, and the legal values.
         source: document that describes the field; "" if it is the source of the rule.
-        document: "document" for the job's own, "request" for a SubmitJob request.
+        document: "document" for the job's own document, "request" for a SubmitJob request.
     """
 
     keys: tuple[str | int, ...]
@@ -29,7 +29,7 @@ class FieldFault(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The path of its line in a spec."""
+        """The path of the field's line in a spec."""
         return f"{self.document}.{self.name}"
 
     @property

@@ -1,8 +1,8 @@
 """Fields and their types as a service or a cluster describes them, and documents' faults.
 
 ``jobs/fields`` has the fields of each format with their types, from the descriptions that AWS,
-Kubernetes and ParallelCluster publish. A name that is not among them is refused; here it is a
-finding, as a newer version of the service may have it.
+Kubernetes and ParallelCluster publish. A service refuses a field that is not among them; here it is
+a finding, as a newer version of the service may have it.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _SHOWN_NAMES: Final = 12
 _SHOWN_CHARS: Final = 60
 _FUNCTION: Final = "Fn::"
 _SPELLED_PREFIX: Final = "spelled-"
-"""The beginning of a type that text may spell."""
+"""Prefix of a type whose values text may spell."""
 _NUMBER_TEXT: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_LISTED: Final = "="
-"""The beginning of a type that lists its values, with | between them."""
+_VALUE_LIST: Final = "="
+"""Prefix of a type that lists its values, with | between them."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,10 @@ class FieldTable:
 
     Attributes:
         source: document that describes the fields.
-        shapes: the types of the fields of legal_name shape, by their names; "=a|b" lists values.
+        shapes: types of the fields of each shape, by their names; "=a|b" lists values.
         required: by shape, the fields that it must have; "a|b" for either a or b.
-        is_lenient: whether numbers and truth values may be text, and capitals small letters, as in
-            a template of CloudFormation.
+        is_lenient: whether numbers and truth values may be text, and names may differ in capitals,
+            as in a template of CloudFormation.
     """
 
     source: str
@@ -75,7 +75,7 @@ class FieldTable:
                 yield from self._faults(item, item_kind, (*keys, name))
         elif kind in self.shapes and isinstance(value, dict):
             yield from self._fields(value, kind, keys)
-        elif kind[0] == _LISTED and isinstance(value, str):
+        elif kind[0] == _VALUE_LIST and isinstance(value, str):
             yield from self._values(value, kind[1:].split("|"), keys)
         elif not self._is_scalar(value, kind):
             yield self._type_fault(value, kind, keys)
@@ -85,36 +85,38 @@ class FieldTable:
     ) -> Iterator[FieldFault]:
         legal = self.shapes[kind]
         names_by_folded = {name.casefold(): name for name in legal}
-        present = {name for name in value if value[name] is not None}
+        stated_names = {name for name in value if value[name] is not None}
         is_templated = False
         for name, item in value.items():
             if not isinstance(name, str) or is_template(name) or name.startswith(_FUNCTION):
                 is_templated = True
                 continue
-            alike = names_by_folded.get(name.casefold(), "")
-            legal_name = name if name in legal else alike if self.is_lenient else ""
+            namesake = names_by_folded.get(name.casefold(), "")
+            legal_name = name if name in legal else namesake if self.is_lenient else ""
             if legal_name:
-                present.update([legal_name] if item is not None else [])
+                stated_names.update([legal_name] if item is not None else [])
                 yield from self._faults(item, legal[legal_name], (*keys, name))
                 continue
             near_names = (
-                [alike] if alike else get_close_matches(name[:100], legal, 1, _LEAST_SIMILARITY)
+                [namesake]
+                if namesake
+                else get_close_matches(name[:100], legal, 1, _LEAST_SIMILARITY)
             )
-            present.update(near_names)
+            stated_names.update(near_names)
             yield self._name_fault((*keys, name), near_names, legal, value)
         for names in () if is_templated else self.required.get(kind, ()):
-            if not present.intersection(names.split("|")):
+            if not stated_names.intersection(names.split("|")):
                 yield self._missing_fault(names.split("|"), legal, keys)
 
     def _values(
         self, value: str, legal: list[str], keys: tuple[str | int, ...]
     ) -> Iterator[FieldFault]:
         names_by_folded = {legal_name.casefold(): legal_name for legal_name in legal}
-        alike = names_by_folded.get(value.casefold(), "")
-        if value in legal or (alike and self.is_lenient):
+        namesake = names_by_folded.get(value.casefold(), "")
+        if value in legal or (namesake and self.is_lenient):
             return
         near_names = (
-            [alike] if alike else get_close_matches(value[:100], legal, 1, _LEAST_SIMILARITY)
+            [namesake] if namesake else get_close_matches(value[:100], legal, 1, _LEAST_SIMILARITY)
         )
         near_names = [
             legal_name for legal_name in near_names if _digits(legal_name) == _digits(value)
@@ -171,10 +173,10 @@ class FieldTable:
 
     def _type_text(self, kind: str) -> str:
         if kind[0] == "[":
-            return f"a list, legal_name item {self._type_text(kind[1:-1])}"
+            return f"a list, each item {self._type_text(kind[1:-1])}"
         if kind[0] == "{" or kind in self.shapes:
             return "a mapping"
-        if kind[0] == _LISTED:
+        if kind[0] == _VALUE_LIST:
             return ", ".join(filter(None, kind[1:].split("|")))
         return _WORDS[kind.removeprefix(_SPELLED_PREFIX)]
 

@@ -29,7 +29,7 @@ class Violation(NamedTuple):
     Attributes:
         field: path of the field in the job, such as "roles.0.efa", whose line is named.
         reason: the stated value, and the legal values.
-        source: the document that states it, where that is not the rule's.
+        source: the document that states the reason; "" if it is the rule's.
     """
 
     field: str
@@ -43,12 +43,12 @@ class JobRule:
     """A condition that a job must meet.
 
     Attributes:
-        name: its name, such as "efa-count".
+        name: name of the rule, such as "efa-count".
         help: the condition, a sentence.
-        source: the document that states it.
+        source: the document that states the condition.
         violations: function from a spec to its violations.
         severity: consequence of a violation.
-        formats: names of the formats that it is about; () for all.
+        formats: names of the formats to which the rule applies; () for all.
     """
 
     name: str

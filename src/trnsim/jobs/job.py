@@ -32,7 +32,7 @@ class KeptField(NamedTuple):
     """A field of a spec that no field of `Job` holds.
 
     Attributes:
-        keys: the names and indexes that lead to it in its document.
+        keys: the names and indexes that lead to the field in its document.
         value: text, a number, True, False, None, or an empty list or mapping.
     """
 
@@ -57,7 +57,7 @@ class Role:
         is_exclusive: whether a replica has its instance for itself.
         processes: ranks that a replica starts.
         devices: Neuron devices of a replica.
-        device_indexes: indexes of these devices, where the spec names them (`/dev/neuron3`).
+        device_indexes: indexes of the devices, if the spec names them (`/dev/neuron3`).
         cores: NeuronCores of a replica, requested as a resource of their own.
         gpus: GPUs of a replica.
         efa: EFA interfaces of a replica.
@@ -116,15 +116,16 @@ class Job:
     """A job of a scheduler or a service.
 
     Attributes:
-        kind: use of its instances.
+        kind: use of the job's instances.
         region: AWS region, such as "us-east-2".
         purchase: kind of purchase, such as "spot" or "capacity_block".
-        time_limit_s: seconds after which the scheduler ends it.
-        copies: equal jobs that run independently (an array job).
+        time_limit_s: seconds after which the scheduler ends the job.
+        copies: number of equal jobs that run independently (an array job).
         model: name of a model, or path of its config.json.
         config: sizes of the model that the spec states, by keys of a config.json.
         parallelism: layout by the spec's own fields; `parallelism_of` adds the command's options.
-        kept_fields: fields that no other holds; a writer of the same format writes them back.
+        kept_fields: fields of the spec that no field here holds; a writer of the same format writes
+            them back.
     """
 
     name: str = ""
@@ -141,6 +142,6 @@ class Job:
 
     @property
     def replicas(self) -> int | None:
-        """Replicas of all roles; None if one of them is not stated."""
+        """Replicas of all roles; None if a role does not state its number."""
         counts = [role.replicas for role in self.roles]
         return None if None in counts else sum(count for count in counts if count is not None)

@@ -57,8 +57,8 @@ class Term(NamedTuple):
 
     Attributes:
         name: the activity that takes the time.
-        priced_s: its seconds by the plan.
-        launched_s: its seconds in the launch, for as many steps.
+        priced_s: seconds by the plan.
+        launched_s: seconds in the launch, for the same number of steps.
     """
 
     name: str
@@ -76,9 +76,10 @@ class LaunchedTime:
     """The time of a run by its price and by its launch.
 
     Attributes:
-        steps: steps of the run that is priced.
+        steps: steps of the priced run.
+        launched_steps: steps of the launch.
         usd_per_hour: price of the instances; None if it is not known.
-        terms: the terms, which add up to both times.
+        terms: parts of both times, which they add up to.
     """
 
     steps: float
@@ -98,7 +99,7 @@ class LaunchedTime:
         return abs(self.total.difference_s) <= _EQUAL * self.total.priced_s
 
     @property
-    def differing(self) -> tuple[Term, ...]:
+    def main_differences(self) -> tuple[Term, ...]:
         """The terms that differ by more than a hundredth of the whole, the largest first."""
         threshold_s = _EQUAL * self.total.priced_s
         terms = [term for term in self.terms if abs(term.difference_s) > threshold_s]
@@ -133,12 +134,12 @@ def launched_time(price: JobPrice, path: Path | str) -> LaunchedTime:
             fix="state what it names by options: --model, --run-steps, --seq, --batch",
         )
     _check_world(world, plan, path)
-    slowest = max(world.ranks, key=lambda rank: rank.step_s)
+    slowest_rank = max(world.ranks, key=lambda rank: rank.step_s)
     return LaunchedTime(
         plan.steps,
         max(rank.steps for rank in world.ranks),
         price.usd_per_hour,
-        _terms(plan, price, slowest),
+        _terms(plan, price, slowest_rank),
     )
 
 

@@ -147,11 +147,11 @@ _FLAGS: Final = {
     "fp16": ("dtype", "fp16"),
     "fp32": ("dtype", "fp32"),
 }
-"""Options that need no value: the field that each sets, and to which value."""
+"""Options without a value, each with the field that it sets, and its value."""
 _DENIALS: Final = ("0", "false", "False", "no")
 """Values with which an option of `_FLAGS` sets nothing."""
 MODEL_OPTIONS: Final = ("model", "model-name", "model-id", "model-path", "model-name-or-path")
-"""Options that name a model or the folder of one."""
+"""Options whose value is the name of a model, or its folder."""
 _SHORT_OPTIONS: Final = {
     "-tp": "tensor-parallel-size",
     "-pp": "pipeline-parallel-size",
@@ -159,9 +159,7 @@ _SHORT_OPTIONS: Final = {
 }
 """Options with one dash, and their long names. Source: vLLM, EngineArgs."""
 RANK_OPTIONS: Final = ("nproc-per-node", "ranks-per-node")
-"""Options of launchers for the ranks of an instance, the first that is stated before others."""
-
-
+"""Options of launchers for the ranks of an instance, in order of precedence."""
 _MOST_RANKS: Final = 999_999
 _WHOLE_NUMBER: Final = re.compile(r"\d{1,15}", re.ASCII)
 
@@ -172,7 +170,7 @@ def whole_number(text: str | None) -> int | None:
 
 
 def options_of(words: Sequence[str]) -> dict[str, str]:
-    """Options of a command by name with dashes for underscores; "" for one without a value.
+    """Options of a command by name with dashes for underscores; "" for an option without a value.
 
     Both `--name value` and `--name=value` are read, and vLLM's short options by their long names.
     The last of equal options counts.
@@ -239,13 +237,13 @@ def started_ranks(words: Sequence[str]) -> int | None:
 
 
 def optimizer_name(text: str) -> str:
-    """The optimizer that an option's value names; the value itself for one that plans lack."""
+    """The optimizer of plans that an option's value names; else the value itself."""
     plain_name = text.lower().replace("-", "_")
     return next((name for name, words in _OPTIMIZERS.items() if plain_name in words), text)
 
 
 def parallelism_in(options: dict[str, str]) -> Parallelism:
-    """The parallelism that a program's options state; values that are no numbers are left out."""
+    """The parallelism that a program's options state, without values that are no numbers."""
     values: dict[str, Any] = {}
     for name, value in options.items():
         field, number = OPTIONS.get(name), whole_number(value)

@@ -35,7 +35,7 @@ from trnsim.workload.model_names import config_file
 _SERVE: Final = "serve"
 """The word of `vllm serve MODEL` before the model."""
 _SERVER_MODULES: Final = "vllm.entrypoints."
-"""The beginning of the names of vLLM's servers as modules: vllm.entrypoints.openai.api_server."""
+"""Prefix of modules that are vLLM's servers, such as vllm.entrypoints.openai.api_server."""
 _SERVER_OPTIONS: Final = {
     "max-model-len": "max_model_len",
     "expert-parallel-size": "expert",
@@ -68,7 +68,7 @@ _FIELDS_OUTSIDE_LAYOUT: Final = (
 """Fields of a parallelism that no layout of ranks has."""
 
 
-class Unplanned(Exception):
+class NoPlan(Exception):
     """The reason that a job has no plan."""
 
 
@@ -81,7 +81,7 @@ def parallelism_of(job: Job) -> Parallelism:
 
 
 def model_name(job: Job) -> str:
-    """The name of the model that the job states, or a command of its roles; "" for none."""
+    """The name of the model that the job states, or else a command of its roles; "" for none."""
     if job.model:
         return job.model
     for role in job.roles:
@@ -112,7 +112,7 @@ def _server_options(job: Job) -> dict[str, Any]:
     """The fields of `ServerOptions` that commands state, without the layout of ranks.
 
     Raises:
-        Unplanned: an option that a plan reads has a value that it cannot have.
+        NoPlan: an option that a plan reads has a value that it cannot have.
     """
     server_fields: dict[str, Any] = {}
     for role in job.roles:
@@ -130,7 +130,7 @@ def _server_value(name: str, field: str, text: str) -> str | int | None:
     """The value of a server's option; None for the longest sequence that fits.
 
     Raises:
-        Unplanned: the option cannot have this value.
+        NoPlan: the option cannot have this value.
     """
     if field in _TEXTS and text:
         return text
@@ -141,7 +141,7 @@ def _server_value(name: str, field: str, text: str) -> str | int | None:
         fault = f"is {text!r}" if text else "has no value"
         legal = "a name" if field in _TEXTS else "whole numbers from 1 on"
         legal += ", 8k (8,000) or 8K (8,192)" if field in _LENGTHS else ""
-        raise Unplanned(f"no plan: --{name} {fault}; legal: {legal}; correct it in the command")
+        raise NoPlan(f"no plan: --{name} {fault}; legal: {legal}; correct it in the command")
     return value
 
 
@@ -168,16 +168,19 @@ def architecture_of(job: Job) -> Architecture:
 def training_plan(
     job: Job, roles: Sequence[RolePrice], assumption: SpecAssumption
 ) -> TrainingEstimate:
-    """The plan of a training job; its length is the user's, or else the steps that the job states.
+    """The plan of a training job, for the user's tokens or steps, or else the steps of the job.
 
     Raises:
         BadInput: the user's own name of a model is not known.
-        Unplanned: the spec does not state enough, or no plan can be made of it.
+        NoPlan: the spec does not state enough, or no plan can be made of it.
     """
     instances, platform = _platform(roles)
     model = _model(job, assumption)
     parallelism = parallelism_of(job)
-    plan_machine = machine(platform, instances, rows=assumption.rows)
+    try:
+        plan_machine = machine(platform, instances, rows=assumption.rows)
+    except EmulatorError as error:
+        raise NoPlan(f"no plan: {error.reason}") from error
     _check_ranks(roles, plan_machine)
     stated_fields = parallelism.stated_fields
     fields = {
@@ -200,7 +203,7 @@ def training_plan(
             rows=assumption.rows,
         )
     except EmulatorError as error:
-        raise Unplanned(f"no plan: {error.reason}") from error
+        raise NoPlan(f"no plan: {error.reason}") from error
 
 
 def serving_plan(job: Job, roles: Sequence[RolePrice], assumption: SpecAssumption) -> ServingPlan:
@@ -208,7 +211,7 @@ def serving_plan(job: Job, roles: Sequence[RolePrice], assumption: SpecAssumptio
 
     Raises:
         BadInput: the user's own name of a model is not known.
-        Unplanned: the spec does not state enough, or no plan can be made of it.
+        NoPlan: the spec does not state enough, or no plan can be made of it.
     """
     instances, platform = _platform(roles)
     model = _model(job, assumption)
@@ -238,25 +241,25 @@ def serving_plan(job: Job, roles: Sequence[RolePrice], assumption: SpecAssumptio
             rows=assumption.rows,
         )
     except EmulatorError as error:
-        raise Unplanned(f"no plan: {error.reason}") from error
+        raise NoPlan(f"no plan: {error.reason}") from error
 
 
 def _check_ranks(roles: Sequence[RolePrice], plan_machine: Machine) -> None:
     """Refuse a job whose ranks differ from the plan's: one on each logical core of an instance.
 
     Raises:
-        Unplanned: the spec states another LNC, or another number of ranks.
+        NoPlan: the spec states another LNC, or another number of ranks.
     """
     instance = plan_machine.instance.name
     for role in roles:
         lnc, processes = role.role.lnc, role.role.processes
         if plan_machine.lnc and lnc is not None and lnc != plan_machine.lnc:
-            raise Unplanned(
+            raise NoPlan(
                 f"role {role.role.name} sets LNC {lnc}, and a plan of {instance} has "
                 f"LNC {plan_machine.lnc}"
             )
         if processes is not None and processes != plan_machine.ranks_per_instance:
-            raise Unplanned(
+            raise NoPlan(
                 f"role {role.role.name} starts {processes} ranks, and a plan of {instance} has "
                 f"{plan_machine.ranks_per_instance}, one for each {plan_machine.rank_name}"
             )
@@ -266,15 +269,13 @@ def _tokens(request: LayoutRequest, steps: int | None, assumption: SpecAssumptio
     """Tokens of the run: the user's, or the tokens of the steps that the user or the job states.
 
     Raises:
-        Unplanned: neither is stated.
+        NoPlan: neither tokens nor steps are stated.
     """
     if assumption.tokens is not None:
         return assumption.tokens
     steps = assumption.steps or steps
     if not steps:
-        raise Unplanned(
-            "the length of the run is not stated; --run-steps or --run-tokens states it"
-        )
+        raise NoPlan("the length of the run is not stated; --run-steps or --run-tokens states it")
     return float(steps * request.global_batch * request.sequence)
 
 
@@ -282,20 +283,20 @@ def _platform(roles: Sequence[RolePrice]) -> tuple[int, str]:
     """Number and type of a plan's instances: the instances of the roles with accelerators.
 
     Raises:
-        Unplanned: they have several types, a number is not stated, or a replica has only a part
+        NoPlan: the roles have several types, a number is not stated, or a replica has only a part
             of an instance.
     """
     planned_roles = [role for role in roles if role.instances != 0]
     names = {role.instance.name for role in planned_roles}
     if len(names) != 1:
         types = ", ".join(sorted(names)) or "none"
-        raise Unplanned(f"a plan is of instances of one type; the roles have: {types}")
+        raise NoPlan(f"a plan is of instances of one type; the roles have: {types}")
     if any(role.instances is None for role in planned_roles):
-        raise Unplanned("the number of replicas is not stated")
+        raise NoPlan("the number of replicas is not stated")
     for role in planned_roles:
         part = replica_part(role.role, role.instance)
         if part is not None and part < 1 and not role.role.is_exclusive:
-            raise Unplanned(
+            raise NoPlan(
                 f"role {role.role.name} has {part:.3g} of an instance ({role.instance.name}), and "
                 "a plan is of whole instances"
             )
@@ -307,19 +308,19 @@ def _model(job: Job, assumption: SpecAssumption) -> Architecture:
 
     Raises:
         BadInput: the user's own name is not known.
-        Unplanned: the spec names no model that is known.
+        NoPlan: the spec names no model that is known.
     """
     if assumption.model:
         return read(config_file(assumption.model))
     name = model_name(job)
     if not name and not job.config:
-        raise Unplanned("no option names a model; --model NAME states it")
+        raise NoPlan("no option names a model; --model NAME states it")
     try:
         return architecture_of(job)
     except EmulatorError as error:
         if name:
-            raise Unplanned(f"model {name!r} is not known; --model NAME states it") from error
-        raise Unplanned(f"the model: {error.reason}; --model NAME states it") from error
+            raise NoPlan(f"model {name!r} is not known; --model NAME states it") from error
+        raise NoPlan(f"the model: {error.reason}; --model NAME states it") from error
 
 
 def _global_batch(parallelism: Parallelism, ranks: int) -> int | None:

@@ -1,7 +1,7 @@
 """The time of a job and its bill, by the plan of its layout, or as a bound where there is no plan.
 
-The time is the one that `trnsim plan train` estimates for the same model, layout, instances and
-tokens, with failures and checkpoints. A job without a model, a layout or a length has no plan; its
+`trnsim plan train` estimates the same time for the same model, layout, instances and tokens, with
+failures and checkpoints. A job without a model, a layout or a length has no plan; its
 time limit, if it states one, is an upper bound. The bill is the time times the price of all
 instances, for each copy of an array. A server has no end: its bill is per hour, and its plan, as
 `trnsim plan serve` makes it, has the most load and the USD of a million output tokens.
@@ -17,7 +17,7 @@ from typing import Final
 from trnsim.facts import Interval
 from trnsim.jobs.assumption import SpecAssumption
 from trnsim.jobs.job import Job, JobKind
-from trnsim.jobs.plans import Unplanned, serving_plan, starts_server, training_plan
+from trnsim.jobs.plans import NoPlan, serving_plan, starts_server, training_plan
 from trnsim.jobs.role_price import HOSTING, RolePrice, role_prices
 from trnsim.price import KINDS
 from trnsim.price.regions import LEGAL_REGION, is_region
@@ -50,7 +50,7 @@ class JobPrice:
         training: the plan of a training job; None if there is none.
         serving: the plan of a server; None if there is none.
         time_s: seconds of the job, or None.
-        reasons: why there is no plan, or no bill.
+        reasons: reasons why there is no plan, or no bill.
         caveats: costs that the bill leaves out, in words.
     """
 
@@ -79,7 +79,7 @@ class JobPrice:
 
     @property
     def usd(self) -> Interval | None:
-        """The bill: ``time usd_per_hour``; None if one of them is not known."""
+        """The bill: ``time usd_per_hour``; None if the time or the price is not known."""
         if self.time_s is None or self.usd_per_hour is None:
             return None
         return self.time_s.scaled(self.usd_per_hour / _HOUR_S)
@@ -93,7 +93,7 @@ def price_job(
     Args:
         job: the job.
         assumption: the user's values for fields that the job does not state.
-        is_of_sagemaker: whether SageMaker runs it, at prices of its own.
+        is_of_sagemaker: whether SageMaker runs the job, at its own prices.
 
     Raises:
         BadInput: an instance type, a kind of purchase or a model of `assumption` is not known.
@@ -107,8 +107,8 @@ def price_job(
                 serving = serving_plan(job, roles, assumption)
             elif job.kind is JobKind.TRAINING:
                 training = training_plan(job, roles, assumption)
-        except Unplanned as unplanned:
-            reasons.append(str(unplanned))
+        except NoPlan as no_plan:
+            reasons.append(str(no_plan))
     basis, time_s = TimeBasis.NONE, None
     if training is not None:
         basis, time_s = TimeBasis.PLAN, training.time_s
@@ -126,7 +126,7 @@ def _caveats(job: Job, roles: Sequence[RolePrice]) -> tuple[str, ...]:
     caveats = [_SAGEMAKER_CAVEAT] if is_ec2 else []
     if job.region and not is_region(job.region):
         caveats.append(
-            f"region is {job.region[:_MOST_CHARS]!r}, not {LEGAL_REGION}: prices of any count"
+            f"region is {job.region[:_MOST_CHARS]!r}, not {LEGAL_REGION}: any region's prices count"
         )
     if job.purchase and job.purchase not in KINDS:
         legal = ", ".join(KINDS)

@@ -27,7 +27,7 @@ def is_neuron(role: Role) -> bool:
 
 
 def ranks_of(role: Role) -> int | None:
-    """Ranks of a replica: stated, or those that its launcher starts; None for an unknown number."""
+    """Ranks of a replica: the stated number, or else that of its launcher; None if unknown."""
     if role.processes is not None:
         return role.processes
     return started_ranks(role.command)

@@ -12,11 +12,11 @@ from trnsim.price import KINDS, Quote, quote
 from trnsim.price.regions import is_region
 
 _KINDS: Final = ("capacity_block", "on_demand", "spot")
-"""Kinds of purchase in order: without a stated kind, the first that has a price counts."""
+"""Kinds of purchase in order of preference, for jobs that state no kind."""
 HOSTING: Final = "sagemaker_hosting"
 """The kind of purchase of a SageMaker endpoint."""
 _SAGEMAKER: Final = "ml."
-"""Beginning of SageMaker's names of instance types."""
+"""Prefix of SageMaker's names of instance types."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ def role_prices(
 
     Args:
         job: the job; a region or a kind of purchase that is not legal counts as not stated.
-        assumption: the user's answers.
-        is_of_sagemaker: whether SageMaker runs the job; it also runs each role of an ``ml.`` type.
+        assumption: the user's values for fields that the job does not state.
+        is_of_sagemaker: whether SageMaker runs all roles; it runs roles of an ``ml.`` type anyway.
 
     Raises:
         BadInput: an instance type or a kind of purchase of `assumption` is not known.
@@ -119,8 +119,8 @@ def _quote(
     purchase = assumption.purchase or job.purchase
     offers = [(name, kind) for kind in ((purchase,) if purchase else _KINDS)]
     if job.kind is JobKind.SERVING and not purchase and is_sagemaker:
-        priced = {row.instance for row in rows.prices}
-        names = (each for each in (f"{_SAGEMAKER}{name}", name) if each in priced)
+        priced_names = {row.instance for row in rows.prices}
+        names = (each for each in (f"{_SAGEMAKER}{name}", name) if each in priced_names)
         offers = [*((instance, HOSTING) for instance in names), *offers]
     quotes = [
         quote(instance, kind, region=job.region or None, rows=rows) for instance, kind in offers

@@ -55,8 +55,8 @@ class JobSpec:
             a missing field has the line of the mapping around it.
         templates: fields that a template fills in.
         claims: the devices that pods claim by name, by the path of their role.
-        branches: for fields that a block of a script sets (a loop, a condition), by path: the
-            block in words. They are read as if the block ran once.
+        branches: blocks of a script (a loop, a condition) in words, by the path of the field that
+            the block sets; it is read as if the block ran once.
         faults: fields and values that the service's description does not allow.
         read_keys: keys of fields that are both read and kept, so that they are written back as
             spelled.
@@ -103,19 +103,19 @@ class JobSpec:
         return any(value.field == path for value in self.templates)
 
     @property
-    def not_understood(self) -> tuple[KeptField, ...]:
+    def unknown_fields(self) -> tuple[KeptField, ...]:
         """Kept fields without a meaning to trnsim.
 
-        Others are kept to be written back: a header, values that a template fills in, claims whose
-        templates the file holds.
+        Other kept fields are a header, values that a template fills in, and claims whose templates
+        the file holds.
         """
-        filled_in = {template.text for template in self.templates}
+        template_texts = {template.text for template in self.templates}
         known_keys = (*_HEADER, *self.read_keys)
         kept_fields = tuple(
             field
             for field in self.job.kept_fields
             if field.keys not in known_keys
-            and not (isinstance(field.value, str) and field.value in filled_in)
+            and not (isinstance(field.value, str) and field.value in template_texts)
         )
         device_claims = [claim for claims in self.claims.values() for claim in claims]
         if not device_claims or any(claim.place is None for claim in device_claims):
@@ -188,7 +188,7 @@ class SpecReader:
         return tuple(value) if isinstance(value, dict) else ()
 
     def take(self, *keys: str | int, field: str = "") -> Any:
-        """The value under keys, of any type; it is marked as read, so not kept."""
+        """The value under keys, of any type; it is marked as read, and so is no kept field."""
         place = self.place(*keys)
         if place is None:
             return None
@@ -205,7 +205,7 @@ class SpecReader:
         """A text; "" if there is none. A number or a truth value is its text.
 
         Raises:
-            BadInput: it is a list or a mapping.
+            BadInput: the value is a list or a mapping.
         """
         value = self.take(*keys, field=field)
         if value is None:
@@ -221,7 +221,7 @@ class SpecReader:
         """A whole number from `minimum` on; None if there is none.
 
         Raises:
-            BadInput: it is something else.
+            BadInput: the value is something else.
         """
         text = self._plain(keys, field)
         if not text:
@@ -234,7 +234,7 @@ class SpecReader:
         """A number that is not negative; None if there is none.
 
         Raises:
-            BadInput: it is something else.
+            BadInput: the value is something else.
         """
         text = self._plain(keys, field)
         if not text:
@@ -247,7 +247,7 @@ class SpecReader:
         """A truth value; None if there is none.
 
         Raises:
-            BadInput: it is something else.
+            BadInput: the value is something else.
         """
         text = self._plain(keys, field)
         if not text:
@@ -260,7 +260,7 @@ class SpecReader:
         """A list of texts, or one text as a list of one; () if there is none.
 
         The items have lines of their own, as "roles.0.command.3"; words of a second list of the
-        same field are numbered after the first one's.
+        same field are numbered after those of the first.
 
         Raises:
             BadInput: an item is a list or a mapping.
@@ -297,7 +297,7 @@ class SpecReader:
         return True
 
     def refused(self, keys: tuple[str | int, ...], why: str, fix: str = "") -> BadInput:
-        """The error for the value under keys, or for its absence; `why` says what is legal."""
+        """The error for the value under keys, or for its absence; `why` states the legal values."""
         place = self.place(*keys)
         name = keys[-1] if keys and isinstance(keys[-1], str) else "it"
         if place is None:
@@ -306,7 +306,7 @@ class SpecReader:
         return place.refused(why, fix or field_fix(name, why, place.value))
 
     def renaming(self, *keys: str | int) -> str:
-        """The fix for a missing field: to rename one of almost its name; "" without one."""
+        """The fix of a missing field: to rename a field with almost its name; "" without one."""
         if self.place(*keys) is not None or not keys:
             return ""
         similar_name = near_name(str(keys[-1]), self.names(*keys[:-1]))
@@ -316,7 +316,7 @@ class SpecReader:
         return f"rename {similar_name}, at line {place.line.line}, to {keys[-1]}"
 
     def kept_fields(self) -> tuple[KeptField, ...]:
-        """Fields that nothing took: text, numbers, truth values, and empty lists and mappings."""
+        """Fields that were not read: text, numbers, truth values, and empty lists and mappings."""
         return tuple(self._fields_below((), self._root.value))
 
     def _fields_below(self, keys: tuple[str | int, ...], value: Any) -> list[KeptField]:

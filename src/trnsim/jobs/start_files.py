@@ -18,7 +18,7 @@ _NOT_STARTED: Final = (
     *("plan", "parallelcluster", "nemo", "nxdt", "sagemaker-endpoint", "leaderworkerset"),
     *("batch-eks", "nemo-launcher", "script"),
 )
-"""Formats of plans, clusters, training only, servers, and pods that do not communicate."""
+"""Formats that start no ranks: of plans, clusters, configurations, servers, and lone pods."""
 KINDS: Final = (_TORCHRUN, *(name for name in FORMATS if name not in _NOT_STARTED))
 """Kinds of files that start a run."""
 _HEAD: Final = "$MASTER_ADDR"
@@ -29,7 +29,7 @@ def check_kind(kind: str) -> None:
     """Refuse an unknown kind of file.
 
     Raises:
-        BadInput: lists the legal kinds.
+        BadInput: the kind is unknown; the error has the legal kinds.
     """
     if _ALIASES.get(kind, kind) not in KINDS:
         raise BadInput(
@@ -49,19 +49,19 @@ def start_file(
     job = planned_job(machine, layout, model=model, words=words)
     if kind != _TORCHRUN:
         return write_spec(job, _ALIASES.get(kind, kind))
-    about = f"# {layout} on {machine.count} x {machine.instance.name}"
-    return _torchrun(about, job.roles[0])
+    title = f"# {layout} on {machine.count} x {machine.instance.name}"
+    return _torchrun(title, job.roles[0])
 
 
-def _torchrun(about: str, role: Role) -> str:
-    """A shell script that each instance runs; several need MASTER_ADDR, the first one's address."""
+def _torchrun(title: str, role: Role) -> str:
+    """A shell script that each instance runs; with several, MASTER_ADDR is the first's address."""
     exports = [f"export {name}={value}" for name, value in role.environment]
     if (role.replicas or 1) > 1:
-        about = f"{about}; MASTER_ADDR: address of the first"
+        title = f"{title}; MASTER_ADDR: address of the first"
         exports.insert(
             0, f": ${{MASTER_ADDR:?address of the first instance, for port {HEAD_PORT}}}"
         )
-    return "\n".join(["#!/bin/sh", about, *exports, _folded_command(role.command), ""])
+    return "\n".join(["#!/bin/sh", title, *exports, _folded_command(role.command), ""])
 
 
 def _folded_command(words: Sequence[str]) -> str:

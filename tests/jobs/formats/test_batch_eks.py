@@ -56,6 +56,15 @@ def test_the_pod_is_the_role():
     assert read(text, "batch-eks").job == spec.job
 
 
+def test_a_kept_field_of_resources_may_be_a_text():
+    pod = json.loads(json.dumps(POD))
+    pod["podProperties"]["containers"][0]["resources"] = {"limits": {"cpu": "4"}, "note": "text"}
+    text = definition(type="container", eksProperties=pod)
+    written = json.loads(write_spec(read(text, "batch-eks").job, "batch-eks"))
+    (container,) = written["eksProperties"]["podProperties"]["containers"]
+    assert container["resources"]["note"] == "text"
+
+
 def test_rules_of_pods_hold(tmp_path):
     text = (SPECS / "batch_eks.json").read_text()
     path = tmp_path / "a.json"

@@ -6,7 +6,7 @@ from aws_cases import problems
 
 from trnsim.errors import BadInput
 from trnsim.jobs.formats import read_specs
-from trnsim.jobs.formats.batch_request import submitted
+from trnsim.jobs.formats.batch_request import apply_request
 from trnsim.jobs.price import price_job
 from trnsim.jobs.rules import findings
 
@@ -21,7 +21,7 @@ def submit(folder, definition="batch_nodes.json", **fields):
     path = folder / "submit.json"
     request = NAME | fields
     path.write_text(json.dumps(request, indent=1))
-    return submitted(read_specs(SPECS / definition), path)[0]
+    return apply_request(read_specs(SPECS / definition), path)[0]
 
 
 @pytest.mark.parametrize("name", ["pretrain", "pretrain:3", "arn:aws:batch:r:1:a/pretrain:3"])
@@ -193,7 +193,7 @@ def test_another_file_is_no_request(tmp_path):
     path = tmp_path / "a.json"
     path.write_text('{"a": 1}')
     with pytest.raises(BadInput, match=r"a\.json:1: no SubmitJob request"):
-        submitted([], path)
+        apply_request([], path)
 
 
 def test_a_request_alone_is_no_job(tmp_path):

@@ -91,6 +91,15 @@ def test_ranks_meet_through_the_operator():
     assert "c10d" not in text
 
 
+def test_options_of_an_address_are_spelled_in_several_ways():
+    meeting = ("--rdzv_backend=c10d", "--rdzv_endpoint=$MASTER_ADDR:29500", "--rdzv-id", "7")
+    words = ("torchrun", "--nnodes=2", *meeting, "a.py")
+    text = write_spec(Job(roles=(Role(command=words),)), "hyperpod")
+    assert "MASTER_ADDR" not in text
+    assert "c10d" not in text
+    assert all(word in text for word in ("hyperpodrun", "--nnodes=2", "--rdzv-id", "a.py"))
+
+
 def test_a_torchrun_without_an_address_stays(tmp_path):
     job = Job(name="a", roles=(Role(command=("torchrun", "--standalone", "a.py"), entry_words=3),))
     assert read("hyperpod", write_spec(job, "hyperpod"), tmp_path).job == job

@@ -4,9 +4,9 @@ from trnsim.errors import BadInput
 from trnsim.jobs.formats.listing import (
     check_model,
     item_count,
-    placed,
     tagged_model,
     tags,
+    with_gaps,
     with_indexes,
     with_names,
 )
@@ -55,9 +55,9 @@ def test_written_items_stand_beside_those_kept_whole():
         KeptField(("b", 3, "name"), "elsewhere"),
     )
     ours = [{"name": "x"}, {"name": "y"}]
-    assert placed(ours, kept, ("a",), "name") == [{}, {"name": "x"}, {}, {"name": "y"}]
-    assert placed(ours, (), ("a",), "name") == ours
-    assert placed([], kept, ("a",), "name") == []
+    assert with_gaps(ours, kept, ("a",), "name") == [{}, {"name": "x"}, {}, {"name": "y"}]
+    assert with_gaps(ours, (), ("a",), "name") == ours
+    assert with_gaps([], kept, ("a",), "name") == []
 
 
 def test_a_tag_names_the_model():

@@ -63,10 +63,10 @@ def test_a_range_of_nodes_has_its_fewest(tmp_path):
 
 def test_rules_judge_a_script_on_the_instance_that_is_stated(tmp_path):
     spec = spec_of(tmp_path, "export NEURON_RT_NUM_CORES=32", "torchrun --nproc_per_node=64 t.py")
-    found = findings(SpecAssumption(instance="trn1.32xlarge").completed(spec))
+    found = findings(SpecAssumption(instance="trn1.32xlarge").complete_spec(spec))
     assert ("ranks-of-cores", 3) in [(row.rule, row.place.line) for row in found]
     legal = spec_of(tmp_path, "torchrun --nproc_per_node=32 t.py")
-    assert findings(SpecAssumption(instance="trn1.32xlarge").completed(legal)) == []
+    assert findings(SpecAssumption(instance="trn1.32xlarge").complete_spec(legal)) == []
 
 
 @pytest.mark.parametrize("head", ["#!/usr/bin/env bash", "#!/bin/sh", "# no first line", ""])

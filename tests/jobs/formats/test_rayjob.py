@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from kubernetes_jobs import read
 
@@ -95,6 +97,20 @@ def test_a_cluster_waits_for_jobs_and_may_have_no_workers(tmp_path):
 def test_a_job_on_a_cluster_of_others_has_no_roles(tmp_path):
     text = "apiVersion: ray.io/v1\nkind: RayJob\nspec:\n  clusterSelector: {ray.io/cluster: pool}\n"
     assert read("rayjob", text, tmp_path).job.roles == ()
+
+
+def test_a_replica_of_several_hosts_has_as_many_pods(tmp_path):
+    text = RAYJOB.replace("replicas: 4", "replicas: 4\n        numOfHosts: 3")
+    spec = read("rayjob", text, tmp_path)
+    workers = spec.job.roles[1]
+    assert (workers.replicas, workers.least_replicas) == (12, 3)
+    written = write_spec(spec.job, "rayjob")
+    for line in ("replicas: 4", "minReplicas: 1", "maxReplicas: 10", "numOfHosts: 3"):
+        assert line in written
+    assert read("rayjob", written, tmp_path).job == spec.job
+    roles = (spec.job.roles[0], replace(workers, replicas=13))
+    with pytest.raises(BadInput, match=r"13 pods in replicas of 3 hosts"):
+        write_spec(replace(spec.job, roles=roles), "rayjob")
 
 
 @pytest.mark.parametrize(

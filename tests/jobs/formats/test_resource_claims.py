@@ -158,9 +158,9 @@ def test_all_devices_are_those_of_the_instance(tmp_path):
 
 def test_claims_of_templates_in_the_file_are_understood(tmp_path):
     _, spec = role_of(tmp_path, f"{TEMPLATE}---\n{POD}")
-    assert spec.not_understood == ()
+    assert spec.unknown_fields == ()
     _, spec = role_of(tmp_path, POD)
-    assert [kept.name for kept in spec.not_understood] == [
+    assert [kept.name for kept in spec.unknown_fields] == [
         "spec.containers[0].resources.claims[0].name",
         "spec.resourceClaims[0].name",
         "spec.resourceClaims[0].resourceClaimTemplateName",

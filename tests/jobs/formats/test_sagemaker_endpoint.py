@@ -164,3 +164,8 @@ def test_moto_describes_what_it_took(jobs):
     jobs = [demanded(replace(job, model=""), instance="inf1.xlarge", replicas=2) for job in jobs]
     jobs = [replace(job, name=f"a{index}") for index, job in enumerate(jobs)]
     assert from_moto(jobs, NAME, ("sagemaker", *MOTO), ARGUMENTS) == jobs
+
+
+def test_the_words_of_a_legal_name_are_english():
+    with pytest.raises(BadInput, match=r"1 to 63 letters, digits and -, no - at an end"):
+        write_spec(Job(name="-a", kind=JobKind.SERVING, roles=(Role(),)), "sagemaker-endpoint")

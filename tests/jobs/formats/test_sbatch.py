@@ -110,7 +110,7 @@ def test_components_are_roles():
     assert ("#SBATCH hetjob 1.gpus-per-node", "h100:8") in {
         (kept.name, kept.value) for kept in spec.job.kept_fields
     }
-    assert not [kept for kept in spec.not_understood if "gpus-per-node" in kept.keys]
+    assert not [kept for kept in spec.unknown_fields if "gpus-per-node" in kept.keys]
 
 
 @pytest.mark.parametrize(
@@ -356,4 +356,4 @@ def test_what_a_template_fills_in_is_named_once(tmp_path):
     spec = spec_of(tmp_path, "\n".join(lines))
     assert [value.text for value in spec.templates] == ["$N"]
     assert [kept.value for kept in spec.job.kept_fields] == ["$N"]
-    assert spec.not_understood == ()
+    assert spec.unknown_fields == ()

@@ -26,6 +26,21 @@ def test_substitutions_are_parts_of_words():
     assert raw_words("diff <(sort a) b") == ["diff", "<(sort a)", "b"]
 
 
+@pytest.mark.parametrize("quote", ["", '"', "'"])
+def test_a_long_word_takes_no_longer_than_its_characters(quote):
+    text = "ab" * 500_000  # of which adding one by one would take minutes
+    (word,) = tokens(f"{quote}{text}{quote}")
+    assert word.raw == text
+
+
+@pytest.mark.parametrize("depth", [11, 3000])
+def test_arrays_in_one_another_end_somewhere(depth):
+    (word, *_) = tokens("a=(" * 11 + ")" * 11)
+    assert word.items
+    with pytest.raises(Malformed, match="more than 10 nested arrays"):
+        list(tokens("a=(" * (depth + 1) + ")" * (depth + 1)))
+
+
 def test_an_array_has_words_of_its_own():
     (array, *_) = tokens("declare_=1 A=( b 'c d' # e\n f )")
     assert array.items is None

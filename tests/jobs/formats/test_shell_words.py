@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from trnsim.jobs.formats.shell import tokens
 from trnsim.jobs.formats.shell_words import (
-    expanded,
-    expanded_text,
+    expand,
+    expand_text,
     is_constant,
-    quoted,
-    quoted_words,
+    quote,
+    quote_words,
 )
 
 BASH = shutil.which("bash")
@@ -19,7 +19,7 @@ VALUES = {"A": "1", "S": "x  y", "E": "", "U": None, "L": ["p", "q r"], "N": []}
 
 
 def words(text, values=VALUES):
-    return expanded(list(tokens(text)), values)
+    return expand(list(tokens(text)), values)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_constants_are_substituted_and_the_rest_stays(text, expected):
 
 def test_an_assigned_text_is_not_divided():
     (word,) = tokens("B=$S:'c $D'")
-    assert expanded_text(word, VALUES, len("B=")) == r"x  y:c \$D"
+    assert expand_text(word, VALUES, len("B=")) == r"x  y:c \$D"
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ TEXT = st.text(st.sampled_from(list("ab \"'\\$5*?;&|<>(){}#~!=\n\té-")), max_si
 
 @given(st.lists(TEXT, max_size=5))
 def test_quoted_words_are_read_as_they_were(texts):
-    assert words(" ".join(quoted_words(texts)), {}) == texts
+    assert words(" ".join(quote_words(texts)), {}) == texts
 
 
 PROGRAM = st.sampled_from(["echo $A", "it's", 'a "b" \\ $(c)', ""])
@@ -75,20 +75,20 @@ PROGRAM = st.sampled_from(["echo $A", "it's", 'a "b" \\ $(c)', ""])
 @given(PROGRAM, TEXT)
 def test_a_program_for_a_second_shell_is_read_as_it_was(program, text):
     line = ["bash", "-c", program, text]
-    assert words(" ".join(quoted_words(line)), {}) == line
+    assert words(" ".join(quote_words(line)), {}) == line
 
 
 @pytest.mark.skipif(BASH is None, reason="no bash")
 @given(st.lists(TEXT.filter(lambda text: "$a" not in text and "$b" not in text), max_size=4))
 def test_a_shell_reads_quoted_words_as_they_are(texts):
-    line = " ".join(quoted(text) for text in texts)
+    line = " ".join(quote(text) for text in texts)
     script = f'printf "%s\\0" {line}' if texts else "true"
     printed = subprocess.run([BASH, "-c", script], capture_output=True, check=True).stdout
     assert printed.decode().split("\0")[:-1] == texts
 
 
 def test_an_expansion_stays_one():
-    assert quoted("$A:${B} $(c d)") == '"$A:${B} $(c d)"'
-    assert quoted("plain-1.0/x=y") == "plain-1.0/x=y"
-    assert quoted("") == '""'
-    assert quoted("$(a") == '"\\$(a"'
+    assert quote("$A:${B} $(c d)") == '"$A:${B} $(c d)"'
+    assert quote("plain-1.0/x=y") == "plain-1.0/x=y"
+    assert quote("") == '""'
+    assert quote("$(a") == '"\\$(a"'

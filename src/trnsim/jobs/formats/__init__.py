@@ -36,7 +36,7 @@ from trnsim.jobs.formats.format import JobFormat
 from trnsim.jobs.formats.pod_faults import pod_faults
 from trnsim.jobs.formats.resource_claims import claim_templates, with_claims
 from trnsim.jobs.formats.resource_names import misspelled_resources
-from trnsim.jobs.formats.unrecognized import nearest
+from trnsim.jobs.formats.unrecognized import nearest_error
 from trnsim.jobs.formats.value_limits import value_limits
 from trnsim.jobs.job import Job
 from trnsim.jobs.spec import JobSpec
@@ -69,12 +69,12 @@ FORMATS: Final[dict[str, JobFormat]] = {
         leader_worker_set.FORMAT,
     )
 }
-"""Formats by name, the more particular first: a document is of the first that finds a job in it."""
+"""Formats by name, in the order in which they are tried: the first that finds a job reads it."""
 
 MANIFESTS: Final = tuple(name for name, job_format in FORMATS.items() if job_format.is_manifest)
 """Names of the formats of manifests, whose jobs Kubernetes runs in pods."""
 _MANIFEST_FIELDS: Final = "kubernetes"
-"""The table of fields in which a manifest's kind is the name of its shape."""
+"""Name of the table of fields in which a manifest's kind is the name of its shape."""
 _DOCUMENT: Final = "Document"
 """The shape of a whole document in the other tables of fields."""
 _MOST_LEVELS: Final = 100
@@ -86,8 +86,7 @@ def read_specs(path: Path | str) -> list[JobSpec]:
     """The specs of the jobs in a file, in its order.
 
     Raises:
-        BadInput: the file cannot be read, is of no job_format format, or a value in it is not
-            legal.
+        BadInput: the file cannot be read, is of no format, or has a value that is not legal.
     """
     documents = load_documents(path, _FIX)
     for document in documents:
@@ -107,7 +106,7 @@ def read_specs(path: Path | str) -> list[JobSpec]:
     if not specs and plain_script.is_script(documents[0].root):
         fix = "name the script that starts the ranks"
         raise documents[0].refused(1, plain_script.WHY_NOT, fix)
-    if not specs and (error := nearest([document.root for document in documents])):
+    if not specs and (error := nearest_error([document.root for document in documents])):
         raise error
     if not specs:
         legal = ", ".join(job_format.title for job_format in FORMATS.values())
@@ -119,7 +118,7 @@ def _require_shallow(root: SourcePlace) -> None:
     """Refuse a document that is nested too deeply to be walked.
 
     Raises:
-        BadInput: it has more levels than `_MOST_LEVELS`.
+        BadInput: the document has more levels than `_MOST_LEVELS`.
     """
     level: list[Any] = [root.value]
     for _ in range(_MOST_LEVELS):
@@ -145,9 +144,11 @@ def write_spec(job: Job, format_name: str) -> str:
         BadInput: no such format, or it cannot express the job.
     """
     if format_name not in FORMATS:
-        near_names = get_close_matches(format_name.lower(), FORMATS, 1)
+        similar_names = get_close_matches(format_name.lower(), FORMATS, 1)
         fix = (
-            f"perhaps --as {near_names[0]}" if near_names else "trnsim job --help says what each is"
+            f"perhaps --as {similar_names[0]}"
+            if similar_names
+            else "trnsim job --help says what each is"
         )
         raise BadInput(f"--as is {format_name!r}; legal: {', '.join(FORMATS)}", fix=fix)
     return FORMATS[format_name].write(job)
@@ -156,20 +157,24 @@ def write_spec(job: Job, format_name: str) -> str:
 def _specs(document: FileContent) -> list[JobSpec]:
     """The specs in a document, read by the first format that finds a job in it.
 
-    A template of CloudFormation has resources of several formats; the first that finds one reads
-    it.
+    A template of CloudFormation has resources of several formats; a resource is read by the first
+    format that finds a job in it.
     """
-    by_line: dict[int, tuple[JobFormat, SourcePlace]] = {}
+    jobs: list[tuple[JobFormat, SourcePlace]] = []
     value = document.root.value
     is_template = isinstance(value, dict) and isinstance(value.get("Resources"), dict)
     for job_format in FORMATS.values():
-        for place in job_format.places(document.root):
-            by_line.setdefault(
-                place.line.line if is_template else len(by_line), (job_format, place)
-            )
-        if by_line and not is_template:
+        other_resources = [(place.line, place.value) for _, place in jobs]
+        jobs += [
+            (job_format, place)
+            for place in job_format.places(document.root)
+            if (place.line, place.value) not in other_resources
+        ]
+        if jobs and not is_template:
             break
-    return [_spec(*by_line[line], is_lenient=is_template) for line in sorted(by_line)]
+    if is_template:
+        jobs.sort(key=lambda job: job[1].line)
+    return [_spec(job_format, place, is_lenient=is_template) for job_format, place in jobs]
 
 
 def _spec(job_format: JobFormat, place: SourcePlace, *, is_lenient: bool) -> JobSpec:
@@ -186,12 +191,12 @@ def _spec(job_format: JobFormat, place: SourcePlace, *, is_lenient: bool) -> Job
     untyped_lines = {line for path, line in spec.lines.items() if ".untyped." in path}
     lines = dict(spec.lines)
     faults = []
-    placed = [*table.placed_faults(place, str(shape))]
+    located_faults = [*table.placed_faults(place, str(shape))]
     if job_format.is_manifest:
-        placed += misspelled_resources(place)
-        placed += pod_faults(place)
-    placed += value_limits(job_format.name, place)
-    for fault, line in placed:
+        located_faults += misspelled_resources(place)
+        located_faults += pod_faults(place)
+    located_faults += value_limits(job_format.name, place)
+    for fault, line in located_faults:
         if line not in untyped_lines:  # text that a pod has as a number: a rule of its own
             faults.append(fault)
             lines[fault.path] = line

@@ -47,8 +47,10 @@ _SINGLE: Final = "containerProperties"
 _TASK: Final = ("ecsProperties", "taskProperties", 0, "containers")
 _KINDS: Final = (_SINGLE, "nodeProperties", "ecsProperties")
 _HEAD: Final = "${AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS:-$(hostname -i)}"
-"""Address of the main node, on which Batch leaves the variable out. Source: AWS Batch user guide,
-"Environment variables" of multi-node parallel jobs."""
+"""Address of the main node in a shell: Batch sets the variable on all other nodes.
+
+Source: AWS Batch user guide, "Environment variables" of multi-node parallel jobs.
+"""
 _IPC_LOCK: Final = "IPC_LOCK"
 _UNSUPPORTED_FIELDS: Final = {
     "parallelism": UnsupportedField(
@@ -116,7 +118,7 @@ def _role(
         reader: the reader of the job definition.
         keys: the names and indexes that lead to the container.
         index: index of the role.
-        names: receives, for each list of named items, the name of the item at each index.
+        names: table to which the names of items are added, by the keys of their list and index.
         fields: fields of the role that the container's properties do not state.
     """
     if reader.value(*keys) == {}:

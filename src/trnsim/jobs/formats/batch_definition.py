@@ -31,12 +31,12 @@ LEAST_ARRAY: Final = 2
 MOST_ARRAY: Final = 10_000
 """Source: SubmitJob, arrayProperties."""
 _ARRAY_TAG: Final = "trnsim:array-size"
-"""Tag that states the size of the array as which a job is submitted."""
+"""Tag that states the size of the array job."""
 _SIZE: Final = re.compile(r"[1-9]\d{0,4}", re.ASCII)
 
 
 def read_head(reader: SpecReader) -> dict[str, Any]:
-    """The fields of a job that all definitions spell alike.
+    """The fields of a job that definitions of all kinds state in the same way.
 
     Raises:
         BadInput: a value is not legal.
@@ -79,11 +79,10 @@ def definition_head(job: Job, kind: str) -> dict[str, Any]:
 def node_replicas(reader: SpecReader) -> list[int | None]:
     """The number of nodes of each range; None for all ranges if the spec leaves an end open.
 
-    A node in several ranges belongs to the narrowest one.
-
+    A node in several ranges belongs to the narrowest range.
 
     Raises:
-        BadInput: there is no range, a range is malformed, or they leave out a node.
+        BadInput: there is no range, a range is malformed, or no range has some node.
     """
     count = item_count(reader, *NODES)
     if not count:
@@ -146,7 +145,7 @@ def check_definition(job: Job) -> None:
     """Check that a definition can have the job's name, kind, time limit and number of copies.
 
     Raises:
-        BadInput: it cannot have one of them.
+        BadInput: a definition cannot have one of these.
     """
     check_model(job)
     if job.kind is not JobKind.TRAINING:
@@ -172,7 +171,7 @@ def check_nodes(job: Job, role: Role) -> None:
     """Check that a range of nodes, or the only container, can have the role's replicas.
 
     Raises:
-        BadInput: it cannot.
+        BadInput: it cannot have them.
     """
     name = f"role {role.name!r}"
     if not role.is_exclusive and (len(job.roles) > 1 or role.replicas != 1 or role.instance):

@@ -76,7 +76,7 @@ def _read(place: SourcePlace) -> JobSpec:
 
 
 def _role(reader: SpecReader, pod: Keys, index: int, **role_fields: Any) -> Role:
-    """The role of a pod, with the instance type of its range of nodes if that states only one."""
+    """The role of a pod; its instance type is that of its range of nodes, if that has only one."""
     path = f"roles.{index}"
     types = (*pod[: -len(_POD)], _TYPES)
     job_role = role(reader, pod, path, name="", **role_fields)
@@ -116,12 +116,13 @@ def _write(job: Job) -> str:
 
 
 def _pod(job_role: Role, job: Job, kept_fields: KeptFields) -> dict[str, Any]:
-    """The properties of a pod; Batch takes its quantities as texts."""
-    without_node = replace(job_role, instance="", is_exclusive=False)
-    spec = pod_spec(without_node, job, kept_fields)
+    """The properties of a pod, whose quantities are texts in Batch."""
+    pod_role = replace(job_role, instance="", is_exclusive=False)
+    spec = pod_spec(pod_role, job, kept_fields)
     for container in spec["containers"]:
         for amounts in container.get("resources", {}).values():
-            amounts |= {name: str(amount) for name, amount in amounts.items()}
+            if isinstance(amounts, dict):
+                amounts |= {name: str(amount) for name, amount in amounts.items()}
     return spec
 
 
@@ -129,9 +130,11 @@ def _check(job: Job) -> None:
     """Check that Batch on EKS can express a job.
 
     Raises:
-        BadInput: it cannot.
+        BadInput: Batch cannot.
     """
-    check_job(job, "a Batch job on EKS", roles=range(1, _MOST_RANGES + 1), beyond=("copies",))
+    check_job(
+        job, "a Batch job on EKS", roles=range(1, _MOST_RANGES + 1), further_fields=("copies",)
+    )
     check_definition(job)
     if has_head(job):
         raise BadInput(

@@ -1,8 +1,8 @@
 """SubmitJob requests of AWS Batch: the changes of a submitted job to its definition.
 
 A request may change the size of an array, the nodes, the time limit and the containers. Its other
-fields (queue, dependencies, retries) are about scheduling: their names, types and values are
-checked, and they are not read otherwise.
+fields (queue, dependencies, retries) are about scheduling: only their names, types and values are
+checked.
 
 Sources: AWS Batch API reference, SubmitJob, ContainerOverrides and NodeOverrides; user guide,
 "Array jobs" and "Parameters" (`Ref::name` in a command).
@@ -45,7 +45,7 @@ _POD_FIELDS: Final = (
 """Fields of a role that a request may change in a pod."""
 _MAPPINGS: Final = ("arrayProperties", "nodeOverrides", "parameters", "timeout")
 _TARGET: Final = re.compile(r"(\d{0,9}):(\d{0,9})", re.ASCII)
-"""A range of nodes, from 0 without a start, and to the last node without an end."""
+"""A range of nodes: without a start it begins at 0, and without an end it has the last node."""
 _POD: Final[Keys] = ("eksPropertiesOverride", "podProperties")
 _FIELDS: Final = "batch"
 _SHAPE: Final = "Submission"
@@ -57,7 +57,7 @@ def is_request(value: Any) -> bool:
     return isinstance(value, dict) and "jobDefinition" in value and "jobDefinitionName" not in value
 
 
-def submitted(specs: Sequence[JobSpec], path: Path | str) -> list[JobSpec]:
+def apply_request(specs: Sequence[JobSpec], path: Path | str) -> list[JobSpec]:
     """The specs with the changes of a request to the definition that it names.
 
     Raises:
@@ -76,7 +76,7 @@ def submitted(specs: Sequence[JobSpec], path: Path | str) -> list[JobSpec]:
             ("jobDefinition",), f"legal: {legal}", "name the file of its definition, too"
         )
     return [
-        _with_faults(_Request(reader, spec).applied(), faults)
+        _with_faults(_Request(reader, spec).changed_spec(), faults)
         if spec.format in _FORMATS and spec.job.name == match[1]
         else spec
         for spec in specs
@@ -95,7 +95,7 @@ class _Request:
     def __init__(self, reader: SpecReader, spec: JobSpec) -> None:
         self._reader, self._spec = reader, spec
 
-    def applied(self) -> JobSpec:
+    def changed_spec(self) -> JobSpec:
         """The spec as the request changes it.
 
         Raises:
@@ -129,13 +129,13 @@ class _Request:
     def _roles(self, job: Job) -> tuple[Role, ...]:
         roles = list(self._with_nodes(job.roles))
         if self._reader.value("containerOverrides") is not None:
-            roles[0] = self._overridden(roles[0], ("containerOverrides",), 0)
+            roles[0] = self._changed_role(roles[0], ("containerOverrides",), 0)
         for override in range(item_count(self._reader, *_NODES)):
             index = self._role_index(job, override)
             keys = (*_NODES, override, "containerOverrides")
-            roles[index] = self._overridden(roles[index], keys, index)
+            roles[index] = self._changed_role(roles[index], keys, index)
         if self._reader.value(*_POD) is not None:
-            roles[0] = self._pod(roles[0])
+            roles[0] = self._changed_pod_role(roles[0])
         parameters = self._parameters(job)
         return tuple(
             replace(
@@ -145,7 +145,7 @@ class _Request:
         )
 
     def _with_nodes(self, roles: Sequence[Role]) -> Sequence[Role]:
-        """The roles with the request's number of nodes: the last one has those beyond the others'.
+        """The roles with the request's number of nodes; the last role has those that others leave.
 
         Raises:
             BadInput: no node is left for the last role.
@@ -184,7 +184,7 @@ class _Request:
                 return index
         raise self._reader.refused(keys, f"legal: {', '.join(ranges)}")
 
-    def _overridden(self, job_role: Role, keys: Keys, index: int) -> Role:
+    def _changed_role(self, job_role: Role, keys: Keys, index: int) -> Role:
         """A role with the overrides of its container."""
         check_mapping(self._reader, *keys)
         container = ContainerReader(self._reader, keys, f"roles.{index}")
@@ -205,7 +205,7 @@ class _Request:
         environment = tuple((dict(job_role.environment) | dict(common["environment"])).items())
         return replace(job_role, environment=environment, **changes)
 
-    def _pod(self, job_role: Role) -> Role:
+    def _changed_pod_role(self, job_role: Role) -> Role:
         """A role with the overrides of its pod."""
         overrides = role(self._reader, _POD, "roles.0", name=job_role.name)
         changes = {name: value for name in _POD_FIELDS if (value := getattr(overrides, name))}
@@ -216,18 +216,18 @@ class _Request:
         return replace(job_role, environment=environment, **changes)
 
     def _parameters(self, job: Job) -> dict[str, str]:
-        """Values of `Ref::name`: the request's, and the definition's where it states none."""
+        """Values of `Ref::name` by name: the request's, or else the definition's."""
         defaults = {
             str(field.keys[1]): str(field.value)
             for field in job.kept_fields
             if field.keys[0] == "parameters" and len(field.keys) > 1
         }
         names = self._reader.names("parameters")
-        submitted = {
+        apply_request = {
             name: self._reader.text("parameters", name, field=f"parameters.{name}")
             for name in names
         }
-        return defaults | submitted
+        return defaults | apply_request
 
 
 def _substitute(word: str, parameters: dict[str, str]) -> str:

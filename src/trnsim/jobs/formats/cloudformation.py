@@ -1,8 +1,9 @@
 """Resources of CloudFormation templates as the documents of the services' own APIs.
 
 Names of properties begin with a capital in CloudFormation, and with a small letter in the APIs of
-ECS and Batch. Functions stand as text of `Fn::Sub`, which has the same meaning: `!Ref Name` is
-"${Name}", `!GetAtt A.B` is "${A.B}", `!Join` its parts. Such text is a template's value.
+ECS and Batch. Functions are read as text of `Fn::Sub` with the same meaning: `!Ref Name` is
+"${Name}", `!GetAtt A.B` is "${A.B}", and `!Join` is the text of its parts. Such text is a
+template's value.
 Sources: CloudFormation user guide, "Resource and property types" and "Intrinsic functions".
 """
 
@@ -22,7 +23,7 @@ _FREE_NAMES: Final = (
     *("parameters", "options", "dockerLabels", "tags", "limits", "requests"),
     *("labels", "annotations"),
 )
-"""Mappings whose names are the user's own."""
+"""Mappings whose names a user chooses."""
 _FUNCTIONS: Final = ("!", "Fn::")
 
 
@@ -34,23 +35,23 @@ def resources(root: SourcePlace, kind: str, name: str) -> Iterator[SourcePlace]:
     Args:
         root: the document.
         kind: the type, such as "AWS::Batch::JobDefinition".
-        name: the field of the API that names it; its first letter shows the API's spelling of
-            names.
+        name: the field of the API that names the resource; its first letter shows whether names
+            of the API begin with a capital.
     """
     rows = root.value.get("Resources") if isinstance(root.value, dict) else None
-    for logical, row in rows.items() if isinstance(rows, dict) else ():
+    for logical_name, row in rows.items() if isinstance(rows, dict) else ():
         if not isinstance(row, dict) or row.get("Type") != kind:
             continue
         properties = row.get("Properties")
         if isinstance(properties, dict) and not _function(properties):
-            place = root.inner("Resources").inner(logical).inner("Properties")
-            yield _document(place, str(logical), name)
+            place = root.inner("Resources").inner(logical_name).inner("Properties")
+            yield _document(place, str(logical_name), name)
 
 
-def _document(place: SourcePlace, logical: str, name: str) -> SourcePlace:
+def _document(place: SourcePlace, logical_name: str, name: str) -> SourcePlace:
     is_lower_case = name[0].islower()
     content = _convert(place.value, is_lower_case)
-    content.setdefault(name, logical)
+    content.setdefault(name, logical_name)
 
     def line_of(keys: Keys) -> int:
         template_keys = _template_keys(place.value, keys, is_lower_case)

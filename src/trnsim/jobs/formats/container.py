@@ -13,7 +13,7 @@ from typing import Any, Final
 from trnsim.arch.catalogue import catalogue
 from trnsim.errors import BadInput
 from trnsim.instance.device_sets import DeviceSet
-from trnsim.jobs.formats.listing import Keys, item_count, placed
+from trnsim.jobs.formats.listing import Keys, item_count, with_gaps
 from trnsim.jobs.formats.refusal import in_units
 from trnsim.jobs.formats.writing import IMAGE, stated_image, without_empty
 from trnsim.jobs.job import KeptField, Role
@@ -29,7 +29,7 @@ _LISTS: Final = (
     (("resourceRequirements",), "type"),
     (("linuxParameters", "devices"), "hostPath"),
 )
-"""Lists of a container whose items are written one by one, and the field that every item has."""
+"""Lists of a container whose items are written one by one, each with a field of all its items."""
 
 
 class ContainerReader:
@@ -41,7 +41,7 @@ class ContainerReader:
         field: path of the role, such as "roles.0".
 
     Attributes:
-        names: names of items that were read from lists, by the keys of the list.
+        names: names of items that were read from lists, by the keys of the list and the index.
     """
 
     def __init__(self, reader: SpecReader, keys: Keys, field: str) -> None:
@@ -85,7 +85,7 @@ class ContainerReader:
     def requirement_keys(self, kind: str, field: str) -> Keys | None:
         """Keys of the amount of a resource, whose type is marked as read; None if there is none.
 
-        A type that is stated twice is kept from the second one on.
+        Of a type that is stated twice, only the first item is read.
         """
         list_keys = (*self.keys, "resourceRequirements")
         for index in range(item_count(self.reader, *list_keys)):
@@ -97,10 +97,10 @@ class ContainerReader:
         return None
 
     def required_amount(self, kind: str, field: str) -> int | None:
-        """The required amount of a resource, a whole number; None if there is none.
+        """The required amount of a resource; None if there is none.
 
         Raises:
-            BadInput: for another value.
+            BadInput: the amount is no whole number.
         """
         list_keys = self.requirement_keys(kind, field)
         return (
@@ -139,7 +139,7 @@ class ContainerReader:
         return False
 
     def _devices(self) -> dict[str, Any]:
-        """Numbers of Neuron devices, and EFA interfaces if they are numbered from 0 on."""
+        """Fields of a role for Neuron devices, and EFA interfaces if their numbers begin at 0."""
         list_keys = (*self.keys, "linuxParameters", "devices")
         neuron: dict[int, int] = {}
         efa: dict[int, int] = {}
@@ -196,7 +196,7 @@ def common_fields(role: Role) -> dict[str, Any]:
     Huge pages are left out: a container takes them from its host without asking.
 
     Raises:
-        BadInput: /dev/shm is no whole number of MiB, or devices have not as many numbers.
+        BadInput: /dev/shm is no whole number of MiB, or numbers of devices are missing.
     """
     paths = [f"/dev/infiniband/uverbs{index}" for index in range(role.efa or 0)]
     paths += [f"/dev/neuron{index}" for index in device_numbers(role)]
@@ -218,7 +218,7 @@ def common_fields(role: Role) -> dict[str, Any]:
 def with_kept_places(
     fields: dict[str, Any], kept_fields: Iterable[KeptField], keys: Keys
 ) -> dict[str, Any]:
-    """The fields of a container without empty ones, with room in lists for items kept whole.
+    """The non-empty fields of a container; its lists have `{}` at the indexes of kept items.
 
     Args:
         fields: the fields.
@@ -231,5 +231,5 @@ def with_kept_places(
         for key in path[:-1]:
             holder = holder.get(key) or {}
         if holder.get(path[-1]):
-            holder[path[-1]] = placed(holder[path[-1]], kept_fields, (*keys, *path), name)
+            holder[path[-1]] = with_gaps(holder[path[-1]], kept_fields, (*keys, *path), name)
     return without_empty(fields)

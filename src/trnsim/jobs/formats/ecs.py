@@ -30,9 +30,9 @@ from trnsim.jobs.formats.format import JobFormat
 from trnsim.jobs.formats.listing import (
     Keys,
     item_count,
-    placed,
     tagged_model,
     tags,
+    with_gaps,
     with_indexes,
     with_names,
 )
@@ -114,7 +114,7 @@ def _read(place: SourcePlace) -> JobSpec:
 def _role(container: ContainerReader, instance: str, *, is_alone: bool) -> Role:
     """The role of a container.
 
-    vCPUs or memory that the only container of a task does not state are the task's.
+    The only container of a task has the vCPUs and memory of the task, unless it states its own.
     """
     reader, field = container.reader, container.field
     entry = container.words("entryPoint", field="command")
@@ -146,9 +146,9 @@ def _role(container: ContainerReader, instance: str, *, is_alone: bool) -> Role:
 
 
 def _task_number(reader: SpecReader, name: str, field: str) -> int | None:
-    """The number in a field of the whole task, in CPU units or MiB; None for any other value.
+    """The number in a field of the task, in CPU units or MiB; None for any other value.
 
-    The field is written back unchanged.
+    The field is kept.
     """
     place = reader.place(name)
     if place is None or not re.fullmatch(r"\d{1,15}", str(place.value), re.ASCII):
@@ -213,14 +213,14 @@ def _write(job: Job) -> str:
     check_expressible(job, _UNSUPPORTED_FIELDS)
     check_name(job.name, _FAMILY, "a family of ECS: 1 to 255 letters, digits, - and _")
     instance = common_value(job, "instance", "the containers of a task are on one instance")
-    containers = placed(
+    containers = with_gaps(
         [_container(role) for role in job.roles], job.kept_fields, (_CONTAINERS,), "image"
     )
     for index, container in enumerate(containers):
         if container:
             containers[index] = with_kept_places(container, job.kept_fields, (_CONTAINERS, index))
     constraint = {"type": "memberOf", "expression": f"attribute:ecs.instance-type == {instance}"}
-    constraints = placed(
+    constraints = with_gaps(
         [constraint] if instance else [], job.kept_fields, ("placementConstraints",), "expression"
     )
     _check_kind(job, containers)
@@ -275,7 +275,7 @@ def _check_kind(job: Job, containers: list[dict[str, Any]]) -> None:
     """Check that the job is a server with a port, or another job without one.
 
     Raises:
-        BadInput: it is neither, or a cluster.
+        BadInput: the job is neither, or a cluster.
     """
     if job.kind is JobKind.CLUSTER:
         raise BadInput("a cluster is no ECS task", fix="write a job that runs on it")

@@ -15,9 +15,9 @@ class JobFormat:
     """A format of specs.
 
     Attributes:
-        name: its name on the command line, such as "ecs".
-        title: its name in words, such as "ECS task definition".
-        suffix: ending of its files' names, such as ".json".
+        name: name of the format on the command line, such as "ecs".
+        title: name in words, such as "ECS task definition".
+        suffix: suffix of files, such as ".json".
         places: function from a document to the place of each job in it; it yields nothing for a
             document of another format. A text that is neither YAML nor JSON is a document whose
             value is the text.
@@ -25,7 +25,7 @@ class JobFormat:
             is not legal.
         write: function from a job to the text of its spec. Raises BadInput, with the reason, for a
             job that the format cannot express.
-        is_manifest: whether it is a manifest of Kubernetes, which runs the job's roles in pods.
+        is_manifest: whether specs are manifests of Kubernetes, which runs the job's roles in pods.
         fields: name of the file in `jobs/fields` with the legal fields, from the service's own
             description; "" for a format without a description, whose reader accepts any field.
     """

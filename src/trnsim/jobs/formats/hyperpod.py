@@ -29,7 +29,7 @@ from trnsim.jobs.formats.kubernetes import (
     stated_replicas,
 )
 from trnsim.jobs.formats.pod_head import has_head
-from trnsim.jobs.formats.pod_template import role, selected
+from trnsim.jobs.formats.pod_template import role, selector_fields
 from trnsim.jobs.formats.pod_template_writing import check_job, pod_spec
 from trnsim.jobs.formats.refusal import check_training
 from trnsim.jobs.formats.replica_processes import read_processes, stated_processes
@@ -49,7 +49,7 @@ _POD: Final[Keys] = ("template", "spec")
 _CONTAINER: Final = "pytorch"
 _LAUNCHER: Final = "hyperpodrun"
 _RENDEZVOUS_OPTIONS: Final = ("--rdzv-backend", "--rdzv-endpoint")
-"""Options of torchrun for the address of the rendezvous; each takes the word after it.
+"""Options of torchrun for the address of the rendezvous, with dashes for underscores.
 
 Source: PyTorch, torchrun's documentation.
 """
@@ -79,7 +79,7 @@ def _read(place: SourcePlace) -> JobSpec:
     job = Job(
         name=reader.text("metadata", "name", field="name"),
         roles=tuple(roles),
-        **selected(reader, [(*_ROLES, index, *_POD) for index in range(number)]),
+        **selector_fields(reader, [(*_ROLES, index, *_POD) for index in range(number)]),
         time_limit_s=deadline_s(reader, *_RUN),
     )
     return spec_of("hyperpod", reader, job, _defaults(number))
@@ -99,8 +99,8 @@ def _role(reader: SpecReader, index: int) -> Role:
 
 
 def _write(job: Job) -> str:
-    beyond = ("processes", "least_replicas")
-    check_job(job, _TITLE, roles=range(1, _MOST_ROLES + 1), beyond=beyond)
+    further_fields = ("processes", "least_replicas")
+    check_job(job, _TITLE, roles=range(1, _MOST_ROLES + 1), further_fields=further_fields)
     check_training(job, _TITLE)
     # The operator knows where ranks meet: hyperpodrun stands for a torchrun with an address.
     job = replace(
@@ -137,23 +137,27 @@ def _words(job_role: Role) -> tuple[str, ...]:
     words = job_role.command
     if words[:1] != ("torchrun",) or not has_head(Job(roles=(job_role,))):
         return words
-    launcher_words: list[str] = []
-    for index, word in enumerate(words[1:], 1):
-        if word not in _RENDEZVOUS_OPTIONS and words[index - 1] not in _RENDEZVOUS_OPTIONS:
+    is_value = False
+    launcher_words = [_LAUNCHER]
+    for word in words[1:]:
+        name, equals, _ = word.replace("_", "-").partition("=")
+        is_rendezvous = name in _RENDEZVOUS_OPTIONS
+        if not is_rendezvous and not is_value:
             launcher_words.append(word)
-    return (_LAUNCHER, *launcher_words)
+        is_value = is_rendezvous and not equals
+    return tuple(launcher_words)
 
 
 def _elastic(job: Job) -> dict[str, Any]:
-    """The `elasticPolicy`: the fewest replicas of the only role.
+    """The `elasticPolicy`: the least number of replicas of the only role.
 
     Raises:
-        BadInput: one of several roles grows.
+        BadInput: the job has several roles, of which one grows.
     """
-    growing = [job_role.name for job_role in job.roles if job_role.least_replicas is not None]
-    if growing and len(job.roles) > 1:
+    elastic_roles = [job_role.name for job_role in job.roles if job_role.least_replicas is not None]
+    if elastic_roles and len(job.roles) > 1:
         raise BadInput(
-            f"role {growing[0]!r} grows; the elastic policy of {_TITLE} is of all its roles",
+            f"role {elastic_roles[0]!r} grows; the elastic policy of {_TITLE} is of all its roles",
             fix="give the job one role",
         )
     return without_empty({"minReplicas": next(iter(job.roles)).least_replicas})

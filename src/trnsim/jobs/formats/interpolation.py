@@ -1,6 +1,7 @@
 """A configuration of Hydra, such as NeMo's, whose fields may refer to others of the same file.
 
-``${a.b}`` is the value under a.b, ``${.b}`` the one beside it, ``${..b}`` one above. Source:
+``${a.b}`` is the value under a.b, ``${.b}`` a value beside the reference, ``${..b}`` a value one
+level above. Source:
 OmegaConf 2.4, Usage, Variable interpolation. Resolvers (``${oc.env:HOME}``, ``${multiply:2,3}``)
 are values that are not known. OmegaConf itself has no lines of values, and would read variables of
 the environment.
@@ -26,7 +27,7 @@ _MOST_STEPS: Final = 8
 class ConfigReader(SpecReader):
     """A configuration whose references are followed; the text of a reference is kept unchanged."""
 
-    def followed(self, keys: Keys) -> Keys:
+    def target_keys(self, keys: Keys) -> Keys:
         """Keys of the value to which a reference under `keys` leads; `keys` itself without one."""
         target = keys
         for _ in range(_MOST_STEPS):
@@ -41,11 +42,11 @@ class ConfigReader(SpecReader):
                 return keys
         return keys
 
-    def counted(self, keys: Keys, field: str) -> int | None:
-        """A whole number from 1 on; None without one, and for a smaller one, which is kept.
+    def read_count(self, keys: Keys, field: str) -> int | None:
+        """A whole number from 1 on; None without a value, and for a smaller number, which is kept.
 
         Raises:
-            BadInput: for another value.
+            BadInput: the value is no whole number.
         """
         target = self._resolved_keys(keys, field)
         value = self.value(*target)
@@ -60,8 +61,8 @@ class ConfigReader(SpecReader):
     def choice(self, keys: Keys, field: str, names: dict[Any, Any]) -> Any:
         """The value in `names` of the name under `keys`; None for any other name.
 
-        The field is also kept if another name before it in `names` has the same value: a writer
-        would write that one.
+        The field is also kept if an earlier name in `names` has the same value, as a writer would
+        write the earlier name.
         """
         place = self.place(*keys)
         if place is None:
@@ -74,13 +75,13 @@ class ConfigReader(SpecReader):
             self.take(*keys, field=field)
         return meaning
 
-    def sorted_kept(self) -> tuple[KeptField, ...]:
+    def sorted_kept_fields(self) -> tuple[KeptField, ...]:
         """The kept fields, in the order of their keys."""
         return in_order(self.kept_fields())
 
     def _resolved_keys(self, keys: Keys, field: str) -> Keys:
         """Keys of the value of a field; its line is the line of the field itself."""
-        target, place = self.followed(keys), self.place(*keys)
+        target, place = self.target_keys(keys), self.place(*keys)
         if target != keys and place is not None:
             self.lines.setdefault(field, place.line)
         return target

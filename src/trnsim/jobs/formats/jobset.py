@@ -26,7 +26,7 @@ from trnsim.jobs.formats.kubernetes import (
     stated_replicas,
 )
 from trnsim.jobs.formats.pod_head import with_head, without_head
-from trnsim.jobs.formats.pod_template import role, selected
+from trnsim.jobs.formats.pod_template import role, selector_fields
 from trnsim.jobs.formats.pod_template_writing import check_job, pod_spec
 from trnsim.jobs.formats.refusal import check_training
 from trnsim.jobs.formats.writing import without_empty
@@ -67,7 +67,7 @@ def _read(place: SourcePlace) -> JobSpec:
     job = Job(
         name=reader.text("metadata", "name", field="name"),
         roles=tuple(roles),
-        **selected(reader, [(*_ROLES, index, *_POD) for index in range(len(roles))]),
+        **selector_fields(reader, [(*_ROLES, index, *_POD) for index in range(len(roles))]),
         time_limit_s=_time_limit_s(reader, len(roles)),
     )
     job = without_head(job, _head(job))

@@ -29,7 +29,7 @@ from trnsim.jobs.formats.kubernetes import (
     stated_replicas,
 )
 from trnsim.jobs.formats.pod_head import with_head, without_head
-from trnsim.jobs.formats.pod_template import role, selected
+from trnsim.jobs.formats.pod_template import role, selector_fields
 from trnsim.jobs.formats.pod_template_writing import check_job, pod_spec
 from trnsim.jobs.formats.refusal import check_training
 from trnsim.jobs.formats.replica_processes import read_processes, stated_processes
@@ -126,8 +126,8 @@ def _read(kind: KubeflowKind, place: SourcePlace) -> JobSpec:
             reader.lines[f"{path}.name"] = reader.lines[path] = place_of_role.line
     job = Job(
         name=reader.text("metadata", "name", field="name"),
-        roles=tuple(_scaled(kind, reader, roles)),
-        **selected(reader, [kind.roles(name, *_POD) for name in names]),
+        roles=tuple(_scaled_roles(kind, reader, roles)),
+        **selector_fields(reader, [kind.roles(name, *_POD) for name in names]),
         time_limit_s=deadline_s(reader, *_RUN),
     )
     job = without_head(job, _head(kind, job.name, names))
@@ -136,12 +136,16 @@ def _read(kind: KubeflowKind, place: SourcePlace) -> JobSpec:
 
 def _role_fix(kind: KubeflowKind, role_names: Iterable[str], legal: Sequence[str]) -> str:
     """Advice to rename the first role that is not legal; without one, to add the workers' role."""
-    wrong = next((name for name in role_names if name not in legal), "")
-    near_names = get_close_matches(wrong.lower(), [name.lower() for name in legal], 1)
+    illegal_name = next((name for name in role_names if name not in legal), "")
+    near_names = get_close_matches(illegal_name.lower(), [name.lower() for name in legal], 1)
     name = next(
         (legal_name for legal_name in legal if legal_name.lower() in near_names), kind.workers
     )
-    return f"rename {wrong} to {name}" if wrong else f"add {name} with replicas and template"
+    return (
+        f"rename {illegal_name} to {name}"
+        if illegal_name
+        else f"add {name} with replicas and template"
+    )
 
 
 def _head(kind: KubeflowKind, name: str, names: list[str]) -> str:
@@ -158,7 +162,7 @@ def _head(kind: KubeflowKind, name: str, names: list[str]) -> str:
     return "" if kind.head in names else worker
 
 
-def _scaled(kind: KubeflowKind, reader: SpecReader, roles: list[Role]) -> Iterator[Role]:
+def _scaled_roles(kind: KubeflowKind, reader: SpecReader, roles: list[Role]) -> Iterator[Role]:
     """The roles with their processes, and the workers' smallest number of replicas."""
     for index, job_role in enumerate(roles):
         is_worker = job_role.name == kind.workers
@@ -184,7 +188,9 @@ def _processes(kind: KubeflowKind, reader: SpecReader, field: str) -> int | None
 
 def _write(kind: KubeflowKind, job: Job) -> str:
     further_fields = ("processes",) if kind.is_head_needed else ("processes", "least_replicas")
-    check_job(job, kind.title, roles=range(1 + kind.is_head_needed, 3), beyond=further_fields)
+    check_job(
+        job, kind.title, roles=range(1 + kind.is_head_needed, 3), further_fields=further_fields
+    )
     check_training(job, kind.title)
     names = _names(kind, job)
     job = with_head(job, _head(kind, job.name, names))
@@ -227,7 +233,7 @@ def _names(kind: KubeflowKind, job: Job) -> list[str]:
 
 
 def _elastic(job: Job, kept_fields: KeptFields) -> dict[str, Any]:
-    """The `elasticPolicy`, the smallest and largest number of workers; {} if they do not scale.
+    """The `elasticPolicy`: the smallest and the largest number of workers; {} if they do not scale.
 
     Raises:
         BadInput: a role before the workers scales.
@@ -246,7 +252,7 @@ def _elastic(job: Job, kept_fields: KeptFields) -> dict[str, Any]:
 
 
 def _stated_processes(kind: KubeflowKind, job: Job) -> int | str | None:
-    """Processes of each replica; None if commands start them. A needed head has none of its own."""
+    """Processes of each replica without a needed head; None if commands start them."""
     roles = job.roles[-1:] if kind.is_head_needed else job.roles
     number = stated_processes(roles, kind.title)
     return number if number is None or not kind.is_processes_field_text else str(number)

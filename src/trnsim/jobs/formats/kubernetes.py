@@ -1,8 +1,7 @@
 """The common parts of Kubernetes' manifests: kind, group, name, kept fields, defaults.
 
-A manifest that is written has fields which the model of a job has no place for, and Kubernetes
-demands: its `Defaults`. The reader passes over them where they have their usual value, and keeps
-them where they have another.
+Kubernetes demands fields that the model of a job lacks: the `Defaults` of a manifest. A reader
+passes over a default with its usual value, and keeps it with any other value.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def check_mapping(reader: SpecReader, *keys: str | int) -> None:
     """Refuse a value that is no mapping, unless it is missing or a template.
 
     Raises:
-        BadInput: it is a text, a number, a truth value or a list.
+        BadInput: the value is a text, a number, a truth value or a list.
     """
     value = reader.value(*keys)
     is_templated = isinstance(value, str) and is_template(value)
@@ -68,7 +67,7 @@ def check_list(reader: SpecReader, *keys: str | int, may_hold_templates: bool = 
     With `may_hold_templates` an item may be a template as well.
 
     Raises:
-        BadInput: it is something else.
+        BadInput: the value or an item is something else.
     """
     value = reader.value(*keys)
     if value is None or (isinstance(value, str) and is_template(value)):
@@ -86,7 +85,7 @@ def stated_count(reader: SpecReader, *keys: str | int, field: str) -> int | None
     """A whole number, without taking it; None if there is none, or a template fills it in.
 
     Raises:
-        BadInput: it is something else.
+        BadInput: the value is something else.
     """
     place = reader.place(*keys)
     if place is None or place.value is None or reader.is_templated(*keys, field=field):
@@ -102,7 +101,7 @@ def count(reader: SpecReader, *keys: str | int, field: str, minimum: int = 0) ->
     """A whole number; None if there is none, or a template fills it in.
 
     Raises:
-        BadInput: it is something else.
+        BadInput: the value is something else, or below `minimum`.
     """
     number = stated_count(reader, *keys, field=field)
     if number is None:
@@ -181,28 +180,28 @@ class KeptFields:
         return next(values, default)
 
     def with_gaps(self, items: Iterable[Any], name: str = "") -> list[Any]:
-        """The items, at the indexes of a list that no kept item has, with `{}` at the kept ones'.
+        """A list of the items, with `{}` at the indexes of kept items.
 
         Args:
             items: the items that are written.
-            name: name of a field that every kept item has, and an item that is written lacks; "" if
-                only kept items have kept fields.
+            name: name of a kept field that shows that an item is kept, as no written item has it;
+                "" if any kept field does.
         """
         taken_indexes = {
             field.keys[0]
             for field in self.fields
             if isinstance(field.keys[0], int) and (not name or field.keys[1:2] == (name,))
         }
-        placed: list[Any] = []
+        result: list[Any] = []
         for item in items:
-            while len(placed) in taken_indexes:
-                placed.append({})
-            placed.append(item)
-        return placed
+            while len(result) in taken_indexes:
+                result.append({})
+            result.append(item)
+        return result
 
 
 def label_name(name: str, default: str) -> str:
-    """A name in Kubernetes' legal characters; `default` without such; a template is unchanged.
+    """A name in Kubernetes' legal characters; `default` if none is left; a template is unchanged.
 
     Source: kubernetes.io docs, Object Names and IDs, RFC 1123 label names.
     """
@@ -216,7 +215,7 @@ def stated_replicas(job: Job, index: int, kept_fields: KeptFields, *templates: K
     """Replicas of a role; None where a kept field under one of the keys `templates` fills them in.
 
     Raises:
-        BadInput: nothing states them, or they are too many.
+        BadInput: nothing states the replicas, or they are too many.
     """
     role = job.roles[index]
     if role.replicas is None and not any(kept_fields.has_field(*keys) for keys in templates):
@@ -236,7 +235,7 @@ def deadline(job: Job) -> int | None:
     """The time limit of a job in whole seconds.
 
     Raises:
-        BadInput: it has a part of a second.
+        BadInput: the limit has a part of a second, or is below a second.
     """
     if job.time_limit_s is None:
         return None

@@ -27,7 +27,7 @@ from trnsim.jobs.formats.kubernetes import (
     stated_replicas,
 )
 from trnsim.jobs.formats.pod_head import has_head, with_head, without_head
-from trnsim.jobs.formats.pod_template import role, selected
+from trnsim.jobs.formats.pod_template import role, selector_fields
 from trnsim.jobs.formats.pod_template_writing import check_job, pod_spec
 from trnsim.jobs.formats.refusal import check_training
 from trnsim.jobs.formats.writing import without_empty, yaml_spec
@@ -54,7 +54,7 @@ def _read(place: SourcePlace) -> JobSpec:
     job = Job(
         name=name,
         roles=(role(reader, _POD, "roles.0", name="", replicas=replicas),),
-        **selected(reader, [_POD]),
+        **selector_fields(reader, [_POD]),
         time_limit_s=deadline_s(reader, "spec"),
         copies=copies,
     )
@@ -96,7 +96,7 @@ def _pods(reader: SpecReader) -> tuple[int, int | None]:
 
 def _write(job: Job) -> str:
     kept_fields = KeptFields(job.kept_fields)
-    check_job(job, "a Job", beyond=("copies",))
+    check_job(job, "a Job", further_fields=("copies",))
     check_training(job, "a Job")
     replicas = stated_replicas(
         job, 0, kept_fields, ("spec", "completions"), ("spec", "parallelism")

@@ -24,7 +24,7 @@ from trnsim.jobs.formats.kubernetes import (
     manifests,
     spec_of,
 )
-from trnsim.jobs.formats.pod_template import role, selected
+from trnsim.jobs.formats.pod_template import role, selector_fields
 from trnsim.jobs.formats.pod_template_writing import check_job, pod_spec
 from trnsim.jobs.formats.writing import without_empty
 from trnsim.jobs.job import Job, JobKind, Role
@@ -76,26 +76,26 @@ def _read(place: SourcePlace) -> JobSpec:
         name=reader.text("metadata", "name", field="name"),
         kind=JobKind.SERVING,
         roles=tuple(roles),
-        **selected(reader, [_pod(name) for name in names]),
+        **selector_fields(reader, [_pod(name) for name in names]),
         copies=_groups(reader),
     )
     return spec_of("leaderworkerset", reader, job, _defaults(names))
 
 
 def _size(reader: SpecReader, field: str) -> int | None:
-    """Pods of a group; None where a template fills them in."""
+    """Number of pods of a group; None where a template fills it in."""
     size = count(reader, *_SIZE, field=field, minimum=1)
     return 1 if size is None and reader.value(*_SIZE) is None else size
 
 
 def _groups(reader: SpecReader) -> int:
-    """Groups of the set; 1 where a template fills them in."""
+    """Number of groups of the set; 1 where a template fills it in."""
     groups = count(reader, *_GROUPS, field="copies")
     return 1 if groups is None else groups
 
 
 def _write(job: Job) -> str:
-    check_job(job, _TITLE, roles=range(1, 3), beyond=("copies",))
+    check_job(job, _TITLE, roles=range(1, 3), further_fields=("copies",))
     if job.kind is not JobKind.SERVING:
         raise BadInput(
             f"{_TITLE} runs for ever; the job is of kind {job.kind.value}", fix="write a jobset"
@@ -125,7 +125,7 @@ def _pods(job: Job, kept_fields: KeptFields) -> int | None:
     """Pods of a group; None where a kept template fills them in.
 
     Raises:
-        BadInput: the leader of several roles is not one, or a group has no pod.
+        BadInput: the leader has several replicas, or a group has no pod.
     """
     *leader, workers = job.roles
     if leader and leader[0].replicas != 1:

@@ -1,8 +1,8 @@
 """Items of lists that are read and written one by one, beside items that are kept as they are.
 
-A list of a spec often mixes items that the model of a job has a place for (`/dev/neuron0`) with
-others (`/dev/kmsg`). Others keep their indexes. Fields of a read item that nothing took are kept
-under the item's name instead of its index, since a writer orders such items anew.
+A list of a spec often mixes items for which the model of a job has a field (`/dev/neuron0`) with
+others (`/dev/kmsg`). The others keep their indexes. Fields of a read item that no field of the job
+holds are kept under the item's name instead of its index, since a writer orders such items anew.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def with_names(
 ) -> tuple[KeptField, ...]:
     """The kept fields, with names for indexes of the lists in `names`."""
 
-    def renamed(keys: Keys) -> Keys:
+    def named_keys(keys: Keys) -> Keys:
         for length in range(1, len(keys)):
             index = keys[length]
             name = names.get(keys[:length], {}).get(index) if isinstance(index, int) else None
@@ -46,23 +46,23 @@ def with_names(
                 keys = (*keys[:length], name, *keys[length + 1 :])
         return keys
 
-    return tuple(KeptField(renamed(field.keys), field.value) for field in kept_fields)
+    return tuple(KeptField(named_keys(field.keys), field.value) for field in kept_fields)
 
 
 def with_indexes(document: Any, kept_fields: Iterable[KeptField]) -> tuple[KeptField, ...]:
     """The kept fields with indexes of `document` for names, without fields of missing items."""
-    fields = [(_indexed(document, field.keys), field.value) for field in kept_fields]
+    fields = [(_index_keys(document, field.keys), field.value) for field in kept_fields]
     return tuple(KeptField(keys, value) for keys, value in fields if keys is not None)
 
 
-def placed(
+def with_gaps(
     items: Sequence[dict[str, Any]], kept_fields: Iterable[KeptField], keys: Keys, name: str
 ) -> list[dict[str, Any]]:
-    """Items of a list, with an empty one for each item that is kept whole, at its index.
+    """Items of a list, with `{}` at the index of each item that is kept whole.
 
     Args:
         items: the items that are written.
-        kept_fields: a field `name` of an item among them belongs to an item kept whole.
+        kept_fields: kept fields of the job; an item with a kept field `name` is kept whole.
         keys: the names and indexes that lead to the list.
         name: the field that every item has.
     """
@@ -79,7 +79,7 @@ def tagged_model(reader: SpecReader, *keys: str | int, key: str, value: str) -> 
         value: field of a tag's value.
 
     Raises:
-        BadInput: it is no list of tags.
+        BadInput: the value is no list of tags.
     """
     for index in range(item_count(reader, *keys)):
         if reader.value(*keys, index, key) == MODEL_TAG:
@@ -92,7 +92,7 @@ def check_model(job: Job) -> None:
     """Check that a tag can hold the name of a job's model.
 
     Raises:
-        BadInput: it cannot.
+        BadInput: a tag cannot.
     """
     if not _TAG.fullmatch(job.model):
         raise BadInput(
@@ -110,10 +110,10 @@ def tags(job: Job, keys: Keys, *, key: str, value: str) -> list[dict[str, Any]]:
     """
     check_model(job)
     items = [{key: MODEL_TAG, value: job.model}] if job.model else []
-    return placed(items, job.kept_fields, keys, key)
+    return with_gaps(items, job.kept_fields, keys, key)
 
 
-def _indexed(document: Any, keys: Keys) -> Keys | None:
+def _index_keys(document: Any, keys: Keys) -> Keys | None:
     value = document
     indexed_keys: list[str | int] = []
     for key in keys:

@@ -2,7 +2,7 @@
 
 Hydra puts a configuration together from files beside the main one, which its list of defaults
 names: ``training: gpt3/5b`` is ``training/gpt3/5b.yaml``. Such a file is read from the folder of
-the main one; if it is missing there, the fields that it would state are treated as a template's.
+the main configuration; if it is missing there, its fields are treated as a template's.
 
 Sources: NVIDIA/NeMo-Framework-Launcher, launcher_scripts/conf/config.yaml, conf/cluster/bcm.yaml,
 conf/cluster/k8s.yaml; Hydra 1.3, The Defaults List.
@@ -30,7 +30,7 @@ from trnsim.reader import SourcePlace, load_documents
 _GROUPS: Final = ("training", "cluster")
 _TRAINING: Final = "training"
 _CHOICE: Final = re.compile(r"[A-Za-z0-9_][\w.-]*(/[A-Za-z0-9_][\w.-]*)*", re.ASCII)
-"""A choice is a path below its group; no part of the name begins with a dot."""
+"""Pattern of a choice: a path below its group, of which no part begins with a dot."""
 
 
 def _choices(value: Any) -> dict[str, tuple[int, Any]]:
@@ -52,7 +52,7 @@ def _places(root: SourcePlace) -> Iterator[SourcePlace]:
 
 
 @dataclass
-class _Parts:
+class _FileSet:
     """Lines, templates, kept fields and faults of all files of a configuration.
 
     Attributes:
@@ -68,7 +68,7 @@ class _Parts:
     faults: tuple[FieldFault, ...] = ()
 
     def add(self, reader: SpecReader) -> None:
-        """Add the fields of one more file; the line of an earlier file wins."""
+        """Add the fields of one more file; lines of earlier files stay."""
         self.lines = reader.lines | self.lines
         self.templates += reader.templates
         self.kept_fields += reader.kept_fields()
@@ -76,7 +76,7 @@ class _Parts:
 
 def _read(place: SourcePlace) -> JobSpec:
     """The spec of a main configuration with the files that it names."""
-    reader, parts = SpecReader(place), _Parts()
+    reader, parts = SpecReader(place), _FileSet()
     job = Job(roles=(Role(),))
     stages = reader.value("stages")
     if not isinstance(stages, list) or _TRAINING in stages:
@@ -92,10 +92,10 @@ def _read(place: SourcePlace) -> JobSpec:
     return JobSpec(FORMAT.name, job, reader.start, parts.lines, templates, faults=parts.faults)
 
 
-def _chosen_document(
-    reader: SpecReader, group: str, parts: _Parts, path: str
+def _group_document(
+    reader: SpecReader, group: str, parts: _FileSet, path: str
 ) -> SourcePlace | None:
-    """The document that is chosen for a group; None, with a template for `path`, if it is missing.
+    """The document of a group's choice; None, with a template for `path`, if its file is missing.
 
     Raises:
         BadInput: the choice is no path below its group, or its file cannot be read.
@@ -119,13 +119,13 @@ def _chosen_document(
     return load_documents(file, root.document.fix)[0].root
 
 
-def _training(reader: SpecReader, parts: _Parts, job: Job) -> Job:
+def _training(reader: SpecReader, parts: _FileSet, job: Job) -> Job:
     """The job with its training's nodes, layout and model.
 
     Raises:
         BadInput: the file of the training configures no model of NeMo.
     """
-    place = _chosen_document(reader, _TRAINING, parts, "parallelism")
+    place = _group_document(reader, _TRAINING, parts, "parallelism")
     if place is None:
         return job
     if not list(nemo.FORMAT.places(place)):
@@ -142,7 +142,7 @@ def _training(reader: SpecReader, parts: _Parts, job: Job) -> Job:
 
 
 def _variables(reader: SpecReader) -> Iterator[tuple[str, str]]:
-    """Variables that have a value; null leaves one out."""
+    """Names and values of variables, without those whose value is null."""
     for name in reader.names("env_vars"):
         if reader.value("env_vars", name) is None:
             reader.take("env_vars", name)
@@ -151,9 +151,9 @@ def _variables(reader: SpecReader) -> Iterator[tuple[str, str]]:
             yield name, text
 
 
-def _on_cluster(reader: SpecReader, parts: _Parts, job: Job) -> Job:
+def _on_cluster(reader: SpecReader, parts: _FileSet, job: Job) -> Job:
     """The job with the fields that its cluster states for every job."""
-    place = _chosen_document(reader, "cluster", parts, "roles.0.instance")
+    place = _group_document(reader, "cluster", parts, "roles.0.instance")
     if place is None:
         return job
     cluster = SpecReader(place)
@@ -176,7 +176,7 @@ def _on_cluster(reader: SpecReader, parts: _Parts, job: Job) -> Job:
 
 
 def _memory_bytes(cluster: SpecReader) -> int | None:
-    """Memory of a node; None for the whole memory, which is spelled 0."""
+    """Bytes of memory of a node; None for all memory, which is spelled 0."""
     if cluster.value("mem") in (0, "0", None):
         cluster.take("mem")
         return None

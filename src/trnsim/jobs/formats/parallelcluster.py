@@ -22,7 +22,7 @@ from trnsim.reader import SourcePlace
 _QUEUES: Final = ("Scheduling", "SlurmQueues")
 _RESOURCES: Final = "ComputeResources"
 _MOST_NODES: Final = 10
-"""MaxCount where none is stated. Source: User Guide, SlurmQueues, ComputeResources, MaxCount."""
+"""The default of MaxCount. Source: User Guide, SlurmQueues, ComputeResources, MaxCount."""
 _MIB: Final = 1 << 20
 _PURCHASES: Final = {"ONDEMAND": "on_demand", "SPOT": "spot", "CAPACITY_BLOCK": "capacity_block"}
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,24}", re.ASCII)
@@ -75,7 +75,7 @@ def _read(place: SourcePlace) -> JobSpec:
 
 
 def _pass_over(reader: SpecReader, keys: tuple[str | int, ...], value: Any) -> None:
-    """Take a placeholder of a writer, and the empty mappings around it."""
+    """Mark a writer's placeholder, and empty mappings around it, as read."""
     for end in range(1, len(keys)):
         if reader.value(*keys[:end]) == {}:
             reader.take(*keys[:end])
@@ -92,9 +92,11 @@ def _resource_indexes(reader: SpecReader) -> Iterator[tuple[int, int]]:
         _pass_over(reader, (*_QUEUES, queue, *_SUBNETS), [_SUBNET])
         if not reader.length(*_QUEUES, queue, _RESOURCES):
             resource_keys = (*_QUEUES, queue, _RESOURCES)
-            faulty = resource_keys if reader.place(*resource_keys) else (*_QUEUES, queue)
+            faulty_keys = resource_keys if reader.place(*resource_keys) else (*_QUEUES, queue)
             fix = f"add {_RESOURCES}, and in it - Name, InstanceType and MaxCount"
-            raise reader.refused(faulty, f"legal: {_RESOURCES}, a list of compute resources", fix)
+            raise reader.refused(
+                faulty_keys, f"legal: {_RESOURCES}, a list of compute resources", fix
+            )
         for resource in range(reader.length(*_QUEUES, queue, _RESOURCES)):
             keys = (*_QUEUES, queue, _RESOURCES, resource)
             if not isinstance(reader.value(*keys), dict):
@@ -125,7 +127,7 @@ def _role(reader: SpecReader, keys: tuple[str | int, ...], queue: int, path: str
 
 
 def _instance(reader: SpecReader, keys: tuple[str | int, ...], path: str) -> str:
-    """The nodes' type; "" if several are stated, or a reservation or a template states it."""
+    """The nodes' type; "" for several types, or if a reservation or a template states it."""
     type_keys: tuple[str | int, ...] = (*keys, "InstanceType")
     if reader.value(*type_keys) is None and reader.length(*keys, "Instances") == 1:
         type_keys = (*keys, "Instances", 0, "InstanceType")
@@ -148,7 +150,7 @@ def _efa(reader: SpecReader, keys: tuple[str | int, ...], path: str, instance: s
 
 
 def _interfaces(instance: str) -> int | None:
-    """EFA interfaces of an instance; None for one whose number no source states."""
+    """Number of EFA interfaces of an instance type; None if no source states it."""
     row = catalogue().instances.get(instance)
     return row.efa_devices or None if row else None
 
@@ -219,7 +221,7 @@ def _resource(role: Role, name: str) -> dict[str, Any]:
 
 
 def _check(job: Job) -> None:
-    """Refuse a job that no cluster expresses."""
+    """Refuse a job that a configuration of ParallelCluster cannot express."""
     if job.kind is not JobKind.CLUSTER:
         why = "the nodes of a cluster wait for jobs"
         raise _refusal(f"kind is {job.kind.value}", why, "--as sbatch writes a job for them")

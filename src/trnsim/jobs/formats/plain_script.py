@@ -1,8 +1,8 @@
 """Shell scripts without options of sbatch, with the nodes and ranks that their launcher states.
 
 A script of torchrun is started on each node, and `--nnodes` states their number; mpirun, srun,
-accelerate and deepspeed start the ranks of all nodes. A script that states no number is of one
-node. Scripts that only start Python are left out: most install something or prepare data. Sources:
+accelerate and deepspeed start the ranks of all nodes. Without a stated number there is one node.
+Scripts that only start Python are left out: most install something or prepare data. Sources:
 PyTorch, torchrun; Open MPI 4, mpirun(1); Slurm, srun(1), OPTIONS; accelerate 1.15, `accelerate
 launch`; DeepSpeed, Getting Started, Resource Configuration.
 """
@@ -130,14 +130,14 @@ def _ranks(launcher: str, command: Sequence[str], step: Sequence[str]) -> _Ranks
 
     Args:
         launcher: the name of the launcher.
-        command: the words of the command; of srun, those after its options.
+        command: the words of the command, without srun and its options.
         step: options of srun.
     """
     if launcher == "srun":
         srun_options = options_in(step)
-        per_node = _positive(srun_options.get("ntasks-per-node"))
+        per_node = _positive_number(srun_options.get("ntasks-per-node"))
         ranks = _ranks_by_counts(
-            _positive(srun_options.get("ntasks")),
+            _positive_number(srun_options.get("ntasks")),
             _most_nodes(srun_options.get("nodes")),
             per_node,
             default=1,
@@ -153,10 +153,10 @@ def _ranks(launcher: str, command: Sequence[str], step: Sequence[str]) -> _Ranks
     options = options_of(command)
     if launcher == "accelerate":
         nodes = _stated_nodes(command, options, "num-machines")
-        return _ranks_by_counts(_positive(options.get("num-processes")), nodes, None)
+        return _ranks_by_counts(_positive_number(options.get("num-processes")), nodes, None)
     if launcher == "deepspeed":
         nodes = None if "hostfile" in options else _stated_nodes(command, options, "num-nodes")
-        return _Ranks(nodes, _positive(options.get("num-gpus")))
+        return _Ranks(nodes, _positive_number(options.get("num-gpus")))
     per_node = started_ranks(command)
     match = _RANGE.fullmatch(options.get("nnodes", ""))
     if match is None:
@@ -194,17 +194,17 @@ def _mpi_ranks(command: Sequence[str]) -> _Ranks:
         per_node = match[1]
     hosts = next((options[name] for name in ("H", "host", "hosts") if name in options), "")
     if any(name in options for name in _HOST_FILES) or is_template(hosts):
-        return _Ranks(None, _positive(per_node))
+        return _Ranks(None, _positive_number(per_node))
     count = len({part.partition(":")[0] for part in hosts.split(",")}) if hosts else None
     if count is None and per_node is not None and total is not None:
-        return _ranks_by_counts(_positive(total), None, _positive(per_node))
-    return _ranks_by_counts(_positive(total), count or 1, _positive(per_node))
+        return _ranks_by_counts(_positive_number(total), None, _positive_number(per_node))
+    return _ranks_by_counts(_positive_number(total), count or 1, _positive_number(per_node))
 
 
 def _ranks_by_counts(
     total: int | None, nodes: int | None, per_node: int | None, default: int | None = None
 ) -> _Ranks:
-    """Nodes and ranks of a node from two of three numbers; without a number of nodes there is one.
+    """Nodes and ranks of a node from two of three numbers; the default number of nodes is 1.
 
     Args:
         total: ranks of all nodes.
@@ -220,12 +220,12 @@ def _ranks_by_counts(
     return _Ranks(count, default if per_node is None else per_node)
 
 
-def _positive(text: str | bool | None) -> int | None:
+def _positive_number(text: str | bool | None) -> int | None:
     return int(text) if isinstance(text, str) and _COUNT.fullmatch(text) else None
 
 
 def _most_nodes(text: str | bool | None) -> int | None:
-    return _positive(text.partition("-")[2] or text) if isinstance(text, str) else None
+    return _positive_number(text.partition("-")[2] or text) if isinstance(text, str) else None
 
 
 def _write(job: Job) -> str:

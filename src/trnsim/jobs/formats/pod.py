@@ -1,7 +1,7 @@
-"""Pods, and Deployments and StatefulSets, which are servers.
+"""Pods, Deployments and StatefulSets.
 
-A Deployment or StatefulSet without an accelerator is no job, and is passed over. A pod that is
-restarted whenever it ends is a server too.
+Deployments, StatefulSets and pods that are restarted whenever they end are servers. A Deployment or
+StatefulSet without an accelerator is no job, and is passed over.
 
 Source: k8s.io/api core/v1 and apps/v1; kubernetes.io docs, Pod Lifecycle, Container restart policy.
 """
@@ -26,7 +26,7 @@ from trnsim.jobs.formats.kubernetes import (
     spec_of,
     stated_replicas,
 )
-from trnsim.jobs.formats.pod_template import has_accelerator, role, selected
+from trnsim.jobs.formats.pod_template import has_accelerator, role, selector_fields
 from trnsim.jobs.formats.pod_template_writing import check_job, pod_spec
 from trnsim.jobs.formats.writing import without_empty
 from trnsim.jobs.job import Job, JobKind
@@ -84,7 +84,7 @@ def _read(place: SourcePlace) -> JobSpec:
         name=name,
         kind=kind,
         roles=(role(reader, pod, "roles.0", name="", replicas=replicas),),
-        **selected(reader, [pod]),
+        **selector_fields(reader, [pod]),
         time_limit_s=deadline_s(reader, "spec") if is_pod else None,
     )
     manifest = str(reader.value("kind"))

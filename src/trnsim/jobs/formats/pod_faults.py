@@ -39,7 +39,7 @@ def pod_faults(place: SourcePlace) -> Iterator[tuple[FieldFault, SourceLine]]:
 
 
 def _pods(value: Any, keys: Keys) -> Iterator[tuple[Keys, dict[str, Any]]]:
-    """Pods in a document, which are mappings with a list of containers."""
+    """Pods in a document, which are mappings with a list of containers, with their keys."""
     if isinstance(value, dict) and isinstance(value.get("containers"), list):
         yield keys, value
         return
@@ -142,7 +142,7 @@ def _variables(keys: Keys, container: dict[str, Any], owner: str) -> Iterator[Fi
 
 
 def _selector(value: Any) -> Iterator[FieldFault]:
-    """Labels by which a set finds its pods, and which its pods do not have."""
+    """Faults of labels by which a set finds its pods, and which the pods lack."""
     spec = value.get("spec")
     if value.get("kind") not in _SETS or not isinstance(spec, dict):
         return
@@ -150,11 +150,11 @@ def _selector(value: Any) -> Iterator[FieldFault]:
     labels: Any = spec.get("template")
     for name in ("metadata", "labels"):
         labels = labels.get(name) if isinstance(labels, dict) else None
-    selected = selector.get("matchLabels") if isinstance(selector, dict) else None
-    if not isinstance(selected, dict) or _is_templated(selected) or _is_templated(labels):
+    match_labels = selector.get("matchLabels") if isinstance(selector, dict) else None
+    if not isinstance(match_labels, dict) or _is_templated(match_labels) or _is_templated(labels):
         return
     pod_labels = labels if isinstance(labels, dict) else {}
-    for name, label in selected.items():
+    for name, label in match_labels.items():
         if (
             pod_labels.get(name) != label
             and not _is_templated(label)

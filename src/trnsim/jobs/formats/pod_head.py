@@ -46,7 +46,7 @@ def with_head(job: Job, address: str) -> Job:
 
 
 def without_head(job: Job, address: str) -> Job:
-    """The job from which `with_head` made this one; any other job unchanged."""
+    """The job from which `with_head` made `job`; any other job unchanged."""
     addresses = {role.variable(_NAME) for role in job.roles}
     is_named = any(_POD_FORM in word for role in job.roles for word in role.command)
     if not is_named or addresses != {address or None}:

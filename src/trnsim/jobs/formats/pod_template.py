@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from trnsim.jobs.formats.kubernetes import Keys, check_list, check_mapping, quantity
-from trnsim.jobs.formats.resource_claims import claimed_names
+from trnsim.jobs.formats.resource_claims import template_claims
 from trnsim.jobs.formats.writing import stated_image
 from trnsim.jobs.job import Role
 from trnsim.jobs.parallelism import started_ranks
@@ -81,10 +81,10 @@ def container_index(reader: SpecReader, pod: Keys) -> int:
     return next((index for index, row in enumerate(containers) if has_accelerator(row)), 0)
 
 
-def selected(reader: SpecReader, pods: Sequence[Keys]) -> dict[str, Any]:
-    """The region and the purchase that node selectors of a job's pods state, by field.
+def selector_fields(reader: SpecReader, pods: Sequence[Keys]) -> dict[str, Any]:
+    """The region and the purchase that node selectors of a job's pods state, by field of the job.
 
-    A label that all pods state with the same value is used; labels that differ are kept.
+    Only a label with the same value in all pods is read; labels that differ are kept.
     """
     fields: dict[str, Any] = dict.fromkeys(JOB_LABELS.values(), "")
     for label, field in JOB_LABELS.items():
@@ -142,7 +142,7 @@ def role(
     name = name or reader.text(*container_keys, "name", field=f"{path}.name")
     added_keys = (*container_keys, "securityContext", "capabilities", "add")
     capabilities = reader.words(*added_keys, field=f"{path}.capabilities")
-    claims = claimed_names(reader, pod)
+    claims = template_claims(reader, pod)
     if claims:
         reader.claims[path] = claims
     return Role(
@@ -171,25 +171,25 @@ def _resources(reader: SpecReader, keys: Keys, path: str) -> dict[str, Any]:
             reader.take(*keys, "limits", resource)
             fields[name] = int(number)
     for resource, name in _SHARED.items():
-        requested_count = quantity(reader, *keys, "requests", resource, field=f"{path}.{name}")
-        if requested_count is not None:
+        amount = quantity(reader, *keys, "requests", resource, field=f"{path}.{name}")
+        if amount is not None:
             reader.take(*keys, "requests", resource)
         elif reader.value(*keys, "requests", resource) is None:
-            requested_count = quantity(reader, *keys, "limits", resource, field=f"{path}.{name}")
-        if requested_count is not None:
-            fields[name] = float(requested_count) if name == "vcpus" else int(requested_count)
+            amount = quantity(reader, *keys, "limits", resource, field=f"{path}.{name}")
+        if amount is not None:
+            fields[name] = float(amount) if name == "vcpus" else int(amount)
     return fields
 
 
 def _extended(
     reader: SpecReader, container_keys: Keys, resource: str, field: str
 ) -> Fraction | None:
-    """The limit of a resource, or its request without a limit; an equal request is read too.
+    """The limit of a resource, or else its request; a request that equals the limit is read too.
 
     A request that differs, or has no limit, is kept and has a line of its own.
 
     Raises:
-        BadInput: it is no whole number.
+        BadInput: the limit or the request is no whole number.
     """
     limit = quantity(reader, *container_keys, "limits", resource, field=field)
     request = quantity(reader, *container_keys, "requests", resource, field=field)
@@ -208,7 +208,7 @@ def _extended(
 
 
 def _instance(reader: SpecReader, pod: Keys, field: str) -> str:
-    """The instance type that a node selector names, or the only one of a node affinity."""
+    """The instance type of a node selector, or the only type of a node affinity; else ""."""
     for label in INSTANCE_LABELS:
         keys = (*pod, "nodeSelector", label)
         if reader.value(*keys) is not None and not reader.is_templated(*keys, field=field):
@@ -255,10 +255,10 @@ def _program(reader: SpecReader, container_keys: Keys, path: str) -> dict[str, A
                 (*container_keys, name), "legal: a list of texts", _list_fix(name, value)
             )
         words[name] = reader.words(*container_keys, name, field=f"{path}.command") if value else ()
-        untyped_keys = [
+        untyped_indexes = [
             index for index, word in enumerate(value) if isinstance(word, (bool, int, float))
         ]
-        for index in untyped_keys[:1]:
+        for index in untyped_indexes[:1]:
             place = reader.place(*container_keys, name, index)
             if place is not None:
                 reader.lines.setdefault(f"{path}.untyped.command", place.line)
@@ -275,8 +275,7 @@ def _environment(
 ) -> tuple[tuple[str, str], ...]:
     """The variables of a container.
 
-    One with `valueFrom` is a template; one of another type than text is also kept.
-
+    A variable with `valueFrom` is a template; a value that is no text is also kept.
 
     Raises:
         BadInput: an entry has no name.

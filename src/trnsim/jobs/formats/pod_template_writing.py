@@ -17,14 +17,14 @@ from trnsim.jobs.parallelism import started_ranks
 
 _SHM: Final = "shm"
 _LOCK: Final = "IPC_LOCK"
-"""Locks memory beyond the limit. Source: man 7 capabilities."""
+"""The capability to lock memory beyond the limit. Source: man 7 capabilities."""
 _RESOURCES: Final = {field: resource for resource, field in reversed(EXTENDED.items())}
-"""Resources by field of a role, the first name of each."""
+"""The resource that is written for each field of a role."""
 _HUGEPAGES_SOURCE: Final = "kubernetes.io docs, Manage HugePages"
 
 
 def check_job(
-    job: Job, title: str, *, roles: range = range(1, 2), beyond: Collection[str] = ()
+    job: Job, title: str, *, roles: range = range(1, 2), further_fields: Collection[str] = ()
 ) -> None:
     """Refuse a job that pods cannot express.
 
@@ -32,11 +32,11 @@ def check_job(
         job: the job.
         title: the format in words, such as "a Pod".
         roles: legal numbers of roles.
-        beyond: fields of jobs and roles that the format expresses and a pod does not:
-            "copies", "least_replicas", "processes".
+        further_fields: fields of jobs and roles that the format expresses, unlike a pod: "copies",
+            "least_replicas", "processes".
 
     Raises:
-        BadInput: with the field, its value, and why.
+        BadInput: the error has the field, its value, and the reason.
     """
     if len(job.roles) not in roles:
         legal_count = "one role" if roles[-1] == 1 else f"{roles[0]} to {roles[-1]} roles"
@@ -44,7 +44,7 @@ def check_job(
             f"the job has {len(job.roles)} roles; {title} has {legal_count}",
             fix="--as jobset writes several roles",
         )
-    if job.copies != 1 and "copies" not in beyond:
+    if job.copies != 1 and "copies" not in further_fields:
         raise BadInput(
             f"the job has {job.copies} copies; {title} is one job", fix="write a Job, as job"
         )
@@ -56,14 +56,14 @@ def check_job(
                 fix="state it in options of the command",
             )
     for role in job.roles:
-        _check_role(role, title, beyond)
+        _check_role(role, title, further_fields)
 
 
-def _check_role(role: Role, title: str, beyond: Collection[str]) -> None:
+def _check_role(role: Role, title: str, further_fields: Collection[str]) -> None:
     """Refuse a role that a pod cannot express.
 
     Raises:
-        BadInput: with the field, its value, and why.
+        BadInput: the error has the field, its value, and the reason.
     """
     if role.device_indexes:
         raise BadInput(
@@ -72,14 +72,14 @@ def _check_role(role: Role, title: str, beyond: Collection[str]) -> None:
             fix="state their number",
             source="aws-neuron-sdk deploy/includes/k8s-neuron-device-plugin.rst",
         )
-    if role.least_replicas is not None and "least_replicas" not in beyond:
+    if role.least_replicas is not None and "least_replicas" not in further_fields:
         raise BadInput(
             f"role {role.name!r}: from {role.least_replicas} to {role.replicas} replicas; "
             f"{title} has one number",
             fix="state one, or --as pytorchjob, whose workers may grow",
         )
     ranks = started_ranks(role.command)
-    if role.processes not in (None, ranks or 1) and "processes" not in beyond:
+    if role.processes not in (None, ranks or 1) and "processes" not in further_fields:
         raise BadInput(
             f"role {role.name!r}: {role.processes} processes; {title} starts one",
             fix=f"start them in the command: torchrun --nproc-per-node {role.processes}",
@@ -119,7 +119,7 @@ def pod_spec(
     kept_below = kept_containers.fields_below(index)
     name = kept_below.value("name", default=container or label_name(role.name, "main"))
     has_shm = role.shm_bytes is not None
-    written = {
+    container_fields = {
         "name": name,
         "image": role.image or IMAGE,
         **(_program(role) if is_program else {}),
@@ -135,7 +135,7 @@ def pod_spec(
     shm = {"medium": "Memory", "sizeLimit": bytes_text(role.shm_bytes or 0)}
     spec = {
         "nodeSelector": without_empty({INSTANCE_LABELS[0]: role.instance, **_selector(job)}),
-        "containers": kept_containers.with_gaps([without_empty(written)], "image"),
+        "containers": kept_containers.with_gaps([without_empty(container_fields)], "image"),
         "volumes": kept_fields.fields_below("volumes").with_gaps(
             [{"name": _SHM, "emptyDir": shm}] if has_shm else []
         ),
@@ -201,7 +201,7 @@ def _resources(role: Role, *, is_claimed: bool) -> dict[str, Any]:
 
 
 def _whole_instance(role: Role) -> dict[str, int]:
-    """The number of all accelerators of the instance, for a replica that has it for itself.
+    """The number of all accelerators of the instance, by resource, for an exclusive role.
 
     Raises:
         BadInput: the instance is not stated, or a part of its accelerators is.

@@ -33,7 +33,7 @@ from trnsim.jobs.formats.kubernetes import (
     stated_count,
     stated_replicas,
 )
-from trnsim.jobs.formats.pod_template import role, selected
+from trnsim.jobs.formats.pod_template import role, selector_fields
 from trnsim.jobs.formats.pod_template_writing import check_job, pod_spec
 from trnsim.jobs.formats.writing import without_empty
 from trnsim.jobs.job import Job, JobKind, Role
@@ -82,14 +82,17 @@ def _read(place: SourcePlace) -> JobSpec:
         name=reader.text("metadata", "name", field="name"),
         kind=_KINDS[kind],
         roles=tuple(roles),
-        **selected(reader, pods),
+        **selector_fields(reader, pods),
         time_limit_s=deadline_s(reader, "spec") if kind == "RayJob" else None,
     )
     return spec_of("rayjob", reader, job, _defaults(kind, groups))
 
 
 def _group(reader: SpecReader, keys: Keys, path: str) -> Role:
-    """The role of a group of workers; limits that equal its number of replicas are not kept."""
+    """The role of a group of workers, whose replicas are its pods: ``replicas numOfHosts``.
+
+    Limits that equal its number of replicas are not kept; `numOfHosts` is.
+    """
     name = reader.text(*keys, "groupName", field=f"{path}.name")
     replicas = count(reader, *keys, "replicas", field=f"{path}.replicas")
     if reader.value(*keys, "replicas") is None:
@@ -103,8 +106,13 @@ def _group(reader: SpecReader, keys: Keys, path: str) -> Role:
         least_replicas = count(reader, *keys, "minReplicas", field=f"{path}.least_replicas")
     if reader.value(*keys, "maxReplicas") == replicas:
         reader.take(*keys, "maxReplicas")
+    hosts = stated_count(reader, *keys, "numOfHosts", field=f"{path}.hosts") or 1
     job_role = role(reader, (*keys, *_POD), path, name=name, is_program=False)
-    return replace(job_role, replicas=replicas, least_replicas=least_replicas)
+    return replace(
+        job_role,
+        replicas=None if replicas is None else replicas * hosts,
+        least_replicas=None if least_replicas is None else least_replicas * hosts,
+    )
 
 
 def _entrypoint(reader: SpecReader) -> tuple[str, ...]:
@@ -130,7 +138,7 @@ def _entrypoint_line(command: tuple[str, ...]) -> str:
 
 
 def _write(job: Job) -> str:
-    check_job(job, "a RayJob", roles=range(1, _MOST_GROUPS + 1), beyond=("least_replicas",))
+    check_job(job, "a RayJob", roles=range(1, _MOST_GROUPS + 1), further_fields=("least_replicas",))
     kinds = {use: kind for kind, use in _KINDS.items()}
     if job.kind not in kinds:
         raise BadInput(
@@ -197,8 +205,11 @@ def _cluster(job: Job, kept_fields: KeptFields) -> dict[str, Any]:
     groups = []
     for index, job_role in enumerate(job.roles[1:]):
         kept_below = kept_fields.fields_below("workerGroupSpecs", index)
-        replicas = stated_replicas(job, index + 1, kept_below, ("replicas",), ("minReplicas",))
-        least_replicas = replicas if job_role.least_replicas is None else job_role.least_replicas
+        pods = stated_replicas(job, index + 1, kept_below, ("replicas",), ("minReplicas",))
+        hosts = kept_below.value("numOfHosts") or 1
+        replicas = _groups_of(job_role, pods, hosts)
+        least_replicas = _groups_of(job_role, job_role.least_replicas, hosts)
+        least_replicas = replicas if least_replicas is None else least_replicas
         counts = {
             "replicas": replicas,
             "minReplicas": kept_below.value(
@@ -213,6 +224,20 @@ def _cluster(job: Job, kept_fields: KeptFields) -> dict[str, Any]:
             without_empty(group) | {"template": template(job_role, kept_below, "ray-worker")}
         )
     return without_empty({"headGroupSpec": {"template": head}, "workerGroupSpecs": groups})
+
+
+def _groups_of(job_role: Role, pods: int | None, hosts: int) -> int | None:
+    """The number of replicas of `hosts` pods each; None for None.
+
+    Raises:
+        BadInput: the pods are no multiple of the hosts.
+    """
+    if pods is not None and pods % hosts:
+        raise BadInput(
+            f"role {job_role.name!r}: {pods} pods in replicas of {hosts} hosts (numOfHosts)",
+            fix=f"choose a multiple of {hosts} replicas",
+        )
+    return None if pods is None else pods // hosts
 
 
 FORMAT: Final = JobFormat(

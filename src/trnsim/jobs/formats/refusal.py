@@ -33,7 +33,7 @@ def check_expressible(job: Job, unsupported: Mapping[str, UnsupportedField]) -> 
             with the prefix "roles.".
 
     Raises:
-        BadInput: the job states one.
+        BadInput: the job states such a field.
     """
     for path, field in unsupported.items():
         name = path.removeprefix("roles.")
@@ -80,7 +80,7 @@ def check_training(job: Job, title: str) -> None:
     """Check that a job ends, for a format without servers and clusters; `title` names the format.
 
     Raises:
-        BadInput: it is a server or a cluster.
+        BadInput: the job is a server or a cluster.
     """
     if job.kind is JobKind.TRAINING:
         return

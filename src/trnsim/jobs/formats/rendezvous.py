@@ -35,7 +35,7 @@ def with_head(role: Role, address: str) -> tuple[str, ...]:
 
 
 def without_head(command: tuple[str, ...], address: str) -> tuple[str, ...]:
-    """The command that `with_head` wrapped in a shell; any other command unchanged."""
+    """The command without the shell that `with_head` adds; any other command unchanged."""
     shell = (*_SHELL, _script(address), "sh")
     if command[: len(shell)] != shell:
         return command

@@ -21,7 +21,7 @@ def read_processes(reader: SpecReader, *keys: str, field: str) -> int | None:
     """Processes of a replica; None for a word such as "auto", which is kept, and for a template.
 
     Raises:
-        BadInput: it is neither.
+        BadInput: the value is neither a number nor such a word.
     """
     value = reader.value(*keys)
     if value is None or value in _WORDS or reader.is_templated(*keys, field=field):
@@ -30,7 +30,7 @@ def read_processes(reader: SpecReader, *keys: str, field: str) -> int | None:
 
 
 def stated_processes(roles: Sequence[Role], title: str) -> int | None:
-    """Processes of each replica; None if they are not stated, or each command starts that number.
+    """Processes of each replica; None if no role states another number than its command starts.
 
     Args:
         roles: the roles that the number is for.

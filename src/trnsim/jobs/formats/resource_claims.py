@@ -29,8 +29,8 @@ _GROUP: Final = re.compile(r"resource\.aws\.com/devicegroup(\d{1,2})_id")
 _NODE: Final = "neuron_node"
 
 
-def claimed_names(reader: SpecReader, pod: Keys) -> tuple[DeviceClaim, ...]:
-    """Claims of a pod by the names of their templates, which are kept."""
+def template_claims(reader: SpecReader, pod: Keys) -> tuple[DeviceClaim, ...]:
+    """Claims of a pod, with the names of their templates alone; the fields are kept."""
     names = [
         reader.value(*pod, "resourceClaims", index, "resourceClaimTemplateName")
         for index in range(reader.length(*pod, "resourceClaims"))

@@ -1,7 +1,7 @@
 """Misspelled names of resources: resources that containers request and no node offers.
 
-Kubernetes takes any name below a domain: a pod that asks for another one waits for ever, or starts
-without the devices.
+Kubernetes takes any name below a domain: a pod that requests an unknown resource waits for ever, or
+starts without the devices.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from trnsim.jobs.field_fault import FieldFault
 from trnsim.jobs.spec import is_template
 from trnsim.reader import SourcePlace
 
-_OFFERED: Final = (
+_NODE_RESOURCES: Final = (
     *("aws.amazon.com/neuron", "aws.amazon.com/neuroncore", "aws.amazon.com/neurondevice"),
     *("vpc.amazonaws.com/efa", "nvidia.com/gpu", "hugepages-2Mi", "hugepages-1Gi"),
     *("cpu", "memory", "ephemeral-storage"),
@@ -33,7 +33,7 @@ def misspelled_resources(place: SourcePlace) -> Iterator[tuple[FieldFault, Sourc
     """The faults of names below `resources` of containers, with their lines."""
     for keys in _resource_keys(place.value, ()):
         name = str(keys[-1])
-        if near_name := "" if name in _OFFERED or is_template(name) else _near_name(name):
+        if near_name := "" if name in _NODE_RESOURCES or is_template(name) else _near_name(name):
             reason = f"{name[:_MOST_CHARS]} is no resource that nodes offer; {near_name} is"
             fault = FieldFault(
                 keys, "misspelled-resource", reason, f"rename it to {near_name}", _SOURCE
@@ -53,7 +53,9 @@ def _resource_keys(value: Any, keys: tuple[str | int, ...]) -> Iterator[tuple[st
 
 def _near_name(name: str) -> str:
     """The offered resource of almost this name, or of this name below another domain."""
-    last = name.rpartition("/")[2]
-    namesakes = (name for name in _OFFERED if "/" in name and name.partition("/")[2] == last)
-    near_names = get_close_matches(name[:_MOST_CHARS], _OFFERED, 1, _LEAST_SIMILARITY)
+    last_part = name.rpartition("/")[2]
+    namesakes = (
+        name for name in _NODE_RESOURCES if "/" in name and name.partition("/")[2] == last_part
+    )
+    near_names = get_close_matches(name[:_MOST_CHARS], _NODE_RESOURCES, 1, _LEAST_SIMILARITY)
     return near_names[0] if near_names else next(namesakes, "")

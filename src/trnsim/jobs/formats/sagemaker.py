@@ -33,7 +33,7 @@ def instance_in(reader: SpecReader, *keys: str | int, field: str) -> str:
     """An instance type without "ml."; "" if there is none.
 
     Raises:
-        BadInput: it does not begin with "ml.".
+        BadInput: the type does not begin with "ml.".
     """
     text = reader.text(*keys, field=field)
     if text and not text.startswith(_PREFIX) and not is_template(text):
@@ -61,7 +61,7 @@ def check_whole(role: Role) -> None:
     SageMaker sets up EFA: huge pages and IPC_LOCK are left out.
 
     Raises:
-        BadInput: it requests a part of the instance's devices, or more than it has.
+        BadInput: the role requests a part of the instance's devices, or more than the instance has.
     """
     check_ranks(role)
     if not role.is_exclusive:
@@ -83,18 +83,18 @@ def check_whole(role: Role) -> None:
     for name, count in instance_counts.items():
         value = getattr(role, name)
         if value is not None and value != count:
-            all_of_it = f"{count} of {role.instance}" if count is not None else "unknown"
+            whole_text = f"{count} of {role.instance}" if count is not None else "unknown"
             raise BadInput(
-                f"role {role.name!r}: {name} is {value}; {_WHOLE}: {all_of_it}",
+                f"role {role.name!r}: {name} is {value}; {_WHOLE}: {whole_text}",
                 fix=f"leave out {name}",
             )
     host: dict[str, Any] = {"vcpus": None, "memory_bytes": None}
     if instance is not None:
         host = {"vcpus": instance.vcpus, "memory_bytes": instance.host_bytes}
     for name, supply in host.items():
-        value, all_of_it = getattr(role, name), "unknown" if supply is None else supply
+        value, whole_text = getattr(role, name), "unknown" if supply is None else supply
         if value is not None and (supply is None or value > supply):
             raise BadInput(
-                f"role {role.name!r}: {name} is {value}; {_WHOLE}: {all_of_it}",
+                f"role {role.name!r}: {name} is {value}; {_WHOLE}: {whole_text}",
                 fix=f"leave out {name}",
             )

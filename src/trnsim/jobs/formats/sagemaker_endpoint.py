@@ -36,7 +36,7 @@ _NAME: Final = re.compile(r"(?=.{1,63}\Z)[a-zA-Z0-9](-*[a-zA-Z0-9])*", re.ASCII)
 _VARIANTS: Final = "ProductionVariants"
 _SCALING: Final = "ManagedInstanceScaling"
 _MODEL: Final = "your-model"
-"""Name of the model of a variant for which a job states none."""
+"""Name of a variant's model if the job states none."""
 _IN_MODEL: Final = "CreateModel states it, not the endpoint configuration"
 _UNSUPPORTED_FIELDS: Final = UNSUPPORTED_FIELDS | {
     "time_limit_s": UnsupportedField("an endpoint has no time limit"),
@@ -110,7 +110,7 @@ def _write(job: Job) -> str:
         raise BadInput(f"a {job.kind.value} job is no endpoint", fix="--as sagemaker-training")
     if not job.roles:
         raise BadInput("an endpoint needs a role", fix="give the job a role")
-    legal = "SageMaker: 1 to 63 letters, digits and -, no - keys an end"
+    legal = "SageMaker: 1 to 63 letters, digits and -, no - at an end"
     check_name(job.name, _NAME, legal)
     for role in job.roles:
         check_name(role.name, _NAME, legal)

@@ -128,7 +128,7 @@ def _group(reader: SpecReader, index: int, fields: dict[str, Any]) -> Role:
 
 
 def _command(reader: SpecReader, roles: int) -> tuple[tuple[str, ...], int]:
-    """The words of the command, and how many of the first ones replace the image's entry point.
+    """The words of the command, and how many first words replace the image's entry point.
 
     Raises:
         BadInput: a word or a hyperparameter is no text.
@@ -207,7 +207,7 @@ def _write(job: Job) -> str:
 
 
 def _resources(job: Job) -> dict[str, Any]:
-    """Instances, as groups if a role has a name of its own."""
+    """The resources: instances, or groups of instances if a role has a name of its own."""
     rows = [
         without_empty({"InstanceType": instance_name(role), "InstanceCount": role.replicas})
         for role in job.roles
@@ -241,7 +241,7 @@ def _words(command: tuple[str, ...], entry_words: int) -> dict[str, Any]:
     """Entry point and arguments of a command without hyperparameters.
 
     Raises:
-        BadInput: they are too many, or too long.
+        BadInput: the words are too many, or too long.
     """
     if _parameters(command, entry_words):
         return {}

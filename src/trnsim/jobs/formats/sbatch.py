@@ -197,7 +197,9 @@ def command_words(reader: SpecReader, keys: tuple[str | int, ...], path: str) ->
 
 
 def _replicas(reader: SpecReader, key: str, path: str) -> tuple[int | None, int | None]:
-    """The smallest (None without a range) and the largest number of nodes; 1 without an option.
+    """The smallest and the largest number of nodes; the smallest is None without a range.
+
+    Without an option the number is 1.
 
     Source: sbatch(1), --nodes, and --ntasks: the default is one task.
     """
@@ -218,7 +220,7 @@ def _replicas(reader: SpecReader, key: str, path: str) -> tuple[int | None, int 
 
 
 def _instance(reader: SpecReader, key: str, path: str) -> str:
-    """The instance type that a constraint or a partition is named after; "" without such a name.
+    """The instance type that is the name of a constraint or a partition; "" without such a name.
 
     ParallelCluster gives its nodes the instance type as a feature. Source: aws-parallelcluster,
     ``slurm_parallelcluster_queue_partition.conf``: Feature.
@@ -283,7 +285,7 @@ def _time_limit_s(reader: SpecReader) -> float | None:
 
 
 def _copies(reader: SpecReader) -> int:
-    """Number of an array's tasks; indexes other than 0, 1, 2 and so on are also kept as text."""
+    """Number of an array's tasks; indexes that do not count from 0 are also kept, as text."""
     text = reader.value(HEADER, "array")
     if text is None or (isinstance(text, str) and is_template(text)):
         return 1

@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from trnsim.jobs.formats.shell import Branch, ScriptCommand, Statement, Word, is_redirection
-from trnsim.jobs.formats.shell_words import Values, expanded, expanded_text
+from trnsim.jobs.formats.shell_words import Values, expand, expand_text
 
 _LAUNCHERS: Final = frozenset(
     (
@@ -26,7 +26,7 @@ ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)(\+?)=")
 _BRACKETS: Final = {"{": "the braces", "(": "the brackets"}
 _LOOPS: Final = ("for", "while", "until", "select")
 Texts = Mapping[str, Sequence[str]]
-"""For each variable, all texts that the script sets it to: only options, or a program too."""
+"""All texts to which the script sets a variable, by name; they may be options or programs."""
 
 
 @dataclass
@@ -39,8 +39,9 @@ class SbatchLaunch:
         is_option: for each word, whether it stands for a variable that holds options alone.
         variables: names and values of the variables that are set only for this command.
         before: text of the statement before the command.
-        tail: text of the statement after it; begins with a newline if it stands on a further line.
-        branch: the block in which it stands, in words; "" for none.
+        tail: text of the statement after the command; it begins with a newline if it stands on a
+            further line.
+        branch: the block around the command, in words; "" for none.
     """
 
     rank: int
@@ -54,29 +55,29 @@ class SbatchLaunch:
 
     @property
     def preference(self) -> tuple[int, bool]:
-        """Sort key of commands: the one with the greatest is the job's."""
+        """Sort key of commands: the command with the greatest key is the job's."""
         return self.rank, not self.branch
 
 
 def launch_in(statement: Statement, values: Values, texts: Texts) -> SbatchLaunch | None:
-    """The command of a statement that may be the job's; None if it starts none.
+    """The command of a statement that may be the job's; None if the statement has none.
 
-    Of the commands of a block it is the first one of the highest rank.
+    In a block it is the first command of the highest rank.
 
     Args:
         statement: a statement.
-        values: values of variables before it; None for a variable that the block itself sets.
-        texts: for each variable, all texts that the script sets it to.
+        values: values of variables before the statement; None for a variable that the block sets.
+        texts: all texts to which the script sets each variable.
     """
     launches = (
         _launch_of(statement, command, values, texts)
         for index, command in enumerate(statement.commands)
         if command.before in ("", "&&") or index == 0
     )
-    starts = [launch for launch in launches if launch is not None]
+    job_launches = [launch for launch in launches if launch is not None]
     if not statement.is_block:
-        return starts[0] if starts else None
-    return max(reversed(starts), key=lambda launch: launch.rank, default=None)
+        return job_launches[0] if job_launches else None
+    return max(reversed(job_launches), key=lambda launch: launch.rank, default=None)
 
 
 def _launch_of(
@@ -89,21 +90,19 @@ def _launch_of(
         words.append(word)
     variables: list[tuple[str, str]] = []
     while words and (match := ASSIGNMENT.match(words[0].raw)):
-        variables.append((match[1], expanded_text(words[0], values, len(match[0]))))
+        variables.append((match[1], expand_text(words[0], values, len(match[0]))))
         words = words[1:]
-    rank = _rank(expanded(words, values))
+    rank = _rank(expand(words, values))
     if not words or not rank:
         return None
     start = statement.start
     head = command.words[0].start - start
     line = statement.line + statement.text.count("\n", 0, head)
     before, tail = statement.text[:head], _tail(statement.text[words[-1].end - start :])
-    options = [_is_options(text, texts) for text in expanded(words, values)]
+    options = [_is_options(text, texts) for text in expand(words, values)]
     branch = _branch_words(command.branches) if statement.is_block else ""
     before = before.rstrip() if branch else re.sub(r"\s*&&\s*$", "", before)
-    return SbatchLaunch(
-        rank, line, expanded(words, values), options, variables, before, tail, branch
-    )
+    return SbatchLaunch(rank, line, expand(words, values), options, variables, before, tail, branch)
 
 
 def _tail(text: str) -> str:

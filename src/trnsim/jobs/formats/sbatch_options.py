@@ -52,16 +52,16 @@ def words_in(line: str) -> list[str]:
     """
     templates: list[str] = []
 
-    def marked(match: re.Match[str]) -> str:
+    def mark(match: re.Match[str]) -> str:
         templates.append(match[0])
         return f"\1{len(templates) - 1}\1"
 
-    words = shlex.split(_TEMPLATE_FIELD.sub(marked, line), comments=True)
+    words = shlex.split(_TEMPLATE_FIELD.sub(mark, line), comments=True)
     return [re.sub("\1(\\d+)\1", lambda match: templates[int(match[1])], word) for word in words]
 
 
 def options_in(words: Sequence[str]) -> dict[str, str | bool]:
-    """The options of a command by long name; True for one without a value. The last repeat wins."""
+    """The options of a command by long name, each as last stated; True without a value."""
     options: dict[str, str | bool] = {}
     index = 0
     while index < len(words):
@@ -117,7 +117,7 @@ def notes_in(comment: str) -> dict[str, str] | None:
 
 
 def time_limit_s(text: str) -> float | None:
-    """Seconds of a time limit; None for one that is no limit.
+    """Seconds of a time limit; None for a value that means no limit.
 
     Formats: minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes and
     days-hours:minutes:seconds; 0, UNLIMITED and INFINITE are no limit. Source: sbatch(1), --time.
@@ -147,7 +147,7 @@ def memory_bytes(text: str) -> int | None:
     Source: sbatch(1), --mem.
 
     Raises:
-        ValueError: it is no size.
+        ValueError: the text is no size.
     """
     match = _MEMORY.fullmatch(text)
     if not match:

@@ -5,13 +5,13 @@
      "command": [words], or a list of them for each component,
      "srun": [[options]], or False if the command is started without it,
      "image": [image of srun's container],                    "" for none
-     "tail": "| tee log",                                      what follows the command, if any
+     "tail": "| tee log",                                      text after the command, if any
      "script": {3: "source venv/bin/activate"},               other statements by number
      "ignored": {0: "#SBATCH ..."}}                           options after the first command
 
-The command is the last one that starts a parallel program, else the last one that starts Python or
-a script. One outside of blocks is taken before one within a block. Statements,
-exported variables and the command share one numbering, so that all can be written in their order.
+The command is the last one that starts a parallel program, or else the last one that starts Python
+or a script. Commands outside of blocks are preferred. Statements, exported variables and the
+command share one numbering, so that all can be written in their order.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from typing import Any, Final
 from trnsim.jobs.formats import sbatch_options
 from trnsim.jobs.formats.sbatch_launch import ASSIGNMENT, SbatchLaunch, launch_in
 from trnsim.jobs.formats.shell import Statement, Word, statements
-from trnsim.jobs.formats.shell_words import expanded, expanded_text, is_constant
+from trnsim.jobs.formats.shell_words import expand, expand_text, is_constant
 from trnsim.reader.parsed import Keys, Malformed
 
 HEADER: Final = "#SBATCH"
 HEAD: Final = ("MASTER_ADDR", '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)')
 """Name and value of the exported variable with the head's address; no variable of the job."""
 _COMMAND: Final = re.compile(r"\$\(.*\)|`.*`", re.DOTALL)
-_DECLARING: Final = ("export", "declare", "typeset", "readonly", "local")
-_SET_ELSEWHERE: Final = re.compile(
+_DECLARATIONS: Final = ("export", "declare", "typeset", "readonly", "local")
+_OTHER_ASSIGNMENT: Final = re.compile(
     r"\b(?:for|select|read(?:\s+-\w+)*|mapfile|readarray)(?:\s+-\w+)*\s+([A-Za-z_]\w*)"
 )
 
@@ -53,7 +53,7 @@ class ScriptContent:
     """A script as a mapping.
 
     Attributes:
-        lines: line of each of its values that has one, by keys.
+        lines: lines of values, by keys.
         branch: the block in which the command stands, in words; "" for none.
         uncertain: text and line of variables that are exported with an unknown value, or under a
             condition, by name.
@@ -65,7 +65,7 @@ class ScriptContent:
     uncertain: dict[str, tuple[str, int]] = field(default_factory=dict)
 
     def line_of(self, keys: Keys) -> int:
-        """The line of a value, or of the nearest one around it."""
+        """The line of a value, or of the nearest value around it."""
         for end in range(len(keys), 0, -1):
             if keys[:end] in self.lines:
                 return self.lines[keys[:end]]
@@ -185,14 +185,14 @@ def _generic_resources(text: str) -> dict[str, str]:
 
 
 class _Entries:
-    """The statements of a script with the values of its variables at each."""
+    """The statements of a script, each read with the values of variables before it."""
 
     def __init__(self, result: ScriptContent) -> None:
         self.entries: list[_Entry] = []
         self._result = result
         self._values: dict[str, str | list[str] | None] = {}
         self._texts: dict[str, list[str]] = {}
-        """All texts that each variable is set to: they show whether ``$ARGS`` is an option."""
+        """All texts to which each variable is set: they show whether ``$ARGS`` is an option."""
 
     def add(self, statement: Statement) -> None:
         """Add a statement of the script."""
@@ -201,7 +201,11 @@ class _Entries:
             self._start(statement)
             return
         first_command = statement.commands[0] if statement.commands else None
-        if len(statement.commands) == 1 and first_command and self._is_setting(first_command.words):
+        if (
+            len(statement.commands) == 1
+            and first_command
+            and self._is_assignment(first_command.words)
+        ):
             self._set(statement, first_command.words)
             return
         if not self._start(statement):
@@ -217,17 +221,17 @@ class _Entries:
         self.entries.append(_Entry(statement.line, statement.text))
 
     @staticmethod
-    def _is_setting(words: list[Word]) -> bool:
+    def _is_assignment(words: list[Word]) -> bool:
         """True if a command does nothing but set variables."""
-        if words and words[0].is_plain and words[0].raw in _DECLARING:
+        if words and words[0].is_plain and words[0].raw in _DECLARATIONS:
             return True
         return bool(words) and all(ASSIGNMENT.match(word.raw) for word in words)
 
     def _set(self, statement: Statement, words: list[Word]) -> None:
         is_export = words[0].raw == "export"
         exports: list[tuple[str, str]] = []
-        has_only_known_exports = is_export
-        names = [word for word in words if word.raw not in _DECLARING]
+        is_all_known = is_export
+        names = [word for word in words if word.raw not in _DECLARATIONS]
         for word in names:
             match = ASSIGNMENT.match(word.raw)
             if match is None:
@@ -235,36 +239,36 @@ class _Entries:
                 if isinstance(value, str):
                     exports.append((word.raw, value))
                 elif not word.raw.startswith("-"):
-                    has_only_known_exports = False
+                    is_all_known = False
                     self._add_uncertain(word.raw, word.raw, statement.line, is_export=is_export)
                 continue
-            value = self._assigned(word, match)
+            value = self._assigned_value(word, match)
             if isinstance(value, str):
                 exports.append((match[1], value))
             else:
-                has_only_known_exports = False
+                is_all_known = False
                 self._add_uncertain(match[1], word.raw, statement.line, is_export=is_export)
             is_known = isinstance(value, list) or (value is not None and is_constant(value))
             self._values[match[1]] = value if is_known else None
-        if not has_only_known_exports or not exports:
+        if not is_all_known or not exports:
             self._keep(statement)
             return
         for name, value in exports:
             self._result.uncertain.pop(name, None)
             self.entries.append(_Entry(statement.line, value, name=name))
 
-    def _assigned(self, word: Word, match: re.Match[str]) -> str | list[str] | None:
+    def _assigned_value(self, word: Word, match: re.Match[str]) -> str | list[str] | None:
         """The variable's value after a word's assignment; None if it is unknown."""
         old_value = self._values.get(match[1])
         if word.items is not None:
-            items = expanded(word.items, self._values)
+            items = expand(word.items, self._values)
             self._texts.setdefault(match[1], []).extend(items[:1])
             if any(_COMMAND.fullmatch(item) for item in items):
                 return None
             if not match[2]:
                 return items
             return [*old_value, *items] if isinstance(old_value, list) else None
-        text = expanded_text(word, self._values, len(match[0]))
+        text = expand_text(word, self._values, len(match[0]))
         self._texts.setdefault(match[1], []).append(text)
         if not match[2]:
             return text
@@ -276,18 +280,18 @@ class _Entries:
 
     def _forget(self, statement: Statement) -> None:
         """Set the variables that a statement may change to unknown."""
-        names = [str(match[1]) for match in _SET_ELSEWHERE.finditer(statement.text)]
+        names = [str(match[1]) for match in _OTHER_ASSIGNMENT.finditer(statement.text)]
         self._values |= dict.fromkeys(names)
         for command in statement.commands:
             words = command.words
             is_export = bool(words) and words[0].raw == "export"
             if words and words[0].raw == "unset":
                 self._values |= dict.fromkeys(word.raw for word in words[1:])
-            if not self._is_setting(words):
+            if not self._is_assignment(words):
                 continue
             for word in words:
                 if match := ASSIGNMENT.match(word.raw):
-                    self._assigned(word, match)
+                    self._assigned_value(word, match)
                     is_variable = is_export or self._is_exported(match[1])
                     self._add_uncertain(match[1], word.raw, statement.line, is_export=is_variable)
                     self._values[match[1]] = None
@@ -341,15 +345,15 @@ def _write_entries(entries: list[_Entry], result: ScriptContent) -> None:
     launches = [
         (entry.launch.preference, index) for index, entry in enumerate(entries) if entry.launch
     ]
-    chosen_entry = entries[max(launches)[1]] if launches else None
+    job_entry = entries[max(launches)[1]] if launches else None
     has_head = (
-        chosen_entry is not None
-        and chosen_entry.launch is not None
-        and names_head(chosen_entry.launch.words)
+        job_entry is not None
+        and job_entry.launch is not None
+        and names_head(job_entry.launch.words)
     )
     writer = _MappingWriter(result)
     for entry in entries:
-        if entry is chosen_entry and entry.launch is not None:
+        if entry is job_entry and entry.launch is not None:
             writer.command(entry.launch, entry.line)
         elif not entry.name:
             writer.keep(entry.text, entry.line)

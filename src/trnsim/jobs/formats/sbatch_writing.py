@@ -12,7 +12,7 @@ from trnsim.errors import BadInput
 from trnsim.jobs.correction import time_text
 from trnsim.jobs.formats.sbatch_options import NOTES
 from trnsim.jobs.formats.sbatch_script import HEAD, HEADER, component_key, names_head
-from trnsim.jobs.formats.shell_words import quoted, quoted_words
+from trnsim.jobs.formats.shell_words import quote, quote_words
 from trnsim.jobs.job import Job, JobKind, Role
 from trnsim.jobs.parallelism import options_of, parallelism_in, started_ranks
 
@@ -26,7 +26,7 @@ _CLUSTER_RESOURCES: Final = {
     "shm_bytes": "bytes of /dev/shm",
     "capabilities": "as capabilities",
 }
-"""Resources of a role that sbatch has no option for, and their words in a comment."""
+"""Resources of a role without an option of sbatch, and their words in a comment."""
 
 
 def write(job: Job) -> str:
@@ -51,9 +51,9 @@ def _check(job: Job) -> None:
             JobKind.SERVING: ("a server does not end, and a batch job does", "--as pod"),
             JobKind.CLUSTER: ("its nodes wait for jobs", "--as parallelcluster writes them"),
         }
-        raise _refused(f"kind is {job.kind.value}", *reasons[job.kind])
+        raise _refusal(f"kind is {job.kind.value}", *reasons[job.kind])
     if not job.roles:
-        raise _refused("no role", "a script asks for nodes", "give the job a role")
+        raise _refusal("no role", "a script asks for nodes", "give the job a role")
     command_fields = parallelism_in(options_of(job.roles[0].command)).stated_fields
     missing = [
         name
@@ -64,47 +64,47 @@ def _check(job: Job) -> None:
         names = ", ".join(missing) or "config"
         reason = "a script has its options alone"
         fix = "state it as the command's options"
-        raise _refused(f"{names} is stated beside the command", reason, fix)
+        raise _refusal(f"{names} is stated beside the command", reason, fix)
     if len({role.environment for role in job.roles}) > 1:
         why = "all components share one script"
-        raise _refused("roles have different variables", why, "give all roles the same variables")
+        raise _refusal("roles have different variables", why, "give all roles the same variables")
     for role in job.roles:
         _check_role(role, job)
     if job.time_limit_s is not None and (job.time_limit_s % 1 or job.time_limit_s <= 0):
         fix = f"set {max(1, math.ceil(job.time_limit_s))} s, or no limit"
         subject = f"time_limit_s is {job.time_limit_s}"
-        raise _refused(subject, "sbatch takes whole seconds from 1", fix)
+        raise _refusal(subject, "sbatch takes whole seconds from 1", fix)
 
 
 def _check_role(role: Role, job: Job) -> None:
     for name, _ in role.environment:
         if not _NAME.fullmatch(name):
             why = "a shell's variable has letters, digits and _"
-            raise _refused(f"variable {name!r}", why, "rename the variable")
+            raise _refusal(f"variable {name!r}", why, "rename the variable")
     if not job.name.isprintable():
-        raise _refused(f"name is {job.name!r}", "an option is one line of text", "rename the job")
+        raise _refusal(f"name is {job.name!r}", "an option is one line of text", "rename the job")
     texts = {"instance": role.instance} | {name: getattr(job, name) for name in NOTES}
     for field, text in texts.items():
         if text and not _WORD.fullmatch(text):
             why = "a value without spaces and quotes"
-            raise _refused(f"{field} is {text!r}", why, f"write {field} as one word")
+            raise _refusal(f"{field} is {text!r}", why, f"write {field} as one word")
     if role.command[:1] and role.command[0].startswith("-"):
         subject = f"command begins with {role.command[0]!r}"
-        raise _refused(subject, "srun takes it for an option", "begin it with the program")
+        raise _refusal(subject, "srun takes it for an option", "begin it with the program")
     tasks = _tasks(role) or 1
     if role.vcpus is not None and (role.vcpus < 1 or role.vcpus % tasks):
         why = f"sbatch counts CPUs of a task, a whole number for each of {tasks}"
         fix = f"state {max(1, round(role.vcpus / tasks)) * tasks}"
-        raise _refused(f"vcpus is {role.vcpus:g}", why, fix)
+        raise _refusal(f"vcpus is {role.vcpus:g}", why, fix)
     if role.memory_bytes is not None and (role.memory_bytes % 1024 or not role.memory_bytes):
         why = "sbatch takes multiples of 1 KiB"
-        raise _refused(f"memory_bytes is {role.memory_bytes}", why, "round the memory to KiB")
+        raise _refusal(f"memory_bytes is {role.memory_bytes}", why, "round the memory to KiB")
     key = component_key(job.roles.index(role))
     is_counted = any(field.keys in ((key, "ntasks"), (key, "nodes")) for field in job.kept_fields)
     if role.replicas is None and not is_counted:
         fix = "state the number of its nodes"
         subject = f"role {role.name}: no number of replicas"
-        raise _refused(subject, "sbatch would take one node", fix)
+        raise _refusal(subject, "sbatch would take one node", fix)
 
 
 def _tasks(role: Role) -> int | None:
@@ -119,11 +119,11 @@ def _tasks(role: Role) -> int | None:
     if role.processes % ranks or not role.processes:
         subject = f"processes is {role.processes}"
         reason = f"each task starts {ranks}, so their number is a multiple of it"
-        raise _refused(subject, reason, f"state {max(1, role.processes // ranks) * ranks}")
+        raise _refusal(subject, reason, f"state {max(1, role.processes // ranks) * ranks}")
     return role.processes // ranks
 
 
-def _refused(subject: str, reason: str, fix: str) -> BadInput:
+def _refusal(subject: str, reason: str, fix: str) -> BadInput:
     return BadInput(f"sbatch cannot express the job: {subject}: {reason}", fix=fix)
 
 
@@ -207,14 +207,14 @@ def _cluster_facts(job: Job) -> Iterator[str]:
 
 
 def _body(job: Job, kept_values: dict[tuple[str | int, ...], Any]) -> Iterator[str]:
-    """Lines of the script: kept statements at their numbers, variables and the command between."""
+    """Lines of the script: kept statements at their numbers, the others between them."""
     statements = {
         keys[1]: value
         for keys, value in kept_values.items()
         if keys[0] == "script" and len(keys) > 1
     }
     own_lines = [
-        *(f"export {name}={quoted(value)}" for name, value in job.roles[0].environment),
+        *(f"export {name}={quote(value)}" for name, value in job.roles[0].environment),
         *_command(job, kept_values),
     ]
     words = [word for role in job.roles for word in role.command]
@@ -249,17 +249,17 @@ def _command(job: Job, kept_values: dict[tuple[str | int, ...], Any]) -> Iterato
         words += [":", *step] if number else step
     tail = kept_values.get(("tail",), "")
     if tail.startswith("\n"):  # the rest of a block
-        yield _wrapped(words) + tail
+        yield _folded_command(words) + tail
     else:
-        yield _wrapped([*words, *filter(None, [tail])])
+        yield _folded_command([*words, *filter(None, [tail])])
 
 
-def _wrapped(words: list[str]) -> str:
+def _folded_command(words: list[str]) -> str:
     """The words of a command, on lines of about `_COLUMNS`; options stay with their values."""
-    lines, before = [""], ""
+    lines, previous_word = [""], ""
     for word in words:
-        is_value = before.startswith("-") and not word.startswith("-")
-        before = word
+        is_value = previous_word.startswith("-") and not word.startswith("-")
+        previous_word = word
         if lines[-1] and not is_value and len(lines[-1]) + len(word) > _COLUMNS:
             lines[-1] += " \\"
             lines.append(f"    {word}")
@@ -270,10 +270,10 @@ def _wrapped(words: list[str]) -> str:
 
 def _step_words(role: Role, index: int, kept_values: dict[tuple[str | int, ...], Any]) -> list[str]:
     options = [
-        quoted(str(value))
+        quote(str(value))
         for keys, value in kept_values.items()
         if keys[:2] == ("srun", index) and keys[2:]
     ]
     if role.image:
-        options.append(f"--container-image={quoted(role.image)}")
-    return [*options, *quoted_words(role.command)]
+        options.append(f"--container-image={quote(role.image)}")
+    return [*options, *quote_words(role.command)]

@@ -18,13 +18,18 @@ from trnsim.reader.parsed import Malformed
 
 _OPERATORS: Final = ("&&", "||", ";;", "|&", ";", "|", "&", "(", ")")
 _REDIRECTION: Final = re.compile(r"(\d*|&)(<<<|<<-|<<|>>|>&|<&|>\||<>|>|<)(&?)")
-_ASSIGNED: Final = re.compile(r"[A-Za-z_]\w*(\[[^\]]*\])?\+?=$")
+_PLAIN: Final = re.compile(r"""[^\s;|&<>()\\'"$`]+""")
+_PLAIN_QUOTED: Final = re.compile(r'[^"\\$]+')
+"""Texts without a special character, outside of quotes and in double quotes."""
+_ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*(\[[^\]]*\])?\+?=$")
 _OPENING: Final = {"if": "fi", "while": "done", "until": "done", "for": "done", "select": "done"}
-_OPENING_MORE: Final = {"case": "esac", "{": "}", "(": ")"}
+_OPENING_SIGNS: Final = {"case": "esac", "{": "}", "(": ")"}
 _CLOSING: Final = frozenset(("fi", "done", "esac", "}"))
 _PARTS: Final = frozenset(("then", "do", "else", "elif"))
 _BEFORE_COMMANDS: Final = frozenset((*_PARTS, "!", "time"))
 _MOST_TOKENS: Final = 100_000
+_MOST_ARRAYS: Final = 10
+"""Maximum number of arrays in one another; bash itself has none within another."""
 
 
 class Piece(NamedTuple):
@@ -39,10 +44,10 @@ class Word:
     """A word, or an operator of one piece.
 
     Attributes:
-        pieces: its parts; escaped characters are parts in single quotes.
-        start: index of its first character in the script.
-        end: index after its last one.
-        is_operator: whether it is an operator, such as ; or |, which separates commands.
+        pieces: parts of the word; escaped characters are parts in single quotes.
+        start: index of the first character in the script.
+        end: index after the last character.
+        is_operator: whether the word is an operator, such as ; or |, which separates commands.
         items: the words of an array ``NAME=( ... )``; None for other words.
     """
 
@@ -82,8 +87,8 @@ class ScriptCommand:
     """A simple command.
 
     Attributes:
-        before: the operator that precedes it; "" for none.
-        branches: the parts of blocks around it, the outermost first.
+        before: the operator before the command; "" for none.
+        branches: the parts of blocks around the command, the outermost first.
     """
 
     words: list[Word]
@@ -97,8 +102,8 @@ class Statement:
 
     Attributes:
         commands: commands in order.
-        is_block: whether it is an if, a loop, a function or a group, which may not run.
-        start: index of its first character in the script.
+        is_block: whether the statement is an if, a loop, a function or a group, which may not run.
+        start: index of the first character in the script.
     """
 
     line: int
@@ -173,7 +178,7 @@ class _Statements:
     def _opens(self, word: Word) -> bool:
         """Process a command's first word if it opens or closes a part of a block; True if so."""
         raw = word.raw
-        closing = _OPENING.get(raw) or _OPENING_MORE.get(raw)
+        closing = _OPENING.get(raw) or _OPENING_SIGNS.get(raw)
         if closing or raw == "function":
             self._mark_block()
             if closing:
@@ -245,9 +250,11 @@ def tokens(text: str) -> Iterator[Word]:
 class _Tokens:
     """The tokens of a script from an index on."""
 
-    def __init__(self, text: str, start: int = 0) -> None:
+    def __init__(self, text: str, start: int = 0, depth: int = 0) -> None:
         self._text = text
         self._offset = start
+        self._depth = depth
+        """Number of arrays around the index."""
         self._documents: list[str] = []
         """Closing words of the here-documents that begin after the current line."""
 
@@ -303,7 +310,7 @@ class _Tokens:
         target = self._word(self._offset) if self._offset < len(self._text) else None
         if match[2] in ("<<", "<<-") and target is not None:
             self._documents.append(target.raw)
-        return Word([Piece(_REDIRECTED, "")], offset, self._offset)
+        return Word([Piece(_REDIRECTION_TEXT, "")], offset, self._offset)
 
     def _pass_documents(self) -> None:
         for end in self._documents:
@@ -324,11 +331,13 @@ class _Tokens:
                 self._offset < len(text)
                 and text[self._offset] == "("
                 and word.is_plain
-                and _ASSIGNED.match(word.raw)
+                and _ASSIGNMENT.match(word.raw)
             )
             if is_array:
                 end = self._after_bracket(self._offset, "(", ")")
-                inner = _Tokens(text[: end - 1], self._offset + 1)
+                if self._depth > _MOST_ARRAYS:
+                    raise Malformed(self._line(offset), f"more than {_MOST_ARRAYS} nested arrays")
+                inner = _Tokens(text[: end - 1], self._offset + 1, self._depth + 1)
                 word.items = [item for item in inner.all() if not item.is_operator]
                 self._offset = end
         if self._offset == offset:  # an unmatched bracket
@@ -367,8 +376,9 @@ class _Tokens:
             _append(word, text[offset : end + 1], "")
             self._offset = end + 1
         else:
-            _append(word, character, "")
-            self._offset += 1
+            plain_text = _PLAIN.match(text, offset)
+            self._offset = plain_text.end() if plain_text else offset + 1
+            _append(word, text[offset : self._offset], "")
 
     def _double(self, word: Word) -> None:
         """A text in double quotes: plain parts, and escaped characters as single-quoted ones."""
@@ -395,17 +405,18 @@ class _Tokens:
                 _append(word, text[offset:end], '"')
                 self._offset = end
             else:
-                _append(word, text[offset], '"')
-                self._offset += 1
+                plain_text = _PLAIN_QUOTED.match(text, offset)
+                self._offset = plain_text.end() if plain_text else offset + 1
+                _append(word, text[offset : self._offset], '"')
         if self._offset >= len(text):
             raise Malformed(self._line(start), 'a quote " that is not closed', "close it")
         self._offset += 1
 
     def _after_bracket(self, offset: int, opening: str, closing: str) -> int:
-        """The index after the bracket that closes the one at `offset`.
+        """The index after the bracket that closes the bracket at `offset`.
 
         Raises:
-            Malformed: nothing closes it.
+            Malformed: the bracket is not closed.
         """
         text, depth, index = self._text, 0, offset
         while index < len(text):
@@ -438,13 +449,13 @@ class _Tokens:
         return self._text.count("\n", 0, offset) + 1
 
 
-_REDIRECTED: Final = "\0>"
+_REDIRECTION_TEXT: Final = "\0>"
 """The text of a redirection: no word of a program has a NUL character."""
 
 
 def is_redirection(word: Word) -> bool:
     """True if a word is a redirection with its target."""
-    return bool(word.pieces) and word.pieces[0].text == _REDIRECTED
+    return bool(word.pieces) and word.pieces[0].text == _REDIRECTION_TEXT
 
 
 def _append(word: Word, text: str, quote: str) -> None:

@@ -36,30 +36,30 @@ def is_constant(text: str) -> bool:
     return not re.search(rf"(?<!\\)\$[{_EXPANDING}]|(?<!\\)`", text)
 
 
-def expanded(words: Sequence[Word], values: Values) -> list[str]:
+def expand(words: Sequence[Word], values: Values) -> list[str]:
     """The words of a command, with constants in place of their variables."""
     texts: list[str] = []
     for word in words:
         for text in _fields(word, values):
-            texts.append(_final(text, is_program=_is_program(texts)))
+            texts.append(_unmark(text, is_program=_is_program(texts)))
     return texts
 
 
-def expanded_text(word: Word, values: Values, skip: int = 0) -> str:
+def expand_text(word: Word, values: Values, skip: int = 0) -> str:
     """The text of a word that the shell does not divide, such as an assigned value.
 
     Args:
         word: the word.
         values: values of variables.
-        skip: characters at its beginning that are left out.
+        skip: number of first characters that are left out.
     """
     marked_text = "".join(
-        _protected_text(piece.text)
+        _mark_expansions(piece.text)
         if piece.quote == "'"
         else _substitute(piece.text[skip:] if index == 0 else piece.text, values)
         for index, piece in enumerate(word.pieces)
     )
-    return _final(marked_text)
+    return _unmark(marked_text)
 
 
 def _fields(word: Word, values: Values) -> list[str]:
@@ -71,7 +71,7 @@ def _fields(word: Word, values: Values) -> list[str]:
     is_quoted = any(piece.quote for piece in word.pieces)
     for index, piece in enumerate(word.pieces):
         if piece.quote == "'":
-            fields[-1] += _protected_text(piece.text)
+            fields[-1] += _mark_expansions(piece.text)
         elif piece.quote:
             fields[-1] += _substitute(piece.text, values)
         else:
@@ -88,7 +88,7 @@ def _whole_array(word: Word, values: Values) -> list[str] | None:
     """The words of an array that is the whole word; None for another word."""
     match = re.fullmatch(r"\$\{(\w+)\[@\]\}", word.raw)
     items = values.get(match[1]) if match else None
-    return [_marked(item) for item in items] if isinstance(items, list) else None
+    return [_mark_escapes(item) for item in items] if isinstance(items, list) else None
 
 
 def _divide(text: str, values: Values) -> list[str]:
@@ -132,10 +132,10 @@ def _value(text: str, match: re.Match[str], values: Values) -> tuple[str, int]:
         value = values.get(name)
         modifier = match["modifier"] or ""
         if isinstance(value, list):
-            joined = " ".join(value) if match["all"] else (value[0] if value else "")
-            return (match[0] if modifier else _marked(joined)), match.end()
+            array_text = " ".join(value) if match["all"] else (value[0] if value else "")
+            return (match[0] if modifier else _mark_escapes(array_text)), match.end()
         if value is not None and (not modifier or (_DEFAULT.match(modifier) and value)):
-            return _marked(value), match.end()
+            return _mark_escapes(value), match.end()
         return match[0], match.end()
     if match["special"]:
         return f"${{{match['special']}}}", match.end()
@@ -143,10 +143,10 @@ def _value(text: str, match: re.Match[str], values: Values) -> tuple[str, int]:
         end = text.find("`", match.end())
         end = len(text) if end < 0 else end + 1
         return text[match.start() : end], end
-    return _bracketed(text, match.start())
+    return _bracket_text(text, match.start())
 
 
-def _bracketed(text: str, start: int) -> tuple[str, int]:
+def _bracket_text(text: str, start: int) -> tuple[str, int]:
     """The text of ``$( ... )`` or ``${ ... }``, and the index after it."""
     depth = 0
     for index in range(start + 1, len(text)):
@@ -156,17 +156,17 @@ def _bracketed(text: str, start: int) -> tuple[str, int]:
     return text[start:], len(text)
 
 
-def _protected_text(text: str) -> str:
+def _mark_expansions(text: str) -> str:
     """A text with marks before all ``$`` and backquotes, so that none is expanded."""
     return re.sub(r"([$`])", rf"{_MARK}\1", text)
 
 
-def _marked(text: str) -> str:
+def _mark_escapes(text: str) -> str:
     """A value with marks in place of the backslashes before its ``$`` and backquotes."""
     return re.sub(r"\\([$`])", rf"{_MARK}\1", text)
 
 
-def _final(text: str, *, is_program: bool = False) -> str:
+def _unmark(text: str, *, is_program: bool = False) -> str:
     """A text without marks."""
     if is_program:
         return text.replace(_MARK, "")
@@ -175,7 +175,7 @@ def _final(text: str, *, is_program: bool = False) -> str:
 
 
 def _is_program(words: Sequence[str]) -> bool:
-    """True if the word after these is a program for a second shell."""
+    """True if the word after `words` is a program for a second shell."""
     return (
         len(words) > 1
         and _PROGRAM_OPTION.fullmatch(words[-1]) is not None
@@ -183,20 +183,20 @@ def _is_program(words: Sequence[str]) -> bool:
     )
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """A job's word in double quotes, for a script; its expansions stay, unless it escapes them."""
     if _SAFE.fullmatch(text):
         return text
     result, index = "", 0
     while index < len(text):
-        character, following = text[index], text[index + 1 : index + 2]
-        if character == "\\" and following in ("$", "`") and following:
-            is_expanding = following == "`" or re.match(rf"[{_EXPANDING}]", text[index + 2 :])
-            result += f"\\{following}" if is_expanding else f"\\\\\\{following}"
+        character, next_character = text[index], text[index + 1 : index + 2]
+        if character == "\\" and next_character in ("$", "`") and next_character:
+            is_expanding = next_character == "`" or re.match(rf"[{_EXPANDING}]", text[index + 2 :])
+            result += f"\\{next_character}" if is_expanding else f"\\\\\\{next_character}"
             index += 1
         elif character in ('"', "\\"):
             result += f"\\{character}"
-        elif character == "$" and not re.match(rf"[{_EXPANDING}]", following):
+        elif character == "$" and not re.match(rf"[{_EXPANDING}]", next_character):
             result += "\\$"
         elif character in "$`":
             inner, end = _expansion(text, index)
@@ -216,18 +216,18 @@ def _expansion(text: str, index: int) -> tuple[str, int]:
             return "\\`", index + 1
         return text[index : end + 1], end + 1
     if text[index + 1] in "({":
-        inner, end = _bracketed(text, index)
+        inner, end = _bracket_text(text, index)
         is_closed = inner.endswith(")" if text[index + 1] == "(" else "}")
         return (inner, end) if is_closed else ("\\$", index + 1)
     return "$", index + 1
 
 
-def quoted_words(words: Sequence[str]) -> list[str]:
+def quote_words(words: Sequence[str]) -> list[str]:
     """Words of a command for a script; a program for a second shell stands in single quotes."""
     texts: list[str] = []
     for index, word in enumerate(words):
         if _is_program(words[:index]):
             texts.append("'" + word.replace("'", "'\\''") + "'")
         else:
-            texts.append(quoted(word))
+            texts.append(quote(word))
     return texts

@@ -1,8 +1,8 @@
 """Configurations of training programs as jobs: nodes, layout, batch, sizes of the model.
 
 NeMo and NxD Training state the same under different keys; a `TrainingConfigKeys` has the keys of
-one program. A configuration does not state how its program is started: a written one names
-instances, command and variables in comments.
+one program. A configuration does not state how its program is started: comments of a written
+configuration name instances, command and variables.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class TrainingConfigKeys:
     Attributes:
         counts: keys of whole numbers, by field of `Parallelism`.
         booleans: keys of truth values, by field of `Parallelism`.
-        choices: for the fields of `Parallelism` that one name sets: its keys, and the fields'
-            values by name.
+        choices: the keys of a name that sets fields of `Parallelism`, and the values of these
+            fields by name; by the fields.
         sequence: keys of the tokens of a sequence of data, which may be fewer than the model's
             maximum.
         model: keys of the model's configuration file; () for none.
@@ -85,8 +85,8 @@ def read_config(place: SourcePlace, keys: TrainingConfigKeys) -> JobSpec:
     if isinstance(nodes, int) and nodes < 1:
         raise reader.refused(("trainer", "num_nodes"), "legal: a whole number from 1 on")
     role = Role(
-        replicas=reader.counted(("trainer", "num_nodes"), "roles.0.replicas"),
-        processes=reader.counted(("trainer", "devices"), "roles.0.processes"),
+        replicas=reader.read_count(("trainer", "num_nodes"), "roles.0.replicas"),
+        processes=reader.read_count(("trainer", "devices"), "roles.0.processes"),
     )
     for name, path in {"replicas": "num_nodes", "processes": "devices"}.items():
         reader.lines.setdefault(f"roles.0.{name}", _line(reader, ("trainer", path)))
@@ -102,7 +102,7 @@ def read_config(place: SourcePlace, keys: TrainingConfigKeys) -> JobSpec:
         model=reader.text(*keys.model, field="model") if keys.model else "",
         config=tuple(_sizes(reader, keys)),
         parallelism=parallelism,
-        kept_fields=reader.sorted_kept(),
+        kept_fields=reader.sorted_kept_fields(),
     )
     faults = tuple(_near_keys(reader, keys))
     for fault in faults:
@@ -126,11 +126,11 @@ def _near_keys(reader: ConfigReader, keys: TrainingConfigKeys) -> Iterator[Field
         legal = {path[-1] for path in paths if path and path[:-1] == section}
         absent = sorted(legal.difference(names))
         for name in names:
-            near = get_close_matches(str(name)[:100], absent, 1, _LEAST_SIMILARITY)
-            if near and name not in legal:
+            similar_names = get_close_matches(str(name)[:100], absent, 1, _LEAST_SIMILARITY)
+            if similar_names and name not in legal:
                 keys_of_name = (*section, name)
                 reason = f"{'.'.join(map(str, keys_of_name))} is no key that the program reads"
-                fix = f"perhaps {near[0]}; the program passes over what it does not know"
+                fix = f"perhaps {similar_names[0]}; the program passes over what it does not know"
                 yield FieldFault(keys_of_name, "ignored-field", reason, fix)
 
 
@@ -144,9 +144,9 @@ def _parallelism(reader: ConfigReader, keys: TrainingConfigKeys) -> Parallelism:
     for name, path in keys.counts.items():
         is_of_data = name == "sequence" and isinstance(reader.value(*keys.sequence), int)
         value_keys = keys.sequence if is_of_data else path
-        values[name] = reader.counted(value_keys, f"parallelism.{name}")
+        values[name] = reader.read_count(value_keys, f"parallelism.{name}")
     for name, path in keys.booleans.items():
-        target = reader.followed(path)
+        target = reader.target_keys(path)
         values[name] = reader.boolean(*target, field=f"parallelism.{name}")
         if target != path:
             reader.give_back(*target)
@@ -165,7 +165,7 @@ def _sizes(reader: ConfigReader, keys: TrainingConfigKeys) -> Iterator[tuple[str
     sizes = {
         name: number
         for name, path in keys.sizes.items()
-        if (number := reader.counted(path, f"config.{name}")) is not None
+        if (number := reader.read_count(path, f"config.{name}")) is not None
     }
     is_llama = sizes and all(reader.value(*path) in names for path, names in _LLAMA.items())
     if is_llama:
@@ -209,7 +209,7 @@ def write_config(job: Job, keys: TrainingConfigKeys) -> str:
     """The configuration of a job.
 
     Raises:
-        BadInput: it cannot express the job.
+        BadInput: a configuration cannot express the job.
     """
     _check(job, keys)
     document = _Document(job)
@@ -261,7 +261,7 @@ def _layout_values(
         if text is _NONE:
             words = ", ".join(f"{name} {layout_fields.get(name)}" for name in names)
             reason = f"{'.'.join(path)} has no name for it"
-            raise _refused(keys, words, reason, f"leave out {names[0]}, or state another")
+            raise _refusal(keys, words, reason, f"leave out {names[0]}, or state another")
         yield path, _NULL if text is None else text
 
 
@@ -275,21 +275,21 @@ def _check(job: Job, keys: TrainingConfigKeys) -> None:
     """Refuse a job that a configuration cannot express."""
     if job.kind is not JobKind.TRAINING:
         subject = f"kind is {job.kind.value}"
-        raise _refused(keys, subject, "it configures a training", "choose another --as")
+        raise _refusal(keys, subject, "it configures a training", "choose another --as")
     if len(job.roles) != 1:
         subject = f"{len(job.roles)} roles"
-        raise _refused(
+        raise _refusal(
             keys, subject, "all nodes run the same program", "--as sbatch or --as jobset"
         )
     if job.copies != 1:
         fix = "write it once, and start it in an array of --as sbatch"
-        raise _refused(keys, f"{job.copies} copies", "it configures one run", fix)
+        raise _refusal(keys, f"{job.copies} copies", "it configures one run", fix)
     if job.roles[0].processes == 0 or job.roles[0].replicas == 0:
-        raise _refused(keys, "no rank", "a training has one at least", "state one or more")
+        raise _refusal(keys, "no rank", "a training has one at least", "state one or more")
     limit_s = job.time_limit_s
     if limit_s is not None and (limit_s % 1 or limit_s <= 0):
         fix = f"set {max(1, math.ceil(limit_s))} s, or no limit"
-        raise _refused(keys, f"time_limit_s is {limit_s}", "whole seconds from 1", fix)
+        raise _refusal(keys, f"time_limit_s is {limit_s}", "whole seconds from 1", fix)
     _check_layout(job, keys)
 
 
@@ -304,21 +304,21 @@ def _check_layout(job: Job, keys: TrainingConfigKeys) -> None:
     unsupported += [name for name, _ in job.config if name not in (*keys.sizes, "model_type")]
     if unsupported:
         subject = ", ".join(unsupported)
-        raise _refused(keys, subject, "no key states it", f"leave out {subject}")
+        raise _refusal(keys, subject, "no key states it", f"leave out {subject}")
     if "zero" in keys.booleans and layout.get("zero", 0) > 1:
         subject = f"zero {layout['zero']}"
-        raise _refused(keys, subject, "it has ZeRO-1 or none", "state zero 1 or 0")
+        raise _refusal(keys, subject, "it has ZeRO-1 or none", "state zero 1 or 0")
     model_type = dict(job.config).get("model_type", "llama")
     if model_type not in ("llama", "mixtral"):
         subject = f"model_type {model_type}"
-        raise _refused(keys, subject, "legal: llama, mixtral", "state one of them")
+        raise _refusal(keys, subject, "legal: llama, mixtral", "state one of them")
 
 
 def _start_facts(job: Job, keys: TrainingConfigKeys) -> Iterator[str]:
     """Facts of the job that the configuration has no key for, as texts of comments."""
     for name in ("region", "purchase", *(() if keys.model else ("model",))):
         if getattr(job, name):
-            yield f"{name} {_clean(getattr(job, name))}"
+            yield f"{name} {_one_line(getattr(job, name))}"
     if job.time_limit_s is not None and not keys.has_run_section:
         yield f"a limit of {time_text(int(job.time_limit_s))}"
     (role,) = job.roles
@@ -330,15 +330,15 @@ def _start_facts(job: Job, keys: TrainingConfigKeys) -> Iterator[str]:
         ):
             continue
         if role_field.name == "environment":
-            yield from (_clean(f"{name}={text}") for name, text in value)
+            yield from (_one_line(f"{name}={text}") for name, text in value)
         else:
             text = " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
-            yield f"{role_field.name} {_clean(text)}"
+            yield f"{role_field.name} {_one_line(text)}"
 
 
-def _clean(text: str) -> str:
+def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _refused(keys: TrainingConfigKeys, subject: str, reason: str, fix: str) -> BadInput:
+def _refusal(keys: TrainingConfigKeys, subject: str, reason: str, fix: str) -> BadInput:
     return BadInput(f"{keys.name} cannot express the job: {subject}: {reason}", fix=fix)

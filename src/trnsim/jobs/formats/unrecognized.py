@@ -33,11 +33,11 @@ _OTHER_DOCUMENTS: Final = (
     ("a SageMaker training job", "TrainingJobName", ("AlgorithmSpecification", "ResourceConfig")),
     ("a SageMaker endpoint configuration", "EndpointConfigName", ("ProductionVariants",)),
 )
-"""For documents that are not manifests: their words, the field with the name, and other fields."""
+"""Documents that are no manifests: in words, the field with the name, and other fields."""
 
 
-def nearest(roots: Sequence[SourcePlace]) -> BadInput | None:
-    """The error of a document that is almost a spec; None for others.
+def nearest_error(roots: Sequence[SourcePlace]) -> BadInput | None:
+    """The error of a document that is almost a spec; None without such a document.
 
     The error of a kind that runs no job is returned only if there is no other.
     """
@@ -96,7 +96,7 @@ def _missing_parts(place: SourcePlace, title: str, parts: tuple[str, ...]) -> It
 def _misspelled_names(place: SourcePlace, name: str) -> Iterator[BadInput]:
     """The error of a field whose name is almost `name`, if the mapping lacks `name`."""
     similar_name = "" if name in place.value else near_name(name, map(str, place.value))
-    if similar_name in place.value:
+    if similar_name and similar_name in place.value:
         yield place.inner(similar_name).field_error(
             f" is no field; {name} is", f"rename it to {name}"
         )

@@ -17,10 +17,8 @@ _AMBIGUOUS: Final = re.compile(r"[-+]?\.?\d[\d._]*([eE][-+]?\d+)?|0[box][\da-fA-
 
 Sources: YAML 1.2.2, section 10.3.2; YAML 1.1, bool, by which Kubernetes reads y and n.
 """
-
-
 IMAGE: Final = "${IMAGE}"
-"""The written image of a job that states none: a container needs one, and a user fills it in."""
+"""The image that is written for a job without one: a container needs it, and a user fills it in."""
 
 
 def stated_image(name: str) -> str:
@@ -29,7 +27,7 @@ def stated_image(name: str) -> str:
 
 
 def json_spec(document: Any) -> str:
-    """A document as JSON of two spaces."""
+    """A document as JSON, indented by two spaces."""
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 

@@ -28,7 +28,7 @@ def findings(spec: JobSpec, rules: Iterable[JobRule] = RULES) -> list[Finding]:
 
     A violation of a field that a template fills in is no finding.
     """
-    unordered = [
+    spec_findings = [
         Finding(
             rule.name,
             rule.severity.value,
@@ -42,4 +42,4 @@ def findings(spec: JobSpec, rules: Iterable[JobRule] = RULES) -> list[Finding]:
         for violation in rule.violations(spec)
         if not spec.is_template(violation.field)
     ]
-    return sorted(unordered, key=lambda finding: (finding.place, finding.rule))
+    return sorted(spec_findings, key=lambda finding: (finding.place, finding.rule))

@@ -43,7 +43,7 @@ _SIZES: Final = {
     ("batch", "vcpus"): ("vCPUs", '{"type": "VCPU", "value": "NUMBER"} to its requirements'),
     ("ecs", "memory_bytes"): ("memory, nor does the task", '"memory": MIB'),
 }
-"""Words of a size that a container must state, and of the fix, by format and field of a role."""
+"""Sizes that a container must state, by format and field of a role: in words, and the fix."""
 _WORKERS: Final = ("num-workers", "dataloader-num-workers", "num-data-workers")
 
 
@@ -103,9 +103,9 @@ def _huge_pages(spec: JobSpec) -> Iterator[Violation]:
 def _pages_alone(spec: JobSpec) -> Iterator[Violation]:
     """Huge pages without memory or vCPUs."""
     for index, role in enumerate(spec.job.roles):
-        others = (f"roles.{index}.memory_bytes", f"roles.{index}.vcpus")
+        other_paths = (f"roles.{index}.memory_bytes", f"roles.{index}.vcpus")
         is_alone = role.memory_bytes is None and role.vcpus is None
-        is_templated = any(spec.is_template(path) for path in others)
+        is_templated = any(spec.is_template(path) for path in other_paths)
         if role.hugepages_bytes and is_alone and not is_templated:
             yield Violation(
                 f"roles.{index}.hugepages_bytes",
@@ -146,11 +146,11 @@ def _stated_sizes(spec: JobSpec) -> Iterator[Violation]:
     ECS takes the memory of the task, or one that is reserved, in place of a container's own.
     """
     needs = [name for format_name, name in _SIZES if format_name == spec.format]
-    others = (
+    other_paths = (
         field.keys == ("memory",) or "memoryReservation" in field.keys
         for field in spec.job.kept_fields
     )
-    if spec.format == "ecs" and any(others):
+    if spec.format == "ecs" and any(other_paths):
         return
     for index, role in enumerate(spec.job.roles):
         for name in needs:
@@ -288,10 +288,10 @@ def _regions(spec: JobSpec) -> Iterator[Violation]:
         if not region or not blocks or has_on_demand or any(covers(p, region) for p in prices):
             continue
         regions = sorted({code for price in blocks for code in codes(price)})
-        sold = enumerated(regions, "and")
+        regions_text = enumerated(regions, "and")
         yield Violation(
             "region" if "region" in spec.lines else f"roles.{index}.instance",
-            f"{role.instance} in {region}; its capacity blocks are sold in {sold}",
+            f"{role.instance} in {region}; its capacity blocks are sold in {regions_text}",
             f"choose {enumerated(regions, 'or')}",
         )
 

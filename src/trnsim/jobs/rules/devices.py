@@ -40,8 +40,8 @@ class _Machine(NamedTuple):
     """The instance of a role.
 
     Attributes:
-        instance: its row in the catalogue.
-        is_neuron: whether it has Neuron devices.
+        instance: row of the catalogue.
+        is_neuron: whether the instance has Neuron devices.
         device_cores: physical NeuronCores of a device; 0 without Neuron devices.
     """
 
@@ -62,7 +62,7 @@ def _machines(spec: JobSpec) -> Iterator[tuple[str, Role, _Machine]]:
 
 
 def _instance_types(spec: JobSpec) -> Iterator[Violation]:
-    """Sizes that a family of Neuron instances lacks; SageMaker's types have a rule of their own."""
+    """Violations by types that a Neuron family lacks; SageMaker's types have another rule."""
     if spec.is_of_sagemaker:
         return
     rows = catalogue()
@@ -193,20 +193,20 @@ def _core_counts(spec: JobSpec) -> Iterator[Violation]:
         holder = (
             f"{role.cores} NeuronCores" if role.cores else f"{devices} devices of {cores} cores"
         )
-        visible = _visible_cores(role)
+        visible_cores = _visible_cores(role)
         field = f"{path}.environment.{_VISIBLE}"
-        if visible and visible[-1] >= total:
+        if visible_cores and visible_cores[-1] >= total:
             yield Violation(
                 field,
-                f"core {visible[-1]}; {machine.instance.name} has {total}, 0 to {total - 1}",
+                f"core {visible_cores[-1]}; {machine.instance.name} has {total}, 0 to {total - 1}",
                 f"name cores up to {total - 1}",
             )
-        elif len(visible) > cores:
+        elif len(visible_cores) > cores:
             yield Violation(
-                field, f"{len(visible)} cores; a replica has {holder}", f"name {cores} cores"
+                field, f"{len(visible_cores)} cores; a replica has {holder}", f"name {cores} cores"
             )
         count = whole_number(role.variable(_COUNT)) or 0
-        if count > cores and not visible:
+        if count > cores and not visible_cores:
             yield Violation(
                 f"{path}.environment.{_COUNT}",
                 f"{count} cores; a replica has {holder}",
@@ -216,24 +216,25 @@ def _core_counts(spec: JobSpec) -> Iterator[Violation]:
 
 def _core_precedence(spec: JobSpec) -> Iterator[Violation]:
     for index, role in enumerate(spec.job.roles):
-        visible, count = _visible_cores(role), whole_number(role.variable(_COUNT))
-        if visible and count is not None and count not in (0, len(visible)):
+        visible_cores, count = _visible_cores(role), whole_number(role.variable(_COUNT))
+        if visible_cores and count is not None and count not in (0, len(visible_cores)):
             yield Violation(
                 f"roles.{index}.environment.{_COUNT}",
-                f"{_COUNT} is {count}, and {_VISIBLE} names {len(visible)} cores, which takes "
-                "precedence",
-                f"take {_COUNT} out, or set {len(visible)}",
+                f"{_COUNT} is {count}, and {_VISIBLE} names {len(visible_cores)} cores, which "
+                "takes precedence",
+                f"take {_COUNT} out, or set {len(visible_cores)}",
             )
 
 
 def _shared_cores(spec: JobSpec) -> Iterator[Violation]:
     for index, role in enumerate(spec.job.roles):
-        visible = _visible_cores(role)
-        if visible and role.processes is not None and role.processes > len(visible):
+        visible_cores = _visible_cores(role)
+        if visible_cores and role.processes is not None and role.processes > len(visible_cores):
             yield Violation(
                 f"roles.{index}.environment.{_VISIBLE}",
-                f"{role.processes} processes have {len(visible)} cores; two of them have the same",
-                f"name {role.processes} cores, or start {len(visible)} processes",
+                f"{role.processes} processes have {len(visible_cores)} cores; two of them have the "
+                "same",
+                f"name {role.processes} cores, or start {len(visible_cores)} processes",
             )
     if spec.format != "ecs":
         return

@@ -14,8 +14,10 @@ _SOURCE: Final = (
     "ParallelCluster 3.16 describe: trnsim/jobs/fields; sbatch(1), OPTIONS; the configurations of "
     "NxD Training and NeMo"
 )
-_DESCRIBED: Final = tuple(name for name, job_format in FORMATS.items() if job_format.fields)
-_WITH_OPTIONS: Final = (*_DESCRIBED, "sbatch")
+_FORMATS_WITH_FIELDS: Final = tuple(
+    name for name, job_format in FORMATS.items() if job_format.fields
+)
+_FORMATS_WITH_NAMES: Final = (*_FORMATS_WITH_FIELDS, "sbatch")
 """Formats whose service describes its fields, and sbatch, whose options are its fields."""
 
 
@@ -40,12 +42,12 @@ RULES: Final = (
     _rule(
         "misspelled-field",
         "No field has a name that is almost one of the service's.",
-        _WITH_OPTIONS,
+        _FORMATS_WITH_NAMES,
     ),
     _rule(
         "unknown-field",
         "Every field is one that the service describes; a newer version may have more.",
-        _WITH_OPTIONS,
+        _FORMATS_WITH_NAMES,
         Severity.WARNING,
     ),
     _rule(
@@ -57,12 +59,12 @@ RULES: Final = (
     _rule(
         "misspelled-value",
         "No value is almost one of those that the service lists.",
-        _DESCRIBED,
+        _FORMATS_WITH_FIELDS,
     ),
     _rule(
         "unknown-value",
         "Every value of a list is one that the service describes; another version may have more.",
-        _DESCRIBED,
+        _FORMATS_WITH_FIELDS,
         Severity.WARNING,
     ),
     _rule(
@@ -73,7 +75,7 @@ RULES: Final = (
     _rule(
         "missing-field",
         "An object has the fields that the service requires of it.",
-        _DESCRIBED,
+        _FORMATS_WITH_FIELDS,
     ),
     _rule("volume-name", "A container mounts volumes of its pod.", MANIFESTS),
     _rule(
@@ -101,6 +103,6 @@ RULES: Final = (
     _rule(
         "field-type",
         "Every value is of the type that the service describes.",
-        _WITH_OPTIONS,
+        _FORMATS_WITH_NAMES,
     ),
 )

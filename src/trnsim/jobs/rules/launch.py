@@ -45,7 +45,7 @@ def _lnc_of_chip(spec: JobSpec) -> Iterator[Violation]:
     for index, role in enumerate(spec.job.roles):
         legal = _legal_lnc(role)
         words = " or ".join(map(str, legal))
-        where = f" on {role.instance}" if machine_of(role) else ""
+        chip_text = f" on {role.instance}" if machine_of(role) else ""
         settings = [
             (name, value)
             for name in LNC_VARIABLES
@@ -60,7 +60,7 @@ def _lnc_of_chip(spec: JobSpec) -> Iterator[Violation]:
                     spec.option_field(index, _LNC_OPTION)
                     if setting.startswith("--")
                     else f"roles.{index}.environment.{setting}",
-                    f"{setting} sets LNC {value}{where}; legal: {words}",
+                    f"{setting} sets LNC {value}{chip_text}; legal: {words}",
                     f"set {legal[-1]}",
                 )
     cores = spec.job.parallelism.logical_cores
@@ -148,7 +148,7 @@ def _is_multi_host_test(role: Role) -> bool:
     names = [word.partition("=")[0] for word in words]
     if {"-S", "--slurm-mode"} & set(names):
         return False
-    nodes = [following for word, following in pairwise(words) if word in ("-N", "--nnodes")]
+    nodes = [next_word for word, next_word in pairwise(words) if word in ("-N", "--nnodes")]
     is_several = (role.replicas or 0) > 1 and nodes[-1:] != ["1"]
     return is_several and bool({"-s", "--hosts", "--hosts-file"} & set(names))
 
@@ -218,10 +218,10 @@ def _nodes_of_launcher(spec: JobSpec) -> Iterator[Violation]:
         if "nproc-per-node" not in options or spec.is_template(f"roles.{index}.replicas"):
             continue
         nodes = options.get("nnodes")
-        awaited_nodes = whole_number(nodes)
+        launcher_nodes = whole_number(nodes)
         if nodes is None and replicas > 1 and spec.format not in _OPERATOR_FORMATS:
             reason = f"torchrun on {replicas} replicas without --nnodes: each trains by itself"
-        elif awaited_nodes is not None and awaited_nodes not in (1, replicas, total):
+        elif launcher_nodes is not None and launcher_nodes not in (1, replicas, total):
             reason = f"torchrun waits for {nodes} nodes, and the job has {total}"
         else:
             continue

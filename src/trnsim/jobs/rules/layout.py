@@ -94,7 +94,7 @@ def _has_templates(spec: JobSpec, names: frozenset[str] = _DEGREES_AND_BATCHES) 
 
 
 def _sizes(job: Job) -> dict[str, Any]:
-    """Sizes of the model: of the spec, else of its command's options, else of the named model."""
+    """Sizes of the model: the spec's, or else its command's options, or else the named model's."""
     sizes: dict[str, Any] = {}
     name = model_name(job)
     if name and not is_template(name):
@@ -190,9 +190,9 @@ def _batch(spec: JobSpec) -> Iterator[Violation]:
     if ranks % model_ranks or parallelism.global_batch is None:
         return
     data = ranks // model_ranks
-    sequences_at_once = data * (parallelism.micro_batch or 1)
-    if parallelism.global_batch % sequences_at_once:
-        next_batch = -(-parallelism.global_batch // sequences_at_once) * sequences_at_once
+    parallel_sequences = data * (parallelism.micro_batch or 1)
+    if parallelism.global_batch % parallel_sequences:
+        next_batch = -(-parallelism.global_batch // parallel_sequences) * parallel_sequences
         yield Violation(
             _field(spec, "global_batch"),
             f"global batch {parallelism.global_batch} is no multiple of {data} data ranks x "
