@@ -49,7 +49,10 @@ def of_ends(tower):
     """Those of products outside the layers, and of the last norm."""
     is_own = not (tower.is_tied and tower.is_table_shared)
     outputs = tower.outputs * tower.width if is_own else 0
-    products = ((one.inputs * one.outputs + one.biases) for one in (*tower.before, *tower.behind))
+    products = (
+        (one.inputs * one.outputs + one.biases)
+        for one in (*tower.input_projections, *tower.output_projections)
+    )
     return outputs + sum(products) + tower.head_parameters
 
 

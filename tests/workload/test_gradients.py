@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 from workload_sizes import GROUPED, experts, layer_of, model
 
-from trnsim.workload.architecture import PLAIN, Attention, Layer, Mlp, Tower
+from trnsim.workload.architecture import PLAIN_MATRICES, Attention, Layer, Mlp, Tower
 from trnsim.workload.gradients import (
     KeepPolicy,
     Recompute,
@@ -70,7 +70,9 @@ def test_recomputation_repeats_nothing_the_core_or_all():
 
 
 HIDDEN, HEADS, SEQUENCE = 12288, 96, 2048
-GPT3_LAYER = Layer(96, (Attention(HEADS, HEADS, 128, 128),), Mlp(4 * HIDDEN, PLAIN), 4 * HIDDEN)
+GPT3_LAYER = Layer(
+    96, (Attention(HEADS, HEADS, 128, 128),), Mlp(4 * HIDDEN, PLAIN_MATRICES), 4 * HIDDEN
+)
 GPT3 = Tower("decoder", HIDDEN, (GPT3_LAYER,))
 SCORES = 5 * HEADS * SEQUENCE / HIDDEN
 

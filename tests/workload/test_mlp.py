@@ -3,7 +3,7 @@ import pytest
 from workload_sizes import experts, model
 
 from trnsim.compiler.program import evaluate_program
-from trnsim.workload.architecture import PLAIN, Experts, Mlp
+from trnsim.workload.architecture import PLAIN_MATRICES, Experts, Mlp
 from trnsim.workload.expert_rules import ClampedGate, Routing
 from trnsim.workload.mlp import RankMlp
 from trnsim.workload.operators import Split
@@ -63,7 +63,7 @@ def test_an_mlp_without_a_gate_multiplies_two():
     rng = np.random.default_rng(1)
     x, up, down = (rng.normal(size=shape) for shape in ((1, 4), (4, 5), (5, 4)))
     wanted = silu(x @ up) @ down
-    assert np.allclose(fed(Mlp(5, PLAIN), x, up, down, rows=1), wanted, atol=1e-5)
+    assert np.allclose(fed(Mlp(5, PLAIN_MATRICES), x, up, down, rows=1), wanted, atol=1e-5)
 
 
 @pytest.mark.parametrize("per_token", [1, 2, 3])

@@ -5,7 +5,7 @@ from parameter_formulas import multiplied, of_layer, of_model
 from published_models import COUNTS
 from workload_sizes import GROUPED, LATENT, experts, layer_of, model, named
 
-from trnsim.workload.architecture import PLAIN, Mlp, Norm, Projection, Wiring
+from trnsim.workload.architecture import PLAIN_MATRICES, Mlp, Norm, Projection, Wiring
 from trnsim.workload.config import from_config
 from trnsim.workload.operators import Axis, Pass, Phase, Split
 from trnsim.workload.passes import RankTower, passes, summaries
@@ -24,7 +24,7 @@ def test_a_pass_is_an_embedding_layers_and_a_head():
 
 
 @pytest.mark.parametrize("attention", [GROUPED, LATENT])
-@pytest.mark.parametrize("mlp", [Mlp(50), Mlp(50, PLAIN), experts(4, 4, shared=Mlp(20))])
+@pytest.mark.parametrize("mlp", [Mlp(50), Mlp(50, PLAIN_MATRICES), experts(4, 4, shared=Mlp(20))])
 @pytest.mark.parametrize("is_tied", [False, True])
 def test_blocks_read_and_hold_all_parameters(attention, mlp, is_tied):
     one = model(attention, mlp, is_tied=is_tied)
@@ -152,8 +152,8 @@ def test_towers_of_images_have_their_own_tokens():
         name="images",
         table_rows=0,
         outputs=0,
-        before=(patches,),
-        behind=(Projection("classes", 32, 7, is_each_token=False),),
+        input_projections=(patches,),
+        output_projections=(Projection("classes", 32, 7, is_each_token=False),),
         tokens=17,
     )
     alone = replace(one, towers=(images,))
@@ -181,7 +181,9 @@ def test_layers_of_shared_weights_are_held_once_and_read_each_time():
 def test_the_last_norm_counts_all_rows_whatever_is_behind_it():
     one = model()
     (tower,) = one.towers
-    pooled = replace(tower, outputs=0, behind=(Projection("dense", 32, 32, is_each_token=False),))
+    pooled = replace(
+        tower, outputs=0, output_projections=(Projection("dense", 32, 32, is_each_token=False),)
+    )
     head = summaries(replace(one, towers=(pooled,)), Pass(Phase.ENCODE, 2, 10))[-1]
     assert sum(operator.elements for operator in head.elementwise) == 2 * 2 * 10 * 32
     assert named(head, "dense").m == 2
@@ -221,7 +223,7 @@ def test_what_is_wired_between_products_counts_for_nothing_more(name):
 @pytest.mark.parametrize("tensor", [1, 2])
 def test_the_bias_of_shared_experts_is_added_once_to_the_sum_over_ranks(tensor):
     wiring = Wiring(Norm(1))
-    whole = model(mlp=experts(shared=Mlp(20, PLAIN, biases=20 + 32)))
+    whole = model(mlp=experts(shared=Mlp(20, PLAIN_MATRICES, biases=20 + 32)))
     tower = replace(whole.decoder, wiring=wiring)
     built = RankTower(whole, tower, PROMPT, Split(tensor=tensor), wiring)
     graph = (rank_graph := built.layer(tower.layers[0])).graph
@@ -238,7 +240,7 @@ def test_the_bias_of_shared_experts_is_added_once_to_the_sum_over_ranks(tensor):
 def test_tensor_ranks_hold_their_columns_biases_and_the_whole_biases_of_sums(tensor, is_parallel):
     wiring = Wiring(Norm(1))
     biased = replace(GROUPED, biases=(8 + 2 + 2) * 4 + 32, output_biases=32)
-    whole = model(biased, Mlp(20, PLAIN, biases=20 + 32))
+    whole = model(biased, Mlp(20, PLAIN_MATRICES, biases=20 + 32))
     (layer,) = whole.decoder.layers
     tower = replace(whole.decoder, wiring=wiring, layers=(replace(layer, is_parallel=is_parallel),))
     split = Split(tensor=tensor)

@@ -5,7 +5,7 @@ from parameter_formulas import multiplied, of_attention, of_mlp, of_model
 from test_attending import with_cross
 from workload_sizes import GROUPED, LATENT, experts, model
 
-from trnsim.workload.architecture import PLAIN, Attention, Mlp, Projection
+from trnsim.workload.architecture import PLAIN_MATRICES, Attention, Mlp, Projection
 from trnsim.workload.operators import Split
 from trnsim.workload.resident import (
     active_parameters,
@@ -61,7 +61,7 @@ def test_formulas_of_attention_are_those_of_its_matrices():
     "mlp",
     [
         Mlp(50),
-        Mlp(50, PLAIN, 7),
+        Mlp(50, PLAIN_MATRICES, 7),
         experts(16, 2, shared=Mlp(20), shared_gate=32, router_biases=16),
         experts(1, 1),
     ],
@@ -78,7 +78,7 @@ def test_graphs_have_the_parameters_of_the_formulas(attention, mlp, is_tied):
 def test_products_outside_the_layers_count():
     one = model()
     more = {
-        "before": (Projection("patches", 5, 32, 32),),
+        "input_projections": (Projection("patches", 5, 32, 32),),
         "positions": 9,
         "embedding_parameters": 4,
     }

@@ -229,8 +229,8 @@ class Graph:
         """
         value, before = self.transpose_source(value)
         order = tuple(before[dim] for dim in permutation)
-        long = [dim for dim in order if value.shape[dim] > 1]
-        if long == sorted(long):
+        long_dims = [dim for dim in order if value.shape[dim] > 1]
+        if long_dims == sorted(long_dims):
             return self.reshape(value, [value.shape[dim] for dim in order])
         return self.apply(Transpose(order), value)
 
@@ -256,10 +256,10 @@ class Graph:
         `low`, `high` and `interior` are counts for each dimension; a negative `low` or `high`
         removes elements.
         """
-        between = tuple(interior) or (0,) * len(value.shape)
-        if not any((*low, *high, *between)):
+        gaps = tuple(interior) or (0,) * len(value.shape)
+        if not any((*low, *high, *gaps)):
             return value
-        return self.apply(Pad(tuple(low), tuple(high), between, float(number)), value)
+        return self.apply(Pad(tuple(low), tuple(high), gaps, float(number)), value)
 
     def concatenate(self, parts: Sequence[Value], dim: int) -> Value:
         """Tensors one after the other along `dim`."""

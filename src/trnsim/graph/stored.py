@@ -26,7 +26,7 @@ _MAX_LENGTH: Final = 1 << 48
 _MAX_RANK: Final = 64
 _MAX_DEPTH: Final = 16
 """Maximum number of graphs within graphs."""
-_NOT_FINITE: Final = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+_INFINITE_NUMBERS: Final = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
 def plain_graph(graph: Graph, place_of: Callable[[Origin], int] | None = None) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def _stored_value(value: Any, place_of: Callable[[Origin], int] | None) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return {"float": str(value)}
     if isinstance(value, tuple):
-        return [_stored_value(each, place_of) for each in value]
+        return [_stored_value(item, place_of) for item in value]
     return value
 
 
@@ -93,13 +93,13 @@ def _parse_graph(values: Any, origins: Sequence[Origin], depth: int) -> Graph:
     if depth > _MAX_DEPTH:
         raise ValueError(f"graphs of more than {_MAX_DEPTH} levels")
     by_number: dict[int, Value] = {}
-    graph = Graph([_parse_value(each, by_number) for each in values["inputs"]])
+    graph = Graph([_parse_value(item, by_number) for item in values["inputs"]])
     for name, attributes, operands, results, place in values["nodes"]:
         operation = _parse_operation(name, attributes, origins, depth)
-        read: list[Operand] = [_parse_operand(each, by_number) for each in operands]
-        results_read = tuple(_parse_value(each, by_number) for each in results)
+        operands_read: list[Operand] = [_parse_operand(item, by_number) for item in operands]
+        results_read = tuple(_parse_value(item, by_number) for item in results)
         origin = origins[place] if isinstance(place, int) and 0 <= place < len(origins) else None
-        graph.append(Node(operation, tuple(read), results_read, origin))
+        graph.append(Node(operation, tuple(operands_read), results_read, origin))
     graph.outputs = [by_number[number] for number in values["outputs"]]
     # Values that are added later have numbers of their own.
     return Graph(
@@ -167,7 +167,7 @@ def _parse_present(value: Any, kind: str, origins: Sequence[Origin], depth: int)
     if kind in _TUPLE_KINDS:
         element_kind = _TUPLE_KINDS[kind]
         return tuple(
-            _parse_attribute(each, element_kind, origins, depth) for each in _checked_list(value)
+            _parse_attribute(item, element_kind, origins, depth) for item in _checked_list(value)
         )
     if kind == "Graph":
         graph = _parse_graph(value["graph"], origins, depth + 1)
@@ -183,14 +183,14 @@ def _checked_list(values: Any) -> list[Any]:
 
 
 def _integers(values: Any) -> tuple[int, ...]:
-    if not all(type(each) is int for each in _checked_list(values)):
+    if not all(type(item) is int for item in _checked_list(values)):
         raise TypeError(f"{values!r} for whole numbers")
     return tuple(values)
 
 
 def _parse_float(value: Any) -> float:
     if isinstance(value, dict):
-        return _NOT_FINITE[value["float"]]
+        return _INFINITE_NUMBERS[value["float"]]
     if type(value) not in (int, float):
         raise TypeError(f"{value!r} for a number")
     return value  # type: ignore[no-any-return]

@@ -15,9 +15,9 @@ from trnsim.workload.kinds import ModelKind
 from trnsim.workload.matrix_bits import MatrixBits
 from trnsim.workload.mixer import Mixer
 
-GATED: Final = 3
+GATED_MATRICES: Final = 3
 """Matrices of a gated MLP: gate, up and down."""
-PLAIN: Final = 2
+PLAIN_MATRICES: Final = 2
 """Matrices of an MLP without a gate."""
 
 
@@ -63,13 +63,13 @@ class HeadNorm:
 
     Attributes:
         norm: the norm's kind and weights.
-        over: "head" for weights that all heads share, "heads" for weights of each head, "row" for
+        scope: "head" for weights that all heads share, "heads" for weights of each head, "row" for
             one norm over all heads of a token.
         is_after_rotation: whether it follows the rotation; legal for "head".
     """
 
     norm: Norm
-    over: str = "head"
+    scope: str = "head"
     is_after_rotation: bool = False
 
 
@@ -86,7 +86,7 @@ class Attention:
         is_cross: whether keys and values are those of another tower's output.
         biases: elements of the biases of its projections.
         norms: elements of the weights of norms over heads.
-        output_biases: those of `biases` that are the output's.
+        output_biases: elements of the bias of the output projection, part of `biases`.
         scale: the factor on products of queries and keys; 0 for ``head_dim ** -0.5``.
         cap: bound of the scores, by a tanh; 0 for none.
         rotary: rotary position embedding of queries and keys; None without.
@@ -170,14 +170,14 @@ class Mlp:
 
     Attributes:
         intermediate: elements between the matrices.
-        matrices: `GATED` or `PLAIN`.
+        matrices: `GATED_MATRICES` or `PLAIN_MATRICES`.
         biases: elements of its biases.
         activation: name of the activation in transformers.
         clamped_gate: the clamped gate in place of the activation; None for the activation.
     """
 
     intermediate: int
-    matrices: int = GATED
+    matrices: int = GATED_MATRICES
     biases: int = 0
     activation: str = "silu"
     clamped_gate: ClampedGate | None = None
@@ -258,7 +258,7 @@ class Layer:
         is_shared: whether all share one set of weights, as in ALBERT.
         is_parallel: whether attention and MLP read the same input and are summed together, as in
             GPT-J; tensor ranks then exchange one sum a layer instead of two.
-        own_bits: bits of the matrices that have others than the model's.
+        own_bits: bits of the matrices whose bits differ from the model's.
         is_beside: whether attentions read the same input and are summed, as in Falcon-H1.
         factors: factors of results of products by name ("mlp.gate"), and of inputs of halves.
     """
@@ -315,10 +315,10 @@ class Tower:
         layers: groups of equal layers, in the order of their first layers.
         table_rows: rows of the embedding table; 0 for images.
         table_width: elements of a row of that table; 0 for `hidden`.
-        before: products before the layers.
+        input_projections: products before the layers.
         positions: rows of the table of learned positions.
         embedding_parameters: other parameters before the layers: norms, types, a class token.
-        behind: products behind the layers, before the last.
+        output_projections: products behind the layers, before the logits.
         head_parameters: parameters of norms and biases behind the layers.
         outputs: size of the vocabulary of the logits; 0 without logits.
         is_tied: whether the weights of the logits are the embedding table.
@@ -338,10 +338,10 @@ class Tower:
     layers: tuple[Layer, ...]
     table_rows: int = 0
     table_width: int = 0
-    before: tuple[Projection, ...] = ()
+    input_projections: tuple[Projection, ...] = ()
     positions: int = 0
     embedding_parameters: int = 0
-    behind: tuple[Projection, ...] = ()
+    output_projections: tuple[Projection, ...] = ()
     head_parameters: int = 0
     outputs: int = 0
     is_tied: bool = False

@@ -86,7 +86,7 @@ class _RankAttention:
         """Elements of a query."""
         raise NotImplementedError
 
-    def weighted(self, name: str, rows: Value, columns: int, *, is_biased: bool = False) -> Value:
+    def project(self, name: str, rows: Value, columns: int, *, is_biased: bool = False) -> Value:
         """``rows @ weight`` with a weight of `columns` columns, and a bias."""
         weight = self.weight(name, (rows.shape[-1], columns))
         return self.rank_graph.product(name, rows, weight, is_biased=is_biased)
@@ -111,20 +111,20 @@ class _RankAttention:
     def mask(self) -> AttentionOp:
         """The mask of the rank's queries; context ranks take the tokens of a sequence in turn."""
         attention = self.attention
-        plain = AttentionOp(attention.scale or self.width**-0.5, cap=attention.cap)
+        unmasked = AttentionOp(attention.scale or self.width**-0.5, cap=attention.cap)
         if attention.is_cross:
-            return plain
+            return unmasked
         window = (
             attention.window if attention.window < self._keys() or not attention.is_causal else 0
         )
         if not attention.is_causal:
-            return replace(plain, window=window)
+            return replace(unmasked, window=window)
         if self.is_step:  # earlier tokens are shared out, and none of them is masked
-            first, apart = max(self.keys - self.new_tokens, 0), 1
+            first_position, apart = max(self.keys - self.new_tokens, 0), 1
         else:
             apart = self.split.context
-            first = self._keys() - self.model_pass.tokens + (apart - 1) // 2
-        return replace(plain, is_causal=True, first=first, apart=apart, window=window)
+            first_position = self._keys() - self.model_pass.tokens + (apart - 1) // 2
+        return replace(unmasked, is_causal=True, first=first_position, apart=apart, window=window)
 
     def attend(self, query: Value, key: Value, value: Value) -> Value:
         """Attention of the queries to keys and values: [rows, heads x width]."""
@@ -186,29 +186,29 @@ class _RankAttention:
         if model_pass.phase not in _CACHING_PHASES or not self.attention.is_causal:
             return new
         rank_graph.write_cache(new, self.model.kv_bits)
-        before = math.ceil((self._keys() - model_pass.tokens) / self.split.context)
-        before = self.keys - self.new_tokens if self.is_step else before
-        if before <= 0:
+        past_tokens = math.ceil((self._keys() - model_pass.tokens) / self.split.context)
+        past_tokens = self.keys - self.new_tokens if self.is_step else past_tokens
+        if past_tokens <= 0:
             return new
-        *outer, _, width = new.shape
-        earlier = rank_graph.cached_input((*outer, before, width), self.model.kv_bits)
-        return rank_graph.graph.concatenate((earlier, new), len(outer))
+        *leading_dims, _, width = new.shape
+        past_part = rank_graph.cached_input((*leading_dims, past_tokens, width), self.model.kv_bits)
+        return rank_graph.graph.concatenate((past_part, new), len(leading_dims))
 
     def _of_all_ranks(self, parts: list[Value]) -> list[Value]:
         """Keys and values of all context ranks, gathered in one exchange."""
         rank_graph, graph, last = self.rank_graph, self.rank_graph.graph, len(parts[0].shape) - 1
         merged = graph.concatenate(parts, last)
-        *outer, tokens, width = merged.shape
-        rows = graph.reshape(merged, (math.prod(outer) * tokens, width))
+        *leading_dims, tokens, width = merged.shape
+        rows = graph.reshape(merged, (math.prod(leading_dims) * tokens, width))
         gathered = rank_graph.exchange("all_gather", rows, Axis.CONTEXT, self.split.context)
         rank_graph.operator("cache")
-        gathered = graph.reshape(gathered, (*outer, tokens * self.split.context, width))
-        starts, at = [0] * len(merged.shape), 0
+        gathered = graph.reshape(gathered, (*leading_dims, tokens * self.split.context, width))
+        starts, start = [0] * len(merged.shape), 0
         pieces: list[Value] = []
         for part in parts:
-            starts[-1] = at
-            pieces.append(graph.slice(gathered, starts, (*outer, self.keys, part.shape[-1])))
-            at += part.shape[-1]
+            starts[-1] = start
+            pieces.append(graph.slice(gathered, starts, (*leading_dims, self.keys, part.shape[-1])))
+            start += part.shape[-1]
         return pieces
 
 
@@ -221,7 +221,7 @@ class _Grouped(_RankAttention):
         """The attention's output."""
         attention = self.attention
         query = self._headed(
-            self.weighted(
+            self.project(
                 "query", self.rows, self.heads * attention.head_dim, is_biased=self._is_biased
             ),
             self.heads,
@@ -232,12 +232,12 @@ class _Grouped(_RankAttention):
         results = self._gated(results) if attention.has_gate else results
         is_whole = self.wiring is not None and self.split.tensor == 1
         is_biased = is_whole and attention.output_biases > 0
-        return self.weighted("output", results, self.rows.shape[1], is_biased=is_biased)
+        return self.project("output", results, self.rows.shape[1], is_biased=is_biased)
 
     def _gated(self, results: Value) -> Value:
         """Results [rows, H D] times the logistic of a projection of the input."""
         graph = self.rank_graph.graph
-        gate = self.weighted("gate", self.rows, results.shape[1], is_biased=self._is_biased)
+        gate = self.project("gate", self.rows, results.shape[1], is_biased=self._is_biased)
         self.rank_graph.operator("output gate")
         factor = graph.elementwise("logistic", gate)
         return graph.elementwise("multiply", results, factor)
@@ -255,12 +255,12 @@ class _Grouped(_RankAttention):
     def _headed(self, rows: Value, heads: int, name: str) -> Value:
         """Rows as heads [B, H, T, D], normed if a norm precedes the rotation."""
         rank_graph, norm = self.rank_graph, self.attention.head_norm or _NO_NORM
-        if norm.over == "row":
+        if norm.scope == "row":
             rows = rank_graph.norm(rows, norm.norm, name)
         by_head = rank_graph.heads(rows, self.model_pass.batch, heads)
-        if norm.over in ("row", "") or norm.is_after_rotation:
+        if norm.scope in ("row", "") or norm.is_after_rotation:
             return by_head
-        return rank_graph.norm(by_head, norm.norm, name, heads if norm.over == "heads" else 0)
+        return rank_graph.norm(by_head, norm.norm, name, heads if norm.scope == "heads" else 0)
 
     def _rotated(self, heads: Value, name: str) -> Value:
         """Heads rotated, and normed if a norm follows the rotation."""
@@ -279,11 +279,11 @@ class _Grouped(_RankAttention):
         widths = groups * attention.head_dim, groups * attention.value_dim
         if self.wiring is None:
             key, value = rank_graph.columns(
-                self.weighted("key and value", rows, sum(widths)), *widths
+                self.project("key and value", rows, sum(widths)), *widths
             )
         else:
             key, value = (
-                self.weighted(name, rows, width, is_biased=self._is_biased)
+                self.project(name, rows, width, is_biased=self._is_biased)
                 for name, width in zip(("key", "value"), widths, strict=True)
             )
         return self._headed(key, groups, "key norm"), rank_graph.heads(value, batch, groups)
@@ -326,17 +326,21 @@ class _Latent(_RankAttention):
         """The attention's output."""
         attention, rank_graph, batch = self.attention, self.rank_graph, self.model_pass.batch
         query = self._rotated_query(rank_graph.heads(self._queries(), batch, self.heads))
-        latent = self.weighted("latent", self.rows, attention.kv_rank + attention.rotary_dim)
-        short, place = rank_graph.columns(latent, attention.kv_rank, attention.rotary_dim)
+        latent = self.project("latent", self.rows, attention.kv_rank + attention.rotary_dim)
+        latent_part, shared_key = rank_graph.columns(
+            latent, attention.kv_rank, attention.rotary_dim
+        )
         if self.wiring:
-            short = rank_graph.norm(short, attention.norm, "latent norm")
-            rotated = rotated_heads(rank_graph, rank_graph.heads(place, batch, 1), attention.rotary)
-            place = rank_graph.heads_to_rows(rotated)
-        merged = rank_graph.graph.concatenate((short, place), 1)
+            latent_part = rank_graph.norm(latent_part, attention.norm, "latent norm")
+            rotated = rotated_heads(
+                rank_graph, rank_graph.heads(shared_key, batch, 1), attention.rotary
+            )
+            shared_key = rank_graph.heads_to_rows(rotated)
+        merged = rank_graph.graph.concatenate((latent_part, shared_key), 1)
         latent = rank_graph.graph.reshape(merged, (batch, self.new_tokens, latent.shape[1]))
         (latent,) = self.past_and_new(latent)
         results = self._absorbed(query, latent) if self.is_step else self._expanded(query, latent)
-        return self.weighted("output", results, self.rows.shape[1])
+        return self.project("output", results, self.rows.shape[1])
 
     @property
     def width(self) -> int:
@@ -361,21 +365,21 @@ class _Latent(_RankAttention):
         """Queries [rows, heads x (plain + rotary)], from a latent vector if there is one."""
         rows = self.rows
         if self.attention.query_rank:
-            rows = self.weighted("query latent", rows, self.attention.query_rank)
+            rows = self.project("query latent", rows, self.attention.query_rank)
             if self.wiring:
                 rows = self.rank_graph.norm(rows, self.attention.norm, "query norm")
         width = self.attention.plain_dim + self.attention.rotary_dim
-        return self.weighted("query", rows, self.heads * width)
+        return self.project("query", rows, self.heads * width)
 
     def _expanded(self, query: Value, latent: Value) -> Value:
         """Attention to keys and values of each head; the rotated part of a key is shared."""
         attention, rank_graph = self.attention, self.rank_graph
         batch, keys, _ = latent.shape
         flat = rank_graph.graph.reshape(latent, (batch * keys, latent.shape[2]))
-        short, rotary = rank_graph.columns(flat, attention.kv_rank, attention.rotary_dim)
+        latent_part, rotary = rank_graph.columns(flat, attention.kv_rank, attention.rotary_dim)
         width = attention.plain_dim + attention.value_dim
         pairs = rank_graph.heads(
-            self.weighted("keys and values", short, self.heads * width), batch, self.heads
+            self.project("keys and values", latent_part, self.heads * width), batch, self.heads
         )
         shape = batch, self.heads, keys
         plain = rank_graph.graph.slice(pairs, (0, 0, 0, 0), (*shape, attention.plain_dim))
@@ -402,9 +406,9 @@ class _Latent(_RankAttention):
         rotary_part = rank_graph.graph.slice(
             by_head, (0, 0, attention.plain_dim), (*rows, attention.rotary_dim)
         )
-        up = self.weight("keys absorbed", (heads, attention.plain_dim, attention.kv_rank))
+        key_weight = self.weight("keys absorbed", (heads, attention.plain_dim, attention.kv_rank))
         merged = rank_graph.graph.concatenate(
-            (rank_graph.product("keys absorbed", plain, up), rotary_part), 2
+            (rank_graph.product("keys absorbed", plain, key_weight), rotary_part), 2
         )
         head_queries = rank_graph.graph.reshape(merged, (heads, batch, tokens, merged.shape[2]))
         absorbed = rank_graph.graph.transpose(head_queries, (1, 0, 2, 3))
@@ -414,9 +418,11 @@ class _Latent(_RankAttention):
         latent_results = rank_graph.graph.reshape(
             results, (batch * tokens, heads, attention.kv_rank)
         )
-        down = self.weight("values absorbed", (heads, attention.kv_rank, attention.value_dim))
+        value_weight = self.weight(
+            "values absorbed", (heads, attention.kv_rank, attention.value_dim)
+        )
         results = rank_graph.product(
-            "values absorbed", rank_graph.graph.transpose(latent_results, (1, 0, 2)), down
+            "values absorbed", rank_graph.graph.transpose(latent_results, (1, 0, 2)), value_weight
         )
         token_rows = rank_graph.graph.transpose(results, (1, 0, 2))
         return rank_graph.graph.reshape(token_rows, (batch * tokens, heads * attention.value_dim))

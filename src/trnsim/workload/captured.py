@@ -18,7 +18,7 @@ from typing import Any, Final
 from trnsim.errors import BadInput, NotModelled
 from trnsim.workload import passes
 from trnsim.workload.architecture import Architecture, check_length
-from trnsim.workload.config import FAMILIES, from_config, longest, read_values
+from trnsim.workload.config import FAMILIES, from_config, longest_sequence, read_values
 from trnsim.workload.families.keys import ConfigKeys
 from trnsim.workload.kinds import ModelKind
 from trnsim.workload.model_names import model_name
@@ -67,7 +67,7 @@ class CapturedModel:
     @property
     def max_positions(self) -> int:
         """The longest sequence; 0 if no limit is stated."""
-        return longest(ConfigKeys(self.values, self.file), self.model_type)[0]
+        return longest_sequence(ConfigKeys(self.values, self.file), self.model_type)[0]
 
     @property
     def length_limit(self) -> int:
@@ -80,7 +80,7 @@ class CapturedModel:
         Raises:
             BadInput: `tokens` exceed it.
         """
-        limit, key = longest(ConfigKeys(self.values, self.file), self.model_type)
+        limit, key = longest_sequence(ConfigKeys(self.values, self.file), self.model_type)
         check_length(self.name, tokens, limit, key)
 
     @property
@@ -202,18 +202,18 @@ def _graph(model: CapturedModel, model_pass: Pass, split: Split) -> Any:
 
 def _config(model: CapturedModel, image: int = 0) -> Any:
     """The configuration, as transformers reads it, for images of `image` pixels a side."""
-    of = import_module("trnsim.torch.models.config").config_of
-    return of({**model.values, **({"image_size": image} if image else {})}, model.file)
+    config_of = import_module("trnsim.torch.models.config").config_of
+    return config_of({**model.values, **({"image_size": image} if image else {})}, model.file)
 
 
 @lru_cache(_MOST_CACHED_MODELS)
 def _parameters(model: CapturedModel) -> int:
     models = _models(model)
     if model.is_of_diffusers:
-        built = import_module("trnsim.torch.models.diffusion").build_diffusion_model(
+        built_model = import_module("trnsim.torch.models.diffusion").build_diffusion_model(
             model.values, model.dtype
         )
     else:
         build = import_module("trnsim.torch.models.model_graph").build_model
-        built = build(_config(model), models.ModelShape("encode"), model.dtype)
-    return sum(int(parameter.numel()) for parameter in built.parameters())
+        built_model = build(_config(model), models.ModelShape("encode"), model.dtype)
+    return sum(int(parameter.numel()) for parameter in built_model.parameters())

@@ -97,7 +97,7 @@ def from_config(config: Mapping[str, Any], file: str) -> Architecture:
         raise _not_modelled(keys, model_type)
     towers = family(keys, model_type)
     bits, towers = bits_of(keys), with_listed_bits(keys, model_type, towers)
-    positions, name = longest(keys, model_type)
+    positions, name = longest_sequence(keys, model_type)
     return Architecture(
         model_name(file), model_type, towers, positions, **vars(bits), positions_key=name
     )
@@ -111,11 +111,11 @@ def _not_modelled(keys: ConfigKeys, model_type: str) -> NotModelled:
     message = (
         f"{line or keys.file}: model_type {model_type!r} is not modelled{reason}; legal: {legal}"
     )
-    near = [] if gap else get_close_matches(model_type, FAMILIES, 2)
-    perhaps = f"perhaps {' or '.join(map(repr, near))}" if near else ""
-    fix = _texts_fix(keys) or (gap.fix if gap else perhaps)
-    instead = "write the model_type, of these, whose layers the model has"
-    return NotModelled(message, fix=fix or instead, line=line)
+    similar_types = [] if gap else get_close_matches(model_type, FAMILIES, 2)
+    suggestion = f"perhaps {' or '.join(map(repr, similar_types))}" if similar_types else ""
+    fix = _texts_fix(keys) or (gap.fix if gap else suggestion)
+    default_fix = "write the model_type, of these, whose layers the model has"
+    return NotModelled(message, fix=fix or default_fix, line=line)
 
 
 def _texts_fix(keys: ConfigKeys) -> str:
@@ -130,28 +130,28 @@ def _texts_fix(keys: ConfigKeys) -> str:
     )
 
 
-def longest(keys: ConfigKeys, model_type: str) -> tuple[int, str]:
+def longest_sequence(keys: ConfigKeys, model_type: str) -> tuple[int, str]:
     """The longest sequence of the training, stretched if the file says so, and its key.
 
     The length is 0 where no key states it, and for T5, whose positions are relative.
     """
-    inside = ""
+    prefix = ""
     keys = ConfigKeys({**DEFAULTS.get(model_type, {}), **keys.config}, keys.file, keys.inside)
     if model_type in (*images.PAIRS, *images.TEXTS):
-        inside = "text_config." if model_type in images.PAIRS else ""
+        prefix = "text_config." if model_type in images.PAIRS else ""
         keys = images.texts_of(keys, model_type)
     if model_type in images_and_texts.NAMES:
         keys = images_and_texts.texts_of(keys, model_type)
-        inside = keys.inside
+        prefix = keys.inside
     name = keys.first(_POSITIONS)
     if name is None or model_type in texts_to_texts.T5_NAMES:  # which has relative positions alone
         return 0, _POSITIONS[0]
     reserved = encoders.RESERVED.get(model_type, 0)
     positions = max(0, keys.whole(name, minimum=0) - reserved)
-    return max(positions, _stretched(keys)), inside + name
+    return max(positions, stretched_length(keys)), prefix + name
 
 
-def _stretched(keys: ConfigKeys) -> int:
+def stretched_length(keys: ConfigKeys) -> int:
     """The length to which YaRN and the like stretch rotary positions; 0 without stretching.
 
     Source: transformers 5.23, modeling_rope_utils.py: ``factor`` of the original length.

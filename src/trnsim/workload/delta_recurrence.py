@@ -35,15 +35,15 @@ class DeltaRecurrence(Recurrence):
         self.is_in_turn = is_in_turn
 
     def _new_value(self, key: Value, state: Value) -> Value:
-        recalled = self._product("recalled values", key, state, is_cast=False)
+        recalled_values = self._product("recalled values", key, state, is_cast=False)
         self.rank_graph.operator("recurrence")
-        return self.graph.elementwise("subtract", self.rows.value, recalled)
+        return self.graph.elementwise("subtract", self.rows.value, recalled_values)
 
     def _results(self, rows: ChunkRows) -> tuple[Value, Value]:
-        graph, (value, recalling) = self.graph, self._corrected(rows)
+        graph, (value, recall_keys) = self.graph, self._corrected(rows)
         query = self._weighted(self._spread(rows.query), self._exp(rows.sums))
-        key = self._weighted(self._spread(rows.key), self._to_end(rows.sums))
-        parts = value, recalling, query, key, rows.scores, self._exp(self._last(rows.sums))
+        key = self._weighted(self._spread(rows.key), self._decays_to_end(rows.sums))
+        parts = value, recall_keys, query, key, rows.scores, self._exp(self._last(rows.sums))
         if not self.is_in_turn:
             zeros = self._zeros((*value.shape[:3], self.mixer.state, self.head_dim))
             results, states = self._chunk_results(parts, zeros)
@@ -52,9 +52,9 @@ class DeltaRecurrence(Recurrence):
         state = self._zeros(self._state_shape) if self.state is None else self.state
         for place in range(self.count):
             chunk_parts = [self._part(part, place, 1) for part in parts]
-            before = graph.reshape(state, (*state.shape[:2], 1, *state.shape[2:]))
-            result, after = self._chunk_results(chunk_parts, before)
-            state = self._without_chunks(after)
+            state_before = graph.reshape(state, (*state.shape[:2], 1, *state.shape[2:]))
+            result, state_after = self._chunk_results(chunk_parts, state_before)
+            state = self._without_chunks(state_after)
             outputs.append(result)
         return graph.concatenate(outputs, 2), state
 
@@ -71,9 +71,9 @@ class DeltaRecurrence(Recurrence):
         value = self._weighted(rows.value, rows.strength)
         key = self._weighted(self._spread(rows.key), rows.strength)
         pairs = graph.concatenate((value, self._weighted(key, self._exp(rows.sums))), 4)
-        solved = self._product("corrected rows", self._inverse(system), pairs)
+        solution = self._product("corrected rows", self._inverse(system), pairs)
         new_value, new_key = (
-            graph.slice(solved, (0, 0, 0, 0, start), (*solved.shape[:4], width))
+            graph.slice(solution, (0, 0, 0, 0, start), (*solution.shape[:4], width))
             for start, width in ((0, self.head_dim), (self.head_dim, self.mixer.state))
         )
         return new_value, new_key
@@ -99,17 +99,17 @@ class DeltaRecurrence(Recurrence):
     def _chunk_results(self, parts: Sequence[Value], state: Value) -> tuple[Value, Value]:
         """Results and states after chunks [B, H, C, L, *], by the states before them."""
         graph = self.graph
-        value, recalling, query, key, scores, total = parts
-        recalled = self._product("recalled values", recalling, state)
+        value, recall_keys, query, key, scores, total = parts
+        recalled_values = self._product("recalled values", recall_keys, state)
         self.rank_graph.operator("recurrence")
-        value = graph.elementwise("subtract", value, recalled)
+        value = graph.elementwise("subtract", value, recalled_values)
         inner_results = self._product("chunk values", scores, value)
-        read = self._product("read states", query, state)
+        state_results = self._product("read states", query, state)
         update = self._product("chunk states", key, value, is_left_turned=True)
         self.rank_graph.operator("recurrence")
         decayed_state = self._times(state, graph.broadcast_in_dim(total, state.shape, (0, 1, 2, 3)))
         states = graph.elementwise("add", decayed_state, update)
-        return graph.elementwise("add", inner_results, read), states
+        return graph.elementwise("add", inner_results, state_results), states
 
     def _blocks_below(self, shape: tuple[int, ...], size: int) -> Value:
         """1 in the lower left quarter of each block of 2 `size` rows on the diagonal, else 0."""

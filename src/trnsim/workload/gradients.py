@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Final
 
 from trnsim.workload.architecture import (
-    GATED,
+    GATED_MATRICES,
     Attention,
     Experts,
     LatentAttention,
@@ -83,16 +83,18 @@ def gradient_exchanges(exchanges: tuple[Exchange, ...]) -> tuple[Exchange, ...]:
 
 
 def _gradients(product: Product) -> tuple[Product, Product]:
-    by_input = replace(product, name=f"{product.name} gradient by input", k=product.n, n=product.k)
+    input_gradient = replace(
+        product, name=f"{product.name} gradient by input", k=product.n, n=product.k
+    )
     if not product.weight_bits:
-        by_other = replace(
+        operand_gradient = replace(
             product, name=f"{product.name} gradient by other", m=product.k, k=product.m
         )
-        return by_input, by_other
-    by_weight = replace(
+        return input_gradient, operand_gradient
+    weight_gradient = replace(
         product, name=f"{product.name} gradient by weights", m=product.k, k=product.m, weight_bits=0
     )
-    return by_input, by_weight
+    return input_gradient, weight_gradient
 
 
 def recomputation(summary: PartSummary, recompute: Recompute) -> PartSummary:
@@ -135,7 +137,7 @@ def is_fused(layer: Layer) -> bool:
 
 def has_dropout(layer: Layer) -> bool:
     """True if the layer has dropout: assumed of MLPs without a gate, as in GPT and BERT."""
-    return isinstance(layer.mlp, Mlp) and layer.mlp.matrices != GATED
+    return isinstance(layer.mlp, Mlp) and layer.mlp.matrices != GATED_MATRICES
 
 
 def activation_bytes(
@@ -152,24 +154,24 @@ def activation_bytes(
     Source: Korthikanti et al. (arXiv:2205.05198), equations 1 to 4 and table 2.
     """
     hidden = bytes_of(tower.hidden, policy.bits)
-    around = split.tensor if split.is_sequence else 1
+    norm_ranks = split.tensor if split.is_sequence else 1
     if policy.recompute is Recompute.FULL:
-        return hidden / around
+        return hidden / norm_ranks
     masks = tower.hidden if policy.has_dropout else 0
     halves = 1 if layer.is_beside else len(layer.attentions)
     halves += layer.mlp is not None
     parts = 1 if layer.is_parallel else halves
     # Of each half: the inputs of its norm and of itself, and the dropout mask of its output.
-    outside = parts * (2 * hidden) + halves * masks
-    inside = sum(
+    half_bytes = parts * (2 * hidden) + halves * masks
+    product_bytes = sum(
         _mixer_bytes(form, policy, split.tensor)
         if isinstance(form, Mixer)
         else _attention_bytes(form, sequence, policy)
         for form in layer.attentions
     )
     if layer.mlp is not None:
-        inside += _mlp_bytes(layer.mlp, tower.hidden, policy, split.tensor)
-    return outside / around + inside / split.tensor
+        product_bytes += _mlp_bytes(layer.mlp, tower.hidden, policy, split.tensor)
+    return half_bytes / norm_ranks + product_bytes / split.tensor
 
 
 def _mixer_bytes(mixer: Mixer, policy: KeepPolicy, tensor: int) -> float:
@@ -203,16 +205,16 @@ def _attention_bytes(
             elements += 2 * attention.heads * attention.value_dim
     nbytes = bytes_of(elements, policy.bits)
     if policy.recompute is Recompute.NONE:
-        of_score = bytes_of(2 if policy.has_dropout else 1, policy.bits) + policy.has_dropout
-        nbytes += of_score * attention.heads * sequence
+        score_bytes = bytes_of(2 if policy.has_dropout else 1, policy.bits) + policy.has_dropout
+        nbytes += score_bytes * attention.heads * sequence
     return nbytes
 
 
 def _mlp_bytes(mlp: Mlp | Experts, hidden: int, policy: KeepPolicy, tensor: int) -> float:
     """Bytes per token between the MLP's matrices; for experts, of their inputs and results too."""
     if isinstance(mlp, Mlp):
-        between = 3 if mlp.matrices == GATED else 2
-        return bytes_of(between * mlp.intermediate, policy.bits)
+        results = 3 if mlp.matrices == GATED_MATRICES else 2
+        return bytes_of(results * mlp.intermediate, policy.bits)
     routed = bytes_of(2 * hidden * tensor, policy.bits)  # inputs and results, whole on each rank
     expert = routed + _mlp_bytes(mlp.expert, hidden, policy, tensor)
     shared = _mlp_bytes(mlp.shared, hidden, policy, tensor) if mlp.shared else 0.0

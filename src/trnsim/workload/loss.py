@@ -18,27 +18,27 @@ def add_loss(rank_graph: RankGraph, scores: Value, ranks: int) -> None:
     rank_graph.operator("loss")
     graph, rows = rank_graph.graph, scores.shape[0]
     labels = rank_graph.input(rows, name="labels", dtype="int32")
-    largest = graph.reduce("maximum", rank_graph.cast(scores, 32), (1,))
-    largest = _over_ranks(rank_graph, largest, "maximum", ranks)
-    below_largest = graph.elementwise(
-        "subtract", rank_graph.cast(scores, 32), graph.broadcast_in_dim(largest, scores.shape, (0,))
+    maxima = graph.reduce("maximum", rank_graph.cast(scores, 32), (1,))
+    maxima = _over_ranks(rank_graph, maxima, "maximum", ranks)
+    differences = graph.elementwise(
+        "subtract", rank_graph.cast(scores, 32), graph.broadcast_in_dim(maxima, scores.shape, (0,))
     )
-    total = graph.reduce("add", graph.elementwise("exponential", below_largest), (1,))
+    total = graph.reduce("add", graph.elementwise("exponential", differences), (1,))
     total = _over_ranks(rank_graph, total, "add", ranks)
     columns = labels
     if ranks > 1:
-        first = rank_graph.input(1, name="first word", dtype="int32")
-        first = graph.broadcast_in_dim(graph.reshape(first, ()), (rows,), ())
-        columns = graph.elementwise("subtract", labels, first)
+        first_word = rank_graph.input(1, name="first word", dtype="int32")
+        first_word = graph.broadcast_in_dim(graph.reshape(first_word, ()), (rows,), ())
+        columns = graph.elementwise("subtract", labels, first_word)
     # Labels are compared, as a gather of single elements takes a transfer for each.
     label_columns = graph.broadcast_in_dim(columns, scores.shape, (0,))
     all_columns = graph.iota(scores.shape, 1)
     is_label = graph.elementwise(
         "compare", all_columns, label_columns, dtype="float32", direction="EQ"
     )
-    picked = graph.reduce("add", graph.elementwise("multiply", below_largest, is_label), (1,))
-    picked = _over_ranks(rank_graph, picked, "add", ranks)
-    losses = graph.elementwise("subtract", graph.elementwise("log", total), picked)
+    label_scores = graph.reduce("add", graph.elementwise("multiply", differences, is_label), (1,))
+    label_scores = _over_ranks(rank_graph, label_scores, "add", ranks)
+    losses = graph.elementwise("subtract", graph.elementwise("log", total), label_scores)
     has_label = graph.elementwise("compare", labels, 0.0, dtype="float32", direction="GE")
     masked_losses = graph.elementwise("multiply", losses, has_label)
     sums = [graph.reduce("add", values, (0,)) for values in (masked_losses, has_label)]

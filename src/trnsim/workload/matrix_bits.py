@@ -32,8 +32,8 @@ def with_own_bits(tower: Tower, own_bits: Callable[[Layer, int], tuple[MatrixBit
     The function `own_bits` is given a layer and its index in the model. Groups of equal layers are
     divided where their bits differ; layers that share their weights have the first one's.
     """
-    in_turn = (index for index, layer in enumerate(tower.layers) for _ in range(layer.times))
-    order = tower.order or tuple(in_turn)
+    groups_in_turn = (index for index, layer in enumerate(tower.layers) for _ in range(layer.times))
+    order = tower.order or tuple(groups_in_turn)
     by_layer = [own_bits(tower.layers[group], index) for index, group in enumerate(order)]
     if not any(by_layer):
         return tower

@@ -26,12 +26,12 @@ class Mixer:
         has_taps_bias: whether the convolution has a bias.
         has_biases: whether the projections have biases.
         output_biases: elements of the output's bias.
-        norm: place of the norm before the output: "gated", behind the gate, "plain", before it, or
+        norm: place of the norm before the output: "gated" after the gate, "plain" before the gate,
             "" for none; with the delta rule always of each head, before the gate.
-        epsilon: epsilon of that norm.
+        epsilon: epsilon of the norm.
         activation: name of the convolution's activation in transformers.
         least_step: lower bound of a step's length.
-        most_step: upper bound of it.
+        most_step: upper bound of a step's length.
         state_bits: bits of an element of a kept state.
     """
 

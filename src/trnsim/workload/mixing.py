@@ -43,10 +43,10 @@ def mixer_output(
     Raises:
         BadInput: context ranks divide the tokens of a sequence, whose states follow each other.
     """
-    before = rank_graph.vector_elements
+    counted_elements = rank_graph.vector_elements
     rank_mixer = _DeltaMixer if setting[0].is_delta else _DecayMixer
     output = rank_mixer(rank_graph, model, setting, rows, is_wired=is_wired).result()
-    rank_graph.vector_elements = before  # all are inputs of the graph already
+    rank_graph.vector_elements = counted_elements  # all are inputs of the graph already
     return output
 
 
@@ -153,11 +153,11 @@ class _RankMixer:
         for place in range(mixer.taps):
             part = graph.slice(x, (0, place, 0), shape)
             tap = graph.reshape(graph.slice(taps, (place, 0), (1, channels)), (channels,))
-            part = rank_graph.along(part, "multiply", tap)
+            part = rank_graph.row_operation(part, "multiply", tap)
             total = part if total is None else graph.elementwise("add", total, part)
         total = graph.reshape(total or x, (self.batch * self.tokens, channels))
         if bias is not None:
-            total = rank_graph.along(total, "add", rank_graph.cast(bias, _FLOAT_BITS))
+            total = rank_graph.row_operation(total, "add", rank_graph.cast(bias, _FLOAT_BITS))
         return rank_graph.cast(rank_graph.activation(total, mixer.activation), rank_graph.bits)
 
     def _recurrent(self, value: Value, key: Value, query: Value, step: Value) -> Value:
@@ -203,18 +203,20 @@ class _RankMixer:
 
     def _steps(self, rows: Value) -> Value:
         """Lengths of steps [rows, H], by which decays scale: ``softplus(x + offset)``."""
-        step = self.rank_graph.along(rows, "add", self._vector("step offset"))
+        step = self.rank_graph.row_operation(rows, "add", self._vector("step offset"))
         return self.graph.elementwise("softplus", step)
 
     def _decays(self, step: Value) -> Value:
         """Logarithms of the factors of states, ``-exp(a) step``: [rows, H]."""
         factor = self.graph.elementwise("exponential", self._vector("decay"))
-        return self.rank_graph.along(step, "multiply", self.graph.elementwise("negate", factor))
+        return self.rank_graph.row_operation(
+            step, "multiply", self.graph.elementwise("negate", factor)
+        )
 
     def _by_head(self, rows: Value) -> Value:
         """Rows [B T, H] as [B, H, T]."""
-        apart = self.graph.reshape(rows, (self.batch, self.tokens, self.heads))
-        return self.graph.transpose(apart, (0, 2, 1))
+        by_token = self.graph.reshape(rows, (self.batch, self.tokens, self.heads))
+        return self.graph.transpose(by_token, (0, 2, 1))
 
     def _gated(self, results: Value, gate: Value) -> Value:
         """``results silu(gate)``, in the type of activations."""
@@ -275,7 +277,9 @@ class _DecayMixer(_RankMixer):
         sharing = 1 if ranks <= groups else ranks if ranks % groups else ranks // groups
         normed = self._normed(self.graph.reshape(rows, shape), sharing)
         weight = self.rank_graph.vector(self.width, "state norm weight")
-        return self.rank_graph.along(self.graph.reshape(normed, rows.shape), "multiply", weight)
+        return self.rank_graph.row_operation(
+            self.graph.reshape(normed, rows.shape), "multiply", weight
+        )
 
 
 class _DeltaMixer(_RankMixer):
@@ -305,5 +309,5 @@ class _DeltaMixer(_RankMixer):
     def _gated_norm(self, results: Value, gate: Value) -> Value:
         by_head = self.graph.reshape(results, (results.shape[0], self.heads, self.mixer.head_dim))
         weight = self.rank_graph.vector(self.mixer.head_dim, "state norm weight")
-        normed = self.rank_graph.along(self._normed(by_head), "multiply", weight)
+        normed = self.rank_graph.row_operation(self._normed(by_head), "multiply", weight)
         return self._gated(self.graph.reshape(normed, results.shape), gate)

@@ -6,7 +6,7 @@ import math
 
 from trnsim.graph import Value
 from trnsim.graph.building.groups import multiply_blocks
-from trnsim.workload.architecture import GATED, Architecture, Experts, Mlp
+from trnsim.workload.architecture import GATED_MATRICES, Architecture, Experts, Mlp
 from trnsim.workload.expert_rules import ClampedGate
 from trnsim.workload.operators import Axis, Split
 from trnsim.workload.rank_graph import RankGraph, Use
@@ -66,7 +66,7 @@ class RankMlp:
         ups = mlp.matrices - 1
         outputs = ups * columns // len(names)
         weights = [self._weight(name, hidden, outputs, experts) for name in names]
-        down = self._weight(f"{prefix}down", columns, hidden, experts)
+        down_weight = self._weight(f"{prefix}down", columns, hidden, experts)
         is_biased, before = self.is_wired and mlp.biases > 0, rank_graph.vector_elements
         parts = [
             self._product(name, rows, weight, routed, is_biased=is_biased)
@@ -74,12 +74,12 @@ class RankMlp:
         ]
         if len(parts) < ups:
             parts = rank_graph.columns(parts[0], *[columns] * ups)
-        between = self._between(mlp, parts)
+        down_input = self._down_input(mlp, parts)
         has_summed_bias = self.split.tensor == 1 if routed is None else routed.blocks is None
         output = self._product(
             f"{prefix}down",
-            between,
-            down,
+            down_input,
+            down_weight,
             routed,
             is_biased=is_biased and has_summed_bias,
             part=1 / self.split.tensor,
@@ -88,17 +88,17 @@ class RankMlp:
             self._biases(mlp, experts, before)
         return output
 
-    def _between(self, mlp: Mlp, parts: list[Value]) -> Value:
+    def _down_input(self, mlp: Mlp, parts: list[Value]) -> Value:
         """The input of the last matrix, from results of the matrices before it."""
         rank_graph, graph = self.rank_graph, self.rank_graph.graph
         rank_graph.operator("activation")
         if self.is_wired and mlp.clamped_gate is not None:
             return self._clamped(mlp.clamped_gate, *parts)
-        between = rank_graph.activation(parts[0], mlp.activation if self.is_wired else "silu")
-        if mlp.matrices == GATED:
+        down_input = rank_graph.activation(parts[0], mlp.activation if self.is_wired else "silu")
+        if mlp.matrices == GATED_MATRICES:
             rank_graph.operator("gating")
-            between = graph.elementwise("multiply", between, parts[1])
-        return between
+            down_input = graph.elementwise("multiply", down_input, parts[1])
+        return down_input
 
     def _clamped(self, form: ClampedGate, gate: Value, up: Value) -> Value:
         """``(up + 1) gate logistic(alpha gate)``, both within bounds."""
@@ -120,7 +120,7 @@ class RankMlp:
         A product with both as one matrix, as plans and experts have it, is read by columns: where
         it does not fit in SBUF it crosses HBM, and its gradients are joined there.
         """
-        is_apart = self.is_wired and not experts and mlp.matrices == GATED
+        is_apart = self.is_wired and not experts and mlp.matrices == GATED_MATRICES
         return [f"{prefix}gate", f"{prefix}up"] if is_apart else [f"{prefix}up"]
 
     def _product(
@@ -195,15 +195,15 @@ class RankMlp:
         if split.expert > 1:
             rows = rank_graph.exchange("all_to_all", rows, Axis.EXPERT, split.expert)
             rows = rank_graph.first_rows(rows, count, hidden)
-        here = math.ceil(mlp.count / split.expert)
-        outputs = self._matrices("expert ", mlp.expert, rows, here, routed)
+        local_experts = math.ceil(mlp.count / split.expert)
+        outputs = self._matrices("expert ", mlp.expert, rows, local_experts, routed)
         if split.expert > 1:
             outputs = rank_graph.exchange("all_to_all", outputs, Axis.EXPERT, split.expert)
         result = routed.combine(outputs, self.rows.shape)
         if self.is_wired and mlp.expert.biases and routed.blocks is not None:
-            shares = routed.shares(here, 1 / split.tensor)
+            shares = routed.shares(local_experts, 1 / split.tensor)
             bias = rank_graph.graph.dot_general(
-                shares, self._expert_biases("expert down", here, hidden), (1, 0)
+                shares, self._expert_biases("expert down", local_experts, hidden), (1, 0)
             )
             result = rank_graph.graph.elementwise("add", result, bias)
         if mlp.shared:
@@ -220,7 +220,7 @@ class RankMlp:
         rank_graph.operator("gate of the shared part")
         gate_weights = rank_graph.vector(mlp.shared_gate, "gate of the shared part")
         part = rank_graph.graph.reduce(
-            "add", rank_graph.along(self.rows, "multiply", gate_weights), (1,)
+            "add", rank_graph.row_operation(self.rows, "multiply", gate_weights), (1,)
         )
         gate = rank_graph.graph.elementwise("logistic", part)
         spread = rank_graph.graph.broadcast_in_dim(gate, shared.shape, (0,))

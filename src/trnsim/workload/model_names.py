@@ -208,7 +208,11 @@ def _similar_names(unknown_name: str) -> str:
         name.casefold(): name for model in shipped() for name in (model.name, *model.names)
     }
     spellings |= {name: name for name in _downloaded_models()}
-    near = get_close_matches(
+    similar_names = get_close_matches(
         unknown_name[:_COMPARED_CHARS].casefold(), spellings, _MOST_SIMILAR_NAMES
     )
-    return f"perhaps {' or '.join(spellings[name] for name in near)}; " if near else ""
+    return (
+        f"perhaps {' or '.join(spellings[name] for name in similar_names)}; "
+        if similar_names
+        else ""
+    )

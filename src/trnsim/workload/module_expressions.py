@@ -24,8 +24,8 @@ _NAME_CHARS: Final = 60
 _REPEATS: Final = (_kinds.MAX_REPEAT, _kinds.MIN_REPEAT)
 _CHARACTERS: Final = (_kinds.LITERAL, _kinds.NOT_LITERAL, _kinds.ANY, _kinds.IN)
 _ASSERTIONS: Final = (_kinds.ASSERT, _kinds.ASSERT_NOT)
-_OTHERS: Final = (_kinds.BRANCH, _kinds.SUBPATTERN, _kinds.AT, _kinds.FAILURE)
-_MATCHED: Final = (*_REPEATS, *_CHARACTERS, *_ASSERTIONS, *_OTHERS)
+_OTHER_KINDS: Final = (_kinds.BRANCH, _kinds.SUBPATTERN, _kinds.AT, _kinds.FAILURE)
+_LEGAL_KINDS: Final = (*_REPEATS, *_CHARACTERS, *_ASSERTIONS, *_OTHER_KINDS)
 _IS_OF_CATEGORY: Final[dict[Any, Callable[[str], Any]]] = {
     getattr(_kinds, f"CATEGORY_{name}"): re.compile(expression).match
     for name, expression in {
@@ -85,7 +85,7 @@ def _check(parts: Any, expression: str, depth: int = 0) -> None:
     if depth > _MOST_DEPTH:
         raise re.error(f"more than {_MOST_DEPTH} parts in one another", expression)
     for kind, operand in parts:
-        if kind not in _MATCHED or (kind is _kinds.SUBPATTERN and (operand[1] or operand[2])):
+        if kind not in _LEGAL_KINDS or (kind is _kinds.SUBPATTERN and (operand[1] or operand[2])):
             name = str(kind).lower().replace("_", " ")
             raise re.error(f"its {name} is not matched here", expression)
         for inner in _inner(kind, operand):
@@ -125,10 +125,10 @@ class _Matching:
         """The places where a sequence of parts that begins at `start` may end."""
         key = id(parts), start
         if key not in self._ends:
-            reached = {start}
+            places = {start}
             for kind, operand in parts:
-                reached = {end for place in reached for end in self._part(kind, operand, place)}
-            self._ends[key] = frozenset(reached)
+                places = {end for place in places for end in self._part(kind, operand, place)}
+            self._ends[key] = frozenset(places)
         return self._ends[key]
 
     def _part(self, kind: Any, operand: Any, place: int) -> Iterable[int]:
@@ -144,17 +144,20 @@ class _Matching:
         return {end for inner in _inner(kind, operand) for end in self.ends(inner, place)}
 
     def _repeated(self, place: int, least_repeats: int, most_repeats: int, body: Any) -> set[int]:
-        reached = {place}
+        places = {place}
         for _ in range(least_repeats):
-            further = self._all_ends(body, reached)
-            if further == reached:
+            next_places = self._all_ends(body, places)
+            if next_places == places:
                 break
-            reached = further
-        new, optional_repeats = reached, most_repeats - least_repeats
-        while new and optional_repeats:
-            new, optional_repeats = self._all_ends(body, new) - reached, optional_repeats - 1
-            reached = reached | new
-        return reached
+            places = next_places
+        new_places, optional_repeats = places, most_repeats - least_repeats
+        while new_places and optional_repeats:
+            new_places, optional_repeats = (
+                self._all_ends(body, new_places) - places,
+                optional_repeats - 1,
+            )
+            places = places | new_places
+        return places
 
     def _all_ends(self, body: Any, starts: set[int]) -> set[int]:
         return {end for start in starts for end in self.ends(body, start)}

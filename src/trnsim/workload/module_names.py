@@ -38,9 +38,9 @@ def _attention(query: str, key: str, value: str, output: str, half: str = "atten
     }
 
 
-def _fused(every: str, output: str) -> Paths:
+def _fused(module: str, output: str) -> Paths:
     """Paths of attention whose queries, keys and values are one module."""
-    return _attention(every, every, every, output)
+    return _attention(module, module, module, output)
 
 
 def _mlp(up: str, down: str, *gates: str, prefix: str = "") -> Paths:
@@ -192,7 +192,7 @@ _GPT2: Final = _Style(
     ("transformer.h",),
     _joined(_fused("attn.c_attn", "attn.c_proj"), _mlp("mlp.c_fc", "mlp.c_proj")),
 )
-_SINGLE: Final = _Style(
+_SINGLE_MODULES: Final = _Style(
     ("backbone.layers", "model.layers"),
     _joined(
         _mixer("mixer"),
@@ -210,7 +210,7 @@ _SINGLE: Final = _Style(
 )
 """Mamba 2 and Nemotron-H, each of whose layers is one module."""
 _STYLES: Final[dict[str, _Style]] = {
-    **dict.fromkeys(("mamba2", "nemotron_h"), _SINGLE),
+    **dict.fromkeys(("mamba2", "nemotron_h"), _SINGLE_MODULES),
     **dict.fromkeys(("gpt2", "gpt_bigcode"), _GPT2),
     "gpt_neo": _Style(
         ("transformer.h",),
@@ -260,9 +260,9 @@ _STYLES: Final[dict[str, _Style]] = {
     },
 }
 """Styles of families that are not Llama's."""
-_SPARSE: Final = ("mlp.expert", "mlp.shared")
+_EXPERT_PREFIXES: Final = ("mlp.expert", "mlp.shared")
 """Beginnings of names of matrices of experts."""
-_LATENT_ALONE: Final = _LATENT.keys() - {"attention.query"}
+_LATENT_NAMES: Final = _LATENT.keys() - {"attention.query"}
 """Matrices of latent attention alone."""
 _VISION_LAYERS: Final = (
     "vision_tower.vision_model.encoder.layers",
@@ -309,11 +309,11 @@ def matrix_names(
 def _is_in(layer: Layer, name: str) -> bool:
     """True if a layer may have the matrix of this name."""
     if name.startswith("mlp."):
-        return isinstance(layer.mlp, Experts) == name.startswith(_SPARSE)
+        return isinstance(layer.mlp, Experts) == name.startswith(_EXPERT_PREFIXES)
     is_mixer = [isinstance(form, Mixer) for form in layer.attentions]
     if name.startswith("mixer."):
         return any(is_mixer)
     if all(is_mixer):
         return False
     is_latent = isinstance(layer.attentions[0], LatentAttention)
-    return is_latent or name not in _LATENT_ALONE
+    return is_latent or name not in _LATENT_NAMES

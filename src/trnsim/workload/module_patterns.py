@@ -32,7 +32,7 @@ class ModulePatterns:
     Attributes:
         has_numbers: whether its names may depend on the number of a layer.
         is_of_class: whether the list is missing, or names the class of all matrices.
-        has: the function that is True for a module of the list.
+        has_module: the function that is True for a module of the list.
     """
 
     def __init__(self, keys: ConfigKeys, key: str, method: str) -> None:

@@ -175,8 +175,8 @@ class Cache:
 
     Attributes:
         read_bytes: bytes of earlier tokens, and of states.
-        written_bytes: bytes of new ones, and of states.
-        replaced_bytes: the part of the bytes read whose place the written bytes take: states.
+        written_bytes: bytes of new tokens, and of states.
+        replaced_bytes: bytes read that the written bytes replace: states.
     """
 
     read_bytes: float

@@ -86,11 +86,11 @@ def parts(
     model: Architecture, model_pass: Pass, split: Split = WHOLE, *, is_wired: bool = True
 ) -> Iterator[PassPart]:
     """The graphs of one forward pass, with wiring or with sizes alone."""
-    for built in towers(model, model_pass, split, is_wired=is_wired):
-        yield PassPart("embedding", 1, built.embedding())
-        for layer in built.tower.layers:
-            yield PassPart("layer", layer.times, built.layer(layer), layer.copies)
-        yield PassPart("head", 1, built.head())
+    for rank_tower in towers(model, model_pass, split, is_wired=is_wired):
+        yield PassPart("embedding", 1, rank_tower.embedding())
+        for layer in rank_tower.tower.layers:
+            yield PassPart("layer", layer.times, rank_tower.layer(layer), layer.copies)
+        yield PassPart("head", 1, rank_tower.head())
 
 
 def towers(
@@ -107,7 +107,7 @@ def passes(model: Architecture, model_pass: Pass) -> Iterator[tuple[Tower, Pass]
     Raises:
         BadInput: an image of a size for which an image encoder has no positions.
     """
-    *earlier, last = model.towers
+    *first_towers, last_tower = model.towers
     for tower in model.towers:
         if model_pass.image and tower.image not in (0, model_pass.image):
             side = model_pass.image
@@ -115,16 +115,21 @@ def passes(model: Architecture, model_pass: Pass) -> Iterator[tuple[Tower, Pass]
                 f"an image of {side} pixels a side for {model.name}; legal: {tower.image}",
                 fix="change image_size in the configuration",
             )
-    before: Tower | None = None
-    for tower in earlier if model_pass.phase is not Phase.DECODE else ():
+    previous_tower: Tower | None = None
+    for tower in first_towers if model_pass.phase is not Phase.DECODE else ():
         phase = Phase.TRAIN if model_pass.phase is Phase.TRAIN else Phase.ENCODE
         tokens = tower.tokens or model_pass.source or model_pass.tokens
         # A resampler's queries attend to the tokens of the tower before, and to themselves.
-        source = before.tokens + tokens if before else 0
+        source = previous_tower.tokens + tokens if previous_tower else 0
         yield tower, Pass(phase, model_pass.batch * max(1, tower.tiles), tokens, source=source)
-        before = tower
-    source = model_pass.source or (earlier[-1].tokens if earlier else 0) or model_pass.tokens
-    yield last, replace(model_pass, tokens=last.tokens or model_pass.tokens, source=source)
+        previous_tower = tower
+    source = (
+        model_pass.source or (first_towers[-1].tokens if first_towers else 0) or model_pass.tokens
+    )
+    yield (
+        last_tower,
+        replace(model_pass, tokens=last_tower.tokens or model_pass.tokens, source=source),
+    )
 
 
 def _half_name(attention: Form, number: int) -> str:
@@ -186,19 +191,19 @@ class RankTower:
             if tensor > 1:
                 x = rank_graph.columns(rank_graph.gathered_columns(x, tensor), tower.width)[0]
             x = self._with_table_rows(rank_graph, x)
-            for matrix in tower.before:
+            for matrix in tower.input_projections:
                 x = self._projection(rank_graph, matrix, x)
             x = rank_graph.first_rows(x, self.rows, tower.hidden)
         else:
             x = rank_graph.input(self.rows, width)
-            for matrix in tower.before:
+            for matrix in tower.input_projections:
                 x = self._projection(rank_graph, matrix, x)
             x = rank_graph.add(
                 "places",
                 rank_graph.first_rows(x, self.rows, width),
                 rank_graph.input(self.rows, width),
             )
-            if tensor > 1 and tower.before:
+            if tensor > 1 and tower.input_projections:
                 x = rank_graph.columns(rank_graph.gathered_columns(x, tensor), tower.hidden)[0]
         self._add_outputs(rank_graph, x, use)
         return rank_graph
@@ -220,7 +225,7 @@ class RankTower:
         if tower.positions:
             table = rank_graph.weight(table_shape, bits, use=use, name="learned places")
             x = with_learned_positions(rank_graph, x, table, wiring.first_position_row)
-        if wiring.has_table_norm and not tower.before:
+        if wiring.has_table_norm and not tower.input_projections:
             x = rank_graph.norm(x, wiring.norm, "table norm")
         rank_graph.named_outputs["hidden"] = x
         for rotary in rotations(tower):
@@ -244,7 +249,7 @@ class RankTower:
         if wiring.position_rows:
             table = self._added_table(rank_graph, wiring.position_rows, "learned places")
             x = with_learned_positions(rank_graph, x, table, wiring.first_position_row)
-        return rank_graph.norm(x, wiring.norm, "table norm") if self.tower.before else x
+        return rank_graph.norm(x, wiring.norm, "table norm") if self.tower.input_projections else x
 
     def _added_table(self, rank_graph: RankGraph, rows: int, name: str) -> Value:
         """A table whose rows are added to embeddings, as wide as the embedding table."""
@@ -260,10 +265,12 @@ class RankTower:
         hidden = rank_graph.norm(x, wiring.norm) if wiring.has_last_norm else x
         rank_graph.replicated.add(hidden.number)
         rank_graph.uncomputed_norm_elements = 0.0 if wiring.has_last_norm else 2.0 * x.type.elements
-        for matrix in tower.behind:
+        for matrix in tower.output_projections:
             hidden = self._head_projection(rank_graph, matrix, hidden)
         rank_graph.named_outputs["hidden"] = hidden
-        is_classed = bool(tower.behind) and not tower.behind[-1].is_each_token
+        is_classed = (
+            bool(tower.output_projections) and not tower.output_projections[-1].is_each_token
+        )
         if tower.outputs:
             self._scores(rank_graph, hidden)
         elif is_classed and self.model_pass.phase is Phase.TRAIN and self.split.tensor == 1:
@@ -404,7 +411,7 @@ class RankTower:
         name = f"shared {name}" if isinstance(half, Experts) else name
         bias = rank_graph.vector(output.shape[1], name)
         bias = rank_graph.factored(name.removesuffix(" bias"), bias)
-        return rank_graph.along(output, "add", bias)
+        return rank_graph.row_operation(output, "add", bias)
 
     def _bias_of_sum(self, matrices: Half | None) -> int:
         """Elements of a half's bias added to the sum over ranks; 0 where a product adds it."""

@@ -138,7 +138,7 @@ def padding_bias(rank_graph: RankGraph, batch: int, tokens: int) -> None:
 def bias(rank_graph: RankGraph, query: Value, keys: int, *, of_heads: bool) -> Value:
     """The bias of the scores of heads [B, H, L, D] with keys: [B, H, L, S]."""
     batch, heads, tokens, _ = query.shape
-    added = rank_graph.input(heads if of_heads else batch, keys, name="bias")
+    bias_values = rank_graph.input(heads if of_heads else batch, keys, name="bias")
     rank_graph.operator("attention")
     dims = (1, 3) if of_heads else (0, 3)
-    return rank_graph.graph.broadcast_in_dim(added, (batch, heads, tokens, keys), dims)
+    return rank_graph.graph.broadcast_in_dim(bias_values, (batch, heads, tokens, keys), dims)

@@ -79,15 +79,15 @@ def bits_of(keys: ConfigKeys) -> Bits:
     Raises:
         BadInput: for an unknown dtype or method, or an illegal number.
     """
-    plain = DTYPES[dtype_of(keys)]
+    plain_bits = DTYPES[dtype_of(keys)]
     quantized = _quantized(keys)
     if quantized is None:
-        return Bits(plain, plain, plain, plain)
+        return Bits(plain_bits, plain_bits, plain_bits, plain_bits)
     _, _, method = quantized
     return Bits(
-        weight_bits=plain if method.is_mlp_alone else method.weight,
-        other_bits=plain,
-        kv_bits=method.kv or plain,
+        weight_bits=plain_bits if method.is_mlp_alone else method.weight,
+        other_bits=plain_bits,
+        kv_bits=method.kv or plain_bits,
         product_bits=method.product,
         mlp_bits=method.weight,
     )
@@ -108,7 +108,7 @@ def with_listed_bits(
     if not listed_bits.has_lists:
         return towers
     return tuple(
-        with_own_bits(tower, partial(listed_bits.of_layer, model_type, tower.name))
+        with_own_bits(tower, partial(listed_bits.layer_bits, model_type, tower.name))
         for tower in towers
     )
 
@@ -125,19 +125,19 @@ class _ListedBits:
         lists = [*self._skipped_patterns, *(targets for targets, _ in self._groups)]
         self.has_lists = bool(lists)
         self._has_numbers = any(patterns.has_numbers for patterns in lists)
-        self._of_layer = cache(self._of_numbered_layer)
+        self._of_layer = cache(self._numbered_layer_bits)
 
-    def of_layer(
+    def layer_bits(
         self, model_type: str, tower: str, layer: Layer, index: int
     ) -> tuple[MatrixBits, ...]:
         """The matrices of a layer whose bits differ from the checkpoint's `Bits`."""
         return self._of_layer(model_type, tower, layer, index if self._has_numbers else 0)
 
-    def _of_numbered_layer(
+    def _numbered_layer_bits(
         self, model_type: str, tower: str, layer: Layer, index: int
     ) -> tuple[MatrixBits, ...]:
         matrices = (
-            MatrixBits(name, *self._of_modules(name, modules))
+            MatrixBits(name, *self._module_bits(name, modules))
             for name, modules in matrix_names(model_type, tower, layer, index)
         )
         return tuple(matrix for matrix in matrices if not self._is_usual(matrix))
@@ -147,7 +147,7 @@ class _ListedBits:
         weight = bits.mlp_bits if matrix.name.startswith(_MLP_PREFIX) else bits.weight_bits
         return (matrix.weight_bits, matrix.product_bits) == (weight, bits.product_bits)
 
-    def _of_modules(self, name: str, modules: Sequence[str]) -> tuple[float, float]:
+    def _module_bits(self, name: str, modules: Sequence[str]) -> tuple[float, float]:
         """Bits of a weight and of operands; a matrix of several modules is unquantized if one is.
 
         vLLM refuses to fuse modules that differ in this.

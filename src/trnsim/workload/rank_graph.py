@@ -183,15 +183,15 @@ class RankGraph:
         if is_biased:
             self.operator("bias")
             bias = self.vector(product.shape[-1], f"{name} bias")
-            product = self.cast(self.along(product, "add", bias), self.bits)
+            product = self.cast(self.row_operation(product, "add", bias), self.bits)
         return self.factored(name, product)
 
     def factored(self, name: str, x: Value) -> Value:
         """``x`` times the factor of this name in the half of a layer that is being built."""
         return self.scale("scale", x, self.factors.get(f"{self.half}.{name}", 1.0))
 
-    def along(self, x: Value, operation: str, vector: Value) -> Value:
-        """``x + vector`` or another operation of each row of x."""
+    def row_operation(self, x: Value, operation: str, vector: Value) -> Value:
+        """``x + vector``, or another operation of each row of x and the vector."""
         first = len(x.shape) - len(vector.shape)
         spread = self.graph.broadcast_in_dim(vector, x.shape, range(first, len(x.shape)))
         return self.graph.elementwise(operation, x, spread, dtype=x.dtype)
@@ -233,13 +233,17 @@ class RankGraph:
             if norm.offset and part == "weight":
                 in_float32 = self.cast(vector, _FLOAT_BITS)
                 vector = self.graph.elementwise("add", in_float32, norm.offset)
-            x = self._by_head(x, operation, vector) if heads else self.along(x, operation, vector)
+            x = (
+                self._by_head(x, operation, vector)
+                if heads
+                else self.row_operation(x, operation, vector)
+            )
         return self.cast(x, self.bits)
 
     def _by_head(self, x: Value, operation: str, vector: Value) -> Value:
         """An operation of heads [B, H, T, D] with a vector for each [H, 1, D]."""
         spread = self.graph.broadcast_in_dim(vector, (vector.shape[0], *x.shape[2:]), (0, 1, 2))
-        return self.along(x, operation, spread)
+        return self.row_operation(x, operation, spread)
 
     def activation(self, x: Value, name: str) -> Value:
         """An activation of each element, by its name in transformers."""
@@ -265,8 +269,8 @@ class RankGraph:
         if not cap:
             return x
         self.operator(name)
-        bent = self.graph.elementwise("tanh", self.graph.elementwise("multiply", x, 1 / cap))
-        return self.graph.elementwise("multiply", bent, cap)
+        bounded = self.graph.elementwise("tanh", self.graph.elementwise("multiply", x, 1 / cap))
+        return self.graph.elementwise("multiply", bounded, cap)
 
     def add(self, name: str, x: Value, y: Value) -> Value:
         """``x + y``."""

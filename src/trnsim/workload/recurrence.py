@@ -135,17 +135,22 @@ class Recurrence:
         """Results [B, H, C, L, P] and the last state: each state is the one before and a sum."""
         value = self._weighted(rows.value, rows.strength)
         inner_results = self._product("chunk values", rows.scores, value)
-        weighted_values = self._weighted(value, self._to_end(rows.sums))
-        added = self._product(
+        weighted_values = self._weighted(value, self._decays_to_end(rows.sums))
+        chunk_sums = self._product(
             "chunk states", self._spread(rows.key), weighted_values, is_left_turned=True
         )
         totals = self.graph.reshape(self._last(rows.sums), rows.sums.shape[:3])
-        states = self._after_chunks(added, totals)
-        before, last = self._part(states, 0, self.count), self._part(states, self.count, 1)
-        read = self._product("read states", self._spread(rows.query), before)
+        states = self._after_chunks(chunk_sums, totals)
+        states_before, last_state = (
+            self._part(states, 0, self.count),
+            self._part(states, self.count, 1),
+        )
+        state_results = self._product("read states", self._spread(rows.query), states_before)
         self.rank_graph.operator("recurrence")
-        read = self._weighted(read, self._exp(rows.sums))
-        return self.graph.elementwise("add", inner_results, read), self._without_chunks(last)
+        state_results = self._weighted(state_results, self._exp(rows.sums))
+        return self.graph.elementwise("add", inner_results, state_results), self._without_chunks(
+            last_state
+        )
 
     def _after_chunks(self, added: Value, totals: Value) -> Value:
         """States [B, H, C + 1, N, P] before the first and after each of C chunks.
@@ -155,14 +160,14 @@ class Recurrence:
         graph, rank_graph = self.graph, self.rank_graph
         ends = self._running_sums(totals)
         rank_graph.operator("recurrence")
-        every = graph.pad(ends, (0, 0, 1), (0, 0, 0))
+        all_ends = graph.pad(ends, (0, 0, 1), (0, 0, 0))
         shape = *ends.shape[:2], self.count + 1, self.count
-        apart = graph.elementwise(
+        differences = graph.elementwise(
             "subtract",
-            graph.broadcast_in_dim(every, shape, (0, 1, 2)),
+            graph.broadcast_in_dim(all_ends, shape, (0, 1, 2)),
             graph.broadcast_in_dim(ends, shape, (0, 1, 3)),
         )
-        factors = self._times(self._exp(apart), self._mask(shape, "GT"))
+        factors = self._times(self._exp(differences), self._mask(shape, "GT"))
         *outer, count, state, width = added.shape
         flat = graph.reshape(added, (*outer, count, state * width))
         states = self._product("states", factors, flat, is_cast=False)
@@ -172,13 +177,13 @@ class Recurrence:
         rank_graph.operator("recurrence")
         first = graph.broadcast_in_dim(self.state, states.shape, (0, 1, 3, 4))
         first = self._times(
-            first, graph.broadcast_in_dim(self._exp(every), states.shape, (0, 1, 2))
+            first, graph.broadcast_in_dim(self._exp(all_ends), states.shape, (0, 1, 2))
         )
         return graph.elementwise("add", states, first)
 
-    def _to_end(self, sums: Value) -> Value:
+    def _decays_to_end(self, sums: Value) -> Value:
         """Decays from each token to the last one of its chunk."""
-        return self._exp(self._apart(self._last(sums), sums))
+        return self._exp(self._differences(self._last(sums), sums))
 
     def _without_chunks(self, states: Value) -> Value:
         """States [B, H, 1, N, P] as [B, H, N, P]."""
@@ -209,12 +214,12 @@ class Recurrence:
     def _pair_decays(self, sums: Value) -> Value:
         """``exp(c_i - c_j)`` for j <= i, else 0: [B, H, C, L, L]."""
         shape, graph = (*sums.shape, self.chunk), self.graph
-        apart = graph.elementwise(
+        differences = graph.elementwise(
             "subtract",
             graph.broadcast_in_dim(sums, shape, (0, 1, 2, 3)),
             graph.broadcast_in_dim(sums, shape, (0, 1, 2, 4)),
         )
-        return self._times(self._exp(apart), self._mask(shape, "GE"))
+        return self._times(self._exp(differences), self._mask(shape, "GE"))
 
     def _mask(self, shape: tuple[int, ...], direction: str) -> Value:
         """1 where the row compares so with the column, else 0."""
@@ -261,7 +266,7 @@ class Recurrence:
         *outer, length = sums.shape
         return self.graph.slice(sums, (0, 0, 0, length - 1), (*outer, 1))
 
-    def _apart(self, x: Value, y: Value) -> Value:
+    def _differences(self, x: Value, y: Value) -> Value:
         """``x - y`` of [B, H, C, 1] and [B, H, C, L]."""
         return self.graph.elementwise(
             "subtract", self.graph.broadcast_in_dim(x, y.shape, (0, 1, 2, 3)), y

@@ -45,8 +45,8 @@ def weights_bytes(model: Architecture, split: Split = WHOLE) -> float:
 def cache_bytes(model: Architecture, tokens: int, split: Split = WHOLE, source: int = 0) -> float:
     """Bytes of keys and values of one sequence of `tokens` that one rank keeps.
 
-    They are what a decode step reads and writes at the last token: a window keeps no more than its
-    length, cross attention those of `source` tokens, a mixer its state once.
+    A decode step reads and writes these bytes at the last token: a window keeps no more tokens than
+    its length, cross attention keeps `source` tokens, a mixer keeps one state.
     """
     return _last_step_cache(model, tokens, split, source).kept_bytes
 

@@ -82,7 +82,9 @@ class ExpertRows:
         if routing.is_corrected:
             gates = self._function(scores, routing.function)
             places = graph.top_k(
-                self._limited_scores(self.rank_graph.along(gates, "add", self._correction())),
+                self._limited_scores(
+                    self.rank_graph.row_operation(gates, "add", self._correction())
+                ),
                 self.per_token,
             )
             weights = graph.gather_in_rows(gates, places)
@@ -91,7 +93,7 @@ class ExpertRows:
                 bias = self.rank_graph.cast(
                     self.rank_graph.vector(self.mlp.count, "router bias"), 32
                 )
-                scores = self.rank_graph.along(scores, "add", bias)
+                scores = self.rank_graph.row_operation(scores, "add", bias)
             is_late = routing.function == "chosen"
             gates = scores if is_late else self._function(scores, routing.function)
             places = graph.top_k(self._limited_scores(gates), self.per_token)
@@ -114,8 +116,8 @@ class ExpertRows:
         graph = self.graph
         if name == "logistic":
             return graph.elementwise("logistic", scores)
-        apart = self._by_row(scores, "subtract", graph.reduce("maximum", scores, (1,)))
-        powers = graph.elementwise("exponential", apart)
+        shifted = self._by_row(scores, "subtract", graph.reduce("maximum", scores, (1,)))
+        powers = graph.elementwise("exponential", shifted)
         return self._by_row(powers, "divide", graph.reduce("add", powers, (1,)))
 
     def _by_row(self, rows: Value, operation: str, column: Value) -> Value:
@@ -133,8 +135,8 @@ class ExpertRows:
         best = graph.gather_in_rows(apart, graph.top_k(apart, routing.scores_per_group))
         sums = graph.reshape(graph.reduce("add", best, (1,)), (tokens, routing.groups))
         best_groups = graph.top_k(sums, routing.groups_per_token)
-        same = self._is_expert(best_groups, routing.groups, _FLOAT_DTYPE)
-        is_kept = graph.reduce("add", same, (1,))
+        is_best = self._is_expert(best_groups, routing.groups, _FLOAT_DTYPE)
+        is_kept = graph.reduce("add", is_best, (1,))
         spread = graph.broadcast_in_dim(is_kept, (tokens, routing.groups, size), (0, 1))
         self.rank_graph.operator("routing")
         return graph.elementwise("multiply", scores, graph.reshape(spread, scores.shape))
@@ -157,9 +159,9 @@ class ExpertRows:
         # The half keeps the quotient of whole blocks above its integer.
         blocks = graph.elementwise("add", lengths, size - 0.5)
         blocks = graph.elementwise("floor", graph.elementwise("multiply", blocks, 1 / size))
-        until = graph.scan("add", graph.reshape(blocks, (1, experts)))
-        until = graph.reshape(until, (experts,))
-        first_rows = graph.elementwise("subtract", until, blocks)
+        ends = graph.scan("add", graph.reshape(blocks, (1, experts)))
+        ends = graph.reshape(ends, (experts,))
+        first_rows = graph.elementwise("subtract", ends, blocks)
         first_rows = graph.elementwise("multiply", first_rows, float(size))
         before_first = graph.elementwise("subtract", first_rows, 1.0)
         rows = graph.elementwise(
@@ -169,7 +171,7 @@ class ExpertRows:
         places = graph.elementwise("convert", places, dtype="int32")
         return ExpertBlocks(
             size,
-            self._experts_of_blocks(until, number),
+            self._experts_of_blocks(ends, number),
             self._tokens(places, number * size),
             places,
         )
@@ -178,7 +180,7 @@ class ExpertRows:
         """Elements of this rank's matrices of an expert, in units of a row that they take."""
         return self.mlp.expert.matrices * self.columns / 2
 
-    def _experts_of_blocks(self, until: Value, number: int) -> Value:
+    def _experts_of_blocks(self, ends: Value, number: int) -> Value:
         """The expert of each of `number` blocks: those of expert e end before block ``until[e]``.
 
         Blocks without rows have the last expert.
@@ -186,7 +188,7 @@ class ExpertRows:
         graph, shape = self.graph, (number, self.mlp.count)
         has_ended = graph.elementwise(
             "compare",
-            graph.broadcast_in_dim(until, shape, (1,)),
+            graph.broadcast_in_dim(ends, shape, (1,)),
             graph.elementwise("convert", graph.iota(shape, 0), dtype=_FLOAT_DTYPE),
             dtype=_FLOAT_DTYPE,
             direction="LE",
@@ -212,9 +214,9 @@ class ExpertRows:
         return graph.reshape(spread, (count * self.per_token, hidden))
 
     def biases_of_rows(self, table: Value) -> Value:
-        """The row of a table [E, N] that is the expert's of each row.
+        """For each row, the row of a table [E, N] that belongs to its expert.
 
-        Blocks take it by a product, which costs less than a row of the table for each of theirs.
+        Blocks select rows by a product, which costs less than a gather for each of their rows.
         """
         graph = self.graph
         if self.blocks is None:
@@ -238,7 +240,7 @@ class ExpertRows:
         return rank_graph.cast(shares, rank_graph.bits)
 
     def _is_expert(self, numbers: Value, count: int, dtype: str) -> Value:
-        """For each number and each of `count` experts or groups, 1 if it is the number, else 0."""
+        """One-hot rows: 1 in the column of each number, of `count` columns, else 0."""
         graph, dims = self.graph, len(numbers.shape)
         shape = (*numbers.shape, count)
         spread = graph.broadcast_in_dim(numbers, shape, range(dims))
@@ -252,14 +254,14 @@ class ExpertRows:
         self.rank_graph.operator("routing")
         if self.blocks is not None:
             return self._sum_of_blocks(outputs, self.blocks)
-        short = graph.slice(outputs, (0, 0), (count * self.per_token, hidden))
+        results = graph.slice(outputs, (0, 0), (count * self.per_token, hidden))
         if self.weights is not None:
             weights = graph.reshape(self.weights, (count * self.per_token,))
-            spread = graph.broadcast_in_dim(weights, short.shape, (0,))
-            short = graph.elementwise(
-                "multiply", short, self.rank_graph.cast(spread, self.rank_graph.bits)
+            spread = graph.broadcast_in_dim(weights, results.shape, (0,))
+            results = graph.elementwise(
+                "multiply", results, self.rank_graph.cast(spread, self.rank_graph.bits)
             )
-        apart = graph.reshape(short, (count, self.per_token, hidden))
+        apart = graph.reshape(results, (count, self.per_token, hidden))
         return graph.reduce("add", apart, (1,))
 
     def _sum_of_blocks(self, outputs: Value, blocks: ExpertBlocks) -> Value:

@@ -127,10 +127,10 @@ def captured_summaries(
     rank_graph = RankGraph(graph=graph, weights={n: Weight(_bits(v), 0) for n, v in inputs.items()})
     if is_generating:
         results = {value.number: value for node in graph.nodes for value in node.results}
-        rank_graph.cache_inputs = _cached(
+        rank_graph.cache_inputs = _cache_bits(
             value for value in graph.inputs if value.number not in weights
         )
-        rank_graph.cache_outputs = _cached(
+        rank_graph.cache_outputs = _cache_bits(
             value for value in graph.outputs if value.number in results
         )
     reader = _CapturedReader(rank_graph)
@@ -142,7 +142,7 @@ def captured_summaries(
     return tuple(replace(summary, times=times) for summary, times in counts.items())
 
 
-def _cached(values: Iterable[Value]) -> dict[int, float]:
+def _cache_bits(values: Iterable[Value]) -> dict[int, float]:
     return {value.number: _bits(value) for value in values if len(value.shape) == _CACHED_RANK}
 
 

@@ -62,7 +62,7 @@ def whole_graph(model: Architecture, model_pass: Pass, split: Split = WHOLE) -> 
     """
     if not is_known(model):
         raise NotModelled(f"the graph of {model.model_type}: only its sizes are known")
-    if split.tensor > 1 and any(tower.before for tower in model.towers):
+    if split.tensor > 1 and any(tower.input_projections for tower in model.towers):
         raise NotModelled(f"{split.tensor} tensor ranks of {model.model_type}, whose table is cut")
     joined = _JoinedGraph()
     for tower in towers(model, model_pass, split):
@@ -121,11 +121,11 @@ class _JoinedGraph:
         `outer_module` is the module of operations whose origin names none.
         """
         values = self._inputs(rank_graph, weights_path)
-        last: Origin | None = None
+        last_origin: Origin | None = None
         for node in rank_graph.graph.nodes:
-            if node.origin != last and node.origin is not None:
-                last = node.origin
-                self.operators.append(last.operator)
+            if node.origin != last_origin and node.origin is not None:
+                last_origin = node.origin
+                self.operators.append(last_origin.operator)
             self._append(node, values, path, outer_module)
         self.named_values |= {
             name: values[value.number] for name, value in rank_graph.named_outputs.items()
@@ -140,26 +140,28 @@ class _JoinedGraph:
         for value in rank_graph.graph.inputs:
             parameter_name = rank_graph.names.get(value.number, "")
             name = input_names.get(value.number, "")
-            before = self.named_values.get(name) or self.weights_by_path.get(
+            earlier_value = self.named_values.get(name) or self.weights_by_path.get(
                 f"{path}{parameter_name}" if parameter_name else ""
             )
-            if before is not None:
-                values[value.number] = before
+            if earlier_value is not None:
+                values[value.number] = earlier_value
                 continue
-            outer = self.graph.input(value.shape, value.dtype)
-            values[value.number] = outer
+            joined_input = self.graph.input(value.shape, value.dtype)
+            values[value.number] = joined_input
             if name:
-                self.named_values[name] = outer
-            self.names[outer.number] = name or (f"{path}{parameter_name}" if parameter_name else "")
+                self.named_values[name] = joined_input
+            self.names[joined_input.number] = name or (
+                f"{path}{parameter_name}" if parameter_name else ""
+            )
             if parameter_name:
-                self.weights_by_path[f"{path}{parameter_name}"] = outer
+                self.weights_by_path[f"{path}{parameter_name}"] = joined_input
             is_weight = value.number in rank_graph.weights or value.number in rank_graph.names
             if is_weight or (name and name not in _INPUT_NAMES):
-                self.weights.add(outer.number)
+                self.weights.add(joined_input.number)
             if value.number in rank_graph.weights:
-                self.trained.add(outer.number)
+                self.trained.add(joined_input.number)
             if value.number in rank_graph.cache_inputs:
-                self.names[outer.number] = f"{path}cache"
+                self.names[joined_input.number] = f"{path}cache"
         return values
 
     def _append(self, node: Node, values: dict[int, Value], path: str, outer_module: str) -> None:
@@ -178,8 +180,8 @@ class _JoinedGraph:
         graph = self.graph
         graph.outputs = outputs
         graph.prune()
-        read = {value.number for node in graph.nodes for value in node.values}
-        graph.inputs = [value for value in graph.inputs if value.number in read]
+        read_numbers = {value.number for node in graph.nodes for value in node.values}
+        graph.inputs = [value for value in graph.inputs if value.number in read_numbers]
         names = {value.number: self.names[value.number] for value in graph.inputs}
         weights = frozenset(value.number for value in graph.inputs) & self.weights
         return WholeGraph(graph, weights, names, tuple(self.operators))

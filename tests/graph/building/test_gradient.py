@@ -53,6 +53,13 @@ def test_functions(name):
     compared(lambda g, x: g.elementwise(name, x), SHAPE)
 
 
+def test_a_product_of_elements_has_no_gradient_in_silence():
+    graph = Graph()
+    x = graph.input((4,), "float32")
+    with pytest.raises(NotModelled, match="gradient of a reduction by multiply"):
+        gradients(graph, graph.reduce("multiply", x, (0,)), [x], {})
+
+
 def test_a_gradient_passes_relu_at_nan_as_in_pytorch():
     graph = Graph()
     x = graph.input((4,), "float32")

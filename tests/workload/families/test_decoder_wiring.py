@@ -125,6 +125,13 @@ def test_frequencies_that_grow_in_some_layers_alone_are_not_known():
         ),
         ("gptj", {"rotary_dim": 6}, "rotary_dim is 6; legal: a value by which pairs of up to 4"),
         ("llama", {"rope_scaling": {**YARN, "factor": "x"}}, "rope_scaling.factor is 'x'"),
+        (
+            "deepseek_v3",
+            {"rope_scaling": {**YARN, "factor": math.e, "mscale": 1.0, "mscale_all_dim": -10.0}}
+            | {"kv_lora_rank": 8, "qk_rope_head_dim": 4, "qk_nope_head_dim": 4, "v_head_dim": 4}
+            | {"n_routed_experts": 16, **EXPERTS, "first_k_dense_replace": 1},
+            "rope_scaling.mscale_all_dim is -10.0; legal: numbers from 0: cosines grow with it",
+        ),
         ("llama", {"rms_norm_eps": 1e999}, "rms_norm_eps is inf; .* computed with it, so it is f"),
         ("granite", {"residual_multiplier": "x"}, "residual_multiplier is 'x'; legal: a number"),
         ("granite", {"logits_scaling": 0}, "logits_scaling is 0.0; legal: any number but 0"),

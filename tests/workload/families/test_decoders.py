@@ -103,7 +103,10 @@ def test_a_parallel_residual_needs_fewer_norms():
 def test_tables_narrower_than_layers_are_projected():
     narrow = tower("opt", word_embed_proj_dim=16, ffn_dim=48, max_position_embeddings=20)
     assert narrow.width == 16
-    assert [one.name for one in (*narrow.before, *narrow.behind)] == ["project in", "project out"]
+    assert [one.name for one in (*narrow.input_projections, *narrow.output_projections)] == [
+        "project in",
+        "project out",
+    ]
     assert narrow.positions == 22
 
 
@@ -216,7 +219,7 @@ def test_classifiers_have_classes_in_place_of_words(head, elements):
     """The input table stays; a class of a sequence has no bias."""
     words = tower("llama")
     found = tower("llama", architectures=[f"LlamaFor{head}"], num_labels=3)
-    assert (found.outputs, [matrix.name for matrix in found.behind]) == (0, ["classes"])
+    assert (found.outputs, [matrix.name for matrix in found.output_projections]) == (0, ["classes"])
     assert of_tower(found) == of_tower(words) - 100 * 32 + elements
 
 

@@ -51,19 +51,23 @@ def test_words_are_scored_by_the_table():
     ],
 )
 def test_what_is_behind_the_layers_follows_the_class(kind, model_type, names):
-    assert [one.name for one in named(kind, model_type, embedding_size=32).behind] == names
+    assert [
+        one.name for one in named(kind, model_type, embedding_size=32).output_projections
+    ] == names
 
 
 def test_a_classifier_of_sequences_has_one_row_a_sequence():
-    ends = named("ForSequenceClassification", id2label={"0": "a", "1": "b", "2": "c"}).behind
+    ends = named(
+        "ForSequenceClassification", id2label={"0": "a", "1": "b", "2": "c"}
+    ).output_projections
     assert [one.is_each_token for one in ends] == [False, False]
     assert ends[-1].outputs == 3
-    assert named("ForTokenClassification").behind[0].is_each_token
+    assert named("ForTokenClassification").output_projections[0].is_each_token
 
 
 def test_a_right_choice_has_one_score_and_a_next_sentence_two():
-    assert named("ForMultipleChoice", num_labels=5).behind[-1].outputs == 1
-    assert named("ForNextSentencePrediction", num_labels=5).behind[-1].outputs == 2
+    assert named("ForMultipleChoice", num_labels=5).output_projections[-1].outputs == 1
+    assert named("ForNextSentencePrediction", num_labels=5).output_projections[-1].outputs == 2
     assert named("LMHeadModel").outputs == named("ForCausalLM").outputs == 100
 
 

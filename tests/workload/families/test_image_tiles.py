@@ -75,6 +75,8 @@ def test_other_sizes_are_refused(config, size, legal):
     [
         ([[336, 672]], "is [[336, 672]]; legal: a list with a square: the plan's image is a"),
         ([[300, 672]], "is [300, 672]; legal: multiples of 336: tiles fill an image"),
+        ([[0, 0]], "is [0, 0]; legal: multiples of 336: tiles fill an image"),
+        ([[-336, -336]], "is [-336, -336]; legal: multiples of 336: tiles fill an image"),
         ([[672]], "is [672]; legal: [height, width]: sizes of images are pixels"),
         ([672], "is 672; legal: a list of [height, width]"),
     ],
@@ -125,9 +127,11 @@ def test_products_of_a_prompt_are_those_of_each_tile_by_itself(config, phase):
     (layer,) = images.layers
     tokens, hidden = images.tokens, images.hidden
     products = 4 * hidden**2 + 2 * hidden * layer.mlp.intermediate
-    flops = 2 * tokens * images.before[0].inputs * hidden
+    flops = 2 * tokens * images.input_projections[0].inputs * hidden
     flops += layer.times * 2 * tokens * (products + 2 * tokens * hidden)
-    flops += sum(2 * tokens * one.rows * one.inputs * one.outputs for one in images.behind)
+    flops += sum(
+        2 * tokens * one.rows * one.inputs * one.outputs for one in images.output_projections
+    )
     blocks = summaries(from_config(config, "mine.json"), Pass(phase, 1, 4096))
     computed = sum(block.times * block.useful_flop for block in blocks[:3])
     assert computed == pytest.approx(images.tiles * flops, rel=0.02)

@@ -33,7 +33,11 @@ def tower(model_type="vit", **given):
 def test_tokens_are_whole_patches_and_a_few_more(model_type, tokens):
     found = tower(model_type)
     assert found.tokens == tokens
-    assert found.before[0].inputs == 3 * 5 * 5
+    assert found.input_projections[0].inputs == 3 * 5 * 5
+
+
+def test_an_encoder_may_have_no_registers():
+    assert tower("dinov2_with_registers", num_register_tokens=0).tokens == 3 * 3 + 1
 
 
 def test_an_image_smaller_than_a_patch_is_refused():
@@ -43,14 +47,18 @@ def test_an_image_smaller_than_a_patch_is_refused():
 
 def test_classes_take_the_place_of_the_pooler():
     named = {"architectures": ["AnyForImageClassification"], "num_labels": 7}
-    assert [(one.name, one.inputs) for one in tower(**named).behind] == [("classes", 32)]
-    assert [(one.name, one.inputs) for one in tower("dinov2", **named).behind] == [("classes", 64)]
-    assert [one.name for one in tower().behind] == ["pooler"]
+    assert [(one.name, one.inputs) for one in tower(**named).output_projections] == [
+        ("classes", 32)
+    ]
+    assert [(one.name, one.inputs) for one in tower("dinov2", **named).output_projections] == [
+        ("classes", 64)
+    ]
+    assert [one.name for one in tower().output_projections] == ["pooler"]
 
 
 def test_a_teacher_token_has_classes_of_its_own():
     named = {"architectures": ["DeiTForImageClassificationWithTeacher"], "num_labels": 7}
-    ends = tower("deit", **named).behind
+    ends = tower("deit", **named).output_projections
     assert [matrix.name for matrix in ends] == ["classes", "classes of the teacher token"]
 
 
@@ -71,8 +79,8 @@ def test_a_gated_mlp_keeps_about_the_elements():
 def test_a_probe_ends_siglip_unless_it_is_left_out():
     whole = tower("siglip_vision_model")
     without = tower("siglip_vision_model", vision_use_head=False)
-    assert len(whole.behind) == 5
-    assert without.behind == ()
+    assert len(whole.output_projections) == 5
+    assert without.output_projections == ()
 
 
 def test_a_pair_has_images_and_texts():

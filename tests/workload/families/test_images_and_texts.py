@@ -22,21 +22,21 @@ def of(config, **given):
 def test_an_image_becomes_tokens_of_a_text():
     seen, read = of(GEMMA)
     assert seen.tokens == 64 * 64
-    assert seen.tokens * seen.behind[-1].rows == 256
+    assert seen.tokens * seen.output_projections[-1].rows == 256
     assert [one.attentions[0].window for one in read.layers] == [1024, 0]
     seen, read = of(LLAVA)
-    assert [one.inputs for one in seen.behind] == [1024, 4096]
-    assert seen.tokens * seen.behind[0].rows == pytest.approx(576)
+    assert [one.inputs for one in seen.output_projections] == [1024, 4096]
+    assert seen.tokens * seen.output_projections[0].rows == pytest.approx(576)
     assert read.table_rows == 32064
 
 
 def test_four_neighbours_are_one_token_of_llama_4():
     seen, read = of(COUNTS["llama-4-scout-17b-16e"][0])
     assert seen.tokens == 24 * 24 + 1
-    assert [(one.inputs, one.outputs) for one in seen.behind] == [
+    assert [(one.inputs, one.outputs) for one in seen.output_projections] == [
         *((5632, 4096), (4096, 4096), (4096, 5120)),
     ]
-    assert {round(seen.tokens * one.rows) for one in seen.behind} == {144}
+    assert {round(seen.tokens * one.rows) for one in seen.output_projections} == {144}
     assert read.table_rows == 202_048
 
 
@@ -44,21 +44,21 @@ def test_squares_of_neighbours_are_one_token_of_mistral():
     config = COUNTS["mistral-small-3.1-24b"][0]
     seen, read = of(config)
     assert (seen.tokens, seen.positions, seen.head_parameters) == (110 * 110, 0, 0)
-    assert [(one.inputs, one.outputs) for one in seen.behind] == [
+    assert [(one.inputs, one.outputs) for one in seen.output_projections] == [
         *((4096, 1024), (1024, 5120), (5120, 5120)),
     ]
-    assert {seen.tokens * one.rows for one in seen.behind} == {55 * 55}
+    assert {seen.tokens * one.rows for one in seen.output_projections} == {55 * 55}
     assert not read.is_tied
     given = {"vision_feature_layer": [-2, -1], "multimodal_projector_bias": True}
     changed, _ = of(config, spatial_merge_size=1, **given)
-    assert [(one.inputs, one.biases, one.rows) for one in changed.behind] == [
+    assert [(one.inputs, one.biases, one.rows) for one in changed.output_projections] == [
         *((1024, 1024, 1), (2048, 5120, 1), (5120, 5120, 1)),
     ]
 
 
 def test_each_patch_is_a_token_of_paligemma():
     seen, read = of(PALIGEMMA)
-    assert (seen.tokens, [(one.inputs, one.outputs) for one in seen.behind]) == (
+    assert (seen.tokens, [(one.inputs, one.outputs) for one in seen.output_projections]) == (
         *(256, [(1152, read.hidden)]),
     )
     assert read.is_tied
@@ -125,13 +125,17 @@ def test_the_named_class_ends_the_decoder_of_texts():
     given = {"architectures": ["Gemma3ForSequenceClassification"], "num_labels": 3}
     text = {**GEMMA["text_config"], "architectures": None}
     read = of(GEMMA, **given, text_config=text)[1]
-    assert (read.outputs, read.behind[-1].name, read.behind[-1].outputs) == (0, "classes", 3)
+    assert (
+        read.outputs,
+        read.output_projections[-1].name,
+        read.output_projections[-1].outputs,
+    ) == (0, "classes", 3)
     assert of(GEMMA, architectures=["Gemma3Model"])[1].outputs == 0
 
 
 def test_all_tokens_of_an_image_are_read_where_the_file_says_so():
     seen, _ = of(LLAVA, vision_feature_select_strategy="full")
-    assert [matrix.rows for matrix in seen.behind] == [1, 1]
+    assert [matrix.rows for matrix in seen.output_projections] == [1, 1]
 
 
 @pytest.mark.parametrize("layers", ["x", [], [-2, "x"], 1.5, True, {}])
@@ -143,4 +147,4 @@ def test_layers_of_the_image_encoder_are_numbers(layers):
 @pytest.mark.parametrize(("layers", "count"), [(None, 1), (-2, 1), ([-2], 1), ([-2, -5, -8], 3)])
 def test_vectors_of_chosen_layers_lie_side_by_side(layers, count):
     seen, _ = of(LLAVA, vision_feature_layer=layers)
-    assert seen.behind[0].inputs == 1024 * count
+    assert seen.output_projections[0].inputs == 1024 * count

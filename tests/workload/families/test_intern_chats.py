@@ -8,7 +8,7 @@ from trnsim.workload.config import from_config
 from trnsim.workload.resident import parameters
 
 CHAT = COUNTS["internvl2-8b"][0]
-PLAIN = COUNTS["internvl3-1b"][0]
+PLAIN_MATRICES = COUNTS["internvl3-1b"][0]
 """The keys of transformers, whose model of them is counted in tests/clients."""
 
 
@@ -21,9 +21,9 @@ def nested(name, **given):
 
 
 def chat_of_plain():
-    """The configuration of the same sizes as `PLAIN`, in OpenGVLab's keys."""
-    texts = {**PLAIN["text_config"], "architectures": ["Qwen2ForCausalLM"]}
-    seeing = {**PLAIN["vision_config"], "model_type": "intern_vit_6b"}
+    """The configuration of the same sizes as `PLAIN_MATRICES`, in OpenGVLab's keys."""
+    texts = {**PLAIN_MATRICES["text_config"], "architectures": ["Qwen2ForCausalLM"]}
+    seeing = {**PLAIN_MATRICES["vision_config"], "model_type": "intern_vit_6b"}
     names = {"attention_bias": "qkv_bias", "use_qk_norm": "qk_normalization"}
     seeing |= {new: seeing.pop(old) for old, new in names.items() if old in seeing}
     seeing |= {"qk_normalization": False, "norm_type": "layer_norm", "image_size": 448}
@@ -33,8 +33,10 @@ def chat_of_plain():
 
 
 def test_it_is_transformers_internvl_under_other_keys():
-    assert read(chat_of_plain()).towers[0] == read(PLAIN, tie_word_embeddings=None).towers[0]
-    assert read(chat_of_plain()).towers[1].layers == read(PLAIN).towers[1].layers
+    assert (
+        read(chat_of_plain()).towers[0] == read(PLAIN_MATRICES, tie_word_embeddings=None).towers[0]
+    )
+    assert read(chat_of_plain()).towers[1].layers == read(PLAIN_MATRICES).towers[1].layers
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from published_models import COUNTS
 
 from trnsim.errors import BadInput
-from trnsim.workload.config import from_config, longest
+from trnsim.workload.config import from_config, longest_sequence
 from trnsim.workload.families.images_and_texts import towers
 from trnsim.workload.families.keys import ConfigKeys
 from trnsim.workload.operators import Pass, Phase
@@ -32,14 +32,14 @@ def refused(config, message, **vision):
 def test_a_picture_has_the_tokens_that_are_recommended(config, side, patches):
     images, _ = of(config)
     assert (images.image, images.tokens) == (side, patches**2)
-    assert images.tokens * images.behind[-1].rows == 35**2 <= 1280
+    assert images.tokens * images.output_projections[-1].rows == 35**2 <= 1280
 
 
 @pytest.mark.parametrize(("size", "tokens"), [(28, 1), (56, 4), (1008, 36**2)])
 def test_another_size_of_pictures_is_stated(size, tokens):
     images, decoder = of(WINDOWED, image_size=size)
     assert images.tokens == 4 * tokens
-    assert [matrix.outputs for matrix in images.behind] == [4 * 1280, decoder.hidden]
+    assert [matrix.outputs for matrix in images.output_projections] == [4 * 1280, decoder.hidden]
 
 
 @pytest.mark.parametrize("size", [1, 27, 29, 1000])
@@ -97,7 +97,7 @@ def test_a_window_holds_a_token():
 
 def test_layers_before_the_last_are_merged_too():
     images, decoder = of(STACKED)
-    assert [(matrix.inputs, matrix.outputs) for matrix in images.behind] == 4 * [
+    assert [(matrix.inputs, matrix.outputs) for matrix in images.output_projections] == 4 * [
         *((4 * 1152, 4 * 1152), (4 * 1152, decoder.hidden)),
     ]
     assert images.head_parameters == 2 * 1152 + 3 * 2 * 4 * 1152
@@ -111,11 +111,13 @@ def test_products_of_a_prompt_are_those_of_its_picture_and_its_tokens(config):
         for layer in images.layers
     ]
     patches, hidden = images.tokens, images.hidden
-    flops = 2 * patches * images.before[0].inputs * hidden
+    flops = 2 * patches * images.input_projections[0].inputs * hidden
     for times, keys, mlp in layers:
         products = 4 * hidden**2 + mlp.matrices * hidden * mlp.intermediate
         flops += times * 2 * patches * (products + 2 * keys * hidden)
-    flops += sum(2 * patches // 4 * matrix.inputs * matrix.outputs for matrix in images.behind)
+    flops += sum(
+        2 * patches // 4 * matrix.inputs * matrix.outputs for matrix in images.output_projections
+    )
     blocks = summaries(from_config(config, "mine.json"), Pass(Phase.PREFILL, 1, 2048))
     groups = 2 + len(layers)
     found = sum(block.times * block.useful_flop for block in blocks[:groups])
@@ -132,8 +134,8 @@ def test_older_files_have_the_keys_of_texts_beside_those_of_images():
         "text_config": {**text, "model_type": "qwen2_vl_text"},
     }
     assert from_config(newer, "a.json").towers == from_config(FIRST, "a.json").towers
-    assert longest(ConfigKeys(FIRST, "a.json"), "qwen2_vl")[1] == "max_position_embeddings"
-    assert longest(ConfigKeys(newer, "a.json"), "qwen2_vl")[1].startswith("text_config.")
+    assert longest_sequence(ConfigKeys(FIRST, "a.json"), "qwen2_vl")[1] == "max_position_embeddings"
+    assert longest_sequence(ConfigKeys(newer, "a.json"), "qwen2_vl")[1].startswith("text_config.")
 
 
 @pytest.mark.parametrize("kind", ["qwen2_5_vl", "qwen2_5_vl_vision"])
@@ -158,7 +160,7 @@ def test_texts_of_qwen3_5_read_the_last_layers_tokens_alone():
     vision = {**STACKED["vision_config"], "model_type": "qwen3_5"}
     config = {**STACKED, "model_type": "qwen3_5", "text_config": texts, "vision_config": vision}
     (stacked, _), (images, decoder) = of(STACKED), of(config)
-    assert images.behind == stacked.behind[:2]
+    assert images.output_projections == stacked.output_projections[:2]
     assert images.positions == stacked.positions == 2304
     assert stacked.head_parameters - images.head_parameters == 3 * 2 * 4 * images.hidden
     assert len(decoder.layers) == 2

@@ -43,7 +43,7 @@ def test_an_encoder_may_be_alone():
 
 def test_sound_is_heard_by_two_convolutions():
     encoder, decoder = of(WHISPER, "whisper")
-    first, second = encoder.before
+    first, second = encoder.input_projections
     assert (first.inputs, first.rows) == (24, 2)
     assert (second.inputs, second.rows) == (96, 1)
     assert (encoder.tokens, encoder.table_rows) == (15, 0)
@@ -70,13 +70,15 @@ def test_classifiers_have_classes_in_place_of_words(head, names):
     bart = sides(32, 3, 4, 100, max_position_embeddings=9)
     for config, model_type in ((T5, "t5"), (bart, "bart")):
         decoder = of({**config, "architectures": [f"AnyFor{head}"]}, model_type)[-1]
-        assert [matrix.name for matrix in decoder.behind] == names
+        assert [matrix.name for matrix in decoder.output_projections] == names
         assert bool(decoder.outputs) == (not names)
 
 
 def test_classes_of_words_are_those_of_the_encoder_alone():
     (encoder,) = of({**T5, "architectures": ["T5ForTokenClassification"], "num_labels": 3})
-    assert [(matrix.name, matrix.outputs) for matrix in encoder.behind] == [("classes", 3)]
+    assert [(matrix.name, matrix.outputs) for matrix in encoder.output_projections] == [
+        ("classes", 3)
+    ]
 
 
 def test_a_head_of_unknown_sizes_is_refused():

@@ -32,7 +32,7 @@ def test_an_image_is_four_tiles():
     images, decoder = of()
     assert (images.image, images.tokens) == (560, TOKENS)
     assert [(layer.times, layer.other_parameters) for layer in images.layers] == [(32, 0), (8, 2)]
-    (projection,) = images.behind
+    (projection,) = images.output_projections
     assert (projection.inputs, projection.outputs) == (7680, decoder.hidden)
     assert of(max_num_tiles=1)[0].tokens == 40 * 40 + 1
 

@@ -52,8 +52,8 @@ class Build:
 
     def broadcast(self, value: Value, shape: Sequence[int]) -> Value:
         """`value` broadcast to `shape` by PyTorch's rules."""
-        missing = len(shape) - len(value.shape)
-        return self.graph.broadcast_in_dim(value, shape, range(missing, len(shape)))
+        first_dim = len(shape) - len(value.shape)
+        return self.graph.broadcast_in_dim(value, shape, range(first_dim, len(shape)))
 
     def ew(self, name: str, *operands: Operand, dtype: str = "", **attributes: Any) -> Value:
         """An elementwise operation on operands of any shapes that broadcast.
@@ -67,11 +67,13 @@ class Build:
         )
         tensors = [operand for operand in operands if isinstance(operand, Value)]
         shape = self.broadcast_shape(tensors)
-        ready = [self.broadcast(o, shape) if isinstance(o, Value) else o for o in operands]
+        shaped_operands = [
+            self.broadcast(o, shape) if isinstance(o, Value) else o for o in operands
+        ]
         result_dtype = dtype or _promoted_dtype(tensors, operands)
         if not dtype and _has_truth_result(name):
             result_dtype = ""
-        return self.graph.elementwise(name, *ready, dtype=result_dtype, **attributes)
+        return self.graph.elementwise(name, *shaped_operands, dtype=result_dtype, **attributes)
 
     def _legal_operand(self, operand: Operand, legal: tuple[str, ...]) -> Operand:
         """The operand, converted to float32 if the operation takes that and not its dtype."""

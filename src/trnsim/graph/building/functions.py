@@ -18,9 +18,9 @@ def _hyperbolic(sign: float) -> Callable[[Build, Value], Value]:
     """A builder of ``(exp(x) + sign * exp(-x)) / 2``."""
 
     def build(b: Build, x: Value) -> Value:
-        grown, shrunk = b.ew("exponential", x), b.ew("exponential", b.ew("negate", x))
-        both = b.ew("add", grown, b.ew("multiply", shrunk, sign))
-        return b.as_result(b.ew("multiply", both, 0.5))
+        rising, falling = b.ew("exponential", x), b.ew("exponential", b.ew("negate", x))
+        total = b.ew("add", rising, b.ew("multiply", falling, sign))
+        return b.as_result(b.ew("multiply", total, 0.5))
 
     return build
 
@@ -67,8 +67,8 @@ def acosh(b: Build, x: Value) -> Value:
 
 def _log_with_root(b: Build, x: Value, shift: float) -> Value:
     """``log(x + sqrt(x * x + shift))``; beyond `_ROOT_LIMIT` the root is x."""
-    small = b.ew("minimum", x, _ROOT_LIMIT)  # the engine's root ends before infinity
-    root = b.ew("sqrt", b.ew("add", b.ew("square", small), shift))
+    bounded = b.ew("minimum", x, _ROOT_LIMIT)  # the engine's root ends before infinity
+    root = b.ew("sqrt", b.ew("add", b.ew("square", bounded), shift))
     is_large = b.ew("compare", x, _ROOT_LIMIT, dtype="bool", direction="GT")
     return b.ew("log", b.ew("add", x, b.ew("select", is_large, x, root, dtype="float32")))
 
@@ -83,14 +83,18 @@ def atan2(b: Build, y: Value, x: Value) -> Value:
     An x of -0 counts as negative. The ratio of two infinities is 1; the angle of y = 0 is 0.
     """
     y, x = b.convert(y, "float32"), b.convert(x, "float32")
-    tall, wide = b.ew("abs", y), b.ew("abs", x)
-    is_equal = b.ew("compare", tall, wide, dtype="bool", direction="EQ")
-    ratio = b.ew("select", is_equal, 1.0, b.ew("divide", tall, wide), dtype="float32")
+    y_magnitude, x_magnitude = b.ew("abs", y), b.ew("abs", x)
+    is_equal = b.ew("compare", y_magnitude, x_magnitude, dtype="bool", direction="EQ")
+    ratio = b.ew("select", is_equal, 1.0, b.ew("divide", y_magnitude, x_magnitude), dtype="float32")
     is_flat = b.ew("compare", y, 0.0, dtype="bool", direction="EQ")
-    angle = atan(b, b.ew("select", is_flat, b.ew("minimum", wide, 0.0), ratio, dtype="float32"))
+    angle = atan(
+        b, b.ew("select", is_flat, b.ew("minimum", x_magnitude, 0.0), ratio, dtype="float32")
+    )
     angle = b.convert(angle, "float32")
-    mirrored = b.ew("select", has_sign_bit(b, x), b.ew("subtract", math.pi, angle), angle)
-    return b.as_result(b.ew("select", has_sign_bit(b, y), b.ew("negate", mirrored), mirrored))
+    half_turn_angle = b.ew("select", has_sign_bit(b, x), b.ew("subtract", math.pi, angle), angle)
+    return b.as_result(
+        b.ew("select", has_sign_bit(b, y), b.ew("negate", half_turn_angle), half_turn_angle)
+    )
 
 
 def has_sign_bit(b: Build, x: Value) -> Value:

@@ -363,10 +363,12 @@ def _reduce(graph: Graph, node: Node, grad: Value) -> Gradients:
     """The gradient of a sum, repeated; None for a maximum, which softmax only subtracts."""
     operation: Any = node.operation
     (x,) = node.values
-    if operation.op != "add":
+    if operation.op == "maximum":
         return (None,)
-    stays = [dim for dim in range(len(x.shape)) if dim not in operation.dims]
-    return (graph.broadcast_in_dim(grad, x.shape, stays),)
+    if operation.op != "add":
+        raise NotModelled(f"the gradient of a reduction by {operation.op} has no rule yet")
+    kept_dims = [dim for dim in range(len(x.shape)) if dim not in operation.dims]
+    return (graph.broadcast_in_dim(grad, x.shape, kept_dims),)
 
 
 def _gather(graph: Graph, node: Node, grad: Value) -> Gradients:
@@ -384,15 +386,15 @@ def _dot(graph: Graph, node: Node, grad: Value) -> Gradients:
     lhs, rhs = node.values
     last = len(lhs.shape) - 1
     left, right = operation.contracting
-    short = _cast(graph, grad, lhs.dtype)
+    typed_grad = _cast(graph, grad, lhs.dtype)
     if left == last:
-        by_left = graph.dot_general(short, rhs, (last, 2 * last - 1 - right), lhs.dtype)
+        by_left = graph.dot_general(typed_grad, rhs, (last, 2 * last - 1 - right), lhs.dtype)
     else:
-        by_left = graph.dot_general(rhs, short, (2 * last - 1 - right, last), lhs.dtype)
+        by_left = graph.dot_general(rhs, typed_grad, (2 * last - 1 - right, last), lhs.dtype)
     if right == last:
-        by_right = graph.dot_general(short, lhs, (last - 1, 2 * last - 1 - left), rhs.dtype)
+        by_right = graph.dot_general(typed_grad, lhs, (last - 1, 2 * last - 1 - left), rhs.dtype)
     else:
-        by_right = graph.dot_general(lhs, short, (2 * last - 1 - left, last - 1), rhs.dtype)
+        by_right = graph.dot_general(lhs, typed_grad, (2 * last - 1 - left, last - 1), rhs.dtype)
     return by_left, by_right
 
 

@@ -55,17 +55,21 @@ def _cut_into_blocks(b: Build, ends: Value, count: int, size: int) -> _Blocks:
     number = count // size + groups
     shape = (number, groups)
     end = b.convert(ends, "float32")
-    begin = b.graph.pad(end, [1], [-1])
-    lengths = b.ew("add", b.ew("subtract", end, begin), size - 0.5)
+    starts = b.graph.pad(end, [1], [-1])
+    lengths = b.ew("add", b.ew("subtract", end, starts), size - 0.5)
     blocks = b.ew("floor", b.ew("multiply", lengths, 1 / size))
-    until = b.graph.reshape(b.graph.scan("add", b.graph.reshape(blocks, (1, groups))), (groups,))
+    ends_of_blocks = b.graph.reshape(
+        b.graph.scan("add", b.graph.reshape(blocks, (1, groups))), (groups,)
+    )
     place = b.convert(b.graph.iota(shape, 0), "float32")
     # The number of earlier blocks of each group; a block belongs to one group only.
-    before = b.ew("subtract", place, b.broadcast(b.ew("subtract", until, blocks), shape))
+    before = b.ew("subtract", place, b.broadcast(b.ew("subtract", ends_of_blocks, blocks), shape))
     is_begun = b.ew("compare", before, 0.0, dtype="float32", direction="GE")
-    is_unended = b.ew("compare", place, b.broadcast(until, shape), dtype="float32", direction="LT")
+    is_unended = b.ew(
+        "compare", place, b.broadcast(ends_of_blocks, shape), dtype="float32", direction="LT"
+    )
     is_in_group = b.ew("multiply", is_begun, is_unended)
-    first = b.ew("add", b.ew("multiply", before, float(size)), b.broadcast(begin, shape))
+    first = b.ew("add", b.ew("multiply", before, float(size)), b.broadcast(starts, shape))
     number_of = b.convert(b.graph.iota(shape, 1), "float32")
     group, start, stop = (
         b.graph.reduce("add", b.ew("multiply", is_in_group, part), (1,))
@@ -82,16 +86,16 @@ def _cut_into_blocks(b: Build, ends: Value, count: int, size: int) -> _Blocks:
     )
     rows = b.ew("select", is_row_of_group, row, float(count), dtype="float32")
     flat = b.graph.reshape(b.convert(rows, "int32"), (number * size,))
-    first_rows = b.ew("multiply", b.ew("subtract", until, blocks), float(size))
-    places = _rows_in_blocks(b, begin, end, b.ew("subtract", first_rows, begin), count)
+    first_rows = b.ew("multiply", b.ew("subtract", ends_of_blocks, blocks), float(size))
+    places = _rows_in_blocks(b, starts, end, b.ew("subtract", first_rows, starts), count)
     return _Blocks(number, size, b.convert(group, "int32"), flat, places)
 
 
-def _rows_in_blocks(b: Build, begin: Value, end: Value, shifts: Value, count: int) -> Value:
+def _rows_in_blocks(b: Build, starts: Value, end: Value, shifts: Value, count: int) -> Value:
     """The row of the blocks that each of `count` rows has: its index plus its group's shift."""
-    shape = count, begin.shape[0]
+    shape = count, starts.shape[0]
     row = b.convert(b.graph.iota(shape, 0), "float32")
-    has_begun = b.ew("compare", row, b.broadcast(begin, shape), dtype="float32", direction="GE")
+    has_begun = b.ew("compare", row, b.broadcast(starts, shape), dtype="float32", direction="GE")
     is_before_end = b.ew("compare", row, b.broadcast(end, shape), dtype="float32", direction="LT")
     is_in_group = b.ew("multiply", has_begun, is_before_end)
     shift = b.graph.reduce("add", b.ew("multiply", is_in_group, b.broadcast(shifts, shape)), (1,))

@@ -41,7 +41,7 @@ class Windows:
     def offsets(self) -> Iterator[tuple[int, ...]]:
         """The offset of each tap in the window."""
         for tap in product(*(range(size) for size in self.kernel)):
-            yield tuple(at * step for at, step in zip(tap, self.dilation, strict=True))
+            yield tuple(index * step for index, step in zip(tap, self.dilation, strict=True))
 
     def counts(self, lengths: Sizes) -> tuple[int, ...]:
         """The number of whole windows along dimensions of those lengths."""
@@ -91,7 +91,7 @@ class Windows:
         outer = x.shape[: -self.rank]
         ones, zeros = [1] * len(outer), [0] * len(outer)
         shape, steps = (*outer, *counts), (*ones, *self.stride)
-        return [b.graph.slice(x, (*zeros, *at), shape, steps) for at in self.offsets()]
+        return [b.graph.slice(x, (*zeros, *offset), shape, steps) for offset in self.offsets()]
 
     def taps_along(self, b: Build, x: Value, dim: int, starts: Sizes, count: int) -> list[Value]:
         """For each start, the elements under one tap of `count` windows along `dim`."""
@@ -100,15 +100,16 @@ class Windows:
         shape[axis], steps[axis] = count, self.stride[dim]
         zeros = [0] * len(x.shape)
         return [
-            b.graph.slice(x, (*zeros[:axis], at, *zeros[axis + 1 :]), shape, steps) for at in starts
+            b.graph.slice(x, (*zeros[:axis], start, *zeros[axis + 1 :]), shape, steps)
+            for start in starts
         ]
 
     def sum_tap_gradients(self, b: Build, parts: Sequence[Value], lengths: Sizes) -> Value:
         """The sum of the taps' gradients at their elements, for an input of those lengths."""
         terms: list[Value] = []
         outer = [0] * (len(parts[0].shape) - self.rank)
-        for part, at in zip(parts, self.offsets(), strict=True):
-            low = [place - pad for place, pad in zip(at, self.padding, strict=True)]
+        for part, offset in zip(parts, self.offsets(), strict=True):
+            low = [place - pad for place, pad in zip(offset, self.padding, strict=True)]
             high = [
                 n - before - (count - 1) * step - 1
                 for n, before, count, step in zip(

@@ -152,10 +152,10 @@ class Convolution(Operation, kind=Kind.CONTRACTION):
                 for i, d, n, s in zip(at, self.dilations, shape[2:], self.strides, strict=True)
             )
             for group in range(self.groups):
-                mine = slice(group * outputs, (group + 1) * outputs)
+                outputs_of_group = slice(group * outputs, (group + 1) * outputs)
                 part = wide[(slice(None), slice(group * inputs, (group + 1) * inputs), *window)]
-                taps = kernels[(mine, slice(None), *at)]
-                sums[:, mine] += np.moveaxis(np.tensordot(taps, part, (1, 1)), 0, 1)
+                taps = kernels[(outputs_of_group, slice(None), *at)]
+                sums[:, outputs_of_group] += np.moveaxis(np.tensordot(taps, part, (1, 1)), 0, 1)
         return sums
 
     def flop(self, *tensors: TensorType) -> float:
@@ -246,9 +246,11 @@ class AttentionBase(Operation, abstract=True):
         max_keys = min(keys, self.window or keys)
         if not self.is_causal:
             return queries * max_keys
-        rising = min(max((max_keys - self.first - 1) // self.apart + 1, 0), queries)
-        rising_pairs = rising * (self.first + 1) + self.apart * rising * (rising - 1) // 2
-        return rising_pairs + (queries - rising) * max_keys
+        growing_count = min(max((max_keys - self.first - 1) // self.apart + 1, 0), queries)
+        growing_pairs = (
+            growing_count * (self.first + 1) + self.apart * growing_count * (growing_count - 1) // 2
+        )
+        return growing_pairs + (queries - growing_count) * max_keys
 
     def products(self, query: TensorType, value: TensorType) -> float:
         """Multiplications and additions of the forward pass for visible scores."""

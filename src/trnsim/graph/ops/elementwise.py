@@ -19,7 +19,8 @@ class Elementwise(Operation, kind=Kind.ELEMENTWISE, abstract=True):
         number: constant second operand of that operator; None without.
         activation: the Scalar Engine's function that computes it, or "".
         domain: range of floating-point operands for which `tolerance` holds.
-        largest_quotient: largest quotient of two floating-point operands for which it holds.
+        largest_quotient: largest quotient of two floating-point operands for which `tolerance`
+            holds.
     """
 
     names_dtype: ClassVar = True

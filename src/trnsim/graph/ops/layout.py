@@ -275,9 +275,9 @@ class Pad(Operation, kind=Kind.KERNEL):
             low + np.arange(n) * (gap + 1)
             for n, low, gap in zip(operand.shape, self.low, self.interior, strict=True)
         ]
-        inside_masks = [(at >= 0) & (at < n) for at, n in zip(places, shape, strict=True)]
-        inside = [at[mask] for at, mask in zip(places, inside_masks, strict=True)]
-        result[np.ix_(*inside)] = operand[np.ix_(*inside_masks)]
+        masks = [(at >= 0) & (at < n) for at, n in zip(places, shape, strict=True)]
+        kept_places = [at[mask] for at, mask in zip(places, masks, strict=True)]
+        result[np.ix_(*kept_places)] = operand[np.ix_(*masks)]
         return result
 
     @classmethod

@@ -104,11 +104,13 @@ class Gather(Operation, kind=Kind.KERNEL):
         slices = np.empty((*batch, *offsets), operand.dtype)
         for place in np.ndindex(*batch):
             start = _slice_start(self, vectors[place], place, operand.ndim)
-            inside = [
+            clamped_start = [
                 min(max(at, 0), n - size)
                 for at, n, size in zip(start, operand.shape, sizes, strict=True)
             ]
-            part = operand[tuple(slice(at, at + n) for at, n in zip(inside, sizes, strict=True))]
+            part = operand[
+                tuple(slice(at, at + n) for at, n in zip(clamped_start, sizes, strict=True))
+            ]
             slices[place] = part.reshape(offsets)
         rank = slices.ndim
         batch_dims = [dim for dim in range(rank) if dim not in self.offset_dims]
@@ -252,22 +254,22 @@ _UPDATE_FUNCTIONS: Final[dict[str, Any]] = {**BODIES, "assign": _keep_new}
 """Functions of an element of the table and its update, by name."""
 
 
-def _check_vectors(where: Gather | Scatter, table: TensorType, indices: TensorType) -> None:
+def _check_vectors(operation: Gather | Scatter, table: TensorType, indices: TensorType) -> None:
     """Check that each vector of indices has an index for each dimension, which the table has."""
-    rank, place, dims = len(indices.shape), where.index_vector_dim, where.start_index_map
-    pairs = where.operand_batching_dims, where.start_indices_batching_dims
+    rank, place, dims = len(indices.shape), operation.index_vector_dim, operation.start_index_map
+    pairs = operation.operand_batching_dims, operation.start_indices_batching_dims
     if (
         not are_dims((*dims, *pairs[0]), len(table.shape))
         or not are_dims(pairs[1], rank)
         or len(pairs[0]) != len(pairs[1])
     ):
-        where.refuse(
+        operation.refuse(
             f"of {table} by {indices} along {dims}, with {pairs[0]} beside {pairs[1]}; legal: "
             "dimensions of each, once"
         )
     length = 1 if place == rank else indices.shape[place] if 0 <= place < rank else -1
     if length != len(dims):
-        where.refuse(
+        operation.refuse(
             f"by vectors along {place} of {indices}; legal: {len(dims)} indices, for {dims}"
         )
 
@@ -282,14 +284,14 @@ def _with_vectors_last(indices: Array, dim: int) -> Array:
 
 
 def _slice_start(
-    where: Gather | Scatter, vector: Array, place: tuple[int, ...], rank: int
+    operation: Gather | Scatter, vector: Array, place: tuple[int, ...], rank: int
 ) -> list[int]:
     """The start of a slice in each dimension."""
     start = [0] * rank
-    for dim, index in zip(where.start_index_map, vector, strict=True):
+    for dim, index in zip(operation.start_index_map, vector, strict=True):
         start[dim] = int(index)
     for dim, indices_dim in zip(
-        where.operand_batching_dims, where.start_indices_batching_dims, strict=True
+        operation.operand_batching_dims, operation.start_indices_batching_dims, strict=True
     ):
-        start[dim] = place[indices_dim - (indices_dim > where.index_vector_dim)]
+        start[dim] = place[indices_dim - (indices_dim > operation.index_vector_dim)]
     return start

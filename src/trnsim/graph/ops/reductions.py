@@ -167,8 +167,8 @@ def _sorting_indices(values: Array, dim: int, *, is_descending: bool) -> Array:
     """Indices that sort `values` along `dim`, stably."""
     if not is_descending:
         return np.argsort(values, dim, kind="stable")
-    backwards = np.argsort(np.flip(values, dim), dim, kind="stable")
-    return np.flip(values.shape[dim] - 1 - backwards, dim)
+    reversed_order = np.argsort(np.flip(values, dim), dim, kind="stable")
+    return np.flip(values.shape[dim] - 1 - reversed_order, dim)
 
 
 class WindowOperation(Operation, abstract=True):

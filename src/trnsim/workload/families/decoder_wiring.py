@@ -92,10 +92,10 @@ class Traits:
 
 
 _PLAIN_TRAITS: Final = Traits()
-_LAYER_NORMED: Final = Traits(1e-5, is_centered=True, function="gelu_new")
+_GPT_TRAITS: Final = Traits(1e-5, is_centered=True, function="gelu_new")
 """Traits of GPT-2's successors, whose norms are centered (LayerNorm)."""
-_WITHOUT_ROTARY: Final = replace(_LAYER_NORMED, has_rotary=False)
-"""The same without rotary embeddings."""
+_UNROTATED_GPT_TRAITS: Final = replace(_GPT_TRAITS, has_rotary=False)
+"""Traits of GPT-2's successors without rotary embeddings."""
 _GEMMA: Final = Traits(offset=1.0, function="gelu_pytorch_tanh", is_root_embedded=True)
 _COHERE: Final = Traits(1e-5, is_centered=True, is_paired=True)
 _CHOSEN_SCORES: Final = Routing("chosen", is_normed=False)
@@ -127,19 +127,19 @@ TRAITS: Final[dict[str, Traits]] = {
     "olmo": Traits(1e-5, is_centered=True),
     "olmo2": Traits(1e-5, norm_position="after"),
     "olmo3": Traits(1e-5, norm_position="after", has_local_table=True),
-    "starcoder2": replace(_LAYER_NORMED, function="gelu_pytorch_tanh"),
-    "gpt2": _WITHOUT_ROTARY,
-    "gpt_bigcode": replace(_WITHOUT_ROTARY, function="gelu_pytorch_tanh"),
-    "gpt_neo": replace(_WITHOUT_ROTARY, is_scaled=False),
-    "gpt_neox": replace(_LAYER_NORMED, function="gelu", rotary_fraction=0.25),
-    **dict.fromkeys(("gptj", "codegen"), replace(_LAYER_NORMED, is_paired=True)),
-    "opt": replace(_WITHOUT_ROTARY, function="relu"),
-    "biogpt": replace(_WITHOUT_ROTARY, epsilon=1e-12, function="gelu", is_root_embedded=True),
-    "phi": replace(_LAYER_NORMED, rotary_fraction=0.5),
-    "persimmon": replace(_LAYER_NORMED, function="relu2", rotary_fraction=0.5),
-    "bloom": replace(_WITHOUT_ROTARY, has_slopes=True),
-    "mpt": replace(_WITHOUT_ROTARY, function="gelu", has_slopes=True),
-    "falcon": replace(_LAYER_NORMED, function="gelu"),
+    "starcoder2": replace(_GPT_TRAITS, function="gelu_pytorch_tanh"),
+    "gpt2": _UNROTATED_GPT_TRAITS,
+    "gpt_bigcode": replace(_UNROTATED_GPT_TRAITS, function="gelu_pytorch_tanh"),
+    "gpt_neo": replace(_UNROTATED_GPT_TRAITS, is_scaled=False),
+    "gpt_neox": replace(_GPT_TRAITS, function="gelu", rotary_fraction=0.25),
+    **dict.fromkeys(("gptj", "codegen"), replace(_GPT_TRAITS, is_paired=True)),
+    "opt": replace(_UNROTATED_GPT_TRAITS, function="relu"),
+    "biogpt": replace(_UNROTATED_GPT_TRAITS, epsilon=1e-12, function="gelu", is_root_embedded=True),
+    "phi": replace(_GPT_TRAITS, rotary_fraction=0.5),
+    "persimmon": replace(_GPT_TRAITS, function="relu2", rotary_fraction=0.5),
+    "bloom": replace(_UNROTATED_GPT_TRAITS, has_slopes=True),
+    "mpt": replace(_UNROTATED_GPT_TRAITS, function="gelu", has_slopes=True),
+    "falcon": replace(_GPT_TRAITS, function="gelu"),
     "mixtral": Traits(1e-5),
     "olmoe": Traits(1e-5),
     "flex_olmo": Traits(norm_position="after"),
@@ -178,7 +178,7 @@ _NORMED_BY_DEFAULT: Final = (
     *("glm4_moe", "glm4_moe_lite", "solar_open", "exaone_moe", "deepseek_v3", "kimi_k2"),
     *("nemotron_h", "qwen3_next"),
 )
-"""Families that do so unless `norm_topk_prob` is false."""
+"""Families that divide these scores by their sum unless `norm_topk_prob` is false."""
 _GROUP_DEFAULTS: Final = {
     **dict.fromkeys(("deepseek_v3", "kimi_k2"), (8, 4, 2.5)),
     **dict.fromkeys(("deepseek_v2", "glm4_moe", "dots1", "solar_open", "nemotron_h"), (1, 1, 1.0)),
@@ -289,6 +289,9 @@ class DecoderConfig:
             is_longer = min(factor, original) > 1
             return math.sqrt(1 + math.log(factor) / math.log(original)) if is_longer else 1.0
         scales = [_number(rope_config, name, 0.0) for name in ("mscale", "mscale_all_dim")]
+        if min(scales) < 0:
+            name = "mscale" if scales[0] < 0 else "mscale_all_dim"
+            raise rope_config.refuse(name, min(scales), "numbers from 0", "cosines grow with it")
         if all(scales):
             return _stretch(factor, scales[0]) / _stretch(factor, scales[1])
         return _stretch(factor)

@@ -70,7 +70,7 @@ def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
     # A sequence's class is the one of its last token; transformers scores every token.
     is_biased = not named_class(keys).endswith("SequenceClassification")
     classes = classes_of(keys, width, has_bias=is_biased)
-    narrowing = (Projection("project out", hidden, width),) if is_narrow else ()
+    last_products = (Projection("project out", hidden, width),) if is_narrow else ()
     return (
         Tower(
             "decoder",
@@ -78,10 +78,10 @@ def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
             layers,
             table_rows=vocabulary,
             table_width=width,
-            before=(Projection("project in", width, hidden),) if is_narrow else (),
+            input_projections=(Projection("project in", width, hidden),) if is_narrow else (),
             positions=places,
             embedding_parameters=norm_parameters,
-            behind=(*narrowing, *filter(None, [classes])),
+            output_projections=(*last_products, *filter(None, [classes])),
             head_parameters=head_parameters,
             outputs=outputs,
             is_tied=is_tied,
@@ -119,8 +119,8 @@ def layers_of(config: DecoderConfig) -> tuple[tuple[Layer, ...], list[int]]:
     has_experts = expert_layers(keys, count) if row.experts else [False] * count
     mlps = {is_sparse: _mlp(config, is_sparse) for is_sparse in set(has_experts)}
     is_parallel = keys.has_feature(row.is_parallel)
-    usual = row.parallel_norms if is_parallel and row.parallel_norms else row.norms
-    norms = keys.whole(NORMS, default=usual) * row.norm * hidden
+    default_norms = row.parallel_norms if is_parallel and row.parallel_norms else row.norms
+    norms = keys.whole(NORMS, default=default_norms) * row.norm * hidden
     layer_windows = windows(keys, row, count)
     attentions = [attention_of(config, window, place) for place, window in enumerate(layer_windows)]
     kinds = list(zip(attentions, has_experts, strict=True))
@@ -145,15 +145,15 @@ def _hybrid_layers(config: DecoderConfig) -> tuple[tuple[Layer, ...], list[int]]
     keys, row, hidden = config.keys, config.row, config.hidden
     kinds = blocks(keys, row.layers, layer_count(keys, row.layers))
     groups = kind_counts(kinds)
-    every = {half for kind in kinds for half in kind}
+    halves = {half for kind in kinds for half in kind}
     forms: dict[str, tuple[Attention | LatentAttention | Mixer, ...]] = {}
-    if every & {MIXED, BESIDE}:
+    if halves & {MIXED, BESIDE}:
         forms[MIXED] = (mixer_of(keys, hidden, config.norm.epsilon),)
-    if every & {FULL, BESIDE}:
+    if halves & {FULL, BESIDE}:
         forms[FULL] = (attention_of(config, 0, 0),)
-    if BESIDE in every:
+    if BESIDE in halves:
         forms[BESIDE] = (*forms[MIXED], *forms[FULL])
-    mlps = {kind: _mlp(config, kind == SPARSE) for kind in (DENSE, SPARSE) if kind in every}
+    mlps = {kind: _mlp(config, kind == SPARSE) for kind in (DENSE, SPARSE) if kind in halves}
     layers = tuple(
         Layer(
             times,
@@ -181,8 +181,8 @@ def attention_of(config: DecoderConfig, window: int, place: int) -> Attention | 
     heads, dim = heads_of(keys, row.names, hidden, row.head_dim)
     kv_heads = kv_heads_of(keys, row.names, heads)
     output_biases = hidden if keys.has_feature(row.output_bias) else 0
-    projected = heads * (2 if row.has_gate else 1) + 2 * kv_heads
-    biases = projected * dim if keys.has_feature(row.biases) else 0
+    head_count = heads * (2 if row.has_gate else 1) + 2 * kv_heads
+    biases = head_count * dim if keys.has_feature(row.biases) else 0
     norms = heads if row.has_sinks else 0
     if keys.has_feature(row.head_norm):
         norms += (heads + kv_heads) * dim if row.is_head_norm_each else 2 * dim * row.norm

@@ -89,9 +89,9 @@ def _internlm3(keys: ConfigKeys) -> dict[str, Any]:
 
 def _minimax_m2(keys: ConfigKeys) -> dict[str, Any]:
     """The part of a head that is rotated, for which MiniMax's file has a number of elements."""
-    rotated = keys.whole("rotary_dim", default=0, minimum=0)
+    rotary_elements = keys.whole("rotary_dim", default=0, minimum=0)
     dim = keys.whole("head_dim", default=128)
-    return {"partial_rotary_factor": rotated / dim} if rotated else {}
+    return {"partial_rotary_factor": rotary_elements / dim} if rotary_elements else {}
 
 
 def _gpt_oss(keys: ConfigKeys) -> dict[str, Any]:

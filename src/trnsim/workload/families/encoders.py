@@ -75,15 +75,15 @@ class Encoder:
     is_pooler_kept: bool = False
     is_local: bool = False
     dense_bias: Rule = True
-    classified: str = "tanh"
+    classifier_activation: str = "tanh"
 
 
 ROWS: Final[dict[str, Encoder]] = {
     "bert": Encoder(is_pooler_kept=True),
     "ernie": Encoder(is_pooler_kept=True),
     **dict.fromkeys(("roberta", "xlm-roberta", "camembert"), Encoder(reserved=2)),
-    "distilbert": Encoder(names=_DISTIL, types=0, has_pooler=False, classified="relu"),
-    "electra": Encoder(width_default=128, has_pooler=False, classified="gelu"),
+    "distilbert": Encoder(names=_DISTIL, types=0, has_pooler=False, classifier_activation="relu"),
+    "electra": Encoder(width_default=128, has_pooler=False, classifier_activation="gelu"),
     "albert": Encoder(
         function="gelu_new",
         width_default=128,
@@ -121,7 +121,7 @@ def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
     places = keys.whole(*row.names.positions) if row.places else 0
     is_projected = row.is_projected or width != hidden
     layers, order = _layers(keys, row, hidden)
-    behind = _behind(keys, row, hidden, width)
+    head = _head(keys, row, hidden, width)
     return (
         Tower(
             "encoder",
@@ -129,26 +129,26 @@ def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
             layers,
             table_rows=keys.whole("vocab_size"),
             table_width=width,
-            before=(Projection("project in", width, hidden, hidden),) if is_projected else (),
+            input_projections=(Projection("project in", width, hidden, hidden),)
+            if is_projected
+            else (),
             embedding_parameters=(types + places + row.norm) * width + _buckets(keys, row),
-            behind=behind.matrices,
+            output_projections=head.matrices,
             # No final norm: most families have none. ModernBERT has one, but its first layer has
             # one norm instead of the two that are counted for each layer, so the sum is right.
-            head_parameters=behind.small,
-            outputs=behind.outputs,
-            is_tied=behind.outputs > 0 and keys.flag("tie_word_embeddings", default=True),
+            head_parameters=head.parameters,
+            outputs=head.outputs,
+            is_tied=head.outputs > 0 and keys.flag("tie_word_embeddings", default=True),
             has_position_table=row.places,
             order=tuple(order),
-            wiring=_wiring(keys, row, behind, (types, places)),
+            wiring=_wiring(keys, row, head, (types, places)),
         ),
     )
 
 
-def _wiring(
-    keys: ConfigKeys, row: Encoder, behind: _Behind, tables: tuple[int, int]
-) -> Wiring | None:
+def _wiring(keys: ConfigKeys, row: Encoder, head: _Head, tables: tuple[int, int]) -> Wiring | None:
     """Wiring of the encoder; None if sizes alone are known."""
-    is_known = not (row.is_local or row.has_buckets or behind.is_two) and not keys.flag(
+    is_known = not (row.is_local or row.has_buckets or head.has_two_results) and not keys.flag(
         "is_decoder"
     )
     is_absolute = keys.text("position_embedding_type", "absolute") == "absolute"
@@ -157,7 +157,7 @@ def _wiring(
     return Wiring(
         Norm(row.norm, _epsilon(keys), is_centered=True),
         norm_position="sum",
-        has_score_bias=behind.outputs > 0,
+        has_score_bias=head.outputs > 0,
         has_last_norm=False,
         token_types=tables[0],
         position_rows=tables[1],
@@ -254,7 +254,7 @@ def _buckets(keys: ConfigKeys, row: Encoder) -> int:
 
 
 @dataclass(frozen=True)
-class _Behind:
+class _Head:
     """The products after the last layer: the model's head.
 
     Attributes:
@@ -265,12 +265,12 @@ class _Behind:
     """
 
     matrices: tuple[Projection, ...]
-    small: int = 0
+    parameters: int = 0
     outputs: int = 0
-    is_two: bool = False
+    has_two_results: bool = False
 
 
-def _behind(keys: ConfigKeys, row: Encoder, hidden: int, width: int) -> _Behind:
+def _head(keys: ConfigKeys, row: Encoder, hidden: int, width: int) -> _Head:
     """The products that the named class has behind the layers."""
     name = named_class(keys)
     kind = "CausalLM" if name.endswith("LMHeadModel") else name.partition("For")[2]
@@ -281,33 +281,35 @@ def _behind(keys: ConfigKeys, row: Encoder, hidden: int, width: int) -> _Behind:
         hidden,
         hidden * has_dense_bias,
         is_each_token=False,
-        activation=row.classified if kind in _CHOICES else "tanh",
+        activation=row.classifier_activation if kind in _CHOICES else "tanh",
     )
     if kind in ("MaskedLM", "CausalLM") or (kind == "PreTraining" and row.is_pooler_kept):
         return _words(keys, row, hidden, width, is_paired=kind == "PreTraining")
     if kind == "NextSentencePrediction":
-        return _Behind((dense, _classes(hidden, 2, is_each_token=False)))
+        return _Head((dense, _classes(hidden, 2, is_each_token=False)))
     labels = 1 if kind == "MultipleChoice" else keys.labels()
     norm = row.norm * hidden if row.is_local else 0
     if kind in _CHOICES:
-        return _Behind((dense, _classes(hidden, labels, is_each_token=False)), norm)
+        return _Head((dense, _classes(hidden, labels, is_each_token=False)), norm)
     if kind in ("TokenClassification", "QuestionAnswering"):
         columns = ANSWER_COLUMNS if kind == "QuestionAnswering" else labels
-        first = (
+        dense_products = (
             (Projection("dense", hidden, hidden, hidden * has_dense_bias),) if row.is_local else ()
         )
-        return _Behind((*first, _classes(hidden, columns, is_each_token=True)), norm)
+        return _Head((*dense_products, _classes(hidden, columns, is_each_token=True)), norm)
     if kind == "PreTraining":  # of ELECTRA: whether each token was replaced
-        first = (Projection("dense", hidden, hidden, hidden, activation=_function(keys, row)),)
-        return _Behind((*first, _classes(hidden, 1, is_each_token=True)))
-    return _Behind((dense,) if row.has_pooler else ())
+        dense_products = (
+            Projection("dense", hidden, hidden, hidden, activation=_function(keys, row)),
+        )
+        return _Head((*dense_products, _classes(hidden, 1, is_each_token=True)))
+    return _Head((dense,) if row.has_pooler else ())
 
 
 def _classes(hidden: int, labels: int, *, is_each_token: bool) -> Projection:
     return Projection("classes", hidden, labels, labels, is_each_token=is_each_token)
 
 
-def _words(keys: ConfigKeys, row: Encoder, hidden: int, width: int, *, is_paired: bool) -> _Behind:
+def _words(keys: ConfigKeys, row: Encoder, hidden: int, width: int, *, is_paired: bool) -> _Head:
     """A dense product, a norm, and logits of words: products with the rows of the embedding table.
 
     With `is_paired`, as in BERT's training, also scores that the second sentence follows the first.
@@ -321,6 +323,4 @@ def _words(keys: ConfigKeys, row: Encoder, hidden: int, width: int, *, is_paired
         Projection("pooler", hidden, hidden, hidden, is_each_token=False),
         _classes(hidden, 2, is_each_token=False),
     )
-    return _Behind(
-        (dense, *(pairs if is_paired else ())), row.norm * width + words, words, is_paired
-    )
+    return _Head((dense, *(pairs if is_paired else ())), row.norm * width + words, words, is_paired)

@@ -71,9 +71,9 @@ def _single_blocks(keys: ConfigKeys) -> list[str]:
     legal = f"{MIXED}, {FULL}, {DENSE} and {SPARSE}"
     name = keys.first(_BLOCK_KEYS)
     if name:
-        listed = [_OLD_KINDS.get(kind, kind) for kind in keys.items(name, str, legal)]
-        check_kinds(keys, name, listed, tuple(_PATTERN.values()), max(len(listed), 1))
-        return listed
+        kinds = [_OLD_KINDS.get(kind, kind) for kind in keys.items(name, str, legal)]
+        check_kinds(keys, name, kinds, tuple(_PATTERN.values()), max(len(kinds), 1))
+        return kinds
     pattern = keys.text(_PATTERN_KEY)
     unknown = sorted(set(pattern) - set(_PATTERN))
     if unknown:
@@ -93,13 +93,13 @@ def _attention_kinds(keys: ConfigKeys, rule: str, layers: int) -> list[str]:
         return [FULL if place in indices else MIXED for place in range(layers)]
     name = keys.first(("layer_types", "layers_block_type"))
     if name:
-        listed = keys.items(name, str, f"{layers} of {FULL}, {MIXED}")
-        kinds = [_OLD_KINDS.get(kind, kind) for kind in listed]
+        names = keys.items(name, str, f"{layers} of {FULL}, {MIXED}")
+        kinds = [_OLD_KINDS.get(kind, kind) for kind in names]
         check_kinds(keys, name, kinds, (FULL, MIXED), layers)
         return kinds
     if rule == "full_attention_interval":
-        every = keys.whole(rule, default=4)
-        return [MIXED if (place + 1) % every else FULL for place in range(layers)]
+        interval = keys.whole(rule, default=4)
+        return [MIXED if (place + 1) % interval else FULL for place in range(layers)]
     return [MIXED] * layers
 
 
@@ -193,12 +193,12 @@ def _head_dim(keys: ConfigKeys, heads: int, hidden: int) -> int:
     if keys.first(("mamba_num_heads",)):  # Nemotron-H, whose size is that of its heads
         return keys.whole("mamba_head_dim")
     name = "mamba_d_head" if keys.first(("mamba_n_heads",)) else "head_dim"
-    expanded = keys.whole("mamba_expand", "expand", default=2) * hidden
-    expanded = keys.whole("mamba_d_ssm", default=expanded)
+    expanded_size = keys.whole("mamba_expand", "expand", default=2) * hidden
+    expanded_size = keys.whole("mamba_d_ssm", default=expanded_size)
     is_auto = keys.config.get(name, "auto") == "auto"
-    dim = expanded // heads if is_auto else keys.whole(name)
-    if dim * heads != expanded:
-        legal = f"what {heads} heads share {expanded} elements by"
+    dim = expanded_size // heads if is_auto else keys.whole(name)
+    if dim * heads != expanded_size:
+        legal = f"what {heads} heads share {expanded_size} elements by"
         raise keys.refuse(name, keys.config.get(name), legal, "they have it together")
     return dim
 

@@ -65,29 +65,29 @@ _MOST_TILES: Final = 12
 def cut(keys: ConfigKeys, model_type: str, tower: Tower) -> Tower:
     """The image encoder of a tile, applied to an image of several tiles.
 
-    `tower.behind` has its projections.
+    `tower.output_projections` has its projections.
 
     Raises:
         BadInput: the family's processor cuts no image of this size into tiles.
     """
-    legal, usual = _sizes(keys, model_type, tower.image)
-    size = keys.whole("image_size", default=usual)
+    legal, default_size = _sizes(keys, model_type, tower.image)
+    size = keys.whole("image_size", default=default_size)
     if size not in legal:
-        listed = ", ".join(map(str, legal))
-        raise keys.refuse("image_size", size, listed, "tiles fill a square image")
+        sizes_text = ", ".join(map(str, legal))
+        raise keys.refuse("image_size", size, sizes_text, "tiles fill a square image")
     side = size // tower.image
     # LLaVA-NeXT has the small whole beside a single tile, too, and a vector that ends rows.
     is_next = model_type == "llava_next"
     has_whole = model_type != intern_chats.NAME or intern_chats.has_whole(keys)
     tiles = side**2 + ((side > 1 and has_whole) or is_next)
-    of_tile = round(tower.tokens * tower.behind[-1].rows)
-    marks = ROWS[model_type].marks(side, math.isqrt(of_tile))
+    tile_tokens = round(tower.tokens * tower.output_projections[-1].rows)
+    marks = ROWS[model_type].marks(side, math.isqrt(tile_tokens))
     return replace(
         tower,
         tiles=tiles,
         image=size,
-        prompt_tokens=tiles * of_tile + marks,
-        head_parameters=tower.head_parameters + is_next * tower.behind[-1].outputs,
+        prompt_tokens=tiles * tile_tokens + marks,
+        head_parameters=tower.head_parameters + is_next * tower.output_projections[-1].outputs,
     )
 
 
@@ -100,8 +100,8 @@ def _sizes(keys: ConfigKeys, model_type: str, tile: int) -> tuple[list[int], int
     longest_side = math.isqrt(_MOST_TILES) if is_intern else max(1, _MOST_PIXELS // tile)
     if model_type == intern_chats.NAME:
         longest_side = intern_chats.longest_side(keys)
-    usual = longest_side if is_intern else min(longest_side, _USUAL_SIDE)
-    return [tile * side for side in range(1, longest_side + 1)], tile * usual
+    default_side = longest_side if is_intern else min(longest_side, _USUAL_SIDE)
+    return [tile * side for side in range(1, longest_side + 1)], tile * default_side
 
 
 def _squares(keys: ConfigKeys, tile: int) -> list[int]:
@@ -110,7 +110,7 @@ def _squares(keys: ConfigKeys, tile: int) -> list[int]:
     for size in keys.items(name, list, "[height, width]") or _GRID:
         match size:
             case [int() as height, int() as width]:
-                if height % tile or width % tile:
+                if min(height, width) < 1 or height % tile or width % tile:
                     raise keys.refuse(name, size, f"multiples of {tile}", "tiles fill an image")
                 squares += [height] if height == width else []
             case _:

@@ -212,17 +212,18 @@ def image(keys: ConfigKeys, model_type: str) -> Tower:
     row = ROWS[model_type] if model_type != "internvl_vision" else _intern(keys)
     keys = _with_sides(ConfigKeys({**row.defaults, **keys.config}, keys.file, keys.inside))
     hidden = keys.whole(*PLAIN_NAMES.hidden)
-    registers = keys.whole("num_register_tokens", default=4 if "registers" in model_type else 0)
+    default = 4 if "registers" in model_type else 0
+    registers = keys.whole("num_register_tokens", default=default, minimum=0)
     patches, inputs = _patches(keys)
     vectors = row.tokens + registers + row.mask_vectors
     return Tower(
         "images",
         hidden,
         (_layer(keys, row, hidden),),
-        before=(Projection("patches", inputs, hidden, hidden * row.patch_bias),),
+        input_projections=(Projection("patches", inputs, hidden, hidden * row.patch_bias),),
         positions=0 if row.extra_positions is None else patches + row.extra_positions,
         embedding_parameters=(vectors + row.norm_parts * row.is_normed_first) * hidden,
-        behind=_behind(keys, row, hidden),
+        output_projections=_behind(keys, row, hidden),
         head_parameters=2 * hidden * row.has_last_norm + _probe_norms(keys, row, hidden),
         tokens=patches + row.tokens + registers,
         image=keys.whole("image_size"),
@@ -320,12 +321,12 @@ def _behind(keys: ConfigKeys, row: ImageEncoder, hidden: int) -> tuple[Projectio
 
 def _adapter(keys: ConfigKeys) -> tuple[Projection, ...]:
     """Llama 4's MLP on joined neighbouring patches, without the class token."""
-    joined = keys.whole(*PLAIN_NAMES.intermediate)
+    joined_width = keys.whole(*PLAIN_NAMES.intermediate)
     width = keys.whole("projector_input_dim", default=_ADAPTER_WIDTH)
     result = keys.whole("projector_output_dim", default=_ADAPTER_WIDTH)
     share = joined_share(keys)
     return (
-        Projection("adapter's first", joined, width, rows=share),
+        Projection("adapter's first", joined_width, width, rows=share),
         Projection("adapter's second", width, result, rows=share),
     )
 
@@ -358,13 +359,13 @@ def text(keys: ConfigKeys, model_type: str) -> Tower:
     attention = Attention(heads, heads, dim, dim, is_causal=is_clip, biases=4 * hidden)
     size = keys.whole(*PLAIN_NAMES.intermediate)
     mlp = mlp_of(hidden, size, is_gated=False, has_biases=True)
-    behind: tuple[Projection, ...] = ()
+    projections: tuple[Projection, ...] = ()
     if named_class(keys).endswith("WithProjection"):
         width = keys.whole("projection_dim", default=_PROJECTION_WIDTH)
-        behind = (Projection("projection", hidden, width, is_each_token=False),)
+        projections = (Projection("projection", hidden, width, is_each_token=False),)
     if not is_clip:
         width = keys.whole("projection_size", default=hidden)
-        behind = (Projection("projection", hidden, width, width, is_each_token=False),)
+        projections = (Projection("projection", hidden, width, width, is_each_token=False),)
     return Tower(
         "texts",
         hidden,
@@ -375,7 +376,7 @@ def text(keys: ConfigKeys, model_type: str) -> Tower:
         ),
         table_rows=keys.whole("vocab_size"),
         positions=keys.whole(*PLAIN_NAMES.positions),
-        behind=behind,
+        output_projections=projections,
         head_parameters=2 * hidden,
         has_position_table=True,
     )
@@ -401,15 +402,17 @@ def _pair(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
     images = image(keys.nested("vision_config"), f"{model_type}_vision_model")
     texts = text(keys.nested("text_config"), f"{model_type}_text_model")
     if model_type == "siglip":
-        return images, _with(texts, texts.behind, 2)
+        return images, _ending_in(texts, texts.output_projections, 2)
     width = keys.whole("projection_dim", default=_PROJECTION_WIDTH)
     ends = [
         (Projection("projection", tower.hidden, width, is_each_token=False),)
         for tower in (images, texts)
     ]
-    return _with(images, ends[0], 0), _with(texts, ends[1], 1)
+    return _ending_in(images, ends[0], 0), _ending_in(texts, ends[1], 1)
 
 
-def _with(tower: Tower, behind: tuple[Projection, ...], scales: int) -> Tower:
-    """A tower that ends in `behind`, with as many `scales` of similarities as parameters."""
-    return replace(tower, behind=behind, head_parameters=tower.head_parameters + scales)
+def _ending_in(tower: Tower, projections: tuple[Projection, ...], scales: int) -> Tower:
+    """A tower that ends in `projections`, with as many `scales` of similarities as parameters."""
+    return replace(
+        tower, output_projections=projections, head_parameters=tower.head_parameters + scales
+    )

@@ -205,11 +205,11 @@ _IMAGE_ENCODERS: Final = {
 }
 _TEXT_KEYS: Final = {intern_chats.NAME: intern_chats.TEXTS}
 """Key of the text configuration, by ``model_type``, where it is not ``text_config``."""
-_FLAT: Final = ("qwen2_vl", "qwen2_5_vl")
+_FLAT_FAMILIES: Final = ("qwen2_vl", "qwen2_5_vl")
 """Families whose older files have the keys of `text_config` beside `vision_config`."""
-_KEYS_ABOVE: Final = ("architectures", "id2label", "num_labels", "tie_word_embeddings")
+_OUTER_KEYS: Final = ("architectures", "id2label", "num_labels", "tie_word_embeddings")
 """Keys that may stand above `text_config`, and decide the decoder's head."""
-_TIED_ABOVE: Final = {
+_OUTER_TIES: Final = {
     **dict.fromkeys(("internvl", "paligemma"), True),
     **dict.fromkeys(("idefics2", "idefics3", "llava_next", "qwen3_5", "qwen3_5_moe"), False),
     **dict.fromkeys(("qwen3_vl", "qwen3_vl_moe", "smolvlm"), False),
@@ -233,28 +233,28 @@ def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
     Raises:
         BadInput: a configuration is missing, or names an unknown model.
     """
-    seeing = keys.nested("vision_config")
+    vision_keys = keys.nested("vision_config")
     if model_type == intern_chats.NAME:
-        seeing = intern_chats.images_of(keys, seeing)
+        vision_keys = intern_chats.images_of(keys, vision_keys)
     if model_type == "mllama":
-        _typed(seeing, tiled_images.IMAGES, {tiled_images.IMAGES: None})
-        texts, _ = _typed(
+        _with_type(vision_keys, tiled_images.IMAGES, {tiled_images.IMAGES: None})
+        texts, _ = _with_type(
             texts_of(keys, model_type), tiled_images.TEXTS, {tiled_images.TEXTS: None}
         )
-        return tiled_images.towers(seeing, texts)
-    tower = _image_encoder(seeing, model_type)
-    texts, kind = _typed(texts_of(keys, model_type), TEXTS[model_type]["model_type"], ROWS)
+        return tiled_images.towers(vision_keys, texts)
+    tower = _image_encoder(vision_keys, model_type)
+    texts, kind = _with_type(texts_of(keys, model_type), TEXTS[model_type]["model_type"], ROWS)
     (decoder,) = decoders.towers(texts, kind)
     if model_type == resampled_images.NAME:
         return resampled_images.towers(keys, tower, texts, decoder)
     project = image_tiles.projections if model_type in image_tiles.ENCODERS else _projection
-    behind = project(keys, model_type, tower, decoder.hidden)
-    tower = replace(tower, behind=(*tower.behind, *behind))
+    projections = project(keys, model_type, tower, decoder.hidden)
+    tower = replace(tower, output_projections=(*tower.output_projections, *projections))
     if model_type in image_tiles.ROWS:
         return image_tiles.cut(keys, model_type, tower), decoder
-    tokens = round(tower.tokens * tower.behind[-1].rows)
+    tokens = round(tower.tokens * tower.output_projections[-1].rows)
     # Behind each row of Pixtral's tokens is one that ends it.
-    is_pixtral = seeing.text("model_type", _IMAGE_ENCODERS[model_type]) == "pixtral"
+    is_pixtral = vision_keys.text("model_type", _IMAGE_ENCODERS[model_type]) == "pixtral"
     marks = math.isqrt(tokens) if is_pixtral else _MARKS.get(model_type, 0)
     return replace(tower, prompt_tokens=tokens + marks), decoder
 
@@ -265,32 +265,32 @@ def _image_encoder(keys: ConfigKeys, model_type: str) -> Tower:
     is_qwen = usual in qwen_images.ROWS
     has_old_name = model_type == resampled_images.NAME or model_type in image_tiles.ENCODERS
     if not is_qwen and not has_old_name:
-        return images.image(*_typed(keys, usual, images.ROWS))
+        return images.image(*_with_type(keys, usual, images.ROWS))
     # Older files name the model in place of its image encoder.
-    _typed(keys, usual, {usual: usual, model_type: usual})
+    _with_type(keys, usual, {usual: usual, model_type: usual})
     return qwen_images.image(keys, usual) if is_qwen else images.image(keys, usual)
 
 
 def texts_of(keys: ConfigKeys, model_type: str) -> ConfigKeys:
     """The text configuration, with defaults filled in."""
-    if model_type in _FLAT and keys.config.get("text_config") is None:
-        outside = {"model_type", "vision_config"}
-        values = {key: value for key, value in keys.config.items() if key not in outside}
+    if model_type in _FLAT_FAMILIES and keys.config.get("text_config") is None:
+        other_keys = {"model_type", "vision_config"}
+        values = {key: value for key, value in keys.config.items() if key not in other_keys}
         return ConfigKeys({**TEXTS[model_type], **values}, keys.file, keys.inside)
     texts = keys.nested(_TEXT_KEYS.get(model_type, "text_config"))
-    stated_keys = {key for key in _KEYS_ABOVE if texts.config.get(key) is not None}
-    outer_values = {key: keys.config.get(key) for key in _KEYS_ABOVE if key not in stated_keys}
+    stated_keys = {key for key in _OUTER_KEYS if texts.config.get(key) is not None}
+    outer_values = {key: keys.config.get(key) for key in _OUTER_KEYS if key not in stated_keys}
     usual = TEXTS[model_type]
     kind = texts.text("model_type", usual["model_type"])
     defaults = usual if kind == usual["model_type"] else _OTHER_TEXTS.get(kind, {})
     values = {**defaults, **texts.config, **outer_values, "model_type": kind}
-    if model_type in _TIED_ABOVE:
-        tied = _TIED_ABOVE[model_type]
-        values["tie_word_embeddings"] = keys.flag("tie_word_embeddings", default=tied)
+    if model_type in _OUTER_TIES:
+        default_tie = _OUTER_TIES[model_type]
+        values["tie_word_embeddings"] = keys.flag("tie_word_embeddings", default=default_tie)
     return ConfigKeys(values, keys.file, texts.inside)
 
 
-def _typed(keys: ConfigKeys, usual: str, legal: Mapping[str, object]) -> tuple[ConfigKeys, str]:
+def _with_type(keys: ConfigKeys, usual: str, legal: Mapping[str, object]) -> tuple[ConfigKeys, str]:
     """A configuration and its ``model_type``, which must be one of `legal`."""
     kind = keys.text("model_type", usual)
     if kind not in legal:

@@ -33,26 +33,26 @@ _MOST_TILES: Final = 6
 """Most tiles of an image by default: ``max_dynamic_patch``."""
 
 
-def images_of(keys: ConfigKeys, seeing: ConfigKeys) -> ConfigKeys:
+def images_of(keys: ConfigKeys, vision_keys: ConfigKeys) -> ConfigKeys:
     """The configuration of the image encoder `seeing`, in the keys of transformers' InternVL.
 
     Raises:
         BadInput: it is another encoder's, or its images have another size than its positions.
     """
-    kind = seeing.text("model_type", _ENCODER)
+    kind = vision_keys.text("model_type", _ENCODER)
     if kind != _ENCODER:
-        raise seeing.unknown("model_type", kind, _ENCODER, "sizes of others are not known")
-    seeing = seeing.filled(_SIZES)
-    size, forced = seeing.config["image_size"], keys.config.get("force_image_size")
-    if forced not in (None, size):
+        raise vision_keys.unknown("model_type", kind, _ENCODER, "sizes of others are not known")
+    vision_keys = vision_keys.filled(_SIZES)
+    size, forced_size = vision_keys.config["image_size"], keys.config.get("force_image_size")
+    if forced_size not in (None, size):
         legal = f"{size}, the image_size of vision_config"
-        raise keys.unknown("force_image_size", forced, legal, "its positions are of that size")
+        raise keys.unknown("force_image_size", forced_size, legal, "its positions are of that size")
     plain = {
         "model_type": "internvl_vision",
-        "attention_bias": seeing.flag("qkv_bias"),
-        "use_qk_norm": seeing.flag("qk_normalization", default=True),
+        "attention_bias": vision_keys.flag("qkv_bias"),
+        "use_qk_norm": vision_keys.flag("qk_normalization", default=True),
     }
-    return ConfigKeys({**seeing.config, **plain}, seeing.file, seeing.inside)
+    return ConfigKeys({**vision_keys.config, **plain}, vision_keys.file, vision_keys.inside)
 
 
 def longest_side(keys: ConfigKeys) -> int:

@@ -49,8 +49,8 @@ class ConfigKeys:
         """The whole number under the first of `names` that is present.
 
         Raises:
-            BadInput: none is there and there is no default; it is no whole number from `minimum`
-                to `maximum`.
+            BadInput: no key is present and there is no default; the value is no whole number from
+                `minimum` to `maximum`.
         """
         name = self.first(names)
         if name is None:
@@ -170,8 +170,8 @@ class ConfigKeys:
 
     def _refusal(self, name: str, value: object, legal: str, why: str) -> tuple[str, str]:
         """The reason and the fix for a key with a value that is not legal."""
-        shown = clipped(repr(value), _SHOWN_CHARS)
-        reason = f"{self.inside}{name} is {shown}; legal: {legal}: {why}"
+        value_text = clipped(repr(value), _SHOWN_CHARS)
+        reason = f"{self.inside}{name} is {value_text}; legal: {legal}: {why}"
         return reason, f"correct {name} in {self.file}"
 
     def line(self, name: str) -> SourceLine | None:
@@ -179,19 +179,19 @@ class ConfigKeys:
         return line_in(self.file, (*filter(None, self.inside.split(".")), name))
 
     def first(self, names: tuple[str, ...]) -> str | None:
-        """The first of `names` that is there."""
+        """The first of `names` whose key is present and not null; None without any."""
         return next((name for name in names if self.config.get(name) is not None), None)
 
     def _missing(self, name: str, value: str) -> ConfigGap:
-        listed = ", ".join(sorted(map(str, self.config))) or "none"
-        where = f" of {self.inside.rstrip('.')}" if self.inside else ""
+        names_text = ", ".join(sorted(map(str, self.config))) or "none"
+        place = f" of {self.inside.rstrip('.')}" if self.inside else ""
         state = "null" if name in self.config else "missing"
-        near = get_close_matches(name, set(map(str, self.config)) - {name}, 1)
+        similar_names = get_close_matches(name, set(map(str, self.config)) - {name}, 1)
         return self._gap(
             name,
-            f"key {self.inside + name!r} is {state}; keys found{where}: {listed}",
+            f"key {self.inside + name!r} is {state}; keys found{place}: {names_text}",
             f'add "{name}": {value} to {self.file}'
-            + (f"; perhaps {near[0]!r} is meant to be it" if near else ""),
+            + (f"; perhaps {similar_names[0]!r} is meant to be it" if similar_names else ""),
         )
 
     def _error(self, name: str, why: str, fix: str) -> BadInput:

@@ -31,25 +31,27 @@ def windows(keys: ConfigKeys, row: Decoder, layers: int) -> list[int]:
     window = keys.whole(*row.window_names, default=0, minimum=0)
     kinds = keys.items("layer_types", str, f"{layers} of {FULL}, {', '.join(SHORT[:2])}")
     if kinds:
-        return [window if is_short else 0 for is_short in _short(keys, kinds, layers)]
+        return [window if is_short else 0 for is_short in _short_flags(keys, kinds, layers)]
     is_used = keys.flag("use_sliding_window", default=True)
     if not window or row.window == NO_WINDOW or not is_used:
         return [0] * layers
     # With a window after the first layers it begins there; a pattern of windows ends there.
-    border = keys.whole("max_window_layers", default=layers, minimum=0)
+    window_border = keys.whole("max_window_layers", default=layers, minimum=0)
     if row.window == AFTER_FIRST:
-        return [window if place >= border else 0 for place in range(layers)]
+        return [window if place >= window_border else 0 for place in range(layers)]
     names = ("sliding_window_pattern", "_sliding_window_pattern", "no_rope_layer_interval")
     # A pattern may be a text (EXAONE 4: "LLLG"): then the family's period, the default, holds.
     is_text = isinstance(keys.config.get(names[0]), str)
     every = keys.whole(*names[is_text:], default=row.window)
     if row.window == ALL_LAYERS:
         return [window] * layers
-    return [window if (place + 1) % every and place < border else 0 for place in range(layers)]
+    return [
+        window if (place + 1) % every and place < window_border else 0 for place in range(layers)
+    ]
 
 
-def _short(keys: ConfigKeys, kinds: list[str], layers: int) -> list[bool]:
-    """For each layer, True if its kind of attention is one to a limited range of tokens."""
+def _short_flags(keys: ConfigKeys, kinds: list[str], layers: int) -> list[bool]:
+    """For each layer, True if its attention is limited to a range of tokens."""
     check_kinds(keys, "layer_types", kinds, (FULL, *SHORT), layers)
     return [kind != FULL for kind in kinds]
 
@@ -79,7 +81,7 @@ def expert_layers(keys: ConfigKeys, layers: int) -> list[bool]:
             the number of a layer that the model does not have.
     """
     places = range(layers)
-    dense = _layer_numbers(keys, "mlp_only_layers", layers)
+    dense_layers = _layer_numbers(keys, "mlp_only_layers", layers)
     if keys.config.get("moe_layers") is not None:
         numbers = _layer_numbers(keys, "moe_layers", layers)
         return [place in numbers for place in places]
@@ -87,15 +89,19 @@ def expert_layers(keys: ConfigKeys, layers: int) -> list[bool]:
     if kinds:
         check_kinds(keys, "mlp_layer_types", kinds, _MLP_KINDS, layers)
         return [kind == _SPARSE_KIND for kind in kinds]
-    first = keys.whole("first_k_dense_replace", "moe_layer_start_index", default=0, minimum=0)
-    last = keys.whole("moe_layer_end_index", default=layers - 1, minimum=-1)
-    last = layers - 1 if last == -1 else last
+    first_sparse = keys.whole(
+        "first_k_dense_replace", "moe_layer_start_index", default=0, minimum=0
+    )
+    last_sparse = keys.whole("moe_layer_end_index", default=layers - 1, minimum=-1)
+    last_sparse = layers - 1 if last_sparse == -1 else last_sparse
     names = ("decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_interval")
     step = keys.whole(*names, "moe_layer_freq", default=1)
     # Layers count from 1 for a key of `names`, and from 0 for DeepSeek's `moe_layer_freq`.
-    ahead = 0 if keys.first(names) is None else 1
+    first_number = 0 if keys.first(names) is None else 1
     return [
-        first <= place <= last and (place + ahead) % step == 0 and place not in dense
+        first_sparse <= place <= last_sparse
+        and (place + first_number) % step == 0
+        and place not in dense_layers
         for place in places
     ]
 

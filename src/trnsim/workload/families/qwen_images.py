@@ -16,7 +16,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from trnsim.workload.architecture import GATED, PLAIN, Attention, Layer, Mlp, Projection, Tower
+from trnsim.workload.architecture import (
+    GATED_MATRICES,
+    PLAIN_MATRICES,
+    Attention,
+    Layer,
+    Mlp,
+    Projection,
+    Tower,
+)
 from trnsim.workload.families.keys import ConfigKeys
 from trnsim.workload.families.sizes import MOST_LAYERS, Spelling, heads_of
 
@@ -52,7 +60,7 @@ class QwenImageEncoder:
     has_stack: bool = False
 
 
-_FIRST: Final = QwenImageEncoder(
+_QWEN2: Final = QwenImageEncoder(
     {
         "depth": 32,
         "embed_dim": 1280,
@@ -64,7 +72,7 @@ _FIRST: Final = QwenImageEncoder(
     hidden="embed_dim",
     outputs="hidden_size",
 )
-_WINDOWED: Final = QwenImageEncoder(
+_QWEN2_5: Final = QwenImageEncoder(
     {
         "depth": 32,
         "hidden_size": 3584,
@@ -78,7 +86,7 @@ _WINDOWED: Final = QwenImageEncoder(
     is_gated=True,
     norm_parts=1,
 )
-_STACKED: Final = QwenImageEncoder(
+_QWEN3: Final = QwenImageEncoder(
     {
         "depth": 27,
         "hidden_size": 1152,
@@ -93,15 +101,15 @@ _STACKED: Final = QwenImageEncoder(
     has_places=True,
     has_stack=True,
 )
-_UNSTACKED: Final = replace(_STACKED, has_stack=False)
-"""That of Qwen3.5, whose texts read the last layer's tokens alone."""
+_QWEN3_5: Final = replace(_QWEN3, has_stack=False)
+"""The image encoder of Qwen3.5, whose texts read the last layer's tokens alone."""
 ROWS: Final[dict[str, QwenImageEncoder]] = {
-    "qwen2_vl_vision": _FIRST,
-    "qwen2_5_vl_vision": _WINDOWED,
-    "qwen3_vl_vision": _STACKED,
-    "qwen3_vl_moe_vision": _STACKED,
-    "qwen3_5_vision": _UNSTACKED,
-    "qwen3_5_moe_vision": _UNSTACKED,
+    "qwen2_vl_vision": _QWEN2,
+    "qwen2_5_vl_vision": _QWEN2_5,
+    "qwen3_vl_vision": _QWEN3,
+    "qwen3_vl_moe_vision": _QWEN3,
+    "qwen3_5_vision": _QWEN3_5,
+    "qwen3_5_moe_vision": _QWEN3_5,
 }
 
 
@@ -115,23 +123,23 @@ def image(keys: ConfigKeys, model_type: str) -> Tower:
     row = ROWS[model_type]
     keys = keys.filled(row.defaults)
     hidden, side = keys.whole(row.hidden), keys.whole("patch_size")
-    merged = keys.whole("spatial_merge_size", default=_MERGED_SIDE)
-    size = _picture(keys, side * merged)
+    merged_side = keys.whole("spatial_merge_size", default=_MERGED_SIDE)
+    size = _picture(keys, side * merged_side)
     frames = keys.whole("temporal_patch_size", default=_FRAMES)
     inputs = keys.whole("in_channels", default=3) * frames * side**2
-    layers, order = _layers(keys, row, hidden, side * merged, merged)
+    layers, order = _layers(keys, row, hidden, side * merged_side, merged_side)
     depth = sum(layer.times for layer in layers)
     places = keys.whole("num_position_embeddings") if row.has_places else 0
-    stacked = len(keys.indexes("deepstack_visual_indexes", depth)) if row.has_stack else 0
-    width = hidden * merged**2
+    stacked_count = len(keys.indexes("deepstack_visual_indexes", depth)) if row.has_stack else 0
+    width = hidden * merged_side**2
     return Tower(
         "images",
         hidden,
         layers,
-        before=(Projection("patches", inputs, hidden, hidden * row.patch_bias),),
+        input_projections=(Projection("patches", inputs, hidden, hidden * row.patch_bias),),
         positions=places,
-        behind=_mergers(width, keys.whole(row.outputs), merged, 1 + stacked),
-        head_parameters=row.norm_parts * (hidden + stacked * width),
+        output_projections=_mergers(width, keys.whole(row.outputs), merged_side, 1 + stacked_count),
+        head_parameters=row.norm_parts * (hidden + stacked_count * width),
         tokens=(size // side) ** 2,
         image=size,
         order=order,
@@ -144,7 +152,7 @@ def check_outputs(keys: ConfigKeys, model_type: str, tower: Tower, hidden: int) 
     Raises:
         BadInput: they have not; transformers' model then fails at the first picture.
     """
-    outputs = tower.behind[-1].outputs
+    outputs = tower.output_projections[-1].outputs
     if outputs != hidden:
         legal, why = (
             f"{hidden}, the hidden_size of the text",
@@ -162,34 +170,34 @@ def _picture(keys: ConfigKeys, cell: int) -> int:
 
 
 def _layers(
-    keys: ConfigKeys, row: QwenImageEncoder, hidden: int, cell: int, merged: int
+    keys: ConfigKeys, row: QwenImageEncoder, hidden: int, cell: int, merged_side: int
 ) -> tuple[tuple[Layer, ...], tuple[int, ...]]:
     """Groups of equal layers, and for each layer the index of its group."""
     depth = keys.whole(*_NAMES.layers, maximum=MOST_LAYERS)
     heads, dim = heads_of(keys, replace(_NAMES, hidden=(row.hidden,)), hidden)
     attention = Attention(heads, heads, dim, dim, is_causal=False, biases=4 * hidden)
-    if row is _FIRST:
+    if row is _QWEN2:
         intermediate = keys.whole("mlp_ratio") * hidden
     else:
         intermediate = keys.whole(*_NAMES.intermediate)
-    matrices = GATED if row.is_gated else PLAIN
+    matrices = GATED_MATRICES if row.is_gated else PLAIN_MATRICES
     mlp = Mlp(intermediate, matrices, biases=(matrices - 1) * intermediate + hidden)
-    whole = Layer(depth, (attention,), mlp, 2 * row.norm_parts * hidden)
-    if row is not _WINDOWED:
-        return (whole,), ()
-    full = {*keys.indexes("fullatt_block_indexes", depth)}
-    order = tuple(int(number not in full) for number in range(depth))
-    window = (keys.whole("window_size", minimum=cell) // cell * merged) ** 2
-    within = replace(whole, attentions=(replace(attention, window=window),), times=sum(order))
-    groups = (replace(whole, times=depth - sum(order)), within)
+    layer = Layer(depth, (attention,), mlp, 2 * row.norm_parts * hidden)
+    if row is not _QWEN2_5:
+        return (layer,), ()
+    full_layers = {*keys.indexes("fullatt_block_indexes", depth)}
+    order = tuple(int(number not in full_layers) for number in range(depth))
+    window = (keys.whole("window_size", minimum=cell) // cell * merged_side) ** 2
+    window_layer = replace(layer, attentions=(replace(attention, window=window),), times=sum(order))
+    groups = (replace(layer, times=depth - sum(order)), window_layer)
     if all(group.times for group in groups):
         return groups, order
     return tuple(group for group in groups if group.times), ()
 
 
-def _mergers(width: int, outputs: int, merged: int, number: int) -> tuple[Projection, ...]:
-    """Mergers of the last layer's patches, and of those of layers before it (DeepStack)."""
-    share = 1 / merged**2
+def _mergers(width: int, outputs: int, merged_side: int, number: int) -> tuple[Projection, ...]:
+    """Mergers of the last layer's patches, and of the patches of earlier layers (DeepStack)."""
+    share = 1 / merged_side**2
     return number * (
         Projection("first merging projection", width, width, width, rows=share),
         Projection("second merging projection", width, outputs, outputs, rows=share),

@@ -38,14 +38,16 @@ def towers(keys: ConfigKeys, images: Tower, texts: ConfigKeys, decoder: Tower) -
     Raises:
         BadInput: heads share no keys equally.
     """
-    hidden, between = decoder.hidden, texts.whole(*PLAIN_NAMES.intermediate)
+    hidden, intermediate = decoder.hidden, texts.whole(*PLAIN_NAMES.intermediate)
     projections = (
-        Projection("gate projection", images.hidden, between),
-        Projection("up projection", images.hidden, between),
-        Projection("down projection", between, hidden),
+        Projection("gate projection", images.hidden, intermediate),
+        Projection("up projection", images.hidden, intermediate),
+        Projection("down projection", intermediate, hidden),
     )
     resampler = _resampler(keys.nested("perceiver_config").filled(_SIZES), hidden)
-    images = replace(images, behind=projections, prompt_tokens=resampler.tokens + _MARKS)
+    images = replace(
+        images, output_projections=projections, prompt_tokens=resampler.tokens + _MARKS
+    )
     return images, resampler, decoder
 
 

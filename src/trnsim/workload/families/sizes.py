@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from trnsim.workload.architecture import GATED, PLAIN, Mlp, Projection
+from trnsim.workload.architecture import GATED_MATRICES, PLAIN_MATRICES, Mlp, Projection
 from trnsim.workload.families.keys import ConfigKeys
 
 Names = tuple[str, ...]
@@ -52,7 +52,7 @@ _CLASSIFIERS: Final = ("SequenceClassification", "TokenClassification", "Questio
 """Ends of the names of classes that score classes instead of words."""
 ANSWER_COLUMNS: Final = 2
 """Columns of the head that finds the first and last word of an answer."""
-_WITH_SCORES: Final = ("LMHeadModel", "MTModel", "DoubleHeadsModel")
+_SCORING_ENDS: Final = ("LMHeadModel", "MTModel", "DoubleHeadsModel")
 
 
 def named_class(keys: ConfigKeys) -> str:
@@ -76,7 +76,7 @@ def check_head(keys: ConfigKeys, *unknown: str) -> None:
 def has_scores(keys: ConfigKeys) -> bool:
     """True if the model has logits; False if the named class is a plain model or a classifier."""
     name = named_class(keys)
-    return not name.endswith(("Model", *_CLASSIFIERS)) or name.endswith(_WITH_SCORES)
+    return not name.endswith(("Model", *_CLASSIFIERS)) or name.endswith(_SCORING_ENDS)
 
 
 def classes_of(keys: ConfigKeys, inputs: int, *, has_bias: bool = True) -> Projection | None:
@@ -109,7 +109,7 @@ def kv_heads_of(keys: ConfigKeys, names: Spelling, heads: int) -> int:
     """Heads of keys and values; as many as query heads by default.
 
     Raises:
-        BadInput: where they do not divide the query heads.
+        BadInput: KV heads do not divide the query heads.
     """
     kv_heads = keys.whole(*names.kv_heads, default=heads)
     if heads % kv_heads:
@@ -121,6 +121,6 @@ def kv_heads_of(keys: ConfigKeys, names: Spelling, heads: int) -> int:
 
 def mlp_of(hidden: int, intermediate: int, *, is_gated: bool, has_biases: bool = False) -> Mlp:
     """An MLP; in a gated one, gate and up have a bias each."""
-    ups = (GATED if is_gated else PLAIN) - 1
+    ups = (GATED_MATRICES if is_gated else PLAIN_MATRICES) - 1
     biases = ups * intermediate + hidden if has_biases else 0
     return Mlp(intermediate, ups + 1, biases)

@@ -97,21 +97,21 @@ def _of_t5(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
     )
 
     # crossed: 1 for the decoder, whose layers attend to the encoder too; else 0.
-    def layers(names: Spelling, crossed: int) -> tuple[Layer, ...]:
+    def layers(names: Spelling, cross_count: int) -> tuple[Layer, ...]:
         heads = keys.whole(*names.heads, maximum=MOST_HEADS)
         dim = keys.whole("d_kv", default=_DEFAULT_HEAD_WIDTH)
-        self_attention = Attention(heads, heads, dim, dim, is_causal=bool(crossed))
+        self_attention = Attention(heads, heads, dim, dim, is_causal=bool(cross_count))
         cross_attention = replace(self_attention, is_causal=False, is_cross=True)
         is_gated = keys.text("feed_forward_proj", usual_mlp).startswith("gated")
         mlp = mlp_of(hidden, keys.whole(*names.intermediate), is_gated=is_gated)
         own_table = table if has_table_each else 0
-        attentions = (self_attention,) + (cross_attention,) * crossed
+        attentions = (self_attention,) + (cross_attention,) * cross_count
         return (
             Layer(
                 keys.whole(*names.layers, maximum=MOST_LAYERS),
                 attentions,
                 mlp,
-                (2 + crossed) * hidden,
+                (2 + cross_count) * hidden,
                 own_table,
             ),
         )
@@ -127,14 +127,14 @@ def _of_t5(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
     )
     name = named_class(keys)
     if name.endswith(("EncoderModel", "TokenClassification")):
-        return (replace(encoder, behind=_classifier(keys, hidden)),)
+        return (replace(encoder, output_projections=_classifier(keys, hidden)),)
     decoder = Tower(
         "decoder",
         hidden,
         layers(_T5_DECODER, 1),
         table_rows=words,
         embedding_parameters=shared_table,
-        behind=_classifier(keys, hidden),
+        output_projections=_classifier(keys, hidden),
         head_parameters=hidden,
         outputs=words if has_scores(keys) else 0,
         is_tied=keys.flag("tie_word_embeddings", default=True),
@@ -163,12 +163,12 @@ def _of_bart(keys: ConfigKeys, row: BartFamily, side: str) -> Tower:
         is_tied = outputs > 0 and keys.flag("tie_word_embeddings", default=True)
         return replace(
             tower,
-            behind=_classifier(keys, hidden),
+            output_projections=_classifier(keys, hidden),
             outputs=outputs,
             is_tied=is_tied,
             is_table_shared=not row.is_sound,
         )
-    return _hearing(keys, tower) if row.is_sound else tower
+    return _sound_encoder(keys, tower) if row.is_sound else tower
 
 
 def _classifier(keys: ConfigKeys, hidden: int) -> tuple[Projection, ...]:
@@ -185,8 +185,8 @@ def _classifier(keys: ConfigKeys, hidden: int) -> tuple[Projection, ...]:
 def _places(keys: ConfigKeys, row: BartFamily, side: str) -> int:
     if row.places is None:
         return 0
-    of_sound = "max_source_positions" if side == "encoder" else "max_target_positions"
-    return keys.whole(of_sound if row.is_sound else "max_position_embeddings") + row.places
+    sound_key = "max_source_positions" if side == "encoder" else "max_target_positions"
+    return keys.whole(sound_key if row.is_sound else "max_position_embeddings") + row.places
 
 
 def _bart_layer(
@@ -205,10 +205,10 @@ def _bart_layer(
     )
 
 
-def _hearing(keys: ConfigKeys, tower: Tower) -> Tower:
+def _sound_encoder(keys: ConfigKeys, tower: Tower) -> Tower:
     """Whisper's encoder: two convolutions before the layers; the second halves the length."""
     hidden, bins = tower.hidden, keys.whole("num_mel_bins", default=80)
     first = Projection("first convolution", _TAPS * bins, hidden, hidden, rows=2)
     second = Projection("second convolution", _TAPS * hidden, hidden, hidden)
     tokens = keys.whole("max_source_positions")
-    return replace(tower, table_rows=0, before=(first, second), tokens=tokens)
+    return replace(tower, table_rows=0, input_projections=(first, second), tokens=tokens)

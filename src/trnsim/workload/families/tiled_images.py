@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from trnsim.workload.architecture import PLAIN, Attention, Layer, Mlp, Projection, Tower
+from trnsim.workload.architecture import PLAIN_MATRICES, Attention, Layer, Mlp, Projection, Tower
 from trnsim.workload.families import decoders
 from trnsim.workload.families.keys import ConfigKeys
 from trnsim.workload.families.sizes import (
@@ -68,7 +68,9 @@ def towers(images: ConfigKeys, texts: ConfigKeys) -> tuple[Tower, Tower]:
     (decoder,) = decoders.towers(texts, "llama")
     width = images.whole("vision_output_dim")
     projection = Projection("projection", width, decoder.hidden, decoder.hidden)
-    return replace(_encoder(images), behind=(projection,)), _crossed(texts, decoder)
+    return replace(_encoder(images), output_projections=(projection,)), _with_cross_attention(
+        texts, decoder
+    )
 
 
 def _encoder(keys: ConfigKeys) -> Tower:
@@ -84,16 +86,16 @@ def _encoder(keys: ConfigKeys) -> Tower:
     tokens = (size // side) ** 2 + 1
     heads, dim = heads_of(keys, _NAMES, hidden)
     intermediate = keys.whole("intermediate_size")
-    mlp = Mlp(intermediate, PLAIN, biases=intermediate + hidden)
+    mlp = Mlp(intermediate, PLAIN_MATRICES, biases=intermediate + hidden)
     count = keys.whole("num_hidden_layers", maximum=MOST_LAYERS)
     layer = Layer(count, (Attention(heads, heads, dim, dim, is_causal=False),), mlp, 4 * hidden)
-    gated = keys.whole("num_global_layers", maximum=MOST_LAYERS)
-    last = replace(layer, times=gated, other_parameters=_GATES)
+    gated_count = keys.whole("num_global_layers", maximum=MOST_LAYERS)
+    gated_layer = replace(layer, times=gated_count, other_parameters=_GATES)
     return Tower(
         "images",
         hidden,
-        (layer, last),
-        before=(Projection("patches", keys.whole("num_channels") * side**2, hidden),),
+        (layer, gated_layer),
+        input_projections=(Projection("patches", keys.whole("num_channels") * side**2, hidden),),
         embedding_parameters=_tables(keys, hidden, tiles, tokens) + 3 * hidden,
         head_parameters=2 * hidden,
         tokens=tiles * tokens,
@@ -108,26 +110,32 @@ def _tables(keys: ConfigKeys, hidden: int, tiles: int, tokens: int) -> int:
     """
     ratios = keys.items("supported_aspect_ratios", list, "pairs of numbers of tiles")
     rows = 1 + (len(ratios) if "supported_aspect_ratios" in keys.config else _ASPECT_RATIOS)
-    of_tokens = tokens * hidden + rows * tiles * tokens * hidden + 1
-    return of_tokens + 2 * (rows * tiles * hidden + 1)
+    token_elements = tokens * hidden + rows * tiles * tokens * hidden + 1
+    return token_elements + 2 * (rows * tiles * hidden + 1)
 
 
-def _crossed(keys: ConfigKeys, decoder: Tower) -> Tower:
+def _with_cross_attention(keys: ConfigKeys, decoder: Tower) -> Tower:
     """The decoder with cross attention in place of self attention in some of its layers."""
-    depth, crossed = decoder.depth, {*keys.indexes("cross_attention_layers", decoder.depth)}
+    depth, cross_layers = decoder.depth, {*keys.indexes("cross_attention_layers", decoder.depth)}
     (layer,) = decoder.layers
     heads, dim = heads_of(keys, PLAIN_NAMES, decoder.hidden)
     kv_heads = kv_heads_of(keys, PLAIN_NAMES, heads)
-    cross = Attention(heads, kv_heads, dim, dim, is_causal=False, is_cross=True, norms=2 * dim)
+    cross_attention = Attention(
+        heads, kv_heads, dim, dim, is_causal=False, is_cross=True, norms=2 * dim
+    )
     groups = (
-        replace(layer, times=depth - len(crossed)),
-        replace(layer, times=len(crossed), attentions=(cross,), other_parameters=_GATES),
+        replace(layer, times=depth - len(cross_layers)),
+        replace(
+            layer, times=len(cross_layers), attentions=(cross_attention,), other_parameters=_GATES
+        ),
     )
     layers = tuple(group for group in groups if group.times)
     return replace(
         decoder,
         layers=layers,
-        order=tuple(int(place in crossed) for place in range(depth)) if len(layers) > 1 else (),
+        order=tuple(int(place in cross_layers) for place in range(depth))
+        if len(layers) > 1
+        else (),
         table_rows=decoder.table_rows + _IMAGE_WORDS,
         wiring=None,
     )
