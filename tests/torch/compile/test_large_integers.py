@@ -9,6 +9,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.nn import functional
 
 from trnsim.device import compiled_graph, fallback_policy
 from trnsim.device.fallback_policy import HostFallback, set_policy
@@ -91,6 +92,7 @@ OUTSIDE = {
     "sum in a byte": (to_bytes, integers(100, 28)),
     "product that is subtracted": (subtracted, integers([2**24 - 38]), *FACTORS),
     "product that wraps to 0": (torch.prod, integers(2**23, 2**23, 2**23)),
+    "product that is infinite times 0": (torch.prod, integers(*[2**20] * 60, 0)),
     "64 bits beside floating point": (torch.lt, integers(2**31), torch.randn(1)),
     "64 bits of floating point": (lambda x: x.long(), torch.tensor([2.0**31])),
 }
@@ -108,6 +110,13 @@ def test_integers_up_to_the_limits_are_those_of_the_program(name):
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_integers_beyond_the_limits_are_named_with_their_operator(name):
     assert "integers beyond " in reason_of(*OUTSIDE[name])
+
+
+@pytest.mark.parametrize("element", [1.0, math.inf, math.nan])
+def test_resampled_infinities_are_named_with_their_operator(element):
+    x = torch.tensor([[[1.0, 2.0, element, 4.0]]])
+    reason = reason_of(lambda x: functional.pad(x.sin().asin() * x, (1, 1), mode="reflect"), x)
+    assert ("infinite or NaN" in reason) == (element != 1)
 
 
 @pytest.mark.slow_but_every(10)

@@ -1,8 +1,9 @@
-"""Integers of a compiled graph that its program would round, and its single operators would not.
+"""Integers that the program of a compiled graph would round, and infinities that it would spread.
 
 Programs reduce, order and multiply matrices of integers in float32, exact up to 2**24, and have no
 integers of 64 bits. A single operator is compared with the host (`dispatch.exact`); values within a
-program are not, so a graph with larger integers runs operator by operator.
+program are not, so a graph with larger integers runs operator by operator. So does a graph that
+resamples images with infinite elements.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from torch import Tensor, fx
 from torch._ops import OpOverload
 
 from trnsim.torch import pytorch
+from trnsim.torch.aten.decompositions import resampling
 from trnsim.torch.aten.operator_call import tensors_in
 from trnsim.torch.compile.host_run import host_module
 from trnsim.torch.dispatch.alias import host_alias
-from trnsim.torch.dispatch.exact import LARGEST_EXACT, may_confuse_lowest
+from trnsim.torch.dispatch.exact import LARGEST_EXACT, may_confuse_lowest, spreads_infinity
 
 _SUMS: Final = frozenset(
     {
@@ -44,41 +46,41 @@ _EXACT_IN_32_BITS: Final = frozenset(
 
 
 class LargeIntegers:
-    """Finds integers that are too large for a graph's program, by values that the host computes."""
+    """Finds operands that a graph's program computes wrong, by values that the host computes."""
 
     def __init__(
         self, module: fx.GraphModule, unread_names: AbstractSet[str] = frozenset()
     ) -> None:
-        """The integers of a traced graph.
+        """A search of a traced graph.
 
         Args:
             module: the graph.
             unread_names: names of the arguments and constants that its program does not read.
         """
-        self._integer_graph = _integer_part(module)
+        self._checked_graph = _checked_part(module)
         self._unread_names = unread_names
 
     def reason(self, args: tuple[Any, ...]) -> str:
         """The reason, with the operator, why the program cannot compute these arguments, or ""."""
-        if self._integer_graph is None:
+        if self._checked_graph is None:
             return ""
         aliases = [
             host_alias(value) if isinstance(value, Tensor) and not value.is_cpu else value
             for value in args
         ]
-        search = _Search(self._integer_graph, self._unread_names)
+        search = _Search(self._checked_graph, self._unread_names)
         try:
             with pytorch.without_modes(), torch.no_grad():
                 search.run(*aliases)
-        except _TooLarge as error:
+        except _Inexact as error:
             return error.reason
         except (RuntimeError, IndexError) as error:
             return f"the host refuses it: {error}"
         return ""
 
 
-class _TooLarge(Exception):
-    """An operator has integers that a program would round."""
+class _Inexact(Exception):
+    """An operator has operands that a program does not compute exactly."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason  # the interpreter adds lines to the text
@@ -86,7 +88,7 @@ class _TooLarge(Exception):
 
 
 class _Search(fx.Interpreter):
-    """Runs a graph until an operator has integers that a program would round.
+    """Runs a graph until an operator has operands that a program does not compute exactly.
 
     Arguments and constants that the program does not read are zeros here.
     """
@@ -99,14 +101,14 @@ class _Search(fx.Interpreter):
         """The node's result.
 
         Raises:
-            _TooLarge: if a program does not compute it, or a part of its sum, exactly.
+            _Inexact: if a program does not compute it, or a part of its sum, exactly.
         """
         result = super().run_node(n)
         if n.name in self._unread_names:
             return torch.zeros_like(result)
         tensors = tensors_in(result)
         if any(_is_integer(tensor) and _exceeds(_INT32_INTEGERS, tensor) for tensor in tensors):
-            raise _TooLarge(f"{n.target} has integers beyond 32 bits")
+            raise _Inexact(f"{n.target} has integers beyond 32 bits")
         if isinstance(n.target, OpOverload):
             self._check(n, n.target, result)
         return result
@@ -115,20 +117,22 @@ class _Search(fx.Interpreter):
         args, kwargs = self.fetch_args_kwargs_from_env(node)
         name = target.overloadpacket.__name__
         if may_confuse_lowest(name, args):
-            raise _TooLarge(f"{target} reads the lowest numbers of its format")
+            raise _Inexact(f"{target} reads the lowest numbers of its format")
+        if spreads_infinity(name, args):
+            raise _Inexact(f"{target} reads elements that are infinite or NaN")
         operands = tensors_in(args)
         if any(tensor.dtype.is_floating_point for tensor in operands):
             return  # integers beside floating point are indices
         integers = list(filter(_is_integer, operands))
         float_tensors = () if name in _EXACT_IN_32_BITS else (*integers, *tensors_in(result))
         if any(_exceeds(_FLOAT32_INTEGERS, tensor) for tensor in float_tensors):
-            raise _TooLarge(f"{target} has integers beyond 2**24")
+            raise _Inexact(f"{target} has integers beyond 2**24")
         if (
             name in _SUMS
             and integers
             and _exceeds(_exact_range(result), _sum_of_magnitudes(target, args, kwargs))
         ):
-            raise _TooLarge(f"{target} adds integers beyond 2**24, or beyond those of its type")
+            raise _Inexact(f"{target} adds integers beyond 2**24, or beyond those of its type")
 
 
 def _sum_of_magnitudes(target: Any, args: Any, kwargs: Any) -> Tensor:
@@ -152,13 +156,18 @@ def _exact_range(result: Tensor) -> range:
     )
 
 
-def _integer_part(module: fx.GraphModule) -> fx.GraphModule | None:
-    """A copy of a graph on the host that returns only its integers; None without integers."""
+def _checked_part(module: fx.GraphModule) -> fx.GraphModule | None:
+    """A copy of a graph on the host that returns integers and resampled images; None without any.
+
+    Operators whose operands are integers count too.
+    """
     copy = host_module(module)
     nodes = [
         node
         for node in copy.graph.nodes
-        if any(map(_is_integer, tensors_in(node.meta.get("val")))) or _reads_integers(node)
+        if any(map(_is_integer, tensors_in(node.meta.get("val"))))
+        or _reads_integers(node)
+        or _resamples(node)
     ]
     if not nodes:
         return None
@@ -188,9 +197,18 @@ def _reads_integers(node: fx.Node) -> bool:
     return node.op == "call_function" and not is_real and any(map(_is_integer, operands))
 
 
+def _resamples(node: fx.Node) -> bool:
+    """True for an operator of the family of resampling."""
+    target = node.target
+    return (
+        isinstance(target, OpOverload)
+        and target.overloadpacket.__name__ in resampling.DECOMPOSITIONS
+    )
+
+
 def _exceeds(exact_range: range, tensor: Tensor) -> bool:
-    """True if a tensor has a number beyond the range `exact_range`."""
+    """True if a tensor has a number beyond the range `exact_range`, or NaN: infinity times 0."""
     if not tensor.numel() or not (_is_integer(tensor) or tensor.dtype is torch.float64):
         return False
     lowest, highest = (tensor.long() if _is_integer(tensor) else tensor).aminmax()
-    return bool(lowest.item() < exact_range.start or highest.item() >= exact_range.stop)
+    return not (exact_range.start <= lowest.item() and highest.item() < exact_range.stop)

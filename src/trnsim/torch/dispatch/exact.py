@@ -17,6 +17,7 @@ from torch import Tensor
 from trnsim.device.device_core import target
 from trnsim.device.numerics import mode
 from trnsim.errors import Unspecified
+from trnsim.graph import Kind
 from trnsim.torch.aten.decomposition import Unlowered
 from trnsim.torch.aten.operator_call import (
     NO_LOWERING,
@@ -97,6 +98,10 @@ def _overwrite(name: str, args: Any, kwargs: Any, result: Any, inputs: list[Tens
     if any(node.name == "rng" for node in graph.nodes):
         return  # the host's random numbers stay
     _check_inputs(name, graph, inputs)
+    if any(node.kind is Kind.CONTRACTION for node in graph.nodes) and spreads_infinity(
+        plain_name(name), args
+    ):
+        raise Unlowered(f"{name} has no lowering for elements that are infinite or NaN")
     arrays = evaluate(graph, [array_of(tensor) for tensor in inputs], target().name)
     pairs = [
         (host_alias(tensor), tensor_of(array).reshape(tensor.shape))
@@ -160,6 +165,16 @@ def may_confuse_lowest(name: str, args: Sequence[Any]) -> bool:
     image = on_host(args[0])
     is_low = image.is_floating_point() and image.numel()
     return bool(is_low) and not bool((image > torch.finfo(image.dtype).min).all())
+
+
+def spreads_infinity(name: str, args: Sequence[Any]) -> bool:
+    """True if an operator's kernel may add zero times an infinite element or NaN to others.
+
+    Kernels that multiply an image by a matrix, of zeros where an element is not read, do.
+    """
+    from trnsim.torch.aten.decompositions.resampling import DECOMPOSITIONS  # noqa: PLC0415  likewise
+
+    return name in DECOMPOSITIONS and not bool(on_host(args[0]).isfinite().all())
 
 
 def _check_maxima(name: str, pairs: list[tuple[Tensor, Tensor]]) -> None:

@@ -4,6 +4,7 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 
 import torch.nn.functional as F  # noqa: N812  its usual name
 
+from trnsim.device.numerics import numerics
 from trnsim.device.step_time import step_time
 from trnsim.torch.call_recording import recording
 
@@ -63,3 +64,9 @@ def test_what_kernels_draw_has_the_moments_that_were_asked_for():
         (drawn,) = evaluate(graph, [x.numpy()] * len(graph.inputs))
         assert np.mean(drawn) == pytest.approx(mean, abs=0.03), name
         assert np.std(drawn) == pytest.approx(deviation, abs=0.03), name
+
+
+def test_one_probability_may_be_that_of_all_elements():
+    with numerics("exact"):
+        x = torch.zeros(3, 4, device="neuron").bernoulli_(torch.ones(1, device="neuron"))
+    assert x.tolist() == [[1.0] * 4] * 3

@@ -355,3 +355,27 @@ def test_the_gradient_of_a_magnitude_is_zero_at_nan(same):
 def test_a_number_is_rounded_to_decimals(same, decimals, dtype):
     x = torch.tensor([1.005, -2.345, 0.125, 1234.5, -0.0, math.inf, -math.inf, math.nan, 15, 25])
     same(lambda x: torch.round(x, decimals=decimals), x.to(dtype))
+
+
+def test_factors_are_applied_in_the_dtype_of_the_result(same):
+    wide, byte = torch.tensor([1, 2], dtype=torch.int32), torch.tensor([100, 3], dtype=torch.int8)
+    same(lambda x, y: torch.add(x, y, alpha=2), wide, byte)
+    same(lambda x, y: torch.sub(x, y, alpha=2), wide, byte)
+    same(lambda x, y: torch.rsub(y, x, alpha=2), wide, byte)
+    same(lambda x, y: torch.add(x, y, alpha=2), wide, torch.tensor([True, False]))
+    same(lambda x, y: torch.addcmul(x, y, y, value=2), wide, byte)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("function", [torch.hypot, lambda x, y: torch.addcmul(x, y, y, value=0.5)])
+def test_products_of_mixed_floats_are_those_of_the_wider_one(function):
+    x, y = torch.randn(7, 5), torch.randn(7, 5).bfloat16()
+    with numerics("exact"):
+        found = torch.compile(function, backend="neuron")(x.to("neuron"), y.to("neuron"))
+    torch.testing.assert_close(found.cpu(), function(x, y), rtol=2.0**-18, atol=1e-6)
+
+
+@pytest.mark.parametrize("weight", [0.25, 0.5, 1.0, -1.0, 2.0])
+def test_interpolation_to_the_end_is_the_end(same, weight):
+    start, end = torch.tensor([1e5, -7.0, math.inf]), torch.tensor([0.1, 3.0, 1.0])
+    same(lambda x, y: torch.lerp(x, y, weight), start, end)

@@ -172,3 +172,13 @@ def test_means_of_integers_are_rounded_down(same):
     index, x = torch.tensor([0, 0, 1, 1]), torch.tensor([-2, 3, 9], dtype=torch.int32)
     updates = torch.tensor([-3, -2, 4, 4], dtype=torch.int32)
     same(lambda x, i, u: x.scatter_reduce(0, i, u, "mean"), x, index, updates)
+
+
+def test_a_single_row_is_filled_with_the_element_of_a_tensor(same):
+    x, index = torch.zeros(1, 5), torch.tensor([2])
+    same(lambda x, i, v: x.index_fill(1, i, v), x, index, torch.tensor(3.0))
+
+
+def test_no_element_is_taken_from_an_empty_source(same):
+    x, mask = torch.arange(4.0), torch.zeros(4, dtype=torch.bool)
+    same(lambda x, m, s: x.masked_scatter(m, s), x, mask, torch.empty(0))

@@ -1,3 +1,5 @@
+import math
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
@@ -129,3 +131,14 @@ def test_a_compiled_loss_has_the_values_of_the_cpu(ignored, smoothing):
         found = gradient(compiled, x.to("neuron"), labels.to("neuron"))
     for ours, theirs in zip(found, expected, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-7)
+
+
+def test_a_class_without_probability_has_an_infinite_loss(same):
+    x, labels = torch.tensor([[-math.inf, 0.0], [0.0, -math.inf]]), torch.tensor([0, 0])
+    same(lambda x, t: F.nll_loss(x, t, reduction="none"), x, labels)
+
+
+def test_the_binary_loss_of_small_probabilities_is_at_most_100(agree):
+    x = torch.tensor([0.0, 1.0, 0.0, 1e-30, 1e-20, 1e-18, 0.5, 1 - 2**-24])
+    labels = torch.tensor([1.0, 0.0, 0.0, 1.0, 1.0, 0.5, 0.25, 0.0])
+    agree(lambda x, t: F.binary_cross_entropy(x, t, reduction="none"), x, labels)

@@ -145,3 +145,17 @@ def test_floats_reduced_to_integers_lose_their_fractions_first(same, name):
 @pytest.mark.parametrize("x", [[0.5, -0.5], [0.5, 0.25], [2.0, 0.0], [0, 0], [1, -1]], ids=str)
 def test_numbers_reduced_to_truth_values_are_first_of_them(same, name, x):
     same(lambda x: getattr(torch, name)(x, 0, dtype=torch.bool), torch.tensor(x))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        torch.norm,
+        lambda x: torch.linalg.vector_norm(x, 3.0, dim=1),
+        lambda x: x.std(1),
+        lambda x: torch.std_mean(x, 1),
+    ],
+)
+def test_squares_of_float16_may_lie_beyond_its_range(agree, function):
+    x = torch.tensor([[300.0, 1000.0], [-2.0, 400.0], [1.0, -900.0]]).half()
+    agree(function, x, tolerance=2.0**-10)

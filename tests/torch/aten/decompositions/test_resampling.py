@@ -1,3 +1,5 @@
+import math
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
@@ -5,6 +7,7 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 import torch.nn.functional as F  # noqa: N812  its usual name
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from trnsim.device.numerics import numerics
 from trnsim.torch.compile.fx_import import import_graph
 
 aten = torch.ops.aten
@@ -97,3 +100,17 @@ def test_equal_windows_side_by_side_need_no_product(agree, resample):
 
 def test_low_precision_is_rounded_once(agree):
     agree(lambda x: F.adaptive_avg_pool2d(x, 2), IMAGE.bfloat16(), tolerance=2.0**-8)
+
+
+@pytest.mark.parametrize("element", [math.inf, -math.inf, math.nan])
+@pytest.mark.parametrize(
+    "resample",
+    [lambda x: F.pad(x, (1, 2, 2, 1), mode="reflect"), lambda x: F.interpolate(x, size=(7, 3))],
+)
+def test_a_matrix_does_not_spread_an_infinite_element(resample, element):
+    x = torch.arange(1.0, 26.0).reshape(1, 1, 5, 5)
+    x[0, 0, 2, 2] = element
+    with numerics("exact") as on_host:
+        found = resample(x.to("neuron")).cpu()
+    torch.testing.assert_close(found, resample(x), rtol=0, atol=0, equal_nan=True)
+    assert list(on_host.values()) == [1]

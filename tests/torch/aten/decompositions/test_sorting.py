@@ -98,3 +98,9 @@ def test_boundaries_with_nan_or_in_no_order_are_the_hosts(bounds, right):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32, torch.uint8])
 def test_the_middle_of_nothing(same, dtype):
     same(torch.median, torch.zeros((3, 0), dtype=dtype))
+
+
+@pytest.mark.parametrize("number", [3, 2, 2.5])
+@pytest.mark.parametrize("invert", [False, True])
+def test_a_number_may_be_among_elements(same, number, invert):
+    same(lambda y: torch.isin(number, y, invert=invert), torch.tensor([[1, 3], [5, 7]]))

@@ -37,7 +37,11 @@ def bernoulli(b: Build, x: Value, p: Operand | None = None, **_: Any) -> Value:
     """1 with probability p, or with the probability that x holds, else 0."""
     bound: Operand = x if p is None else p
     draws = b.graph.rng(x.shape or (1,))
-    chance = b.graph.reshape(bound, draws.shape) if isinstance(bound, Value) else float(bound)
+    chance = (
+        b.graph.reshape(b.broadcast(bound, x.shape), draws.shape)
+        if isinstance(bound, Value)
+        else float(bound)
+    )
     outcome = b.ew("compare", draws, chance, dtype="bool", direction="LT")
     return b.as_result(b.graph.reshape(outcome, x.shape))
 

@@ -118,25 +118,26 @@ def as_numeric(b: Build, x: Operand, y: Operand) -> tuple[Operand, Operand]:
 
 def add(b: Build, x: Value, y: Operand, *, alpha: float = 1) -> Value:
     """``x + alpha * y``."""
-    return b.as_result(b.ew("add", x, _multiply(b, y, alpha), dtype=b.result_types[0].dtype))
+    return binary("add")(b, x, _multiply(b, y, alpha))
 
 
 def sub(b: Build, x: Value, y: Operand, *, alpha: float = 1) -> Value:
     """``x - alpha * y``."""
-    return b.as_result(b.ew("subtract", x, _multiply(b, y, alpha), dtype=b.result_types[0].dtype))
+    return binary("subtract")(b, x, _multiply(b, y, alpha))
 
 
 def rsub(b: Build, x: Value, y: Operand, alpha: float = 1) -> Value:
     """``y - alpha * x``."""
-    return b.as_result(
-        b.ew("subtract", as_number(y), _multiply(b, x, alpha), dtype=b.result_types[0].dtype)
-    )
+    return binary("subtract")(b, y, _multiply(b, x, alpha))
 
 
 def _multiply(b: Build, y: Operand, factor: float) -> Operand:
+    """``factor * y`` in the dtype of the result."""
     if factor == 1:
-        return as_number(y)
-    return b.ew("multiply", y, float(factor)) if isinstance(y, Value) else float(y) * factor
+        return y
+    if not isinstance(y, Value):
+        return y * factor
+    return b.ew("multiply", y, float(factor), dtype=b.result_types[0].dtype)
 
 
 def _ignoring_nan(name: str) -> Decomposition:
@@ -160,19 +161,21 @@ def to_copy(b: Build, x: Value, **_: Any) -> Value:
 
 
 def lerp(b: Build, x: Value, end: Value, weight: Operand) -> Value:
-    """``x + weight * (end - x)``."""
-    step = b.ew("multiply", b.ew("subtract", end, x), as_number(weight))
-    return b.as_result(b.ew("add", x, step))
+    """``x + weight * (end - x)``; by a number of at least 1/2 it is computed from the end."""
+    difference = b.ew("subtract", end, x)
+    if isinstance(weight, Value) or abs(weight) < 0.5:  # noqa: PLR2004  PyTorch, aten/src/ATen/native/Lerp.h
+        return b.as_result(b.ew("add", x, b.ew("multiply", difference, as_number(weight))))
+    return b.as_result(b.ew("subtract", end, b.ew("multiply", difference, 1.0 - weight)))
 
 
 def addcmul(b: Build, x: Value, y: Value, z: Value, value: float = 1) -> Value:
     """``x + value * y * z``."""
-    return b.as_result(b.ew("add", x, b.ew("multiply", b.ew("multiply", y, z), float(value))))
+    return add(b, x, b.ew("multiply", y, z, dtype=b.result_types[0].dtype), alpha=value)
 
 
 def addcdiv(b: Build, x: Value, y: Value, z: Value, value: float = 1) -> Value:
     """``x + value * y / z``."""
-    return b.as_result(b.ew("add", x, b.ew("multiply", b.ew("divide", y, z), float(value))))
+    return add(b, x, b.ew("divide", y, z, dtype=b.result_types[0].dtype), alpha=value)
 
 
 def fma(b: Build, x: Value, y: Value, z: Value) -> Value:
@@ -319,7 +322,10 @@ def copysign(b: Build, x: Value, y: Operand) -> Value:
 
 def hypot(b: Build, x: Value, y: Value) -> Value:
     """``sqrt(x * x + y * y)``."""
-    return b.as_result(b.ew("sqrt", b.ew("add", b.ew("square", x), b.ew("square", y))))
+    dtype = b.result_types[0].dtype
+    return b.as_result(
+        b.ew("sqrt", b.total([b.ew("square", side, dtype=dtype) for side in (x, y)]))
+    )
 
 
 def heaviside(b: Build, x: Value, y: Value) -> Value:

@@ -258,13 +258,12 @@ def _row_scatter(op: str) -> Decomposition:
         rows_first = move_dim(b, b.graph.reshape(x, shape), dim, 0)
         positions = b.graph.reshape(index, (index.type.elements,))
         rows_type = TensorType((positions.shape[0], *rows_first.shape[1:]), x.dtype)
-        if isinstance(updates, Value) and updates.type.elements == rows_type.elements:
-            rows = move_dim(b, b.graph.reshape(updates, updates.shape or (1,)), dim, 0)
-            rows = b.convert(rows, x.dtype)
-        elif isinstance(updates, Value):
-            rows = b.broadcast(b.graph.reshape(updates, ()), rows_type.shape)
-        else:
+        if not isinstance(updates, Value):
             rows = b.filled(float(updates), rows_type)
+        elif updates.shape:
+            rows = b.convert(move_dim(b, updates, dim, 0), x.dtype)
+        else:
+            rows = b.broadcast(b.convert(updates, x.dtype), rows_type.shape)
         if alpha != 1:
             rows = b.ew("multiply", rows, float(alpha))
         result = b.graph.scatter(
@@ -283,6 +282,8 @@ def take(b: Build, x: Value, index: Value) -> Value:
 
 def masked_scatter(b: Build, x: Value, mask: Value, source: Value) -> Value:
     """`x` with the elements of a source, in order, where the mask is true."""
+    if not source.type.elements:
+        return b.ew("convert", x)
     broadcast_mask, true_ranks = _mask_and_ranks(b, mask, x.shape)
     ranks = b.ew("maximum", true_ranks, 0.0)
     positions = b.graph.reshape(b.convert(ranks, "int32"), (x.type.elements,))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from trnsim.graph import Value
@@ -10,7 +11,6 @@ from trnsim.graph.building.indexing import move_dim
 from trnsim.graph.ops.leaves import Iota
 from trnsim.graph.types import BOOL
 from trnsim.torch.aten.decomposition import Decomposition, Unlowered
-from trnsim.torch.aten.decompositions.elementwise import LARGEST
 
 _NONE, _MEAN = 0, 1  # torch.nn._reduction.get_enum
 
@@ -61,8 +61,9 @@ def _losses(
     if rows.shape[-1] <= _FEW:
         class_weights = _class_weights(b, rows, classes, weight, ignored)
         last = (len(rows.shape) - 1,)
-        finite = b.ew("maximum", rows, -LARGEST, dtype="float32")  # 0 times an infinity is NaN
-        terms = b.ew("multiply", finite, class_weights)
+        is_class = b.ew("compare", class_weights, 0.0, dtype=BOOL, direction="NE")
+        chosen = b.ew("select", is_class, rows, 0.0, dtype="float32")  # 0 times an infinity is NaN
+        terms = b.ew("multiply", chosen, class_weights)
         losses = b.ew("negate", b.graph.reduce("add", terms, last))
         return losses, b.graph.reduce("add", class_weights, last)
     is_counted = b.ew("compare", classes, float(ignored), dtype=BOOL, direction="NE")
@@ -124,17 +125,26 @@ def nll_loss_backward(
 
 def _binary_terms(b: Build, x: Value, target: Value) -> Value:
     """``-(t log(x) + (1 - t) log(1 - x))``, no logarithm below -100."""
-    logs = [
-        b.ew("maximum", b.ew("log", b.ew("maximum", part, _LEAST_LOG_ARGUMENT)), _LEAST_LOGARITHM)
-        for part in (x, b.ew("subtract", 1.0, x))
-    ]
+    logs = [_bounded_log(b, part) for part in (x, b.ew("subtract", 1.0, x))]
     yes = b.ew("multiply", target, logs[0])
     no = b.ew("multiply", b.ew("subtract", 1.0, target), logs[1])
     return b.ew("negate", b.ew("add", yes, no))
 
 
+def _bounded_log(b: Build, x: Value) -> Value:
+    """``max(log(x), -100)``; for x below the Scalar Engine's log that of `_SCALE` times x."""
+    is_small = b.ew("compare", x, _LEAST_LOG_ARGUMENT, dtype=BOOL, direction="LT")
+    scaled = b.ew("select", is_small, b.ew("multiply", x, _SCALE), x, dtype="float32")
+    logarithm = b.ew("log", b.ew("maximum", scaled, _LEAST_LOG_ARGUMENT))
+    small = b.ew("subtract", logarithm, math.log(_SCALE))
+    bounded = b.ew("select", is_small, small, logarithm, dtype="float32")
+    return b.ew("maximum", bounded, _LEAST_LOGARITHM)
+
+
 _LEAST_LOGARITHM: Final = -100.0  # torch.nn.BCELoss
 _LEAST_LOG_ARGUMENT: Final = 1e-19  # the Scalar Engine's log begins at 2**-64
+_SCALE: Final = 2.0**82
+"""A factor so large that the logarithm of 0 falls below `_LEAST_LOGARITHM`."""
 
 
 def binary_cross_entropy(

@@ -63,7 +63,7 @@ def mean(b: Build, x: Value, dim: Dims = None, keepdim: bool = False, **_: Any) 
 
 def variance(b: Build, x: Value, dims: list[int], correction: float) -> Value:
     """The mean squared distance from the mean, dimensions kept; NaN without degrees of freedom."""
-    count = prod(x.shape[d] for d in dims)
+    x, count = _with_wide_range(b, x), prod(x.shape[d] for d in dims)
     means = b.ew("multiply", b.reduce("add", x, dims, keeps_dims=True), 1 / count)
     squares = b.ew("square", b.ew("subtract", x, means))
     sums = b.reduce("add", squares, dims, keeps_dims=True)
@@ -90,15 +90,11 @@ def _variance_options(
 
 
 def std(b: Build, x: Value, *args: Any, **kwargs: Any) -> Value:
-    """The square root of the variance."""
-    return b.as_result(_deviation(b, x, var(b, x, *args, **kwargs), *args, **kwargs))
-
-
-def _deviation(b: Build, x: Value, variance: Value, *args: Any, **kwargs: Any) -> Value:
-    """The square root of a variance; the variance itself (infinite or NaN) without freedom."""
+    """The square root of the variance; the variance itself (infinite or NaN) without freedom."""
     dims, correction = _variance_options(x, *args, **kwargs)
-    freedom = prod(x.shape[d] for d in dims) - correction
-    return b.ew("sqrt", variance) if freedom > 0 else variance
+    square = variance(b, x, dims, correction)
+    has_freedom = prod(x.shape[d] for d in dims) > correction
+    return b.as_reshaped_result(b.ew("sqrt", square) if has_freedom else square)
 
 
 def norm(
@@ -114,6 +110,7 @@ def p_norm(
     b: Build, x: Value, order: float, dims: Sequence[int], *, keeps_dims: bool = False
 ) -> Value:
     """The norm of an order over dimensions."""
+    x = _with_wide_range(b, x)
     if order == 2:  # noqa: PLR2004  the Euclidean norm
         return b.ew("sqrt", b.reduce("add", b.ew("square", x), dims, keeps_dims=keeps_dims))
     if order == 0:
@@ -127,6 +124,11 @@ def p_norm(
         )
     sums = b.reduce("add", b.ew("power", magnitudes, order), dims, keeps_dims=keeps_dims)
     return b.ew("power", sums, 1 / order)
+
+
+def _with_wide_range(b: Build, x: Value) -> Value:
+    """`x`, but float16 in float32, as its squares overflow."""
+    return b.convert(x, "float32") if x.dtype == "float16" else x
 
 
 def _nonzero(b: Build, x: Value) -> Value:
@@ -216,17 +218,20 @@ def _cumulative(op: str) -> Decomposition:
 
 def var_mean(b: Build, x: Value, *args: Any, **kwargs: Any) -> tuple[Value, Value]:
     """The variance, and the mean."""
-    variances = var(b, x, *args, **kwargs)
+    return var(b, x, *args, **kwargs), _second_mean(b, x, *args, **kwargs)
+
+
+def _second_mean(b: Build, x: Value, *args: Any, **kwargs: Any) -> Value:
+    """The mean, as the second result of an operator with the arguments of a variance."""
     dims, _ = _variance_options(x, *args, **kwargs)
     sums = b.reduce("add", b.convert(x, "float32"), dims)
     count = max(prod(x.shape[dim] for dim in dims), 1)
-    return variances, b.as_reshaped_result(b.ew("multiply", sums, 1 / count), 1)
+    return b.as_reshaped_result(b.ew("multiply", sums, 1 / count), 1)
 
 
 def std_mean(b: Build, x: Value, *args: Any, **kwargs: Any) -> tuple[Value, Value]:
     """The standard deviation, and the mean."""
-    variances, means = var_mean(b, x, *args, **kwargs)
-    return _deviation(b, x, variances, *args, **kwargs), means
+    return std(b, x, *args, **kwargs), _second_mean(b, x, *args, **kwargs)
 
 
 def trace(b: Build, x: Value) -> Value:

@@ -114,17 +114,19 @@ def searchsorted(
 
 
 def isin(
-    b: Build, x: Value, among: Operand, assume_unique: bool = False, *, invert: bool = False
+    b: Build, x: Operand, among: Operand, assume_unique: bool = False, *, invert: bool = False
 ) -> Value:
-    """True at each element that is among a few test elements."""
+    """True at each element, or for a number, that is among a few test elements."""
     del assume_unique
     if not isinstance(among, Value):
         return compare(b, x, among, "NE" if invert else "EQ")
-    rank, count = len(x.shape), among.type.elements
+    shape, count = x.shape if isinstance(x, Value) else (), among.type.elements
+    rank = len(shape)
     members = b.graph.reshape(among, (count,))
-    spread_x = b.graph.broadcast_in_dim(x, (*x.shape, count), range(rank))
-    members = b.graph.broadcast_in_dim(members, spread_x.shape, (rank,))
-    equal = b.ew("compare", spread_x, members, dtype="float32", direction="EQ")
+    if isinstance(x, Value):
+        x = b.graph.broadcast_in_dim(x, (*shape, count), range(rank))
+        members = b.graph.broadcast_in_dim(members, x.shape, (rank,))
+    equal = b.convert(compare(b, x, members, "EQ"), "float32")
     is_member = b.reduce("maximum", equal, [rank])
     return b.ew("compare", is_member, 0.0, dtype="bool", direction="EQ" if invert else "NE")
 
