@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Final
 
 import ml_dtypes
@@ -88,7 +89,7 @@ def _function_dtype(b: Build, x: Value) -> str:
     return b.result_types[0].dtype if b.result_types else x.dtype
 
 
-def binary(name: str) -> Decomposition:
+def binary(name: str) -> Callable[..., Value]:
     """An operation of two operands, either of which may be a number."""
 
     def build(b: Build, x: Operand, y: Operand, **_: Any) -> Value:
