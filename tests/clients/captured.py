@@ -81,7 +81,7 @@ class _Capture:
                 one.given = list(args)
                 return module.forward(*args)
 
-            return pytorch.boxed(run)
+            return pytorch.boxed_function(run)
 
         return compiled
 
@@ -116,7 +116,7 @@ def whole(built):
     capture = _Capture(len(parameters) + len(buffers), [])
     traced = aot_function(call, **capture.rules())
     try:
-        with pytorch.while_traced():
+        with pytorch.tracing_context():
             outputs = traced(list(parameters.values()), list(buffers.values()), inputs)
         _backward(outputs)
     except Exception as error:  # noqa: BLE001  whatever it is

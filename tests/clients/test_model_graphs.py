@@ -339,8 +339,8 @@ def test_modules_of_a_model_know_their_path():
 def test_a_model_that_is_built_alone_has_attention_of_one_operation():
     """Without a graph before it, which would have made that attention known to transformers."""
     registered = transformers.AttentionInterface._global_mapping
-    for name in (attending.MASKED, attending.UNMASKED):
+    for name in (attending.MASKED_NAME, attending.UNMASKED_NAME):
         registered.pop(name, None)
     model = build_model(config_of(VIT), ModelShape("encode"), "float32")
-    assert model.config._attn_implementation == attending.MASKED
-    assert attending.MASKED in registered
+    assert model.config._attn_implementation == attending.MASKED_NAME
+    assert attending.MASKED_NAME in registered

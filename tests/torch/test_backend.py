@@ -103,7 +103,7 @@ def test_on_an_untested_pytorch_torch_works_and_our_name_raises():
 
 def test_a_second_registration_does_nothing():
     backend.register()
-    assert pytorch.claimed_by() == "neuron"
+    assert pytorch.backend_name() == "neuron"
 
 
 def test_another_backend_is_named(monkeypatch):

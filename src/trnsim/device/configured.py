@@ -27,7 +27,7 @@ from trnsim.workload.whole_graph import WholeGraph, is_known, whole_graph
 
 _DECODER_SUFFIXES: Final = ("ForCausalLM", "LMHeadModel")
 _DTYPE_KEYS: Final = ("dtype", "torch_dtype")
-_WIDER_GRAPHS: Final = 3
+_MOST_LARGER_SPLITS: Final = 3
 """Numbers of ranks that are tried for a model that does not fit."""
 _CAST_DTYPE: Final = "bfloat16"
 _SHORT_DTYPES: Final = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
@@ -63,21 +63,21 @@ def model_of_config(path: Path, shape: ModelShape, dtype: str = "bfloat16") -> S
         model_title(model.model_type, path, shape),
         graph,
         (item, shape.batch * tokens),
-        wider=partial(_wider_graphs, model, model_pass, shape.ranks),
+        graphs_on_more_ranks=partial(_graphs_on_more_ranks, model, model_pass, shape.ranks),
         weights_note=_weights_note(values, dtype),
     )
     return with_question(subject, path, shape, dtype)
 
 
-def _wider_graphs(
+def _graphs_on_more_ranks(
     model: Architecture, model_pass: Pass, ranks: int, factor: float
 ) -> Iterator[tuple[int, WholeGraph]]:
     """Numbers of ranks from `factor` times as many on that divide the heads, and their graphs.
 
     A few are enough, as what a rank needs falls little where weights are no longer most of it.
     """
-    legal = [number for number in legal_ranks([model.decoder]) if number >= factor * ranks]
-    for number in legal[:_WIDER_GRAPHS]:
+    rank_numbers = [number for number in legal_ranks([model.decoder]) if number >= factor * ranks]
+    for number in rank_numbers[:_MOST_LARGER_SPLITS]:
         try:
             yield number, whole_graph(model, model_pass, Split(tensor=number))
         except (BadInput, NotModelled):
@@ -193,17 +193,17 @@ def question_of(path: Path, shape: ModelShape, dtype: str) -> Callable[[Machine,
         NotModelled: plans have no formula for the model.
     """
     values = read_values(path)
-    plain, narrow = (
+    plain_workload, narrow_workload = (
         workload_of(_with_dtype(values, name), str(path)) for name in (dtype, _CAST_DTYPE)
     )
-    tokens = 1 if plain.kind is ModelKind.VISION else shape.tokens
+    tokens = 1 if plain_workload.kind is ModelKind.VISION else shape.tokens
     model_pass = Pass(Phase(shape.phase), shape.batch, tokens, shape.past)
     split = Split(tensor=shape.ranks)
 
     def ask(machine: Machine, is_cast: bool) -> Question:
         if is_cast:  # the weights too, before the program runs
-            return Question(narrow, model_pass, machine, split, _SHORT_DTYPES[_CAST_DTYPE])
-        return Question(plain, model_pass, machine, split, _SHORT_DTYPES[dtype])
+            return Question(narrow_workload, model_pass, machine, split, _SHORT_DTYPES[_CAST_DTYPE])
+        return Question(plain_workload, model_pass, machine, split, _SHORT_DTYPES[dtype])
 
     return ask
 

@@ -101,8 +101,8 @@ class Subject:
         ask: a function from a machine, and whether products are cast, to the question to plans on
             the same pass; None for a graph that plans do not cover.
         no_plan_reason: the reason why plans do not cover a model of a configuration, or "".
-        wider: a function from a factor by which memory is short, to larger numbers of ranks and
-            the graph of each; None where the file has one graph.
+        graphs_on_more_ranks: a function from a factor by which memory is short, to larger numbers
+            of ranks and the graph of each; None where the file has one graph.
         weights_note: what is to know about the type of its weights, or "".
     """
 
@@ -111,7 +111,7 @@ class Subject:
     items: tuple[str, int] = ("", 0)
     ask: Callable[[Machine, bool], Question] | None = None
     no_plan_reason: str = ""
-    wider: Callable[[float], Iterator[tuple[int, FrameworkGraph]]] | None = None
+    graphs_on_more_ranks: Callable[[float], Iterator[tuple[int, FrameworkGraph]]] | None = None
     weights_note: str = ""
 
 
@@ -484,11 +484,11 @@ def _require_room(
 def _fitting_ranks(subject: Subject, plan: MemoryPlan, device: DeviceCore, flags: Flags) -> str:
     """The fewest ranks whose share of the model fits, in words."""
     others = "ask for a smaller batch or a shorter sequence"
-    if subject.wider is None:
+    if subject.graphs_on_more_ranks is None:
         return f"split it over more ranks (--tp), or {others}"
-    for ranks, wider_graph in subject.wider(plan.peak_bytes / device.hbm_bytes):
-        graph, _ = without_exchanges(apply_casts(wider_graph.graph, flags))
-        less = memory_plan(graph, wider_graph.names)
+    for ranks, larger_split in subject.graphs_on_more_ranks(plan.peak_bytes / device.hbm_bytes):
+        graph, _ = without_exchanges(apply_casts(larger_split.graph, flags))
+        less = memory_plan(graph, larger_split.names)
         if not list(memory_refusals(less, device.hbm_bytes)):
             return f"--tp {ranks}, of which a rank needs {bytes_text(less.peak_bytes)}, or {others}"
     return f"{others}: no --tp that divides its heads makes it fit"

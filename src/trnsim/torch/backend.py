@@ -41,7 +41,7 @@ def register() -> None:
     """
     if _is_registered:
         return
-    claimant = pytorch.claimed_by()
+    claimant = pytorch.backend_name()
     if claimant is not None:
         raise BadInput(
             f"PyTorch has room for one device type beside its own, and {claimant!r} has taken it",

@@ -62,7 +62,7 @@ def new_library(namespace: str, kind: str = "IMPL") -> Library:
     return library_class(namespace, kind)
 
 
-def claimed_by() -> str | None:
+def backend_name() -> str | None:
     """The name of the backend that has claimed PyTorch's single free device type, or None."""
     name: str = torch._C._get_privateuse1_backend_name()
     return None if name == _UNCLAIMED_NAME else name
@@ -293,7 +293,7 @@ def writable_results() -> int | None:
     return None if metadata is None else int(metadata.num_forward)
 
 
-composed: Final[dict[Any, Callable[..., Any]]] = {}
+composite_kernels: Final[dict[Any, Callable[..., Any]]] = {}
 """Operator -> its kernel on the device, which calls other operators; PyTorch has none for these."""
 
 
@@ -302,10 +302,12 @@ def decompositions(is_kept: Callable[[str], bool]) -> dict[Any, Callable[..., An
     from torch._decomp import core_aten_decompositions  # noqa: PLC0415  takes a second
 
     table: dict[Any, Callable[..., Any]] = core_aten_decompositions()
-    return {op: decompose for op, decompose in table.items() if not is_kept(op.name())} | composed
+    return {
+        op: decompose for op, decompose in table.items() if not is_kept(op.name())
+    } | composite_kernels
 
 
-def while_traced() -> AbstractContextManager[None]:
+def tracing_context() -> AbstractContextManager[None]:
     """A context in which `torch.compiler.is_compiling()` is true for a model."""
     state: Any = import_module("torch.export._trace")
     context: AbstractContextManager[None] = state._compiling_state_context()
@@ -329,7 +331,7 @@ def with_sizes_of(module: Any, args: Sequence[Any]) -> Any:
     return sized_module
 
 
-def boxed(function: Callable[..., Any]) -> Callable[..., Any]:
+def boxed_function(function: Callable[..., Any]) -> Callable[..., Any]:
     """`function` in the form in which PyTorch's compiler calls a compiled graph."""
     make: Any = import_module("functorch.compile").make_boxed_func
     boxed_function: Callable[..., Any] = make(function)

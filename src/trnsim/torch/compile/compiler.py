@@ -98,12 +98,12 @@ def _compile_graph(
     for message in flags.notes:  # on flags without effect
         warnings.warn(message, CompilerWarning, stacklevel=2)
     with written_out():
-        split: Any = pytorch.split_by_autograd(
+        compile_split: Any = pytorch.split_by_autograd(
             partial(_compiled_function, kind="forward", flags=flags),
             partial(_compiled_function, kind="backward", flags=flags),
             is_lowered,
         )
-        compiled: Callable[..., Any] = split(module, inputs)
+        compiled: Callable[..., Any] = compile_split(module, inputs)
     return compiled
 
 
@@ -113,9 +113,9 @@ def _compiled_function(
     """The function that runs a graph; a graph with symbolic sizes is compiled when called."""
     writable_results = pytorch.writable_results() if kind == "forward" else None
     if all(isinstance(value, Tensor) for value in inputs):
-        constant = pytorch.constant_inputs() if kind == "forward" else ()
-        program = _compile_program(module, kind, flags, constant)
-        return pytorch.boxed(graph_runner(module, lambda _: program, writable_results))
+        constant_indices = pytorch.constant_inputs() if kind == "forward" else ()
+        program = _compile_program(module, kind, flags, constant_indices)
+        return pytorch.boxed_function(graph_runner(module, lambda _: program, writable_results))
     if kind == "forward":
         raise_or_warn(dynamic_refusals(module)[:1])
     programs: dict[tuple[Any, ...], ProgramRun] = {}
@@ -123,11 +123,11 @@ def _compiled_function(
     def program_for_sizes(args: tuple[Any, ...]) -> ProgramRun:
         key = tuple(tuple(a.shape) if isinstance(a, Tensor) else a for a in args)
         if key not in programs:
-            sized = pytorch.with_sizes_of(module, args)
-            programs[key] = _compile_program(sized, kind, flags)
+            sized_module = pytorch.with_sizes_of(module, args)
+            programs[key] = _compile_program(sized_module, kind, flags)
         return programs[key]
 
-    return pytorch.boxed(graph_runner(module, program_for_sizes, writable_results))
+    return pytorch.boxed_function(graph_runner(module, program_for_sizes, writable_results))
 
 
 def graph_runner(
@@ -169,7 +169,7 @@ def _constant_bytes(module: fx.GraphModule) -> int:
 
 
 def _compile_program(
-    module: fx.GraphModule, kind: str, flags: Flags, constant: Sequence[int] = ()
+    module: fx.GraphModule, kind: str, flags: Flags, constant_indices: Sequence[int] = ()
 ) -> ProgramRun:
     imported = import_graph(module)
     raise_or_warn(refusals_of_graph(imported, target().name, flags))
@@ -177,7 +177,7 @@ def _compile_program(
     graph = apply_casts(imported.graph, flags)
     plan = memory_plan(graph, imported.names)
     numbers = list(imported.names)
-    weights = frozenset(numbers[index] for index in constant if index < len(numbers))
+    weights = frozenset(numbers[index] for index in constant_indices if index < len(numbers))
     operators, missing = imported.operators, imported.missing
     compiled_graph = record_graph(
         kind,

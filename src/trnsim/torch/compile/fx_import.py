@@ -100,7 +100,8 @@ def import_graph(
         importer.origins,
         importer.specs,
         tuple(
-            (place, origins[number][1]) for number, place in enumerate(importer.returned_positions)
+            (position, origins[number][1])
+            for number, position in enumerate(importer.returned_positions)
         ),
     )
 
@@ -214,9 +215,9 @@ class _Importer:
             if isinstance(tensor, Tensor) and self._values.get(operand) is None:
                 raise Unlowered(f"it reads {unstored(tensor.dtype)}")
         if node.target is torch.ops.higher_order.cond:
-            chosen = self._choose(node)
-            self.origins |= {value.number: call for value in chosen}
-            return chosen
+            branch_results = self._import_condition(node)
+            self.origins |= {value.number: call for value in branch_results}
+            return branch_results
         self.build.result_types = [spec_of(tensor).type for tensor in results]
         args = [self._value(value) for value in node.args]
         node_count = len(self.build.graph.nodes)
@@ -229,7 +230,7 @@ class _Importer:
         # An operator with a single result may share the decomposition of one with indices too.
         return outputs[0] if is_single and isinstance(outputs, tuple) else outputs
 
-    def _choose(self, node: fx.Node) -> tuple[Value, ...]:
+    def _import_condition(self, node: fx.Node) -> tuple[Value, ...]:
         """The results of `torch.cond`: both branches as graphs, of which a value selects one."""
         predicate: Any = self._value(node.args[0])
         operands: list[Any] = self._value(node.args[3])
@@ -243,23 +244,23 @@ class _Importer:
 
     def _branch(self, module: fx.GraphModule, operands: list[Any]) -> Graph:
         """The graph of a branch, whose operators are the program's too."""
-        inner = _Importer(self.build.replica_groups)
-        graph = inner.build.graph
-        inner_operands = [
+        branch_importer = _Importer(self.build.replica_groups)
+        graph = branch_importer.build.graph
+        branch_operands = [
             graph.input(operand.shape, operand.dtype) if isinstance(operand, Value) else operand
             for operand in operands
         ]
-        graph.outputs = inner._results_of(module, inner_operands)
-        self.operators += inner.operators
-        self.calls += inner.calls
-        if inner.missing:
+        graph.outputs = branch_importer._import_nodes(module, branch_operands)
+        self.operators += branch_importer.operators
+        self.calls += branch_importer.calls
+        if branch_importer.missing:
             raise Unlowered(f"a branch calls {inner.missing[0]}")
         if len(graph.inputs) != len(values_in(operands)):
             raise Unlowered("a branch reads a constant tensor; give it as an operand")
         graph.prune()
         return graph
 
-    def _results_of(self, module: fx.GraphModule, operands: list[Any]) -> list[Any]:
+    def _import_nodes(self, module: fx.GraphModule, operands: list[Any]) -> list[Any]:
         """Import the nodes of an inner graph: its results for these values and numbers."""
         remaining = iter(operands)
         results: Any = []

@@ -110,7 +110,7 @@ def host_function(
     return run_on_host
 
 
-def on_cpu(module: fx.GraphModule) -> Callable[..., Any]:
+def cpu_function(module: fx.GraphModule) -> Callable[..., Any]:
     """The graph as a function of tensors of the host."""
     forward: Callable[..., Any] = host_module(module).forward
     return forward
@@ -172,7 +172,9 @@ def host_module(module: fx.GraphModule) -> fx.GraphModule:
     So are those of the graphs within it: the functions of `torch.cond` and of loops.
     """
     host_copy = fx.GraphModule(module, copy.deepcopy(module.graph))
-    inner = [name for name, part in host_copy.named_children() if isinstance(part, fx.GraphModule)]
+    inner_names = [
+        name for name, part in host_copy.named_children() if isinstance(part, fx.GraphModule)
+    ]
     for node in host_copy.graph.nodes:
         if isinstance(node.target, OpOverload):
             node.target = _HOST_FUNCTIONS.get(_contract_of(node).name, node.target)
@@ -181,10 +183,10 @@ def host_module(module: fx.GraphModule) -> fx.GraphModule:
         node.args = tuple(_CPU if isinstance(a, torch.device) else a for a in node.args)
     with pytorch.without_fakes():
         for name, tensor in [*module.named_buffers(), *module.named_parameters()]:
-            if is_neuron(tensor.device) and name.partition(".")[0] not in inner:
+            if is_neuron(tensor.device) and name.partition(".")[0] not in inner_names:
                 owner, _, attribute = name.rpartition(".")
                 setattr(host_copy.get_submodule(owner), attribute, host_alias(tensor.detach()))
-    for name in inner:
+    for name in inner_names:
         setattr(host_copy, name, host_module(getattr(module, name)))
     host_copy.recompile()
     return host_copy

@@ -66,7 +66,7 @@ class ProgramRun:
 
     def __post_init__(self) -> None:
         self._nodes = [node for node in self.module.graph.nodes if node.op == "placeholder"]
-        self._places = {node.name: place for place, node in enumerate(self._nodes)}
+        self._positions = {node.name: position for position, node in enumerate(self._nodes)}
 
     def __call__(self, args: tuple[Any, ...], core: int) -> Any:
         """The graph's results for `args` on neuron:`core`."""
@@ -76,13 +76,13 @@ class ProgramRun:
         if outputs is None:
             return self.module(*args)
         arrays = {
-            place: array.transpose(order)
-            for (place, order), array in zip(self.imported.orders, outputs, strict=True)
+            position: array.transpose(order)
+            for (position, order), array in zip(self.imported.orders, outputs, strict=True)
         }
         origins, is_single = result_origins(self.module)
         results = [
-            self._result(place, origin, arrays.get(place), args, core)
-            for place, origin in enumerate(origins)
+            self._result(position, origin, arrays.get(position), args, core)
+            for position, origin in enumerate(origins)
         ]
         return results[0] if is_single else results
 
@@ -104,7 +104,7 @@ class ProgramRun:
         return "it writes to its arguments" if written_arguments(self.module) else ""
 
     @cached_property
-    def _values_read(self) -> frozenset[int]:
+    def _read_numbers(self) -> frozenset[int]:
         """Numbers of the values that an operation or the caller reads."""
         graph = self.compiled_graph.graph
         values = [value for node in graph.nodes for value in node.values]
@@ -124,21 +124,21 @@ class ProgramRun:
 
         Integers without values, such as the state of a generator that no dropout reads, are legal.
         """
-        computed_places = {place for place, _ in self.imported.orders}
+        computed_positions = {position for position, _ in self.imported.orders}
         origins, _ = result_origins(self.module)
         return [
-            place
-            for place, (origin, metadata) in enumerate(
+            position
+            for position, (origin, metadata) in enumerate(
                 zip(origins, self._result_metadata, strict=True)
             )
             if isinstance(metadata, Tensor) and metadata.is_floating_point()
-            if metadata.numel() and origin.argument < 0 and place not in computed_places
+            if metadata.numel() and origin.argument < 0 and position not in computed_positions
         ]
 
     @cached_property
     def _large_integers(self) -> LargeIntegers:
         names = self.imported.names.items()
-        unread_names = {name for number, name in names if number not in self._values_read}
+        unread_names = {name for number, name in names if number not in self._read_numbers}
         return LargeIntegers(self.module, unread_names)
 
     def _rounds_integers(self, args: tuple[Any, ...]) -> bool:
@@ -174,14 +174,14 @@ class ProgramRun:
 
     def _result(
         self,
-        place: int,
+        position: int,
         origin: ResultOrigin,
         array: Array | None,
         args: tuple[Any, ...],
         core: int,
     ) -> Any:
         """A result of the graph with its strides: an argument, a view of one, or a new tensor."""
-        metadata = self._result_metadata[place]
+        metadata = self._result_metadata[position]
         if not isinstance(metadata, Tensor):
             return metadata
         if origin.argument >= 0 and not origin.is_argument and metadata.numel():
@@ -198,14 +198,14 @@ class ProgramRun:
     def _input_array(self, value: Value, args: tuple[Any, ...]) -> Array:
         """An input of the graph; zeros if nothing reads it, or if the graph allocates it empty."""
         tensor = self._tensor(self.imported.names[value.number], args)
-        if tensor is None or value.number not in self._values_read:
+        if tensor is None or value.number not in self._read_numbers:
             return np.zeros(value.shape, value.type.numpy_dtype())
         return graph_ordered_array(tensor, self.imported.specs[value.number])
 
     def _tensor(self, name: str, args: tuple[Any, ...]) -> Tensor | None:
         """An argument or a constant of the graph; None for a tensor that the graph creates."""
-        if name in self._places:
-            tensor: Tensor = args[self._places[name]]
+        if name in self._positions:
+            tensor: Tensor = args[self._positions[name]]
             return tensor
         (node,) = (node for node in self.module.graph.nodes if node.name == name)
         if node.op != "get_attr":

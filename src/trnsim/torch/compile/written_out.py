@@ -34,30 +34,30 @@ def written_out() -> Generator[None]:
     )
     mode: Any = import_module("torch._subclasses.functional_tensor").FunctionalTensorMode
     scatter: Any = torch.ops.flex_lib.zeros_and_scatter.default
-    pytorch.composed[scatter] = scattered_sum
+    pytorch.composite_kernels[scatter] = scattered_sum
     definitions = {
         flex.flex_attention: (flex.sdpa_dense, None),
         flex.flex_attention_backward: (flex.sdpa_dense_backward, None),
         scan.scan_op: (unrolled_scan, 2),
         loops.map_impl: (loops.map_dense, 1),
     }
-    earlier = {operator: operator.python_key_table[mode] for operator in definitions}
+    kernels = {operator: operator.python_key_table[mode] for operator in definitions}
     for operator, (definition, steps_at) in definitions.items():
-        operator.python_key_table[mode] = _traced(definition, steps_at, earlier[operator])
+        operator.python_key_table[mode] = _tracing_kernel(definition, steps_at, kernels[operator])
     try:
         yield
     finally:
-        for operator, kernel in earlier.items():
+        for operator, kernel in kernels.items():
             operator.python_key_table[mode] = kernel
 
 
-def _traced(
+def _tracing_kernel(
     definition: Callable[..., Any], steps_at: int | None, kernel: Callable[..., Any]
 ) -> Callable[..., Any]:
     """`definition` in the mode that calls it, which then sees each of its operators.
 
-    `steps_at` is the position of the tensors with a row for each step, of which a list too long is
-    left to `kernel`.
+    `steps_at` is the position of the tensors with a row for each step. A call of no step, or of
+    more than `MOST_UNROLLED`, is left to `kernel`.
     """
 
     def call(mode: Any, *args: Any) -> Any:
@@ -71,18 +71,18 @@ def _traced(
 
 def unrolled_scan(
     function: Callable[..., Any],
-    carried: Sequence[Any],
+    carried_values: Sequence[Any],
     rows: Sequence[Tensor],
-    others: Sequence[Any] = (),
+    constants: Sequence[Any] = (),
 ) -> tuple[Any, ...]:
     """The scan's last carried values, then its results of all steps, stacked.
 
     PyTorch's own loop writes each result into one tensor, which would be a new tensor here.
     """
     steps: list[Sequence[Any]] = []
-    values = tuple(carried)
+    values = tuple(carried_values)
     for step in range(rows[0].shape[0]):
-        results = function(*values, *[row.select(0, step) for row in rows], *others)
+        results = function(*values, *[row.select(0, step) for row in rows], *constants)
         values = tuple(results[: len(values)])
         steps.append(results[len(values) :])
     stacked = [

@@ -17,9 +17,9 @@ from torch.overrides import TorchFunctionMode
 
 from trnsim.torch.models.config import transformers
 
-MASKED: Final = "trnsim"
+MASKED_NAME: Final = "trnsim"
 """transformers' name of the attention whose mask `mask_bias` computes."""
-UNMASKED: Final = "trnsim_causal"
+UNMASKED_NAME: Final = "trnsim_causal"
 """transformers' name of the attention without a mask function, for which it computes no mask.
 
 With a mask function, transformers looks for several sequences packed in one row of tokens; while it
@@ -29,9 +29,9 @@ traces, it cannot see whether there are any, and computes a mask between them.
 
 def register() -> None:
     """Register `attend` and `mask_bias` with transformers."""
-    for name in (MASKED, UNMASKED):
+    for name in (MASKED_NAME, UNMASKED_NAME):
         transformers().AttentionInterface.register(name, attend)
-    transformers().AttentionMaskInterface.register(MASKED, mask_bias)
+    transformers().AttentionMaskInterface.register(MASKED_NAME, mask_bias)
 
 
 def attend(
@@ -50,8 +50,8 @@ def attend(
     group are the rows of one matrix; with more, keys and values are repeated for each head.
     """
     del options
-    causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
-    causal = bool(causal) and query.shape[2] > 1 and attention_mask is None
+    has_causal_mask = getattr(module, "is_causal", True) if is_causal is None else is_causal
+    has_causal_mask = bool(has_causal_mask) and query.shape[2] > 1 and attention_mask is None
     groups = query.shape[1] // key.shape[1]
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     if groups > 1 and query.shape[2] == 1 and attention_mask is None:
@@ -60,7 +60,7 @@ def attend(
         return result.reshape(query.shape[0], 1, query.shape[1], value.shape[-1]), None
     if groups > 1:
         key, value = (tensor.repeat_interleave(groups, 1) for tensor in (key, value))
-    result = _fused_attention(query, key, value, attention_mask, scale, is_causal=causal)
+    result = _fused_attention(query, key, value, attention_mask, scale, is_causal=has_causal_mask)
     return result.transpose(1, 2), None
 
 
@@ -132,7 +132,7 @@ def mask_bias(
     if attention_mask is None and mask_function in plain_masks:
         return None
     options |= {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
-    visible: Tensor = masking.sdpa_mask(
+    visibility: Tensor = masking.sdpa_mask(
         attention_mask=attention_mask, mask_function=mask_function, dtype=dtype, **options
     )
-    return torch.where(visible, 0.0, lowest).to(dtype)
+    return torch.where(visibility, 0.0, lowest).to(dtype)

@@ -18,7 +18,7 @@ from trnsim.torch.compile.fx_import import ImportedGraph, import_graph
 from trnsim.torch.models import attending, phases, rank
 from trnsim.torch.models.config import transformers
 from trnsim.torch.models.int8_weights import use_int8_weights
-from trnsim.torch.models.traced import trace_module as trace
+from trnsim.torch.models.traced import trace_module
 from trnsim.workload.shape import ModelShape
 
 DTYPES: Final = {
@@ -138,7 +138,7 @@ def _attention_name(config: Any, model_class: Any) -> str:
         return "eager"
     is_full = not getattr(config, "sliding_window", None)
     is_causal = model_class.__name__.endswith("ForCausalLM")
-    return attending.UNMASKED if is_causal and is_full else attending.MASKED
+    return attending.UNMASKED_NAME if is_causal and is_full else attending.MASKED_NAME
 
 
 def _model_class(config: Any, shape: ModelShape) -> Any:
@@ -148,12 +148,12 @@ def _model_class(config: Any, shape: ModelShape) -> Any:
     is_decoder = shape.phase in ("prefill", "decode")
     if class_names and not is_decoder and hasattr(package, class_names[0]):
         return getattr(package, class_names[0])
-    auto = package.AutoModel if shape.phase == "encode" else package.AutoModelForCausalLM
+    factory = package.AutoModel if shape.phase == "encode" else package.AutoModelForCausalLM
     try:
-        return auto._model_mapping[type(config)]  # noqa: SLF001  transformers' name
+        return factory._model_mapping[type(config)]  # noqa: SLF001  transformers' name
     except KeyError as error:
         raise BadInput(
-            f"{config.model_type} has no model of phase {shape.phase}: {auto.__name__} lacks it",
+            f"{config.model_type} has no model of phase {shape.phase}: {factory.__name__} lacks it",
             fix="ask for phase encode, or name the class in the configuration's architectures",
         ) from error
 
@@ -182,7 +182,7 @@ def module_graph(
         is_trained: whether it returns a loss, whose gradient by every parameter is an output too.
     """
     with attending.FusedAttention():
-        traced_module = trace(module, args, is_trained=is_trained)
+        traced_module = trace_module(module, args, is_trained=is_trained)
     groups = {rank.GROUP: (tuple(range(ranks)),)}
     return ModelGraph.of(
         import_graph(traced_module.module, groups), traced_module.weights, traced_module.names

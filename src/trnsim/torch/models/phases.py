@@ -74,11 +74,11 @@ class GeneratePass(nn.Module):
             logits_to_keep=1,
             return_dict=True,
         )
-        return output.logits, [tensor for layer in layers for tensor in layer.added]
+        return output.logits, [tensor for layer in layers for tensor in layer.new_tensors]
 
 
 def _cache_layers(config: Any) -> list[Any]:
-    """The layers of a cache, whose attribute `added` has the new tokens' keys and values."""
+    """The layers of a cache, whose attribute `new_tensors` has the new tokens' keys and values."""
 
     class Layer(transformers().cache_utils.DynamicLayer):  # type: ignore[misc]
         def hold(self, key: Tensor, value: Tensor) -> None:
@@ -87,7 +87,7 @@ def _cache_layers(config: Any) -> list[Any]:
             self.is_initialized = True
 
         def update(self, key: Tensor, value: Tensor, *args: Any, **options: Any) -> Any:
-            self.added = (key, value)
+            self.new_tensors = (key, value)
             if self.is_initialized:
                 return super().update(key, value, *args, **options)
             self.hold(key, value)

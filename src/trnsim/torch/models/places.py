@@ -81,7 +81,10 @@ class PlaceRecorder(TorchFunctionMode):
             yield
 
     def _record_gradient(self, autograd_node: Any, place: TracePlace) -> None:
-        """Record the place of an autograd node, and of those that it leads to without a place."""
+        """Record the place of an autograd node, and of each later node of its backward pass.
+
+        Nodes that have a place already keep it.
+        """
         for new_node in _autograd_nodes(autograd_node, self._place_of_gradient.__contains__):
             self._place_of_gradient[new_node] = place
 
@@ -120,11 +123,13 @@ def _line() -> str:
 
 def _autograd_nodes(root: Any, is_known: Callable[[Any], bool]) -> Generator[Any]:
     """The autograd nodes of the backward pass from `root` on, each once, down to known ones."""
-    waiting, visited = [root], set[Any]()
-    while waiting:
-        current = waiting.pop()
-        if current in visited or is_known(current):
+    pending_nodes, visited_nodes = [root], set[Any]()
+    while pending_nodes:
+        node = pending_nodes.pop()
+        if node in visited_nodes or is_known(node):
             continue
-        visited.add(current)
-        yield current
-        waiting += [node for node, _ in current.next_functions if node is not None]
+        visited_nodes.add(node)
+        yield node
+        pending_nodes += [
+            next_node for next_node, _ in node.next_functions if next_node is not None
+        ]

@@ -1,8 +1,7 @@
 """One rank's share of a model whose layers are split over ranks (tensor parallelism).
 
 A rank has its share of heads, of the MLP's width and of the vocabulary, and all of the hidden
-state.
-The exchanges between ranks follow transformers' own plan for the architecture, by module.
+state. The exchanges between ranks follow transformers' own plan for the architecture, by module.
 
 Source: Shoeybi et al., Megatron-LM (arXiv:1909.08053), section 3.
 """
@@ -107,7 +106,7 @@ def register_exchanges(
         if style in _SUMMED_STYLES:
             module.register_forward_hook(_sum_output)
         elif style == _GATHERED_STYLE and not is_trained:
-            module.register_forward_hook(_Gather(ranks))
+            module.register_forward_hook(_GatherHook(ranks))
 
     if is_trained:
         model.loss_function = vocab_parallel_cross_entropy
@@ -158,13 +157,13 @@ def _add_up_gradients(model: nn.Module, plan: dict[str, str]) -> None:
 def _copy_hidden_state(module: nn.Module, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """A module's hidden state as a copy that every rank has."""
     del module
-    copy_of: Any = _Copy.apply
+    copy_of: Any = _SharedTensor.apply
     if args:
         return (copy_of(args[0]), *args[1:]), options
     return args, options | {"hidden_states": copy_of(options["hidden_states"])}
 
 
-class _Copy(torch.autograd.Function):
+class _SharedTensor(torch.autograd.Function):
     """The identity on a tensor that all ranks have; its gradient is summed over ranks."""
 
     @staticmethod
@@ -191,11 +190,11 @@ def _clamp_tokens(module: Any, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
 def _sum_output(module: nn.Module, args: Any, output: Any) -> Any:
     if isinstance(output, tuple):
         return (_sum_output(module, args, output[0]), *output[1:])
-    add_up: Any = _Sum.apply  # untyped in PyTorch
+    add_up: Any = _RankSum.apply  # untyped in PyTorch
     return add_up(output) if torch.is_grad_enabled() else all_reduce(output)
 
 
-class _Sum(torch.autograd.Function):
+class _RankSum(torch.autograd.Function):
     """The sum over ranks; each rank receives the gradient unchanged."""
 
     @staticmethod
@@ -221,7 +220,7 @@ def vocab_parallel_cross_entropy(logits: Tensor, labels: Tensor, **options: Any)
     scores, next_tokens = logits[:, :-1].float(), labels[:, 1:]
     maxima = all_reduce(scores.detach().amax(-1), "max")
     scores = scores - maxima[..., None]
-    add_up: Any = _Sum.apply
+    add_up: Any = _RankSum.apply
     total = add_up(scores.exp().sum(-1))
     last_token = scores.shape[-1] - 1
     label_scores = scores.gather(-1, next_tokens.clamp(max=last_token)[..., None])[..., 0]
@@ -230,7 +229,7 @@ def vocab_parallel_cross_entropy(logits: Tensor, labels: Tensor, **options: Any)
     return loss
 
 
-class _Gather:
+class _GatherHook:
     """A hook that gathers all ranks' shares of the scores, in the order of ranks."""
 
     def __init__(self, ranks: int) -> None:

@@ -154,7 +154,7 @@ def trace_module(
         _allow_non_fake_inputs=True,  # tensors that a module keeps beside its buffers
     )
     function_context = nullcontext() if is_trained else _without_custom_gradients()
-    compile_context = pytorch.while_traced() if is_compiling else nullcontext()
+    compile_context = pytorch.tracing_context() if is_compiling else nullcontext()
     gradient_context = torch.set_grad_enabled(is_trained)
     with compile_context, gradient_context, function_context, without_onednn():
         graph = tracer(

@@ -27,7 +27,7 @@ from trnsim.torch.api.memory import place
 from trnsim.torch.aten.spec import tensor_text
 from trnsim.torch.compile.compiler import graph_runner
 from trnsim.torch.compile.fx_import import import_graph
-from trnsim.torch.compile.host_run import on_cpu
+from trnsim.torch.compile.host_run import cpu_function
 from trnsim.torch.compile.program_run import ProgramRun
 from trnsim.torch.device_name import DEVICE_TYPE
 from trnsim.torch.traces.batches import in_batches
@@ -284,7 +284,7 @@ class LoadedProgram:
     @cached_property
     def _host_function(self) -> Callable[..., Any]:
         """The program as a function of tensors of the host."""
-        return on_cpu(with_exchanges(graph_module(self.program, "cpu"), self._exchange))
+        return cpu_function(with_exchanges(graph_module(self.program, "cpu"), self._exchange))
 
     @cached_property
     def _function(self) -> Callable[..., Any]:

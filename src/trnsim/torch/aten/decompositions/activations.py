@@ -61,11 +61,17 @@ def sigmoid_backward(b: Build, grad: Value, y: Value) -> Value:
 
 
 def _where(
-    b: Build, x: Value, direction: str, bound: float, yes: Any, no: Any, dtype: str = "float32"
+    b: Build,
+    x: Value,
+    direction: str,
+    bound: float,
+    true_value: Any,
+    false_value: Any,
+    dtype: str = "float32",
 ) -> Value:
-    """`yes` where ``x <direction> bound``, else `no`."""
+    """`true_value` where ``x <direction> bound``, else `false_value`."""
     mask = b.ew("compare", x, float(bound), dtype="bool", direction=direction)
-    return b.ew("select", mask, yes, no, dtype=dtype)
+    return b.ew("select", mask, true_value, false_value, dtype=dtype)
 
 
 def threshold_backward(b: Build, grad: Value, x: Value, threshold: float) -> Value:
@@ -81,8 +87,8 @@ def leaky_relu(b: Build, x: Value, slope: float = 0.01) -> Value:
 def softplus(b: Build, x: Value, beta: float = 1, threshold: float = 20) -> Value:
     """``log(1 + exp(beta * x)) / beta``; x itself where ``beta * x`` exceeds the threshold."""
     scaled_x = b.ew("multiply", x, float(beta))
-    soft = b.ew("divide", b.ew("softplus", scaled_x), float(beta))
-    return b.as_result(_where(b, scaled_x, "GT", threshold, x, soft, x.dtype))
+    softplus_value = b.ew("divide", b.ew("softplus", scaled_x), float(beta))
+    return b.as_result(_where(b, scaled_x, "GT", threshold, x, softplus_value, x.dtype))
 
 
 def elu(b: Build, x: Value, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Value:
@@ -177,8 +183,8 @@ def softshrink(b: Build, x: Value, bound: float = 0.5) -> Value:
 def softplus_backward(b: Build, grad: Value, x: Value, beta: float, bound: float) -> Value:
     """The gradient times the sigmoid of ``beta * x``; the gradient where ``beta * x`` is large."""
     scaled_x = b.ew("multiply", x, float(beta))
-    soft = b.ew("multiply", grad, b.ew("logistic", scaled_x))
-    return b.as_result(_where(b, scaled_x, "GT", bound, grad, soft))
+    sigmoid_term = b.ew("multiply", grad, b.ew("logistic", scaled_x))
+    return b.as_result(_where(b, scaled_x, "GT", bound, grad, sigmoid_term))
 
 
 def log_sigmoid(b: Build, x: Value) -> tuple[Value, ...]:
@@ -187,8 +193,8 @@ def log_sigmoid(b: Build, x: Value) -> tuple[Value, ...]:
     Only the CPU's form of the operator fills the buffer, for the backward pass.
     """
     power = b.ew("exponential", b.ew("negate", b.ew("abs", x)))
-    soft = b.ew("log_plus_one", power)
-    value = b.as_result(b.ew("subtract", b.ew("minimum", x, 0.0), soft))
+    logarithm = b.ew("log_plus_one", power)
+    value = b.as_result(b.ew("subtract", b.ew("minimum", x, 0.0), logarithm))
     has_buffer = len(b.result_types) > 1 and b.result_types[1].elements
     return (value, b.as_result(power, 1)) if has_buffer else (value,)
 

@@ -92,17 +92,17 @@ def _grouped(
     b: Build, query: Value, key: Value, value: Value, mask: Value | None
 ) -> tuple[Value, Value, Value, Value | None]:
     """Heads as [KV heads, query heads per KV head], so that keys and values are not copied."""
-    *outer, heads, length, width = query.shape
-    shared = key.shape[-3]
-    group = heads // shared
-    query = b.graph.reshape(query, (*outer, shared, group, length, width))
+    *batch, heads, length, width = query.shape
+    kv_heads = key.shape[-3]
+    group = heads // kv_heads
+    query = b.graph.reshape(query, (*batch, kv_heads, group, length, width))
     key, value = (
         b.graph.reshape(operand, (*operand.shape[:-2], 1, *operand.shape[-2:]))
         for operand in (key, value)
     )
     if mask is not None:
-        mask = b.broadcast(mask, (*outer, heads, *mask.shape[-2:]))
-        mask = b.graph.reshape(mask, (*outer, shared, group, *mask.shape[-2:]))
+        mask = b.broadcast(mask, (*batch, heads, *mask.shape[-2:]))
+        mask = b.graph.reshape(mask, (*batch, kv_heads, group, *mask.shape[-2:]))
     return query, key, value, mask
 
 

@@ -30,12 +30,14 @@ def compare(b: Build, x: Operand, y: Operand, direction: str) -> Value:
     return b.ew("compare", *sides, dtype=BOOL, direction=direction)
 
 
-def _comparable_side(b: Build, side: Operand, opposite: Operand) -> Operand:
+def _comparable_side(b: Build, side: Operand, other_side: Operand) -> Operand:
     """One side of a comparison in the dtype in which PyTorch compares it with the opposite side."""
     if isinstance(side, Value):
-        is_rounded = isinstance(opposite, float) and abs(_float32(opposite)) >= _EXACT_INTEGERS_END
+        is_rounded = (
+            isinstance(other_side, float) and abs(_float32(other_side)) >= _EXACT_INTEGERS_END
+        )
         return b.convert(side, "float32") if is_rounded and side.dtype in INTEGERS else side
-    dtype = opposite.dtype if isinstance(opposite, Value) else ""
+    dtype = other_side.dtype if isinstance(other_side, Value) else ""
     if isinstance(side, float):
         return _float32(side) if dtype in (*INTEGERS, BOOL) else side
     return converted_number(side, dtype) if dtype in _SHORT_INTEGERS else float(side)

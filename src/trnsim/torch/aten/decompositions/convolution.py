@@ -54,17 +54,17 @@ def _transposed_convolved(
         groups=groups,
         is_reversed=True,
     )
-    swapped = _swapped_channels(b, weight, groups)
-    return b.graph.apply(operation, grad, swapped, dtype="float32")
+    swapped_weight = _swapped_channels(b, weight, groups)
+    return b.graph.apply(operation, grad, swapped_weight, dtype="float32")
 
 
 def _swapped_channels(b: Build, weight: Value, groups: int) -> Value:
     """``[groups * in, out, *kernel]`` of ``[groups * out, in, *kernel]``."""
-    outer, inner, *kernel = weight.shape
+    outputs, inputs, *kernel = weight.shape
     taps = range(3, len(kernel) + 3)
-    parts = b.graph.reshape(weight, (groups, outer // groups, inner, *kernel))
-    parts = b.graph.transpose(parts, (0, 2, 1, *taps))
-    return b.graph.reshape(parts, (groups * inner, outer // groups, *kernel))
+    grouped_weight = b.graph.reshape(weight, (groups, outputs // groups, inputs, *kernel))
+    grouped_weight = b.graph.transpose(grouped_weight, (0, 2, 1, *taps))
+    return b.graph.reshape(grouped_weight, (groups * inputs, outputs // groups, *kernel))
 
 
 def _weight_gradient(
@@ -77,7 +77,7 @@ def _weight_gradient(
     the input, become groups of channels.
     """
     result_lengths = grad.shape[2:]
-    swapped = (1, 0, *range(2, len(x.shape)))
+    channels_first = (1, 0, *range(2, len(x.shape)))
     operation = Convolution(
         strides=windows.dilation,
         low=windows.padding,
@@ -86,9 +86,11 @@ def _weight_gradient(
         dilations=windows.stride,
         groups=groups,
     )
-    images = batch_groups_in_channels(b.graph, b.graph.transpose(x, swapped), groups)
-    sums = b.graph.apply(operation, images, b.graph.transpose(grad, swapped), dtype="float32")
-    return b.convert(b.graph.transpose(sums, swapped), weight.dtype)
+    images = batch_groups_in_channels(b.graph, b.graph.transpose(x, channels_first), groups)
+    sums = b.graph.apply(
+        operation, images, b.graph.transpose(grad, channels_first), dtype="float32"
+    )
+    return b.convert(b.graph.transpose(sums, channels_first), weight.dtype)
 
 
 def convolution(
@@ -106,11 +108,11 @@ def convolution(
     """The convolution, or transposed convolution, plus the bias of each channel."""
     del output_padding  # the shape of the result implies it
     windows = windows_of(len(weight.shape) - 2, weight.shape[2:], stride, padding, dilation)
-    batched, lengths = _with_batch(b, x, windows), b.result_types[0].shape[-windows.rank :]
+    images, lengths = _with_batch(b, x, windows), b.result_types[0].shape[-windows.rank :]
     if transposed:
-        sums = _transposed_convolved(b, batched, weight, windows, groups, lengths)
+        sums = _transposed_convolved(b, images, weight, windows, groups, lengths)
     else:
-        sums = _convolved(b, batched, weight, windows, groups, lengths)
+        sums = _convolved(b, images, weight, windows, groups, lengths)
     if bias is not None:
         sums = b.ew("add", sums, b.graph.broadcast_in_dim(bias, sums.shape, (1,)))
     return b.as_reshaped_result(sums)
@@ -142,12 +144,12 @@ def convolution_backward(
     windows = windows_of(len(weight.shape) - 2, weight.shape[2:], stride, padding, dilation)
     gradients: list[Value | None] = [None, None, None]
     if mask[0]:
-        to_input = (
+        grad_input = (
             _convolved(b, grad, weight, windows, groups, x.shape[2:])
             if transposed
             else _transposed_convolved(b, grad, weight, windows, groups, x.shape[2:])
         )
-        gradients[0] = b.convert(to_input, x.dtype)
+        gradients[0] = b.convert(grad_input, x.dtype)
     if mask[1] or len(b.result_types) > sum(mask):
         sides = (x, grad) if transposed else (grad, x)
         gradients[1] = _weight_gradient(b, *sides, weight, windows, groups)

@@ -28,10 +28,10 @@ def pdist(b: Build, x: Value, p: float = 2.0) -> Value:
     """The distances of each row from the rows after it, as a single row."""
     count = x.shape[0]
     parts: list[Value] = []
-    for after in range(1, count):
-        rest = b.sliced(x, 0, after, count - after)
-        row = b.broadcast(b.sliced(x, 0, after - 1, 1), rest.shape)
-        parts.append(p_norm(b, b.ew("subtract", rest, row), p, [-1]))
+    for start in range(1, count):
+        later_rows = b.sliced(x, 0, start, count - start)
+        row = b.broadcast(b.sliced(x, 0, start - 1, 1), later_rows.shape)
+        parts.append(p_norm(b, b.ew("subtract", later_rows, row), p, [-1]))
     return b.graph.concatenate(parts, 0)
 
 

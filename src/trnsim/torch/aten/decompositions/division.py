@@ -26,11 +26,13 @@ def div(b: Build, x: Operand, y: Operand, *, rounding_mode: str | None = None) -
     if rounding_mode is None or y == 0:
         return b.as_result(quotient)
     remainder = {"floor": "floor_remainder", "trunc": "remainder"}[rounding_mode]
-    rest = b.ew(remainder, x, y, dtype="float32")
-    multiple = b.ew("subtract", x, rest, dtype="float32")
+    remainder_value = b.ew(remainder, x, y, dtype="float32")
+    multiple = b.ew("subtract", x, remainder_value, dtype="float32")
     integer = b.ew("round_nearest_even", b.ew("divide", multiple, y, dtype="float32"))
     if rounding_mode == "trunc":
-        integer = b.ew("trunc", b.ew("add", integer, b.ew("divide", rest, y, dtype="float32")))
+        integer = b.ew(
+            "trunc", b.ew("add", integer, b.ew("divide", remainder_value, y, dtype="float32"))
+        )
     integer = _where_infinite(b, quotient, quotient, integer)
     integer = _with_infinities(b, x, y, integer, rounding_mode)
     if isinstance(y, Value):  # also an infinite dividend
@@ -49,21 +51,23 @@ def _with_infinities(b: Build, x: Operand, y: Operand, integer: Value, rounding_
     negative_quotient = -1.0 if rounding_mode == "floor" else 0.0
     is_less = b.ew("compare", product, 0.0, direction="LT")
     ratio = b.ew("divide", x, y, dtype="float32")
-    nothing = b.ew("multiply", ratio, 0.0)  # NaN stays NaN
+    zero = b.ew("multiply", ratio, 0.0)  # NaN stays NaN
     integer = _where_infinite(
-        b, y, b.ew("select", is_less, negative_quotient, nothing, dtype="float32"), integer
+        b, y, b.ew("select", is_less, negative_quotient, zero, dtype="float32"), integer
     )
     if rounding_mode == "floor":
         ratio = b.ew("subtract", ratio, ratio)
     return _where_infinite(b, x, ratio, integer)
 
 
-def _where_infinite(b: Build, operand: Operand, yes: Value, no: Value) -> Value:
-    """`yes` where an operand is infinite, else `no`."""
+def _where_infinite(
+    b: Build, operand: Operand, infinite_result: Value, finite_result: Value
+) -> Value:
+    """`infinite_result` where an operand is infinite, else `finite_result`."""
     if not isinstance(operand, Value):
-        return yes if math.isinf(operand) else no
+        return infinite_result if math.isinf(operand) else finite_result
     is_infinite = b.ew("compare", b.ew("abs", operand), LARGEST, direction="GT")
-    return b.ew("select", is_infinite, yes, no, dtype="float32")
+    return b.ew("select", is_infinite, infinite_result, finite_result, dtype="float32")
 
 
 def _divided_integers(b: Build, x: Operand, y: Operand, rounding_mode: str) -> Value:

@@ -35,14 +35,14 @@ def uniform(b: Build, x: Value, low: float = 0.0, high: float = 1.0, **_: Any) -
 
 def bernoulli(b: Build, x: Value, p: Operand | None = None, **_: Any) -> Value:
     """1 with probability p, or with the probability that x holds, else 0."""
-    bound: Operand = x if p is None else p
+    probability: Operand = x if p is None else p
     draws = b.graph.rng(x.shape or (1,))
-    chance = (
-        b.graph.reshape(b.broadcast(bound, x.shape), draws.shape)
-        if isinstance(bound, Value)
-        else float(bound)
+    row_probability = (
+        b.graph.reshape(b.broadcast(probability, x.shape), draws.shape)
+        if isinstance(probability, Value)
+        else float(probability)
     )
-    outcome = b.ew("compare", draws, chance, dtype="bool", direction="LT")
+    outcome = b.ew("compare", draws, row_probability, dtype="bool", direction="LT")
     return b.as_result(b.graph.reshape(outcome, x.shape))
 
 
@@ -55,9 +55,9 @@ def normal(b: Build, mean: Any = 0.0, std: Any = 1.0, *arguments: Any, **_: Any)
     radius = b.ew("negate", b.ew("log", b.ew("subtract", 1.0, b.graph.rng(shape))))
     radius = b.ew("sqrt", b.ew("multiply", radius, 2.0))
     angle = b.ew("multiply", b.ew("subtract", b.graph.rng(shape), 0.5), 2 * math.pi)
-    unit = b.graph.reshape(b.ew("multiply", radius, b.ew("sine", angle)), result_shape)
-    spread = b.ew("multiply", unit, std if isinstance(std, Value) else float(std))
-    return b.as_result(b.ew("add", spread, mean if isinstance(mean, Value) else float(mean)))
+    unit_normal = b.graph.reshape(b.ew("multiply", radius, b.ew("sine", angle)), result_shape)
+    deviation = b.ew("multiply", unit_normal, std if isinstance(std, Value) else float(std))
+    return b.as_result(b.ew("add", deviation, mean if isinstance(mean, Value) else float(mean)))
 
 
 def rand(b: Build, *_: Any, **__: Any) -> Value:

@@ -71,17 +71,17 @@ def rounded(b: Build, x: Value, *, decimals: int = 0) -> Any:
         raise Unlowered(f"{decimals} decimals; legal: -{_MOST_DECIMALS} to {_MOST_DECIMALS}")
     names = ("multiply", "divide") if decimals > 0 else ("divide", "multiply")
     power = 10.0 ** abs(decimals)
-    whole = b.ew("round_nearest_even", b.ew(names[0], x, power, dtype="float32"))
-    return b.as_result(b.ew(names[1], whole, power))
+    integer = b.ew("round_nearest_even", b.ew(names[0], x, power, dtype="float32"))
+    return b.as_result(b.ew(names[1], integer, power))
 
 
 def _with_floating_input(build: Decomposition) -> Decomposition:
     """A function of real numbers; integers and booleans are converted to float32 first."""
 
-    def converted(b: Build, x: Value, *others: Any, **options: Any) -> Any:
-        return build(b, x if x.type.is_floating else b.convert(x, "float32"), *others, **options)
+    def build_floating(b: Build, x: Value, *arguments: Any, **options: Any) -> Any:
+        return build(b, x if x.type.is_floating else b.convert(x, "float32"), *arguments, **options)
 
-    return converted
+    return build_floating
 
 
 def _function_dtype(b: Build, x: Value) -> str:
@@ -291,13 +291,13 @@ def nan_to_num(
     if not x.type.is_floating:
         return b.as_result(x)
     is_nan = b.ew("compare", x, x, dtype="bool", direction="NE")
-    finite = b.ew("select", is_nan, float(nan or 0.0), x, dtype=x.dtype)
+    result = b.ew("select", is_nan, float(nan or 0.0), x, dtype=x.dtype)
     largest = _largest(x)
     for direction, bound, number in (("GT", LARGEST, posinf), ("LT", -LARGEST, neginf)):
         is_beyond = b.ew("compare", x, bound, dtype="bool", direction=direction)
         replacement = math.copysign(largest, bound) if number is None else float(number)
-        finite = b.ew("select", is_beyond, replacement, finite, dtype=x.dtype)
-    return b.as_result(finite)
+        result = b.ew("select", is_beyond, replacement, result, dtype=x.dtype)
+    return b.as_result(result)
 
 
 def _largest(x: Value) -> float:

@@ -373,23 +373,23 @@ def flip(b: Build, x: Value, dims: Sequence[int]) -> Value:
 
     Rows of the dimensions behind the reversed one are gathered in reverse order.
     """
-    last = len(x.shape) - 1
+    last_dim = len(x.shape) - 1
     for dim in sorted(dim % len(x.shape) for dim in dims):
-        is_swapped = dim == last > 0  # rows of single elements would be many
-        shape = move_dim(b, x, last, -2).shape if is_swapped else x.shape
+        is_swapped = dim == last_dim > 0  # rows of single elements would be many
+        shape = move_dim(b, x, last_dim, -2).shape if is_swapped else x.shape
         dim_of_rows = dim - 1 if is_swapped else dim
         outer_count, length = prod(shape[:dim_of_rows]), shape[dim_of_rows]
         rows = b.graph.reshape(
-            move_dim(b, x, last, -2) if is_swapped else x,
+            move_dim(b, x, last_dim, -2) if is_swapped else x,
             (outer_count * length, prod(shape[dim_of_rows + 1 :])),
         )
         row_numbers, step = (b.graph.iota((outer_count, length), axis) for axis in (0, 1))
-        ends = b.ew("add", b.ew("multiply", row_numbers, float(length)), float(length - 1))
+        row_ends = b.ew("add", b.ew("multiply", row_numbers, float(length)), float(length - 1))
         reversed_indices = b.graph.reshape(
-            b.ew("subtract", ends, step, dtype="int32"), (outer_count * length,)
+            b.ew("subtract", row_ends, step, dtype="int32"), (outer_count * length,)
         )
         reversed_rows = b.graph.reshape(b.graph.gather(rows, reversed_indices), shape)
-        x = move_dim(b, reversed_rows, -2, last) if is_swapped else reversed_rows
+        x = move_dim(b, reversed_rows, -2, last_dim) if is_swapped else reversed_rows
     return x
 
 
@@ -435,11 +435,11 @@ def embedding_bag(
     row_numbers = b.graph.broadcast_in_dim(b.graph.iota((count,), 0), (count, bags), (0,))
     starts = b.graph.broadcast_in_dim(offsets, (count, bags), (1,))
     is_from_start = b.ew("compare", row_numbers, starts, dtype="float32", direction="GE")
-    bag = b.ew("subtract", b.graph.reduce("add", is_from_start, (1,)), 1.0)
+    bag_index = b.ew("subtract", b.graph.reduce("add", is_from_start, (1,)), 1.0)
     rows = b.graph.gather(table, indices)
     if weights is not None:
         rows = b.ew("multiply", rows, b.graph.broadcast_in_dim(weights, rows.shape, (0,)))
-    positions = b.convert(bag, "int32")
+    positions = b.convert(bag_index, "int32")
     sums = b.graph.scatter(TensorType(b.result_types[0].shape, "float32"), positions, rows)
     ones = b.filled(1.0, TensorType((count,), "float32"))
     sizes = b.graph.scatter(TensorType((bags,), "float32"), positions, ones)

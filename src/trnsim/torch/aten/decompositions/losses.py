@@ -60,17 +60,19 @@ def _losses(
     """Minus the weighted logarithm at each row's class, and its weight: both [*N]."""
     if rows.shape[-1] <= _FEW:
         class_weights = _class_weights(b, rows, classes, weight, ignored)
-        last = (len(rows.shape) - 1,)
+        last_dims = (len(rows.shape) - 1,)
         is_class = b.ew("compare", class_weights, 0.0, dtype=BOOL, direction="NE")
-        chosen = b.ew("select", is_class, rows, 0.0, dtype="float32")  # 0 times an infinity is NaN
-        terms = b.ew("multiply", chosen, class_weights)
-        losses = b.ew("negate", b.graph.reduce("add", terms, last))
-        return losses, b.graph.reduce("add", class_weights, last)
+        class_rows = b.ew(
+            "select", is_class, rows, 0.0, dtype="float32"
+        )  # 0 times an infinity is NaN
+        terms = b.ew("multiply", class_rows, class_weights)
+        losses = b.ew("negate", b.graph.reduce("add", terms, last_dims))
+        return losses, b.graph.reduce("add", class_weights, last_dims)
     is_counted = b.ew("compare", classes, float(ignored), dtype=BOOL, direction="NE")
-    places = b.graph.reshape(_counted_classes(b, classes, is_counted), (*classes.shape, 1))
-    chosen = b.graph.reshape(b.graph.gather_in_rows(rows, places), classes.shape)
+    class_indices = b.graph.reshape(_counted_classes(b, classes, is_counted), (*classes.shape, 1))
+    class_rows = b.graph.reshape(b.graph.gather_in_rows(rows, class_indices), classes.shape)
     weights = _row_weights(b, classes, weight, ignored)
-    terms = b.ew("multiply", b.ew("negate", b.convert(chosen, "float32")), weights)
+    terms = b.ew("multiply", b.ew("negate", b.convert(class_rows, "float32")), weights)
     return b.ew("select", is_counted, terms, 0.0, dtype="float32"), weights
 
 
@@ -105,19 +107,19 @@ def nll_loss_backward(
         grad = b.ew("select", is_counted, b.ew("divide", grad, total), 0.0, dtype="float32")
     if reduction == _NONE:
         grad = b.graph.reshape(grad, rows.shape[:-1])
-    outer = range(len(rows.shape) - 1)
+    row_dims = range(len(rows.shape) - 1)
     if rows.shape[-1] <= _FEW:
-        spread = b.graph.broadcast_in_dim(grad, rows.shape, outer if grad.shape else ())
+        row_grads = b.graph.broadcast_in_dim(grad, rows.shape, row_dims if grad.shape else ())
         class_weights = _class_weights(b, rows, classes, weight, ignored)
-        slopes = b.ew("negate", b.ew("multiply", class_weights, spread))
+        slopes = b.ew("negate", b.ew("multiply", class_weights, row_grads))
     else:
         row_weights = _row_weights(b, classes, weight, ignored)
         row_slopes = b.ew("negate", b.ew("multiply", row_weights, grad))
-        spread = b.graph.broadcast_in_dim(row_slopes, rows.shape, outer)
-        columns = b.graph.apply(Iota(rows.shape, "float32", len(outer)))
-        numbers = b.graph.broadcast_in_dim(b.convert(classes, "float32"), rows.shape, outer)
+        row_grads = b.graph.broadcast_in_dim(row_slopes, rows.shape, row_dims)
+        columns = b.graph.apply(Iota(rows.shape, "float32", len(row_dims)))
+        numbers = b.graph.broadcast_in_dim(b.convert(classes, "float32"), rows.shape, row_dims)
         is_class = b.ew("compare", columns, numbers, dtype="float32", direction="EQ")
-        slopes = b.ew("multiply", is_class, spread, dtype="float32")
+        slopes = b.ew("multiply", is_class, row_grads, dtype="float32")
     return b.as_result(
         move_dim(b, slopes, -1, 1) if len(x.shape) > 1 else b.graph.reshape(slopes, x.shape)
     )
@@ -126,9 +128,9 @@ def nll_loss_backward(
 def _binary_terms(b: Build, x: Value, target: Value) -> Value:
     """``-(t log(x) + (1 - t) log(1 - x))``, no logarithm below -100."""
     logs = [_bounded_log(b, part) for part in (x, b.ew("subtract", 1.0, x))]
-    yes = b.ew("multiply", target, logs[0])
-    no = b.ew("multiply", b.ew("subtract", 1.0, target), logs[1])
-    return b.ew("negate", b.ew("add", yes, no))
+    positive_term = b.ew("multiply", target, logs[0])
+    negative_term = b.ew("multiply", b.ew("subtract", 1.0, target), logs[1])
+    return b.ew("negate", b.ew("add", positive_term, negative_term))
 
 
 def _bounded_log(b: Build, x: Value) -> Value:
@@ -136,8 +138,8 @@ def _bounded_log(b: Build, x: Value) -> Value:
     is_small = b.ew("compare", x, _LEAST_LOG_ARGUMENT, dtype=BOOL, direction="LT")
     scaled = b.ew("select", is_small, b.ew("multiply", x, _SCALE), x, dtype="float32")
     logarithm = b.ew("log", b.ew("maximum", scaled, _LEAST_LOG_ARGUMENT))
-    small = b.ew("subtract", logarithm, math.log(_SCALE))
-    bounded = b.ew("select", is_small, small, logarithm, dtype="float32")
+    small_logarithm = b.ew("subtract", logarithm, math.log(_SCALE))
+    bounded = b.ew("select", is_small, small_logarithm, logarithm, dtype="float32")
     return b.ew("maximum", bounded, _LEAST_LOGARITHM)
 
 
@@ -179,10 +181,10 @@ _LEAST_VARIANCE: Final = 1e-12  # PyTorch's, against a division by zero
 def _huber_terms(b: Build, x: Value, y: Value, bound: float, factor: float) -> Value:
     """``factor * d * d / 2`` up to a bound, ``bound * factor * (d - bound / 2)`` beyond."""
     distance = b.ew("abs", b.ew("subtract", x, y, dtype="float32"))
-    near = b.ew("multiply", b.ew("square", distance), factor / 2)
-    far = b.ew("multiply", b.ew("subtract", distance, bound / 2), bound * factor)
-    is_near = b.ew("compare", distance, bound, dtype="bool", direction="LT")
-    return b.ew("select", is_near, near, far, dtype="float32")
+    square_term = b.ew("multiply", b.ew("square", distance), factor / 2)
+    linear_term = b.ew("multiply", b.ew("subtract", distance, bound / 2), bound * factor)
+    is_within_bound = b.ew("compare", distance, bound, dtype="bool", direction="LT")
+    return b.ew("select", is_within_bound, square_term, linear_term, dtype="float32")
 
 
 def _huber_gradient(

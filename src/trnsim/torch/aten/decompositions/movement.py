@@ -305,8 +305,8 @@ def pixel_shuffle(b: Build, x: Value, factor: int) -> Value:
 
     The columns of a row are concatenated, so that each transfer has a row and not an element.
     """
-    (*outer, channels, height, width), rank = x.shape, len(x.shape) - 3
-    blocks = [*outer, channels // factor**2, factor, factor, height, width]
+    (*batch, channels, height, width), rank = x.shape, len(x.shape) - 3
+    blocks = [*batch, channels // factor**2, factor, factor, height, width]
     columns = _columns(b, b.graph.reshape(x, blocks), rank + 2)
     rows = b.graph.concatenate([b.graph.reshape(c, (*c.shape, 1)) for c in columns], rank + 4)
     rows = b.graph.reshape(rows, (*rows.shape[:-2], width * factor))
@@ -316,8 +316,8 @@ def pixel_shuffle(b: Build, x: Value, factor: int) -> Value:
 
 def pixel_unshuffle(b: Build, x: Value, factor: int) -> Value:
     """Pixels as channels, the inverse of `pixel_shuffle`."""
-    (*outer, channels, height, width), rank = x.shape, len(x.shape) - 3
-    blocks = [*outer, channels, height // factor, factor, width // factor, factor]
+    (*batch, channels, height, width), rank = x.shape, len(x.shape) - 3
+    blocks = [*batch, channels, height // factor, factor, width // factor, factor]
     columns = _columns(b, b.graph.reshape(x, blocks), rank + 4)
     shape = (*columns[0].shape[:-1], 1, columns[0].shape[-1])
     rows = b.graph.concatenate([b.graph.reshape(c, shape) for c in columns], rank + 3)

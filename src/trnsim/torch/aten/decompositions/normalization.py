@@ -325,7 +325,7 @@ def batch_norm_backward(
     grad_weight = b.reduce("add", b.ew("multiply", grads, normalized_x), other_dims)
     grad_bias = b.reduce("add", grads, other_dims)
     scale = rstd if weight is None else b.ew("multiply", rstd, weight, dtype="float32")
-    centred_grads = grads
+    grad_deviations = grads
     if train:
         count = x.type.elements // x.shape[1]
         grad_means = _spread_channels(b, b.ew("multiply", grad_bias, 1 / count), x)
@@ -334,8 +334,8 @@ def batch_norm_backward(
             normalized_x,
             _spread_channels(b, b.ew("multiply", grad_weight, 1 / count), x),
         )
-        centred_grads = b.ew("subtract", b.ew("subtract", grads, grad_means), projections)
-    grad_input = b.ew("multiply", centred_grads, _spread_channels(b, scale, x))
+        grad_deviations = b.ew("subtract", b.ew("subtract", grads, grad_means), projections)
+    grad_input = b.ew("multiply", grad_deviations, _spread_channels(b, scale, x))
     is_requested = [mask[0] or len(b.result_types) > sum(mask), *mask[1:]]
     return _requested_gradients(b, (grad_input, grad_weight, grad_bias), is_requested)
 
@@ -367,43 +367,43 @@ def group_norm_backward(
     """Gradients of the input, weight and bias; sums are those of channels, as in `group_norm`."""
     shape, count = (batch, groups, channels // groups), channels // groups * spatial_size
 
-    def of_channels(value: Value) -> Value:
+    def repeat_for_channels(value: Value) -> Value:
         """A number of each group, [N, groups], repeated for its channels, [N, C]."""
-        spread = b.graph.broadcast_in_dim(value, shape, (0, 1))
-        return b.graph.reshape(spread, (batch, channels))
+        repeated = b.graph.broadcast_in_dim(value, shape, (0, 1))
+        return b.graph.reshape(repeated, (batch, channels))
 
     def group_means(sums: Value) -> Value:
         """The means over each group, [N, C], of what is summed over each channel."""
-        weighted = sums if weights is None else b.ew("multiply", sums, weights)
-        shares = b.ew("multiply", weighted, 1 / count)
-        return of_channels(b.graph.reduce("add", b.graph.reshape(shares, shape), (2,)))
+        weighted_sums = sums if weights is None else b.ew("multiply", sums, weights)
+        shares = b.ew("multiply", weighted_sums, 1 / count)
+        return repeat_for_channels(b.graph.reduce("add", b.graph.reshape(shares, shape), (2,)))
 
-    def over_elements(value: Value) -> Value:
+    def spread(value: Value) -> Value:
         return b.graph.broadcast_in_dim(value, grads.shape, (0, 1))
 
-    grads, parts = (
+    grads, values = (
         b.convert(b.graph.reshape(side, (batch, channels, spatial_size)), "float32")
         for side in (grad, x)
     )
     means, rstds = (
-        of_channels(b.convert(b.graph.reshape(part, (batch, groups)), "float32"))
+        repeat_for_channels(b.convert(b.graph.reshape(part, (batch, groups)), "float32"))
         for part in (mean, rstd)
     )
     weights = None
     if weight is not None:
         weights = b.graph.broadcast_in_dim(b.convert(weight, "float32"), means.shape, (1,))
-    centred = b.ew("subtract", parts, over_elements(means))
+    deviations = b.ew("subtract", values, spread(means))
     sums = b.graph.reduce("add", grads, (2,))
     products = b.ew(
-        "multiply", b.graph.reduce("add", b.ew("multiply", grads, centred), (2,)), rstds
+        "multiply", b.graph.reduce("add", b.ew("multiply", grads, deviations), (2,)), rstds
     )
     grad_weight, grad_bias = (b.graph.reduce("add", side, (0,)) for side in (products, sums))
     scale = rstds if weights is None else b.ew("multiply", rstds, weights)
     slope = b.ew("multiply", b.ew("square", rstds), group_means(products))
     shift = b.ew("multiply", rstds, group_means(sums))
-    grad_input = b.ew("multiply", grads, over_elements(scale))
-    grad_input = b.ew("subtract", grad_input, b.ew("multiply", centred, over_elements(slope)))
-    grad_input = b.ew("subtract", grad_input, over_elements(shift))
+    grad_input = b.ew("multiply", grads, spread(scale))
+    grad_input = b.ew("subtract", grad_input, b.ew("multiply", deviations, spread(slope)))
+    grad_input = b.ew("subtract", grad_input, spread(shift))
     return _requested_gradients(b, (grad_input, grad_weight, grad_bias), mask)
 
 

@@ -63,13 +63,15 @@ def _fused_step(step: Callable[..., Sequence[Value]]) -> Decomposition:
         if found_inf is not None:  # no kernel here has a branch
             raise Unlowered("a step that found_inf may skip")
         outputs = list[Value]()
-        for index, (param, scaled) in enumerate(zip(params, grads, strict=True)):
-            unscaled = scaled if grad_scale is None else _unscale(b, scaled, grad_scale)
-            grad = b.ew("negate", unscaled) if maximize else unscaled
+        for index, (param, scaled_grad) in enumerate(zip(params, grads, strict=True)):
+            unscaled_grad = (
+                scaled_grad if grad_scale is None else _unscale(b, scaled_grad, grad_scale)
+            )
+            grad = b.ew("negate", unscaled_grad) if maximize else unscaled_grad
             param_states = [state[index] if state else None for state in states]
             outputs += step(b, param, grad, *param_states, **options)
             # PyTorch's fused steps also write the unscaled gradient back.
-            outputs += [] if grad_scale is None else [_unscale(b, scaled, grad_scale)]
+            outputs += [] if grad_scale is None else [_unscale(b, scaled_grad, grad_scale)]
         return tuple(outputs)
 
     return build
@@ -116,8 +118,8 @@ def adam(
     new_mean = elementwise_lerp(b, mean, grad, 1 - beta1)
     new_square = elementwise_lerp(b, square, b.ew("square", grad), 1 - beta2)
     second_moment = b.ew("maximum", largest, new_square) if amsgrad and largest else new_square
-    corrected = b.ew("multiply", b.ew("sqrt", second_moment), _BIAS_CORRECTION)
-    step = b.ew("divide", new_mean, b.ew("add", corrected, float(eps)))
+    denominator = b.ew("multiply", b.ew("sqrt", second_moment), _BIAS_CORRECTION)
+    step = b.ew("divide", new_mean, b.ew("add", denominator, float(eps)))
     outputs = [_update(b, param, step, lr), new_mean, new_square]
     return [*outputs, second_moment] if amsgrad else outputs
 
@@ -163,12 +165,17 @@ def sgd(
     step = _add_decay(b, grad, param, weight_decay) if weight_decay else grad
     if momentum_buffer is None or not momentum:
         return [_update(b, param, step, lr)]
-    new = b.ew("convert", step, dtype=momentum_buffer.dtype)  # a copy, even of a gradient
+    new_momentum = b.ew("convert", step, dtype=momentum_buffer.dtype)  # a copy, even of a gradient
     if not is_first_step:
         gradient_part = b.ew("multiply", step, 1 - float(dampening)) if dampening else step
-        old = b.ew("multiply", momentum_buffer, float(momentum))
-        new = b.ew("add", old, gradient_part, dtype=old.dtype)
-    return [new, _update(b, param, _add_decay(b, step, new, momentum) if nesterov else new, lr)]
+        decayed_momentum = b.ew("multiply", momentum_buffer, float(momentum))
+        new_momentum = b.ew("add", decayed_momentum, gradient_part, dtype=decayed_momentum.dtype)
+    return [
+        new_momentum,
+        _update(
+            b, param, _add_decay(b, step, new_momentum, momentum) if nesterov else new_momentum, lr
+        ),
+    ]
 
 
 def adagrad(
@@ -191,9 +198,9 @@ def adagrad(
     del count, lr_decay
     if weight_decay:
         grad = _add_decay(b, grad, param, weight_decay)
-    new = b.ew("add", total, b.ew("square", grad), dtype=total.dtype)
-    step = b.ew("divide", grad, b.ew("add", b.ew("sqrt", new), float(eps)))
-    return [_update(b, param, step, lr), new]
+    new_total = b.ew("add", total, b.ew("square", grad), dtype=total.dtype)
+    step = b.ew("divide", grad, b.ew("add", b.ew("sqrt", new_total), float(eps)))
+    return [_update(b, param, step, lr), new_total]
 
 
 _FOREACH: Final = """abs add copy sub mul div neg exp log sqrt rsqrt reciprocal sigmoid tanh sign

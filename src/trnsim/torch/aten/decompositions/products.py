@@ -30,7 +30,7 @@ def bmm(b: Build, x: Value, y: Value) -> Value:
     shape = b.result_types[0].shape
     products = [
         b.ew("multiply", *(_repeated(b, part, shape) for part in parts), dtype="float32")
-        for parts in ((b.sliced(x, 2, at, 1), b.sliced(y, 1, at, 1)) for at in range(terms))
+        for parts in ((b.sliced(x, 2, term, 1), b.sliced(y, 1, term, 1)) for term in range(terms))
     ]
     return b.as_result(b.total(products))
 
@@ -68,8 +68,8 @@ def dot(b: Build, x: Value, y: Value) -> Value:
 
 def addr(b: Build, bias: Value, x: Value, y: Value, *, beta: float = 1, alpha: float = 1) -> Value:
     """``beta * bias + alpha * outer(x, y)``."""
-    outer = b.ew("multiply", b.graph.reshape(x, (*x.shape, 1)), y, dtype="float32")
-    return _scaled_sum(b, bias, outer, beta, alpha)
+    product = b.ew("multiply", b.graph.reshape(x, (*x.shape, 1)), y, dtype="float32")
+    return _scaled_sum(b, bias, product, beta, alpha)
 
 
 def addbmm(
@@ -84,8 +84,8 @@ def _scaled_sum(b: Build, bias: Value, product: Value, beta: float, alpha: float
         product = b.ew("multiply", product, float(alpha))
     if beta == 0:
         return b.as_result(product)
-    scaled = bias if beta == 1 else b.ew("multiply", bias, float(beta))
-    return b.as_result(b.ew("add", product, scaled))
+    scaled_bias = bias if beta == 1 else b.ew("multiply", bias, float(beta))
+    return b.as_result(b.ew("add", product, scaled_bias))
 
 
 def linear(b: Build, x: Value, weight: Value, bias: Value | None = None) -> Value:

@@ -45,12 +45,15 @@ def lstm_cell(
     hidden_bias: Value | None = None,
 ) -> tuple[Value, ...]:
     """The hidden state, the cell state, and the four gates [N, 4H]."""
-    left, right = _with_bias(b, input_gates, input_bias), _with_bias(b, hidden_gates, hidden_bias)
-    gates = _parts(b, b.ew("add", left, right), 4)
+    input_part, hidden_part = (
+        _with_bias(b, input_gates, input_bias),
+        _with_bias(b, hidden_gates, hidden_bias),
+    )
+    gates = _parts(b, b.ew("add", input_part, hidden_part), 4)
     names = ("logistic", "logistic", "tanh", "logistic")
     i, f, g, o = (b.ew(name, gate) for name, gate in zip(names, gates, strict=True))
-    retained = b.ew("multiply", f, b.convert(cx, "float32"))
-    cy = b.ew("add", retained, b.ew("multiply", i, g))
+    kept_state = b.ew("multiply", f, b.convert(cx, "float32"))
+    cy = b.ew("add", kept_state, b.ew("multiply", i, g))
     hy = b.ew("multiply", o, b.ew("tanh", cy))
     outputs = (hy, cy, b.graph.concatenate((i, f, g, o), 1))
     return tuple(b.as_result(part, index) for index, part in enumerate(outputs))
@@ -67,17 +70,17 @@ def lstm_cell_backward(
 ) -> tuple[Value, ...]:
     """The gradients of the gates, of the cell state, and of the bias."""
     i, f, g, o = _parts(b, workspace, 4)
-    cell = b.ew("tanh", b.convert(cy, "float32"))
+    cell_output = b.ew("tanh", b.convert(cy, "float32"))
     zero = b.filled(0.0, TensorType(cx.shape, "float32"))
     grad_hidden = zero if grad_hy is None else b.convert(grad_hy, "float32")
-    grad_cell = through_tanh(b, b.ew("multiply", grad_hidden, o), cell)
+    grad_cell = through_tanh(b, b.ew("multiply", grad_hidden, o), cell_output)
     if grad_cy is not None:
         grad_cell = b.ew("add", grad_cell, b.convert(grad_cy, "float32"))
     gate_gradients = (
         _sigmoid_gradient(b, grad_cell, g, i),
         _sigmoid_gradient(b, grad_cell, b.convert(cx, "float32"), f),
         through_tanh(b, b.ew("multiply", grad_cell, i), g),
-        _sigmoid_gradient(b, grad_hidden, cell, o),
+        _sigmoid_gradient(b, grad_hidden, cell_output, o),
     )
     grads = b.graph.concatenate(gate_gradients, 1)
     gradients = [grads, b.ew("multiply", grad_cell, f)]
@@ -95,13 +98,13 @@ def gru_cell(
     hidden_bias: Value | None = None,
 ) -> tuple[Value, ...]:
     """The hidden state, and the workspace of the backward pass [N, 5H]."""
-    left = _parts(b, _with_bias(b, input_gates, input_bias), 3)
-    right = _parts(b, _with_bias(b, hidden_gates, hidden_bias), 3)
-    r, z = (b.ew("logistic", b.ew("add", left[gate], right[gate])) for gate in (0, 1))
-    n = b.ew("tanh", b.ew("add", left[2], b.ew("multiply", r, right[2])))
-    before = b.convert(hx, "float32")
-    hy = b.ew("add", n, b.ew("multiply", z, b.ew("subtract", before, n)))
-    workspace = b.graph.concatenate((r, z, n, before, right[2]), 1)
+    input_parts = _parts(b, _with_bias(b, input_gates, input_bias), 3)
+    hidden_parts = _parts(b, _with_bias(b, hidden_gates, hidden_bias), 3)
+    r, z = (b.ew("logistic", b.ew("add", input_parts[gate], hidden_parts[gate])) for gate in (0, 1))
+    n = b.ew("tanh", b.ew("add", input_parts[2], b.ew("multiply", r, hidden_parts[2])))
+    previous_state = b.convert(hx, "float32")
+    hy = b.ew("add", n, b.ew("multiply", z, b.ew("subtract", previous_state, n)))
+    workspace = b.graph.concatenate((r, z, n, previous_state, hidden_parts[2]), 1)
     return b.as_result(hy, 0), b.as_result(workspace, 1)
 
 
@@ -109,9 +112,9 @@ def gru_cell_backward(
     b: Build, grad_hy: Value, workspace: Value, has_bias: bool
 ) -> tuple[Value, ...]:
     """Gradients of the input's and the hidden gates, of the previous state, and of both biases."""
-    r, z, n, before, hidden_n = _parts(b, workspace, 5)
+    r, z, n, previous_state, hidden_n = _parts(b, workspace, 5)
     grad = b.convert(grad_hy, "float32")
-    grad_z = _sigmoid_gradient(b, grad, b.ew("subtract", before, n), z)
+    grad_z = _sigmoid_gradient(b, grad, b.ew("subtract", previous_state, n), z)
     grad_n = through_tanh(b, b.ew("multiply", grad, b.ew("subtract", 1.0, z)), n)
     grad_r = _sigmoid_gradient(b, grad_n, hidden_n, r)
     grad_input = b.graph.concatenate((grad_r, grad_z, grad_n), 1)

@@ -42,23 +42,25 @@ class _Points:
             for each dimension its weight, each [points, 1].
         """
         rows: list[Value] = [self.first_rows]
-        inside: list[Value] = []
+        inside_flags: list[Value] = []
         weights: list[Value] = []
         for dim, (position, step) in enumerate(zip(self.positions, corner, strict=True)):
             last = float(self.lengths[dim] - 1)
-            first = b.ew("round_nearest_even" if self.mode == _NEAREST else "floor", position)
-            pixel = b.ew("add", first, float(step)) if step else first
+            corner_pixel = b.ew(
+                "round_nearest_even" if self.mode == _NEAREST else "floor", position
+            )
+            pixel = b.ew("add", corner_pixel, float(step)) if step else corner_pixel
             is_from_start = b.ew("compare", pixel, 0.0, dtype="float32", direction="GE")
             is_to_end = b.ew("compare", pixel, last, dtype="float32", direction="LE")
-            inside.append(b.ew("multiply", is_from_start, is_to_end))
+            inside_flags.append(b.ew("multiply", is_from_start, is_to_end))
             if self.mode == _BILINEAR:
                 weights.append(
                     b.ew("subtract", 1.0, b.ew("abs", b.ew("subtract", position, pixel)))
                 )
-            clamped = b.ew("minimum", b.ew("maximum", pixel, 0.0), last)
-            rows.append(b.ew("multiply", clamped, float(prod(self.lengths[dim + 1 :]))))
+            clamped_pixel = b.ew("minimum", b.ew("maximum", pixel, 0.0), last)
+            rows.append(b.ew("multiply", clamped_pixel, float(prod(self.lengths[dim + 1 :]))))
         row = b.convert(b.total(rows), "int32")
-        return b.graph.reshape(row, (row.type.elements,)), inside, weights
+        return b.graph.reshape(row, (row.type.elements,)), inside_flags, weights
 
 
 def _points(
@@ -69,19 +71,19 @@ def _points(
         raise Unlowered("bicubic sampling, or reflection at the border")
     batch, channels, *lengths = x.shape
     points = grid.type.elements // 2
-    flat = b.graph.reshape(b.convert(grid, "float32"), (points, 2))
+    coordinates = b.graph.reshape(b.convert(grid, "float32"), (points, 2))
     table = b.graph.reshape(b.graph.transpose(x, (0, 2, 3, 1)), (batch * prod(lengths), channels))
     positions = [  # the grid has x, along W, first
-        _pixel_positions(b, b.sliced(flat, 1, 1 - dim, 1), n, padding, is_aligned)
+        _pixel_positions(b, b.sliced(coordinates, 1, 1 - dim, 1), n, padding, is_aligned)
         for dim, n in enumerate(lengths)
     ]
     image_index = b.graph.iota((batch, points // batch), 0)
-    first = b.ew("multiply", b.graph.reshape(image_index, (points, 1)), float(prod(lengths)))
-    first = b.convert(first, "float32")
+    first_rows = b.ew("multiply", b.graph.reshape(image_index, (points, 1)), float(prod(lengths)))
+    first_rows = b.convert(first_rows, "float32")
     return _Points(
         [position for position, _ in positions],
         [slope for _, slope in positions],
-        first,
+        first_rows,
         lengths,
         mode,
     ), table
@@ -114,9 +116,9 @@ def grid_sampler(
     points, table = _points(b, x, grid, mode, padding, is_aligned)
     terms: list[Value] = []
     for corner in _CORNERS[mode]:
-        row, inside, nearness = points.neighbor(b, corner)
+        row, inside_flags, weights = points.neighbor(b, corner)
         pixels = b.graph.gather(table, row)
-        weight = b.broadcast(_product(b, inside + nearness), pixels.shape)
+        weight = b.broadcast(_product(b, inside_flags + weights), pixels.shape)
         terms.append(b.ew("multiply", pixels, weight, dtype="float32"))
     shape = (x.shape[0], *grid.shape[1:3], x.shape[1])
     return b.as_result(b.graph.transpose(b.graph.reshape(b.total(terms), shape), (0, 3, 1, 2)))
@@ -143,14 +145,16 @@ def grid_sampler_backward(
     image_gradient: Value | TensorType = TensorType(table.shape, "float32")
     coordinate_terms: list[list[Value]] = [[], []]
     for corner in _CORNERS[mode]:
-        row, inside, nearness = points.neighbor(b, corner)
-        weight = b.broadcast(_product(b, inside + nearness), grads.shape)
+        row, inside_flags, weights = points.neighbor(b, corner)
+        weight = b.broadcast(_product(b, inside_flags + weights), grads.shape)
         image_gradient = b.graph.scatter(image_gradient, row, b.ew("multiply", grads, weight))
         if mode == _BILINEAR:
             products = b.ew("multiply", grads, b.convert(b.graph.gather(table, row), "float32"))
             channel_sum = b.reduce("add", products, [1], keeps_dims=True)
             for dim, step in enumerate(corner):
-                term = _product(b, [channel_sum, *inside, nearness[1 - dim], points.slope[dim]])
+                term = _product(
+                    b, [channel_sum, *inside_flags, weights[1 - dim], points.slope[dim]]
+                )
                 coordinate_terms[dim].append(term if step else b.ew("negate", term))
     if not isinstance(image_gradient, Value):
         raise Unlowered("sampling without points")
@@ -166,8 +170,8 @@ def _grid_gradient(b: Build, coordinate_terms: list[list[Value]], grid: Value) -
     if not coordinate_terms[0]:
         return b.filled(0.0, TensorType(grid.shape, "float32"))
     sides = [b.total(terms) for terms in reversed(coordinate_terms)]
-    joined = b.graph.concatenate(sides, 1)
-    return b.graph.reshape(joined, grid.shape)
+    pairs = b.graph.concatenate(sides, 1)
+    return b.graph.reshape(pairs, grid.shape)
 
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {

@@ -105,8 +105,8 @@ def searchsorted(
     spread_rows = b.graph.broadcast_in_dim(rows, shape, (*leading, rank))
     spread_x = b.graph.broadcast_in_dim(x, shape, range(rank))
     direction = "LE" if is_right else "LT"
-    before = b.ew("compare", spread_rows, spread_x, dtype="float32", direction=direction)
-    count = b.reduce("add", before, [rank])
+    is_before = b.ew("compare", spread_rows, spread_x, dtype="float32", direction=direction)
+    count = b.reduce("add", is_before, [rank])
     if x.type.is_floating:  # NaN sorts as the largest
         is_number = b.ew("compare", x, x, dtype="bool", direction="EQ")
         count = b.ew("select", is_number, count, float(length), dtype="float32")

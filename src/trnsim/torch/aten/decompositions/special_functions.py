@@ -54,11 +54,13 @@ def _is_below(b: Build, x: Value, bound: float) -> Value:
 def erfinv(b: Build, x: Value) -> Value:
     """The inverse of erf, by two polynomials in ``w = -log(1 - x * x)``."""
     x = b.convert(x, "float32")
-    inside = b.ew("multiply", b.ew("subtract", 1.0, x), b.ew("add", 1.0, x))
-    w = b.ew("negate", b.ew("log", inside))
-    near = _polynomial(b, b.ew("subtract", w, 2.5), _CENTRAL_COEFFICIENTS)
-    far = _polynomial(b, b.ew("subtract", b.ew("sqrt", w), 3.0), _TAIL_COEFFICIENTS)
-    ratio = b.ew("select", _is_below(b, w, _TAIL_FROM_W), near, far, dtype="float32")
+    complement = b.ew("multiply", b.ew("subtract", 1.0, x), b.ew("add", 1.0, x))
+    w = b.ew("negate", b.ew("log", complement))
+    central_ratio = _polynomial(b, b.ew("subtract", w, 2.5), _CENTRAL_COEFFICIENTS)
+    tail_ratio = _polynomial(b, b.ew("subtract", b.ew("sqrt", w), 3.0), _TAIL_COEFFICIENTS)
+    ratio = b.ew(
+        "select", _is_below(b, w, _TAIL_FROM_W), central_ratio, tail_ratio, dtype="float32"
+    )
     return b.as_result(b.ew("multiply", ratio, x))
 
 
@@ -69,22 +71,26 @@ def lgamma(b: Build, x: Value) -> Value:
     """
     x = b.convert(x, "float32")
     is_low = _is_below(b, x, 0.5)
-    upper = b.ew("select", is_low, b.ew("subtract", 1.0, x), x, dtype="float32")
-    product = upper
+    argument = b.ew("select", is_low, b.ew("subtract", 1.0, x), x, dtype="float32")
+    product = argument
     for step in range(1, _RECURRENCE_STEPS):
-        product = b.ew("multiply", product, b.ew("add", upper, float(step)))
-    high = b.ew("add", upper, float(_RECURRENCE_STEPS))
-    inverse = b.ew("reciprocal", high)
+        product = b.ew("multiply", product, b.ew("add", argument, float(step)))
+    shifted_argument = b.ew("add", argument, float(_RECURRENCE_STEPS))
+    inverse = b.ew("reciprocal", shifted_argument)
     series = b.ew("multiply", inverse, _polynomial(b, b.ew("square", inverse), _STIRLING_SERIES))
-    log_power = b.ew("multiply", b.ew("subtract", high, 0.5), b.ew("log", high))
-    stirling = b.ew("add", b.ew("subtract", log_power, high), 0.5 * math.log(math.tau))
+    log_power = b.ew(
+        "multiply", b.ew("subtract", shifted_argument, 0.5), b.ew("log", shifted_argument)
+    )
+    stirling = b.ew("add", b.ew("subtract", log_power, shifted_argument), 0.5 * math.log(math.tau))
     logarithm = b.ew("subtract", b.ew("add", stirling, series), b.ew("log", product))
     wave = b.ew("abs", b.ew("sine", _reduced_angle(b, x)))
     is_whole = b.ew("compare", wave, 0.0, dtype="bool", direction="EQ")
-    safe = b.ew("select", is_whole, 1.0, wave, dtype="float32")
-    reflection = b.ew("subtract", math.log(math.pi), b.ew("add", b.ew("log", safe), logarithm))
-    low = b.ew("select", is_whole, math.inf, reflection, dtype="float32")
-    return b.as_result(b.ew("select", is_low, low, logarithm, dtype="float32"))
+    nonzero_wave = b.ew("select", is_whole, 1.0, wave, dtype="float32")
+    reflection = b.ew(
+        "subtract", math.log(math.pi), b.ew("add", b.ew("log", nonzero_wave), logarithm)
+    )
+    low_result = b.ew("select", is_whole, math.inf, reflection, dtype="float32")
+    return b.as_result(b.ew("select", is_low, low_result, logarithm, dtype="float32"))
 
 
 def digamma(b: Build, x: Value) -> Value:
@@ -94,17 +100,19 @@ def digamma(b: Build, x: Value) -> Value:
     """
     x = b.convert(x, "float32")
     is_low = _is_below(b, x, 0.5)
-    upper = b.ew("select", is_low, b.ew("subtract", 1.0, x), x, dtype="float32")
+    argument = b.ew("select", is_low, b.ew("subtract", 1.0, x), x, dtype="float32")
     recurrence_terms = b.total(
-        [b.ew("reciprocal", b.ew("add", upper, float(n))) for n in range(_RECURRENCE_STEPS)]
+        [b.ew("reciprocal", b.ew("add", argument, float(n))) for n in range(_RECURRENCE_STEPS)]
     )
-    high = b.ew("add", upper, float(_RECURRENCE_STEPS))
-    inverse = b.ew("reciprocal", high)
+    shifted_argument = b.ew("add", argument, float(_RECURRENCE_STEPS))
+    inverse = b.ew("reciprocal", shifted_argument)
     square = b.ew("square", inverse)
     series = b.ew("multiply", square, _polynomial(b, square, _DIGAMMA_SERIES))
-    half = b.ew("multiply", inverse, 0.5)
+    half_inverse = b.ew("multiply", inverse, 0.5)
     derivative = b.ew(
-        "subtract", b.ew("add", b.ew("log", high), series), b.ew("add", half, recurrence_terms)
+        "subtract",
+        b.ew("add", b.ew("log", shifted_argument), series),
+        b.ew("add", half_inverse, recurrence_terms),
     )
     phase = _reduced_angle(b, x)
     is_whole = b.ew("compare", phase, 0.0, dtype="bool", direction="EQ")
@@ -121,8 +129,8 @@ def entr(b: Build, x: Value) -> Value:
     """``-x * log(x)``: 0 at zero, minus infinity below."""
     x = b.convert(x, "float32")
     is_zero = b.ew("compare", x, 0.0, dtype="bool", direction="EQ")
-    safe = b.ew("select", is_zero, 1.0, x, dtype="float32")
-    entropy = b.ew("negate", b.ew("multiply", safe, b.ew("log", b.ew("abs", safe))))
+    nonzero_x = b.ew("select", is_zero, 1.0, x, dtype="float32")
+    entropy = b.ew("negate", b.ew("multiply", nonzero_x, b.ew("log", b.ew("abs", nonzero_x))))
     return b.as_result(b.ew("select", _is_below(b, x, 0.0), -math.inf, entropy, dtype="float32"))
 
 
@@ -143,10 +151,10 @@ def logit_backward(b: Build, grad: Value, x: Value, eps: float | None = None) ->
     """``grad / (x * (1 - x))``; with eps 0 where logit clamps x, without it NaN outside [0, 1]."""
     denominator = b.ew("multiply", x, b.ew("subtract", 1.0, x), dtype="float32")
     result = b.ew("divide", grad, denominator, dtype="float32")
-    low, beyond = (0.0, math.nan) if eps is None else (float(eps), 0.0)
+    low, outside_value = (0.0, math.nan) if eps is None else (float(eps), 0.0)
     for bound, direction in ((low, "LT"), (1.0 - low, "GT")):
         is_out = b.ew("compare", x, bound, dtype="bool", direction=direction)
-        result = b.ew("select", is_out, beyond, result, dtype="float32")
+        result = b.ew("select", is_out, outside_value, result, dtype="float32")
     return b.as_result(result)
 
 

@@ -53,13 +53,13 @@ def _first_inside(b: Build, windows: Windows, dim: int, shape: Sizes) -> Value:
     pad, step = windows.padding[dim], windows.dilation[dim]
     if not pad:
         return b.filled(0.0, TensorType(tuple(shape), "float32"))
-    place = b.convert(b.graph.iota(shape, len(shape) - windows.rank + dim), "float32")
-    before = b.ew("add", b.ew("multiply", place, -float(windows.stride[dim])), float(pad))
-    skipped = b.ew("maximum", before, 0.0)
+    window = b.convert(b.graph.iota(shape, len(shape) - windows.rank + dim), "float32")
+    padding_left = b.ew("add", b.ew("multiply", window, -float(windows.stride[dim])), float(pad))
+    distance = b.ew("maximum", padding_left, 0.0)
     if step > 1:
-        taps = b.ew("multiply", b.ew("add", skipped, step - 0.5), 1 / step)
-        skipped = b.ew("multiply", b.ew("floor", taps), float(step))
-    return skipped
+        taps = b.ew("multiply", b.ew("add", distance, step - 0.5), 1 / step)
+        distance = b.ew("multiply", b.ew("floor", taps), float(step))
+    return distance
 
 
 def _best_of_taps(
@@ -69,8 +69,10 @@ def _best_of_taps(
     taps = windows.taps(b, padded, window_counts)
     best, offsets = taps[0], _tap_offsets(windows, lengths)
     scales = [float(prod(lengths[dim + 1 :])) for dim in range(windows.rank)]
-    inside = [_first_inside(b, windows, dim, best.shape) for dim in range(windows.rank)]
-    terms = [b.ew("multiply", tap, scale) for tap, scale in zip(inside, scales, strict=True)]
+    first_distances = [_first_inside(b, windows, dim, best.shape) for dim in range(windows.rank)]
+    terms = [
+        b.ew("multiply", tap, scale) for tap, scale in zip(first_distances, scales, strict=True)
+    ]
     best_offset = b.total(terms)
     for tap, offset in zip(taps[1:], offsets[1:], strict=True):
         is_better = b.ew("compare", tap, best, dtype="bool", direction="GT")
@@ -113,14 +115,14 @@ def _best_along(
     values = windows.taps_along(b, x, dim, starts, count)
     offsets = [] if offset is None else windows.taps_along(b, offset, dim, starts, count)
     best = values[0]
-    inside = b.ew("multiply", _first_inside(b, windows, dim, best.shape), stride)
-    best_offset = b.ew("add", inside, offsets[0]) if offsets else inside
+    first_offset = b.ew("multiply", _first_inside(b, windows, dim, best.shape), stride)
+    best_offset = b.ew("add", first_offset, offsets[0]) if offsets else first_offset
     for number, value in enumerate(values[1:], 1):
         is_better = b.ew("compare", value, best, dtype="bool", direction="GT")
-        here: Any = starts[number] * stride
+        value_offset: Any = starts[number] * stride
         if offsets:
-            here = b.ew("add", offsets[number], here)
-        best_offset = b.ew("select", is_better, here, best_offset, dtype="float32")
+            value_offset = b.ew("add", offsets[number], value_offset)
+        best_offset = b.ew("select", is_better, value_offset, best_offset, dtype="float32")
         best = b.ew("maximum", best, value)
     return best, best_offset
 
@@ -197,9 +199,9 @@ def im2col(
     rank = windows.rank
     window_counts = windows.counts(x.shape[-rank:])
     taps = windows.taps(b, windows.pad_to_windows(b, x, window_counts), window_counts)
-    outer = x.shape[:-rank]
-    rows = [b.graph.reshape(tap, (*outer, 1, prod(window_counts))) for tap in taps]
-    return b.graph.reshape(b.graph.concatenate(rows, len(outer)), b.result_types[0].shape)
+    batch = x.shape[:-rank]
+    rows = [b.graph.reshape(tap, (*batch, 1, prod(window_counts))) for tap in taps]
+    return b.graph.reshape(b.graph.concatenate(rows, len(batch)), b.result_types[0].shape)
 
 
 def col2im(
@@ -209,10 +211,10 @@ def col2im(
     """Columns added to the positions of their patches: the gradient of `im2col`."""
     windows = windows_of(len(kernel), kernel, stride, padding, dilation)
     window_counts, count = windows.counts(lengths), prod(windows.kernel)
-    outer = (*x.shape[:-2], x.shape[-2] // count)
-    patches = b.graph.reshape(x, (*outer, count, *window_counts))
+    batch = (*x.shape[:-2], x.shape[-2] // count)
+    patches = b.graph.reshape(x, (*batch, count, *window_counts))
     parts = [
-        b.graph.reshape(b.sliced(patches, len(outer), number, 1), (*outer, *window_counts))
+        b.graph.reshape(b.sliced(patches, len(batch), number, 1), (*batch, *window_counts))
         for number in range(count)
     ]
     return b.as_result(windows.sum_tap_gradients(b, parts, lengths))
