@@ -254,7 +254,7 @@ class _Importer:
         self.operators += branch_importer.operators
         self.calls += branch_importer.calls
         if branch_importer.missing:
-            raise Unlowered(f"a branch calls {inner.missing[0]}")
+            raise Unlowered(f"a branch calls {branch_importer.missing[0]}")
         if len(graph.inputs) != len(values_in(operands)):
             raise Unlowered("a branch reads a constant tensor; give it as an operand")
         graph.prune()

@@ -28,7 +28,7 @@ def register(library: Library) -> None:
     """Register the kernels of this file, for eager calls and for graphs."""
     for name, function in _COMPOSED.items():
         library.impl(name, function, "PrivateUse1")
-        pytorch.composed[pytorch.overload(f"aten::{name}")] = function
+        pytorch.composite_kernels[pytorch.overload(f"aten::{name}")] = function
 
 
 def multi_head_attention(
