@@ -137,3 +137,12 @@ def test_storages_move_to_every_core():
         "[0, 1, 2, 3] [9, 1, 2, 3]",
         "neuron:2 does not exist: this process has 2 NeuronCore(s), neuron:0 to neuron:1",
     ]
+
+
+@pytest.mark.parametrize("make", ["new", "new_tensor"])
+def test_a_new_tensor_lies_on_the_core_of_its_own(make):
+    for device in ("cpu", "neuron:0", "neuron:1"):
+        tensor = getattr(torch.ones(3, device=device), make)([1.0, 2.0])
+        assert (str(tensor.device), tensor.tolist()) == (device, [1, 2])
+    x = torch.ones(3, device="neuron:1")
+    assert getattr(x, make)([1.0], device="neuron:0" if make == "new_tensor" else None).tolist()

@@ -6,6 +6,8 @@ from trnsim.device.numerics import numerics
 from trnsim.device.step_time import step_time
 from trnsim.torch.call_recording import recording
 
+DEFAULTS = (torch.float32, torch.float16, torch.float32)
+
 
 def step(kind):
     torch.manual_seed(0)
@@ -55,3 +57,14 @@ def test_equal_numbers_of_another_type_are_told_apart():
     with numerics("shapes"):
         assert (x * 2).dtype == torch.int32
         assert (x * 2.0).dtype == torch.float32
+
+
+def test_a_new_default_dtype_is_that_of_quotients():
+    x = torch.ones(3, dtype=torch.int32, device="neuron")
+    default = torch.get_default_dtype()
+    try:
+        with numerics("shapes"):
+            found = [(torch.set_default_dtype(t), (x / x).dtype)[1] for t in DEFAULTS]
+    finally:
+        torch.set_default_dtype(default)
+    assert found == list(DEFAULTS)

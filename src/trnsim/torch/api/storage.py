@@ -2,7 +2,8 @@
 
 Both need an allocator of the device, which only C++ can register; without these two patches a new
 storage is a null pointer inside PyTorch. `torch.load`, `copy.deepcopy` and FSDP create and resize
-storages. Other patches move storages to every core, and report a resized storage's bytes.
+storages. Other patches move storages to every core, report a resized storage's bytes, and keep
+`Tensor.new` and `Tensor.new_tensor` on the tensor's core.
 
 Pinned memory would need another such allocator. Here it is ordinary memory with a mark, so that
 `is_pinned` is true: a program that reads False pins again, and goes on with a copy that other
@@ -12,6 +13,8 @@ holders of the tensor do not see.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -60,6 +63,8 @@ def register(library: Library) -> None:
     patched.nbytes = patched.size = nbytes
     tensors: Any = torch.Tensor
     tensors.record_stream = record_stream
+    for name in ("new", "new_tensor"):
+        setattr(tensors, name, _on_own_core(getattr(tensors, name)))
 
 
 def new_storage(cls: type[UntypedStorage], *args: Any, **kwargs: Any) -> UntypedStorage:
@@ -134,6 +139,21 @@ def record_stream(tensor: Tensor, stream: Any) -> None:
     """
     if not is_neuron(tensor.device):
         _record_stream(tensor, stream)
+
+
+def _on_own_core(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A method that makes a tensor on the core of its own tensor, where no device is named.
+
+    PyTorch's own would make it on the current device, which is always neuron:0.
+    """
+
+    @wraps(method)
+    def make_tensor(tensor: Tensor, *args: Any, **options: Any) -> Tensor:
+        if tensor.get_device() > 0 and is_neuron(tensor.device) and options.get("device") is None:
+            options["device"] = tensor.device
+        return method(tensor, *args, **options)
+
+    return make_tensor
 
 
 def pin_memory(tensor: Tensor, device: torch.device | None = None) -> Tensor:

@@ -29,7 +29,8 @@ def shape_kernel(operator: OpOverload[..., Any], contract: Contract, kernel: Ker
 
     def results_on_meta(args: Any, kwargs: Any) -> Any:
         """The results of PyTorch's shape function, which is slower than the cache."""
-        key = (_key(args), _key(tuple(sorted(kwargs.items()))))
+        # New tensors and quotients of integers have the default dtype.
+        key = torch.get_default_dtype(), _key(args), _key(tuple(sorted(kwargs.items())))
         if key not in cache:
             if len(cache) >= _MOST_CACHED_CALLS:
                 cache.clear()
