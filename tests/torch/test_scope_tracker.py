@@ -77,3 +77,23 @@ def test_an_optimizers_step_is_known():
     with where.watched():
         optimizer.step(lambda: seen.append(where.is_stepping))
     assert (seen, where.is_stepping) == ([True], False)
+
+
+def test_a_step_that_raised_ends_with_the_next_model(model, seen):
+    where, modules = model
+    weight = nn.Parameter(torch.ones(1))
+    optimizer = torch.optim.LBFGS([weight])
+
+    def fail():
+        raise ValueError
+
+    def close():
+        modules(weight)
+        return weight.sum()
+
+    with where.watched():
+        with pytest.raises(ValueError):  # noqa: PT011  its own
+            optimizer.step(fail)
+        modules(torch.ones(1))
+        optimizer.step(close)
+    assert [is_stepping for _, is_stepping in seen[:4]] == [False, False, True, True]

@@ -8,10 +8,12 @@ PyTorch's compiler traces these hooks along with their modules, and they leave n
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_right
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any, Final
 
 import torch
@@ -96,6 +98,7 @@ class ScopeTracker:
         if torch.compiler.is_compiling():  # a compiled graph is a single event, and traced once
             return
         if not self._modules:
+            self.is_stepping = self.is_stepping and _is_in_optimizer()
             root = type(module).__name__
             for name, part in module.named_modules():
                 self._names[id(part)] = name or root
@@ -113,6 +116,14 @@ class ScopeTracker:
 
     def _end_step(self, *_: Any) -> None:
         self.is_stepping = False
+
+
+def _is_in_optimizer() -> bool:
+    """True if a step of an optimizer is on the stack; PyTorch tells of no step that raised."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  the documented way to walk a stack
+    while frame is not None and frame.f_code.co_filename != optimizers.__file__:
+        frame = frame.f_back
+    return frame is not None
 
 
 scope_tracker = ScopeTracker()
