@@ -34,6 +34,7 @@ def product_of_matrices(made, sizes, *, is_weight=False):
 
 SIZES = [(1, 1, 1, 1), (5, 3, 129, 130), (130, 2, 5, 3), (3, 130, 128, 513), (2, 64, 300, 96)]
 SIZES += [(1, 128, 1, 1), (5, 128, 129, 130), (2, 256, 40, 1100)]
+SIZES += [(130, 2, 128, 1), (3, 5, 256, 96), (2, 128, 384, 50)]
 
 
 @pytest.mark.parametrize("is_weight", [False, True])
@@ -45,13 +46,24 @@ def test_products_load_the_matrices_that_indices_choose(sizes, dtype, is_weight)
     made.check(result, chip=CHIPS[sum(sizes) % 4])
 
 
-@pytest.mark.parametrize("sizes", [(9, 3, 130, 70), (9, 70, 3, 20)])
-def test_several_matrices_or_a_part_of_one_lie_in_a_panel(monkeypatch, sizes):
+def test_short_rows_of_weights_are_one_run_of_each_partition():
+    """Transfers of 192 bytes take longer than the bytes do."""
+    times = []
+    for is_weight in (False, True):
+        made = Made("bfloat16")
+        result = product_of_matrices(made, (16, 128, 2048, 96), is_weight=is_weight)
+        times.append(made.run(result).timeline.device_time_s)
+    assert times[1] < 0.9 * times[0]
+
+
+@pytest.mark.parametrize("is_weight", [False, True])
+@pytest.mark.parametrize("sizes", [(9, 3, 130, 70), (9, 70, 3, 20), (9, 3, 256, 70)])
+def test_several_matrices_or_a_part_of_one_lie_in_a_panel(monkeypatch, sizes, is_weight):
     monkeypatch.setattr(product_operand, "_STATIONARY_PANEL_BYTES", 256)
     monkeypatch.setattr(product_operand, "PANEL_BYTES", 512)
     for is_read_later in (False, True):
         made = Made()
-        result = product_of_matrices(made, sizes)
+        result = product_of_matrices(made, sizes, is_weight=is_weight)
         made.check(made.of("exponential", result) if is_read_later else result)
 
 

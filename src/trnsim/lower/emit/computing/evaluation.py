@@ -139,11 +139,8 @@ class Evaluation(FusedComputation):
 
     def run(self) -> TensorPlace:
         """Compute the value, and return its place."""
-        with self._name_stretch():
-            if self.pending_leaves() and not self._has_gathered_rows():
-                return self._run()
-            with balanced():
-                return self._run_in_parts() or self._run()
+        with self._name_stretch(), balanced():
+            return self._run_in_parts() or self._run()
 
     def run_to_hbm(self) -> TensorPlace:
         """Compute the value into a dense tensor in HBM, and return its place."""

@@ -89,14 +89,31 @@ def _has_rows_below(emission: Emission, value: Value) -> bool:
 
 
 class GatheredMatrices:
-    """The matrices [B, K, N] of a deferred gather."""
+    """The matrices [B, K, N] of a deferred gather.
+
+    A table of weights whose K is a multiple of 128 is laid out as [128, matrices, K / 128 * N], so
+    that each partition reads one run of a matrix, however short its rows are.
+    """
 
     def __init__(self, emission: Emission, node: Node) -> None:
-        self._table, self._indices = (emission.dense(value) for value in node.values)
+        table, indices = node.values
         self._count, self._height, self._width = node.result.shape
+        self._panels = self._panels_of(emission, table)
+        self._table = emission.dense(table) if self._panels is None else self._panels
+        self._indices = emission.dense(indices)
         self._index_tiles: dict[int, Tensor] = {}
         self._registers: list[Any] = []
         self._load_count = 0
+
+    def _panels_of(self, emission: Emission, table: Value) -> Tensor | None:
+        """A table of weights as [128, matrices, K / 128 * N]; None for other tables."""
+        numbers = map(emission.inputs.weight_of, emission.materialize(table))
+        number = next((number for number in numbers if number is not None), None)
+        if number is None or self._height % P:
+            return None
+        frame, blocks = Frame(table.shape, (0, 1), (2,)), self._height // P
+        panels = emission.inputs.prepare(number, frame, 0, self._width)
+        return panels.reshape((P, table.shape[0], blocks * self._width))
 
     def load(self, start: int, columns: int, dtype: Any) -> Tensor:
         """Columns of all matrices side by side: a tile [partitions, blocks of K, columns].
@@ -134,6 +151,16 @@ class GatheredMatrices:
     def _load_matrix(self, register: Any, column: int, target: Tensor) -> None:
         """Load columns of a matrix, row ``k * 128 + p`` into block k of partition p."""
         width, columns = self._width, target.shape[2]
+        if self._panels is not None:
+            _, matrices, run = self._panels.shape
+            source = self._panels.ap(
+                [[matrices * run, P], [width, self._height // P], [1, columns]],
+                offset=column,
+                scalar_offset=register,
+                indirect_dim=1,
+            )
+            nisa.dma_copy(dst=target, src=source)
+            return
         full_blocks, last_rows = divmod(self._height, P)
         groups = [(0, full_blocks, P)] if full_blocks else []
         groups += [(full_blocks, 1, last_rows)] if last_rows else []

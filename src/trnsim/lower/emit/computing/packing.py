@@ -19,10 +19,10 @@ from trnsim.isa.language.lanes import clock_hz
 from trnsim.lower.emit.computing.compute import reduce_rows
 from trnsim.lower.emit.computing.evaluation import PIECE_ELEMENTS, Evaluation
 from trnsim.lower.emit.computing.leaves import load_span, select_dims
-from trnsim.lower.emit.computing.spaces import RowsPart, is_near, row_parts
+from trnsim.lower.emit.computing.spaces import MatrixPart, RowsPart, is_near, row_parts
 from trnsim.lower.emit.places.spans import tile_spans
 from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
-from trnsim.lower.emit.places.walk import TileSpan, write_span
+from trnsim.lower.emit.places.walk import Frame, TileSpan, write_span
 from trnsim.lower.kernels import integers, tiles
 from trnsim.lower.kernels.balance import balanced
 from trnsim.lower.kernels.instructions import copied, widened
@@ -101,6 +101,18 @@ class RowEvaluation(Evaluation):
                         column = integers.wrap(column, node.result.dtype)
                     self._write(part, part.places[node.result.number], span, column)
         return in_hbm(tensor, node.result.shape)
+
+    def start_rows(self, frame: Frame) -> bool:
+        """Start the computation from HBM of whole rows in a frame; False if that does not suit.
+
+        A value that lies in HBM itself does not suit, nor operands whose transfers would be slow.
+        """
+        is_computed = (self.value.number, ()) not in self.leaves and self.is_in_hbm()
+        is_fast = self.fits_any_frame() and is_near(MatrixPart(frame, self.leaves), self.leaves)
+        if not (is_computed and is_fast):
+            return False
+        self._is_in_parts, self.frame = True, frame
+        return True
 
     def leaf_tile(self, key: Any, span: TileSpan) -> Tensor:
         """The tile of a leaf in a span; of length 1 along dimensions that repeat its elements."""

@@ -61,6 +61,8 @@ def reduce(emission: Emission, node: Node) -> None:
         return
     is_float = value.type.is_floating and node.result.type.is_floating
     has_rows = bool(node.result.shape) or value.type.elements == max(value.shape, default=1)
+    if is_float and has_rows and _reduce_middle(emission, node):
+        return
     if is_float and has_rows and _reduce_in_place(emission, node, is_of_rows=is_of_rows):
         return
     if not is_of_rows:
@@ -120,6 +122,42 @@ def _reduce_in_place(emission: Emission, node: Node, *, is_of_rows: bool) -> boo
     if evaluation.pending_leaves() or dims != set(f_dims[len(f_dims) - len(dims) :]):
         return False
     _reduce_columns(emission, node, evaluation, dims)
+    return True
+
+
+def _reduce_middle(emission: Emission, node: Node) -> bool:
+    """Emit reductions over dimensions between the first and the last; False if it does not suit.
+
+    It suits operands that are computed here from values in HBM, with enough rows to fill the
+    partitions: each partition has whole matrices [reduced, last], so that neither the operands nor
+    the results cross HBM.
+    """
+    operation: Any = node.operation
+    (value,) = node.values
+    shape, first, last = value.shape, operation.dims[0], operation.dims[-1]
+    rows, length, after = (
+        prod(shape[start:end])
+        for start, end in ((0, first), (first, last + 1), (last + 1, len(shape)))
+    )
+    is_middle = operation.dims == tuple(range(first, last + 1)) and min(length, after) > 1
+    if not is_middle or rows < P or length * after > PIECE_ELEMENTS:
+        return False
+    dims = range(len(shape))
+    frame = Frame(shape, tuple(dims[:first]), tuple(dims[first:]))
+    evaluation = RowEvaluation(emission, value, is_stored=False)
+    if not evaluation.start_rows(frame):
+        return False
+    place = Frame(node.result.shape, *_result_dims(frame, node)).matrix(nl.float32)
+    with balanced():
+        for span in tile_spans(frame, 0, frame.columns, PIECE_ELEMENTS, frame.columns):
+            tile = widened(evaluation.tile(span), (span.partitions, span.blocks, span.columns))
+            for number in range(span.blocks):
+                data = tile[:, number].reshape((span.partitions, length, after))
+                target = place.storage.tile[: span.partitions, span.block + number]
+                op = getattr(nl, operation.op)
+                nisa.tensor_reduce(dst=target, op=op, data=data.permute((0, 2, 1)), axis=2)
+    emission.places[node.result.number] = [place]
+    emission.residents.add(node.result, place)
     return True
 
 
