@@ -97,6 +97,12 @@ def test_what_has_no_halves_is_done_by_one_core_and_said():
     assert said == "one of the two cores does all of: dot_general, gelu, add"
 
 
+def test_a_graph_without_operations_has_nothing_that_one_core_does():
+    graph = Graph()
+    graph.outputs = [graph.input((2, 3), "float32")]
+    assert compile_graph(graph, lnc=2).notes == ()
+
+
 def test_one_core_is_taken_where_two_would_be_slower(monkeypatch):
     monkeypatch.setattr("trnsim.compiler.sharding.costs.SplitCosts.move_s", lambda *_: 0.0)
     graph, weights = mlp(rows=8, width=128, hidden=256)

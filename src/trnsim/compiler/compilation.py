@@ -193,10 +193,10 @@ def time_on_cores(graph: Graph, weights: frozenset[int], options: CompileOptions
         return two_cores
     names = ", ".join(dict.fromkeys(node.name for node in graph.nodes[:_NAMED_OPERATIONS]))
     ellipsis = " ..." if len(graph.nodes) > _NAMED_OPERATIONS else ""
-    note = f"one of the two cores does all of: {names}{ellipsis}"
+    lone_core = (f"one of the two cores does all of: {names}{ellipsis}",) if names else ()
     # Both cores of a logical one are started, whether both work or not.
     launch_s = core.paired_launch_s if one_core.figures.launch_s else 0.0
-    notes = (*one_core.figures.notes, note)
+    notes = (*one_core.figures.notes, *lone_core)
     return replace(one_core, figures=replace(one_core.figures, launch_s=launch_s, notes=notes))
 
 
