@@ -23,7 +23,7 @@ from generate import generate
 from runner import compiled
 
 import trnsim
-from trnsim.arch.draws import together
+from trnsim.arch.draws import stack_cores
 from trnsim.facts import Rate, assumed
 from trnsim.program import Program
 from trnsim.timing import choose_order, replay
@@ -146,7 +146,7 @@ def examine(seed, programs, tallies):
     better = better_cores(programs, core)
     cores = [core, *better.values()]
     by_core = [
-        device_times_s(programs, together(cores), order, rank) for rank in range(len(programs))
+        device_times_s(programs, stack_cores(cores), order, rank) for rank in range(len(programs))
     ]
     kept_s = [float(max(times)) for times in zip(*by_core, strict=True)]
     assert kept_s[0] == nominal_s, "many sets of constants at once are timed as one alone is"

@@ -321,7 +321,7 @@ def capacity_of(kernel: Launchable, capacity: str) -> str:
 def core_of(version: VersionChoice, chip: arch.Target, *, is_paired: bool) -> arch.NeuronCore:
     """The core of `chip` for a kernel that follows the rules of a version of NKI."""
     core = arch.paired(chip) if is_paired else chip.core
-    return core.following(version.version, is_simulated=version.is_simulated)
+    return core.with_nki(version.version, is_simulated=version.is_simulated)
 
 
 def policy_named(order: str | None) -> Policy:

@@ -70,9 +70,9 @@ def test_a_core_can_be_copied(core):
 
 def test_a_core_that_follows_another_version_is_made_once(core_v3):
     older, newest = VERSIONS["0.4"], LATEST
-    follower = core_v3.following(older)
+    follower = core_v3.with_nki(older)
     assert follower.nki is older
-    assert core_v3.following(older) is follower
-    assert core_v3.following(older, is_simulated=True).is_simulated
-    assert follower.following(newest) == core_v3.following(newest)
-    assert replace(follower, generation=2).following(newest).generation == 2
+    assert core_v3.with_nki(older) is follower
+    assert core_v3.with_nki(older, is_simulated=True).is_simulated
+    assert follower.with_nki(newest) == core_v3.with_nki(newest)
+    assert replace(follower, generation=2).with_nki(newest).generation == 2

@@ -123,10 +123,10 @@ def test_of_two_changes_the_kernels_part_is_with_the_former_constants(times):
 def launch_draws(time):
     """The launch of each draw of a time, in microseconds."""
     from trnsim import arch  # noqa: PLC0415
-    from trnsim.arch.draws import sampled  # noqa: PLC0415
+    from trnsim.arch.draws import sample_core  # noqa: PLC0415
 
     core = arch.target(time.chip).core
-    return [float(sampled(core, draw).launch_s) * 1e6 for draw in range(len(time.draws_us))]
+    return [float(sample_core(core, draw).launch_s) * 1e6 for draw in range(len(time.draws_us))]
 
 
 def test_a_difference_within_a_thousandth_is_none(times):

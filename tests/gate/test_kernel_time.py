@@ -3,7 +3,7 @@ import pytest
 from gate_samples import X, scaled, timed
 
 from trnsim import arch
-from trnsim.arch.draws import sampled
+from trnsim.arch.draws import sample_core
 from trnsim.facts import Evidence, Provenance, Rate
 from trnsim.gate.kernel_time import (
     DRAWS,
@@ -34,7 +34,7 @@ def test_a_time_is_that_of_the_run(run_and_time):
 def test_a_draw_is_the_time_with_the_constants_of_that_draw(run_and_time):
     run, time = run_and_time
     assert len(time.draws_us) == DRAWS
-    core = sampled(run.program.core, 7)
+    core = sample_core(run.program.core, 7)
     (device_s,) = run.timeline.device_times_on_s([core])
     assert time.draws_us[7] == pytest.approx((device_s + float(core.launch_s)) * 1e6, abs=1e-4)
     assert len(set(time.draws_us)) > DRAWS // 2

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from trnsim.arch.draws import sampled, together
+from trnsim.arch.draws import sample_core, stack_cores
 from trnsim.dtypes import BFLOAT16, FLOAT8_E4M3, FLOAT32
 from trnsim.errors import EmulatorError
 from trnsim.isa import Instruction
@@ -27,14 +27,14 @@ def core(request, name):
 
 def many(core):
     """Cores with other rates; with more than one, a choice by a rate is ambiguous and fails."""
-    return [core, *(sampled(core, draw) for draw in range(6))]
+    return [core, *(sample_core(core, draw) for draw in range(6))]
 
 
 def check_priced(instruction, core):
     """The price on all cores is that on each."""
     cores = many(core)
     dims = instruction.verify(core)
-    cost = instruction.price(together(cores), dims)
+    cost = instruction.price(stack_cores(cores), dims)
     each = [instruction.price(one, dims) for one in cores]
     for time in TIMES:
         found = np.broadcast_to(getattr(cost, time), len(cores))

@@ -126,7 +126,7 @@ def test_tensors_at_one_address_have_accumulations_of_their_own(bench):
     again = work.empty((32, 2), FLOAT32, PSUM, address=(0, 2048))
     storage = tile.storage
     storage.accumulation_mask.add(storage.dense_pattern(tile.pattern.slice(1, 512, 1024)), 4)
-    flags = storage.accumulation_mask.of(storage.dense_pattern(tile.pattern), 4)
+    flags = storage.accumulation_mask.flags(storage.dense_pattern(tile.pattern), 4)
     assert flags.tolist() == [[False] * 512 + [True] * 512] * 32
     assert again.storage.accumulation_mask.is_disjoint(
         again.storage.dense_pattern(again.pattern), 4

@@ -35,7 +35,7 @@ def test_what_two_boxes_share_is_a_box(first, second):
 
 @given(boxes, boxes)
 def test_what_remains_of_a_box_is_the_difference_in_disjoint_pieces(first, second):
-    rest = [cells(box) for box in first.without(second)]
+    rest = [cells(box) for box in first.difference(second)]
     assert set().union(*rest) == cells(first) - cells(second)
     assert sum(map(len, rest)) == len(cells(first) - cells(second))
     assert len(rest) <= 4
@@ -47,7 +47,7 @@ def test_what_remains_outside_many_is_the_difference_in_disjoint_pieces(whole, c
     for box in candidates:
         if whole.contains(box) and not any(box.overlaps(other) for other in others):
             others.append(box)
-    rest = [cells(box) for box in whole.without_all(others)]
+    rest = [cells(box) for box in whole.difference_all(others)]
     expected = cells(whole).difference(*map(cells, others))
     assert set().union(*rest) == expected
     assert sum(map(len, rest)) == len(expected)
@@ -55,6 +55,6 @@ def test_what_remains_outside_many_is_the_difference_in_disjoint_pieces(whole, c
 
 def test_rows_that_lack_the_same_bytes_are_one_piece():
     whole = Box(0, 9, 0, 9)
-    assert whole.without_all([]) == [whole]
-    assert whole.without_all([Box(0, 4, 0, 3), Box(5, 9, 0, 3)]) == [Box(0, 9, 4, 9)]
-    assert whole.without_all([whole]) == []
+    assert whole.difference_all([]) == [whole]
+    assert whole.difference_all([Box(0, 4, 0, 3), Box(5, 9, 0, 3)]) == [Box(0, 9, 4, 9)]
+    assert whole.difference_all([whole]) == []

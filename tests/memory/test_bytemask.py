@@ -40,7 +40,7 @@ def accesses(draw):
     st.booleans(), st.lists(st.tuples(st.sampled_from("addx"), accesses()), max_size=8), accesses()
 )
 def test_a_mask_is_the_set_of_bytes_that_its_history_makes(full, history, asked):
-    mask, expected = ByteMask(NBYTES, full=full), set(range(NBYTES) if full else ())
+    mask, expected = ByteMask(NBYTES, is_full=full), set(range(NBYTES) if full else ())
     for what, (pattern, itemsize) in history:
         touched = {byte for element in bytes_of(pattern, itemsize) for byte in element}
         if what == "x":
@@ -53,7 +53,7 @@ def test_a_mask_is_the_set_of_bytes_that_its_history_makes(full, history, asked)
     elements = bytes_of(pattern, itemsize)
     covered = [expected.issuperset(element) for element in elements]
     assert mask.covers(pattern, itemsize) == all(covered)
-    assert mask.of(pattern, itemsize).ravel().tolist() == covered
+    assert mask.flags(pattern, itemsize).ravel().tolist() == covered
     assert mask.is_disjoint(pattern, itemsize) == expected.isdisjoint(
         b for e in elements for b in e
     )
@@ -61,7 +61,7 @@ def test_a_mask_is_the_set_of_bytes_that_its_history_makes(full, history, asked)
 
 @given(st.lists(accesses(), min_size=1, max_size=4))
 def test_a_cleared_mask_is_empty(history):
-    mask = ByteMask(NBYTES, full=True)
+    mask = ByteMask(NBYTES, is_full=True)
     for pattern, itemsize in history:
         mask.clear()
         assert mask.is_disjoint(pattern, itemsize)
@@ -99,7 +99,7 @@ def test_a_permuted_write_of_everything_is_everything():
 def test_the_flags_of_elements_have_the_shape_of_the_pattern():
     mask = ByteMask(16)
     mask.add(AccessPattern((2,), (8,), 0), 4)
-    np.testing.assert_array_equal(mask.of(AccessPattern.dense((2, 2), 4), 4), [[1, 0], [1, 0]])
+    np.testing.assert_array_equal(mask.flags(AccessPattern.dense((2, 2), 4), 4), [[1, 0], [1, 0]])
 
 
 @given(st.lists(st.tuples(accesses(), st.integers(1, 99)), max_size=8), accesses())

@@ -146,9 +146,18 @@ def test_a_copy_knows_what_was_written_though_it_was_full_before():
     storage = Storage(Memory.HBM, 64, 16, data=np.zeros(64, np.uint8), is_written=True)
     storage.changed = ByteMask(64)
     Tile(storage, FLOAT32, AccessPattern((2, 2), (16, 4), 8)).mark_written()
-    changed = storage.changed.of(AccessPattern((4, 4), (16, 4), 0), 4)
+    changed = storage.changed.flags(AccessPattern((4, 4), (16, 4), 0), 4)
     assert np.argwhere(changed).tolist() == [[0, 2], [0, 3], [1, 2], [1, 3]]
     assert storage.bare().changed is None
+
+
+def test_a_copy_knows_which_elements_of_a_partial_write_were_written():
+    storage = Storage(Memory.HBM, 64, 16, data=np.zeros(64, np.uint8))
+    storage.changed = ByteMask(64)
+    every_word, flags = AccessPattern((4, 4), (16, 4), 0), np.eye(2, dtype=np.bool_)
+    Tile(storage, FLOAT32, AccessPattern((2, 2), (16, 4), 8)).mark_written_where(flags)
+    for mask in (storage.changed, storage.written):
+        assert np.argwhere(mask.flags(every_word, 4)).tolist() == [[0, 2], [1, 3]]
 
 
 def test_more_rows_than_a_table_has_are_gathered_from_its_written_part():

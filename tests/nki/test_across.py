@@ -111,6 +111,9 @@ BF16 = np.array([1.0, np.nan], ml_dtypes.bfloat16)
         (torch.ones(2, dtype=torch.bfloat16), torch.ones(2, dtype=torch.bfloat16), True),
         (torch.ones(2, dtype=torch.bfloat16), torch.zeros(2, dtype=torch.bfloat16), False),
         (torch.zeros(0), torch.zeros(0), True),
+        (torch.zeros(2, 3), torch.zeros(3, 2), False),
+        (torch.zeros(2), torch.zeros(2, dtype=torch.int32), False),
+        (torch.tensor(1.0), torch.tensor(1.0), True),
     ],
 )
 def test_results_are_equal_bit_for_bit(left, right, equal):

@@ -107,6 +107,17 @@ def test_a_call_that_does_not_fit_is_refused_with_the_signature(call):
     assert "<" not in caught.value.fix
 
 
+def test_the_name_of_an_instruction_may_stand_behind_its_operands():
+    names = []
+
+    def copy_twice(tile):
+        names.append(nisa.tensor_copy(tile, tile, nisa.engine.vector, "first").name)
+        names.append(nisa.memset(tile, 1.0, nisa.engine.vector, None).name)
+
+    on_core(copy_twice)
+    assert names == ["first", None]
+
+
 def test_a_misspelt_operand_has_near_names_and_defaults_are_written_as_in_programs():
     with pytest.raises(IllegalInstruction, match="0 positional operands and engin: ") as caught:
         on_core(lambda _: nisa.memset(engin=3))

@@ -3,6 +3,7 @@
 import copy
 import inspect
 import pickle
+from operator import and_, or_, xor
 
 import ml_dtypes
 import numpy as np
@@ -49,6 +50,17 @@ def test_two_tiles_make_a_tensor_tensor(name, random):
 def test_the_exponent_of_power_is_a_tile(random):
     with pytest.raises(IllegalInstruction, match="legal: an exponent that is a tile"):
         applied(nl.power, random((4, 8)), 2.0)
+
+
+@pytest.mark.parametrize("number", [2**70, -(2**70), 0, float("nan")])
+@pytest.mark.parametrize("name", ["logical_and", "logical_or", "logical_xor"])
+def test_a_number_of_any_size_is_true_unless_it_is_zero(name, number):
+    x = np.float32([[0.0, 1.0, np.nan, -0.0]])
+    truths = [bool(value) for value in (0.0, 1.0, float("nan"), -0.0)]
+    combine = {"logical_and": and_, "logical_or": or_}.get(name, xor)
+    expected = [[combine(truth, bool(number)) for truth in truths]]
+    np.testing.assert_array_equal(applied(getattr(nl, name), x, number), expected)
+    np.testing.assert_array_equal(applied(getattr(nl, name), number, x), expected)
 
 
 @pytest.mark.parametrize("name", [name for name in BINARY if name != "power"])

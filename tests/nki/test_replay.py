@@ -280,6 +280,20 @@ def test_what_is_inside_of_an_argument_counts(settings, pair, table, path):
     assert f"argument `{path}` is" in caught.value.reason
 
 
+@pytest.mark.parametrize(
+    ("recorded", "given"), [(0.0, -0.0), (-0.0, 0.0), (1.0, 2.0)], ids=["minus", "plus", "two"]
+)
+def test_the_sign_of_a_zero_of_numpy_counts(recorded, given):
+    replay = trnsim.record(scaled, X, np.float32(recorded))
+    with pytest.raises(BadInput, match=r"argument `factor` is .*recorded"):
+        replay(X, np.float32(given))
+    assert np.signbit(replay(X, np.float32(recorded)).outputs[1, 1]) == np.signbit(recorded)
+
+
+def test_a_nan_of_numpy_is_that_nan():
+    assert np.isnan(trnsim.record(scaled, X, np.float32("nan"))(X, np.float32("nan")).outputs).all()
+
+
 def test_the_kernels_python_is_the_callers_promise():
     factor = [2.0]
 

@@ -12,6 +12,7 @@ import trnsim
 from trnsim import nki
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import VirtualRegister
+from trnsim.memory import Box
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 from trnsim.program import CoreContext, issuing_to
@@ -52,6 +53,13 @@ def test_a_dimension_that_picked_rows_have_not_is_named(rows):
     for dim in (3, -4, 6):
         with pytest.raises(IllegalInstruction, match=f"dimension {dim} of a tensor of shape"):
             rows.select(dim, 0)
+
+
+@pytest.mark.usefixtures("on_core")
+@pytest.mark.parametrize("shape", [(4,), (4, 1), (4, 1, 1)])
+def test_a_vector_along_the_partitions_has_free_dimensions_of_one(shape):
+    view = nl.ndarray((4,), nl.float32).reshape(shape)
+    assert (view.shape, view.nbytes, view.box) == (shape, 16, Box(0, 3, 0, 3))
 
 
 @pytest.mark.usefixtures("on_core")

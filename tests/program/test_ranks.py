@@ -113,7 +113,7 @@ def test_the_cores_of_a_rank_offer_one_value_and_both_take_the_result():
     ranks = world(2, lnc=2)
     joined = []
     for rank in (0, 1):
-        ranks.member(rank).joined = lambda rank=rank: joined.append(rank)
+        ranks.member(rank).on_join = lambda rank=rank: joined.append(rank)
     joint = Exchange("sum", (0, 1), True, lambda: [np.array(1)], summed)
     arrived = [ranks.arrive(core, joint) for core in (0, 1, 3, 2)]
     assert arrived == [False, False, False, True]

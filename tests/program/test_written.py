@@ -66,4 +66,4 @@ def test_a_write_by_another_instruction_is_noted_where_matmuls_add(bench):
     note_written([tile], [], by_matmul=False)
     assert tile.storage.is_set_by_others
     note_written([tile], [], by_matmul=True)
-    assert not tile.storage.set_by_others.of(tile.pattern, 4).any()
+    assert not tile.storage.set_by_others.flags(tile.pattern, 4).any()

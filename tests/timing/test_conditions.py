@@ -37,6 +37,15 @@ def test_named_modes_are_counted_each(bench):
     assert found.brief() == ("launch 13 us, no DGE and hardware DGE and software DGE, LNC=1")
 
 
+def test_only_the_hardware_dge_is_assumed_beside_other_modes(bench):
+    found = conditions(loaded(bench(), DgeMode.none, DgeMode.swdge, DgeMode.unknown))
+    assert found.text().startswith(
+        "no DGE (descriptors wait in HBM) for 1 transfers; software DGE (timed as hardware) for 1 "
+        "transfers; hardware DGE for 1 transfers (assumed: the kernel leaves dge_mode to the "
+        "compiler); "
+    )
+
+
 def test_before_v3_there_is_no_dge_to_assume(bench, core_v2):
     found = conditions(loaded(bench(core_v2), DgeMode.unknown))
     assert found.transfers == {"none": 1}

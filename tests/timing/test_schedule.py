@@ -28,7 +28,7 @@ from random_programs import (
 )
 
 import trnsim
-from trnsim.arch.draws import sampled, together
+from trnsim.arch.draws import sample_core, stack_cores
 from trnsim.facts import assumed
 from trnsim.isa import Activation, Engine, Memset, TensorCopy
 from trnsim.memory import Memory
@@ -303,7 +303,7 @@ def test_no_result_comes_later_without_one_of_the_dependences(launch, data):
 def cores_of(core):
     """The nominal constants, each change, and some that are drawn."""
     faster = [changed(core, name, factor) for name, factor in FASTER.items()]
-    return [core, *faster, *(sampled(core, draw) for draw in range(3))]
+    return [core, *faster, *(sample_core(core, draw) for draw in range(3))]
 
 
 @pytest.mark.slow
@@ -313,7 +313,7 @@ def test_many_sets_of_constants_at_once_give_the_times_of_each_alone(launch):
     cores = cores_of(launch.core)
     each = [launch.schedules(core) for core in cores]
     for rank in range(len(launch.programs)):
-        together_s = device_times_s(launch.programs, together(cores), launch.order, rank)
+        together_s = device_times_s(launch.programs, stack_cores(cores), launch.order, rank)
         assert together_s.tolist() == [schedules[rank].device_time_s for schedules in each]
         assert (together_s[1 : 1 + len(FASTER)] <= together_s[0]).all()
 
@@ -329,7 +329,7 @@ def test_many_sets_at_once_keep_a_cores_meetings_in_turn(engines):
     launch = Launch([late, [(first, [], []), (second, [], [])]], "v3", COMPILER)
     for rank, placed in enumerate(launch.schedules()):
         assert placed.start_s[-1] == placed.start_s[-2] > 0
-        (found_s,) = device_times_s(launch.programs, together([launch.core]), launch.order, rank)
+        (found_s,) = device_times_s(launch.programs, stack_cores([launch.core]), launch.order, rank)
         assert found_s == placed.device_time_s
 
 
@@ -441,7 +441,7 @@ def test_no_result_of_a_kernel_comes_later_on_a_faster_core(number, order):
     core, kept = programs[0].core, run.timeline.order
     nominal = replay(programs, core, kept)
     for rank, timeline in enumerate(run.timelines):
-        times_s = device_times_s(programs, together(cores_of(core)), kept, rank)
+        times_s = device_times_s(programs, stack_cores(cores_of(core)), kept, rank)
         assert times_s[0] == timeline.device_time_s == nominal[rank].device_time_s
         assert (times_s[1 : 1 + len(FASTER)] <= times_s[0]).all()
     for name, factor in FASTER.items():

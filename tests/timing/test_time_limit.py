@@ -11,7 +11,7 @@ from trnsim.nki.kernel import Kernel
 from trnsim.program import current_core
 from trnsim.runs import launch
 from trnsim.timing import time_limit
-from trnsim.timing.time_limit import TimeLimitExceededError, within
+from trnsim.timing.time_limit import TimeLimitExceededError, limit_time
 
 COPIES = 3000
 
@@ -23,7 +23,7 @@ def copies(limit_s, issued):
         source, target = (nl.ndarray((128, 512), nl.float32, nl.sbuf) for _ in range(2))
         nisa.memset(source, 0.0)
         try:
-            with within(current_core(), limit_s):
+            with limit_time(current_core(), limit_s):
                 for _ in range(COPIES):
                     nisa.tensor_copy(target, source, engine=nisa.engine.vector)
         finally:
@@ -78,7 +78,7 @@ def test_progress_is_still_reported_and_restored():
         core.report_progress = told.append
         source, target = (nl.ndarray((128, 512), nl.float32, nl.sbuf) for _ in range(2))
         nisa.memset(source, 0.0)
-        with within(core, 1.0):
+        with limit_time(core, 1.0):
             for _ in range(COPIES):
                 nisa.tensor_copy(target, source, engine=nisa.engine.vector)
         assert core.report_progress == told.append

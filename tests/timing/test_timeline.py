@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trnsim.arch.draws import sampled
+from trnsim.arch.draws import sample_core
 from trnsim.dtypes import BFLOAT16
 from trnsim.facts import Evidence
 from trnsim.isa import DmaCopy, Engine, Memset, NcMatmul, TensorCopy
@@ -126,7 +126,7 @@ def test_the_interval_surrounds_the_estimate(bench, core):
 
 def test_several_sets_of_constants_give_the_times_of_replays(bench, core_v3):
     timeline = matmul_kernel(bench())
-    draws = [core_v3, sampled(core_v3, 1), sampled(core_v3, 2)]
+    draws = [core_v3, sample_core(core_v3, 1), sample_core(core_v3, 2)]
     times_s = timeline.device_times_on_s(draws).tolist()
     assert times_s[0] == timeline.device_time_s
     each = [replay([timeline.program], core, timeline.order)[0].device_time_s for core in draws]

@@ -74,7 +74,10 @@ _FROM_CLOCK: Final = "from_clock"
 
 The suffix alone is a key of bf16.
 """
-_BEST_FIRST: Final = (Evidence.MEASURED, Evidence.DOCUMENTED, Evidence.DERIVED, Evidence.ASSUMED)
+_KINDS_BY_STRENGTH: Final = (
+    *(Evidence.MEASURED, Evidence.DOCUMENTED, Evidence.DERIVED, Evidence.ASSUMED),
+)
+"""Kinds of evidence, the strongest first."""
 
 
 @dataclass(frozen=True)
@@ -250,10 +253,10 @@ def _row(rows: Mapping[str, _Row], kind: str, name: object) -> _Row:
     """The row called `name`, which may be anything that a user gave."""
     if isinstance(name, str) and name in rows:
         return rows[name]
-    near = get_close_matches(str(name), rows, _MOST_SIMILAR_NAMES)
+    similar_names = get_close_matches(str(name), rows, _MOST_SIMILAR_NAMES)
     raise BadInput(
         f"{kind} {name!r} is not in the catalogue; legal: {', '.join(rows)}",
-        fix=f"perhaps {' or '.join(map(repr, near))}" if near else "",
+        fix=f"perhaps {' or '.join(map(repr, similar_names))}" if similar_names else "",
     )
 
 
@@ -315,11 +318,11 @@ def parse(rows: Row) -> Catalogue:
 
 
 def _provenance(keys: list[str], sources: Row, note: str = "") -> Provenance:
-    """The best kind of evidence among the sources of a value, and all their names."""
+    """The strongest kind of evidence among the sources of a value, and the names of all sources."""
     kinds = {Evidence(sources[key]["kind"]) for key in keys}
-    best = next(kind for kind in _BEST_FIRST if kind in kinds)
+    strongest = next(kind for kind in _KINDS_BY_STRENGTH if kind in kinds)
     text = "; ".join(str(sources[key]["text"]) for key in keys)
-    return Provenance(best, f"{text} ({note})" if note else text)
+    return Provenance(strongest, f"{text} ({note})" if note else text)
 
 
 def _fact(leaf: Row, sources: Row) -> Rate:
@@ -329,7 +332,7 @@ def _fact(leaf: Row, sources: Row) -> Rate:
     return Rate(value, _provenance(leaf["source"], sources, leaf.get("note") or ""))
 
 
-def _optional(leaf: Row | None, sources: Row) -> Rate | None:
+def _optional_fact(leaf: Row | None, sources: Row) -> Rate | None:
     return None if leaf is None else _fact(leaf, sources)
 
 
@@ -346,10 +349,10 @@ def _chip(name: str, row: Row, sources: Row) -> Accelerator:
             key: _fact(leaf, sources) for key, leaf in row.get("peak_sparse", {}).items()
         },
         link_bytes_per_s=_fact(link["bandwidth"], sources),
-        server_link_bytes_per_s=_optional(link.get("intra_server"), sources),
-        between_servers_bytes_per_s=_optional(link.get("inter_server"), sources),
-        between_racks_bytes_per_s=_optional(link.get("inter_rack"), sources),
-        power_w=_optional(row["power"], sources),
+        server_link_bytes_per_s=_optional_fact(link.get("intra_server"), sources),
+        between_servers_bytes_per_s=_optional_fact(link.get("inter_server"), sources),
+        between_racks_bytes_per_s=_optional_fact(link.get("inter_rack"), sources),
+        power_w=_optional_fact(row["power"], sources),
         kind="neuron",
         aliases=tuple(row["aliases"]),
         year=_fact(row["year"], sources),
@@ -380,11 +383,11 @@ def _gpu(name: str, row: Row, sources: Row) -> Accelerator:
             dtype: _fact(row[key], sources) for dtype, key in peaks.items() if row.get(key)
         },
         peak_sparse_flop_per_s={},
-        link_bytes_per_s=_optional(row["link"], sources),
+        link_bytes_per_s=_optional_fact(row["link"], sources),
         server_link_bytes_per_s=None,
         between_servers_bytes_per_s=None,
         between_racks_bytes_per_s=None,
-        power_w=_optional(row["tdp"], sources),
+        power_w=_optional_fact(row["tdp"], sources),
         kind="tpu" if name.startswith("tpu") else "gpu",
         note=row.get("note") or "",
     )
@@ -402,7 +405,7 @@ def _instance(row: Row, sources: Row) -> Instance:
             row["accel_mem_gib"] * _FACTOR_OF_UNIT["GB" if is_decimal else "GiB"],
             provenance,
         ),
-        link_bytes_per_s=_optional(row.get("link"), sources),
+        link_bytes_per_s=_optional_fact(row.get("link"), sources),
         efa_bytes_per_s=Rate(efa_gbps * _FACTOR_OF_UNIT["Gbps"], provenance) if efa_gbps else None,
         efa_devices=row.get("efa_devices") or 0,
         topology=row["topology"],

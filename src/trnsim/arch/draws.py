@@ -17,8 +17,8 @@ from trnsim.arch.neuroncore import NeuronCore
 from trnsim.facts import Rate
 
 
-def sampled(core: NeuronCore, draw: int) -> NeuronCore:
-    """The same core with every varying rate drawn from a lognormal around its value.
+def sample_core(core: NeuronCore, draw: int) -> NeuronCore:
+    """The same core with every varying rate drawn from a lognormal distribution around its value.
 
     A rate's factor depends only on its name, its spread and `draw`, the number of the sample: a new
     rate changes no other rate's factor.
@@ -30,13 +30,15 @@ def sampled(core: NeuronCore, draw: int) -> NeuronCore:
     return replace(core, **rates)
 
 
-def together(cores: Sequence[NeuronCore]) -> NeuronCore:
+def stack_cores(cores: Sequence[NeuronCore]) -> NeuronCore:
     """One core whose rates are arrays: element `i` is the rate of ``cores[i]``.
 
     The cores may differ in nothing but their rates, as samples of one core do.
     """
     names = [name for name, fact in cores[0].facts().items() if isinstance(fact, Rate)]
-    arrays: dict[str, Any] = {n: np.array([getattr(c, n) for c in cores]) for n in names}
+    arrays: dict[str, Any] = {
+        name: np.array([getattr(core, name) for core in cores]) for name in names
+    }
     return replace(cores[0], **arrays)
 
 

@@ -43,16 +43,17 @@ def default_target(platform: str = "") -> str:
     return _named_target() or platform_target or instance_target() or default
 
 
-def simulated_target(*first: str) -> str:
-    """The target of AWS's simulator: the first variable that is set, else trn3.
+def simulated_target(*variables: str) -> str:
+    """The target of AWS's simulator: that of the first variable that is set, else trn3.
 
     Args:
-        *first: variables read before NEURON_PLATFORM_TARGET_OVERRIDE and NKI_NC_VERSION.
+        *variables: names of variables that are read before NEURON_PLATFORM_TARGET_OVERRIDE and
+            NKI_NC_VERSION.
 
     Raises:
         BadInput: where the variable names no generation.
     """
-    return _named_target(*first, default=SIMULATED_TARGET) or SIMULATED_TARGET
+    return _named_target(*variables, default=SIMULATED_TARGET) or SIMULATED_TARGET
 
 
 def chosen_target() -> tuple[str, str]:
@@ -63,9 +64,9 @@ def chosen_target() -> tuple[str, str]:
     """
     variable = _first_set_variable()
     if variable is None:
-        hosted = instance_target()
-        if hosted is not None:
-            return hosted, INSTANCE_VARIABLE
+        name = instance_target()
+        if name is not None:
+            return name, INSTANCE_VARIABLE
         return DEFAULT_TARGET, f"the default; {TARGET_VARIABLE} names another"
     return _named_target() or DEFAULT_TARGET, variable
 
@@ -94,15 +95,15 @@ def instance_target() -> str | None:
     return targets[chip]
 
 
-def _first_set_variable(*first: str) -> str | None:
-    """The first variable that is set."""
-    variables = (*first, TARGET_VARIABLE, GENERATION_VARIABLE)
-    return next((variable for variable in variables if os.environ.get(variable)), None)
+def _first_set_variable(*variables: str) -> str | None:
+    """The first of `variables` and of AWS's two variables of a target that is set, or None."""
+    names = (*variables, TARGET_VARIABLE, GENERATION_VARIABLE)
+    return next((name for name in names if os.environ.get(name)), None)
 
 
-def _named_target(*first: str, default: str = DEFAULT_TARGET) -> str | None:
-    """The target that the first variable names, or None if none is set."""
-    variable = _first_set_variable(*first)
+def _named_target(*variables: str, default: str = DEFAULT_TARGET) -> str | None:
+    """The target that the first set variable names, or None if none is set."""
+    variable = _first_set_variable(*variables)
     if variable is None:
         return None
     try:

@@ -15,10 +15,10 @@ MOST_CORES: Final = 16
 
 
 class KeptByCore(Generic[_K, _V]):
-    """A dictionary for each core, found by identity: the hash of a core takes long."""
+    """A dictionary for each core, by the core's identity: its hash takes long to compute."""
 
     def __init__(self, max_results: int) -> None:
-        """Of each core at most about `max_results` results are kept."""
+        """A cache of about `max_results` results at most for each core."""
         self._max_results = max_results
         self._by_id: dict[int, tuple[NeuronCore, dict[_K, _V]]] = {}
 

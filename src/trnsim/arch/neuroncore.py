@@ -152,31 +152,31 @@ class NeuronCore:
             self, dma_bytes_per_s=self.dma_paired_bytes_per_s, launch_s=self.paired_launch_s
         )
 
-    def following(self, nki: Version, *, is_simulated: bool = False) -> NeuronCore:
+    def with_nki(self, nki: Version, *, is_simulated: bool = False) -> NeuronCore:
         """The same core, whose programs follow the rules of another version of NKI."""
         if nki is self.nki and is_simulated == self.is_simulated:
             return self
-        following = self._following.get((nki.name, is_simulated))
-        if following is None or following.nki is not nki:
-            following = replace(self, nki=nki, is_simulated=is_simulated)
-            self._following[nki.name, is_simulated] = following
-        return following
+        variant = self._variants.get((nki.name, is_simulated))
+        if variant is None or variant.nki is not nki:
+            variant = replace(self, nki=nki, is_simulated=is_simulated)
+            self._variants[nki.name, is_simulated] = variant
+        return variant
 
     @cached_property
-    def _following(self) -> dict[tuple[str, bool], NeuronCore]:
-        """The results of `following`, which each run asks for."""
+    def _variants(self) -> dict[tuple[str, bool], NeuronCore]:
+        """The results of `with_nki`, which each run asks for."""
         return {}
 
     def does(self, simulated: Behaviour) -> bool:
-        """True if the core does what a row of the table of behaviours says.
+        """True if the core behaves as `simulated`, a row of the table of behaviours, says.
 
-        The chip does. AWS's simulator does in the versions of NKI of the row, `simulated`.
+        The chip always does; AWS's simulator does in the versions of NKI that the row names.
         """
         return not self.is_simulated or self.nki.follows(simulated)
 
     @property
     def is_paired(self) -> bool:
-        """True if it is one of the two of a logical core."""
+        """True if it is one of the two cores of a logical core."""
         return self.logical_core_max > 1 and self == self.paired()
 
     def facts(self) -> dict[str, Fact]:

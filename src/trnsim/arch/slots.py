@@ -65,13 +65,12 @@ def _rows() -> list[dict[str, Any]]:
 
 
 def _assumed(devices: int, vcpus: int) -> Slots:
-    numbers = range(devices)
-    many = tuple(
+    addresses = tuple(
         f"0000:{device // _SLOTS_PER_BUS:02x}:{_FIRST_SLOT + device % _SLOTS_PER_BUS:02x}.0"
-        for device in numbers
+        for device in range(devices)
     )
     return Slots(
-        (_ONE_DEVICE,) if devices == 1 else many,
+        (_ONE_DEVICE,) if devices == 1 else addresses,
         (_NO_NUMA,) * devices,
         (f"0-{vcpus - 1}",),
         Provenance(Evidence.ASSUMED, f"the form of {_ONE_DEVICE_SOURCE}"),

@@ -93,9 +93,9 @@ def decode_byte(codes: Array) -> Float32Array:
 def encode_float16(values: Float32Array) -> npt.NDArray[np.float16]:
     """`values` rounded to nearest even in float16, by one float32 addition.
 
-    ``|x| + 2**(e + 13)``, where ``e = max(exponent of x, -14)``, leaves in the low bits of the sum
-    how many of float16's units x is, rounded by the addition; the exponent joins them by an
-    integer addition, carry included.  Subnormals need no case of their own.
+    The low bits of ``|x| + 2**(e + 13)``, where ``e = max(exponent of x, -14)``, are x in units of
+    float16's last place, rounded by the addition.  An integer addition then adds the exponent,
+    carry included.  Subnormals need no case of their own.
     """
     flat = np.ascontiguousarray(values).reshape(-1)
     bits = flat.view(np.int32)

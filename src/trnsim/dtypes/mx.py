@@ -2,7 +2,7 @@
 
 ``value = element * scale``.  Let a be the largest magnitude of a block, and Emax the largest
 exponent of the element format (8 for float8_e4m3fn, 15 for float8_e5m2, 2 for float4_e2m1fn).
-There are two rules for the block's scale X, clamped to the scale format's range, 2**-127 to 2**127:
+Two rules give the block's scale X, clamped to the scale format's range, 2**-127 to 2**127:
 
     "aws"   ``X = 2**(floor(log2 a) - (Emax - 1))``   nki.isa.quantize_mx, from NKI 0.5.0
     "ocp"   ``X = 2**(floor(log2 a) - Emax)``         OCP MX v1.0, sample conversion; NKI to 0.4
@@ -11,15 +11,15 @@ Elements are ``value / X``, rounded to nearest even, and saturate at the largest
 
 Where AWS differs from the OCP spec:
 
-- The scale is twice as large.  Under OCP's the largest values of a block may lie beyond the
-  largest element and are clamped down; under AWS's nothing saturates, for one bit less of range at
-  the small end.  AWS notes that this "remains OCP MX-compliant".
+- The scale is twice as large.  Under OCP's rule the largest values of a block may exceed the
+  largest element, and saturate.  Under AWS's rule nothing saturates, and the range has one bit less
+  at the small end.  AWS notes that this "remains OCP MX-compliant".
 - An all-zero block has the scale 2**-127.  OCP's formula has no answer; "ocp" gives the same.
 - The instruction has no FP4 output; here both rules apply to all three formats.
 
-A block that holds an infinity or a NaN raises `Unspecified`: AWS documents nothing.  Which
-32 values of a tile are a block (8 partitions x 4) belongs to the instruction: here a block is the
-last axis.
+A block that holds an infinity or a NaN raises `Unspecified`: AWS documents nothing.  Here a block
+is the last axis; the instruction chooses the 32 values of a tile that make a block (8 partitions
+x 4).
 
 Source: nki.isa.quantize_mx, Scale calculation; release notes of NKI 0.5.0, Improvements;
 trainium3_arch.rst, Quad-MXFP8/MXFP4 Matmul Performance.

@@ -73,7 +73,7 @@ class SparseValues(NamedTuple):
 def compress(values: Array, pattern: str) -> SparseValues:
     """The M values of largest magnitude in each block of N of ``values [..., K]``, and their tags.
 
-    Of equal magnitudes the one with the lower index is kept, and a NaN counts as the largest. A
+    Of equal magnitudes the value of the lower index is kept, and a NaN counts as the largest. A
     block with more than M non-zero values loses the smallest.
 
     Raises:
@@ -140,9 +140,9 @@ def _blocks(values: Array, length: int, unit: str) -> Array:
 
 
 def _check_tags(tags: npt.NDArray[np.int64], form: SparsityPattern) -> None:
-    wrong = tags[(tags < 0) | (tags >= form.block)]
-    if wrong.size:
+    illegal_tags = tags[(tags < 0) | (tags >= form.block)]
+    if illegal_tags.size:
         raise IllegalInstruction(
-            f"tag {wrong[0]} in a block of {form.block}; legal: 0 to {form.block - 1}",
+            f"tag {illegal_tags[0]} in a block of {form.block}; legal: 0 to {form.block - 1}",
             source="trainium2_arch.rst, M:N Structured Sparsity",
         )

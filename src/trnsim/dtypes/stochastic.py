@@ -43,7 +43,7 @@ def round_stochastically(values: Array, dtype: Dtype, generator: np.random.Gener
     units_in_power = np.float32(2**dtype.mantissa_bits)
     flat = np.ascontiguousarray(floats).reshape(-1)
     magnitude = np.abs(flat)
-    beyond = ~(magnitude <= largest)
+    is_overflow = ~(magnitude <= largest)  # true of NaN too
     power = (magnitude.view(np.uint32) & _FLOAT32_EXPONENT).view(np.float32)
     np.maximum(power, smallest_normal, out=power)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -55,5 +55,5 @@ def round_stochastically(values: Array, dtype: Dtype, generator: np.random.Gener
         result /= units_in_power
         result *= power
     np.copysign(result, flat, out=result)
-    np.copyto(result, flat, where=beyond)
+    np.copyto(result, flat, where=is_overflow)
     return round_to(result.reshape(floats.shape), dtype)

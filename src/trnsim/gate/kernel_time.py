@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from trnsim.arch import NeuronCore
-from trnsim.arch.draws import sampled
+from trnsim.arch.draws import sample_core
 from trnsim.disk_cache import version as sources_version
 from trnsim.facts import Evidence, Provenance, Rate
 from trnsim.profile.measures.lines import time_by_line
@@ -132,7 +132,7 @@ def constants_id(constants: Constants) -> str:
 
 def draws_us(timeline: Timeline, core: NeuronCore) -> tuple[float, ...]:
     """The total time of a timeline in each draw of the constants of `core`."""
-    cores = [sampled(core, draw) for draw in range(DRAWS)]
+    cores = [sample_core(core, draw) for draw in range(DRAWS)]
     times_s = timeline.device_times_on_s(cores) + np.array([float(c.launch_s) for c in cores])
     return tuple(_rounded(time_s) for time_s in times_s.tolist())
 

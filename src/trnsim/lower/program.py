@@ -33,7 +33,7 @@ from trnsim.program import current_core
 from trnsim.runner import observed_run
 from trnsim.runs import Run, collect, launch
 from trnsim.timing.occupancy import Integers
-from trnsim.timing.time_limit import within
+from trnsim.timing.time_limit import limit_time
 
 Array = np.ndarray[Any, Any]
 MIRRORED: Final = 2
@@ -186,7 +186,7 @@ def trace(
         tracers.append(tracer)
         program_inputs = ProgramInputs(weights, tracer.prepare, schedule.ring_bytes)
         emissions.append(Emission(graph, program_inputs, _resident_bytes(chip, schedule), links))
-        with without_user_code(), within(current_core(), limit_s):
+        with without_user_code(), limit_time(current_core(), limit_s):
             outputs = emissions[-1].run(tensors)
         numbers = zip(tensors, (value.number for value in graph.inputs), strict=True)
         inputs = {tensor.storage.serial: number for tensor, number in numbers}

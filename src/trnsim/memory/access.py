@@ -61,7 +61,7 @@ class AccessPattern(NamedTuple):
         return dim % ndim
 
     def slice(self, dim: int, start: int, end: int, step: int = 1) -> AccessPattern:
-        """Elements `start` to `end` (exclusive) of dimension `dim`, every `step`-th."""
+        """Every `step`-th element from `start` to `end` (exclusive) of dimension `dim`."""
         dim = self.axis(dim)
         length = self.shape[dim]
         if not (0 <= start < end <= length and step >= 1):
@@ -240,7 +240,7 @@ class AccessPattern(NamedTuple):
         )
 
     def runs(self, itemsize: int) -> tuple[AccessPattern, int]:
-        """The pattern's maximal contiguous runs as elements, and the bytes of one run."""
+        """The pattern of the maximal contiguous runs, and the bytes of a run."""
         outer = len(self.shape)
         while outer and (self.shape[outer - 1] == 1 or self.strides_bytes[outer - 1] == itemsize):
             outer -= 1
@@ -250,7 +250,7 @@ class AccessPattern(NamedTuple):
 
     @property
     def order(self) -> tuple[int, tuple[tuple[int, int], ...]]:
-        """Offset and merged dimensions: equal for the same elements in the same order."""
+        """Offset and merged dimensions: equal for equal sequences of elements."""
         return self.offset_bytes, tuple(_merged_dims(self.shape, self.strides_bytes))
 
     def is_packed(self, itemsize: int) -> bool:

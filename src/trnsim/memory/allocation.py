@@ -152,11 +152,11 @@ class CoreMemory:
 
         Tensors shared with other cores stay usable, as those cores may still be in the loop.
         """
-        outside, self._loop_storages = self._loop_storages, []
+        enclosing_storages, self._loop_storages = self._loop_storages, []
         try:
             yield
         finally:
-            storages, self._loop_storages = self._loop_storages, outside
+            storages, self._loop_storages = self._loop_storages, enclosing_storages
         for storage in storages:
             if not storage.is_shared:
                 storage.leave_loop(label)
@@ -164,11 +164,11 @@ class CoreMemory:
     @contextmanager
     def outside_loops(self) -> Generator[None]:
         """Context in which tensors belong to no loop, e.g. those of a constant."""
-        outside, self._loop_storages = self._loop_storages, None
+        enclosing_storages, self._loop_storages = self._loop_storages, None
         try:
             yield
         finally:
-            self._loop_storages = outside
+            self._loop_storages = enclosing_storages
 
     def allocate_shared(
         self, shape: tuple[int, ...], dtype: Dtype, *, name: str = ""
@@ -227,8 +227,8 @@ class CoreMemory:
         capacity = self.capacity_bytes(memory)
         row_bytes = prod(shape[1:]) * dtype.itemsize
         partitions = int(self._core.partitions)
-        ends = (first_partition + shape[0], offset + row_bytes)
-        if min(address) < 0 or ends[0] > partitions or ends[1] > capacity:
+        end_partition, end_byte = first_partition + shape[0], offset + row_bytes
+        if min(address) < 0 or end_partition > partitions or end_byte > capacity:
             raise OutOfMemory(
                 f"address={address} for a tensor of {shape[0]} partitions x {row_bytes} bytes "
                 f"exceeds {memory.value} of {self._core.name}: {partitions} partitions x "
@@ -248,7 +248,7 @@ class CoreMemory:
                 fix=f"begin at a bank: address=({first_partition}, bank * {bank})",
                 source="nki/migration/index.rst, Improved allocation API",
             )
-        box = Box(first_partition, ends[0] - 1, offset, ends[1] - 1)
+        box = Box(first_partition, end_partition - 1, offset, end_byte - 1)
         storage = PlacedStorage(
             self._root(memory, capacity),
             row_bytes,
@@ -317,7 +317,7 @@ def _size_and_layout(
     """Bytes of a tensor, its pitch in bytes, and its layout.
 
     Args:
-        shape: lengths, which some core has.
+        shape: lengths, which a core accepts.
         name: name of the elements' format.
         dtype: numpy dtype that stores it.
         memory: HBM, SBUF or PSUM.

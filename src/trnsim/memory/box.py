@@ -57,7 +57,7 @@ class Box(NamedTuple):
             max(self.last_byte, other.last_byte),
         )
 
-    def without(self, other: Box) -> list[Box]:
+    def difference(self, other: Box) -> list[Box]:
         """The difference ``self - other``, as at most four rectangles."""
         if not self.overlaps(other):
             return [self]
@@ -74,29 +74,31 @@ class Box(NamedTuple):
             parts.append(Box(top, bottom, other.last_byte + 1, last_byte))
         return parts
 
-    def without_all(self, others: Iterable[Box]) -> list[Box]:
+    def difference_all(self, others: Iterable[Box]) -> list[Box]:
         """The difference ``self - others``; `others` lie in it and are disjoint."""
-        waiting = sorted(others, reverse=True)
-        begins = {self.first_row, *(box.first_row for box in waiting)}
-        edges = sorted(begins | {self.last_row + 1, *(box.last_row + 1 for box in waiting)})
+        later_boxes = sorted(others, reverse=True)
+        first_rows = {self.first_row, *(box.first_row for box in later_boxes)}
+        edges = sorted(first_rows | {self.last_row + 1, *(b.last_row + 1 for b in later_boxes)})
         parts: list[Box] = []
-        boxes_here: list[Box] = []
-        open_at: dict[tuple[int, int], int] = {}
+        boxes: list[Box] = []
+        first_row_of_gap: dict[tuple[int, int], int] = {}
         for top, next_top in pairwise(edges):
-            boxes_here = [box for box in boxes_here if box.last_row >= top]
-            while waiting and waiting[-1].first_row == top:
-                boxes_here.append(waiting.pop())
-            gaps = self._gaps(boxes_here)
+            boxes = [box for box in boxes if box.last_row >= top]
+            while later_boxes and later_boxes[-1].first_row == top:
+                boxes.append(later_boxes.pop())
+            gaps = self._gaps(boxes)
             parts += [
-                Box(start, top - 1, *gap) for gap, start in open_at.items() if gap not in gaps
+                Box(first_row, top - 1, *gap)
+                for gap, first_row in first_row_of_gap.items()
+                if gap not in gaps
             ]
-            open_at = {gap: open_at.get(gap, top) for gap in gaps}
+            first_row_of_gap = {gap: first_row_of_gap.get(gap, top) for gap in gaps}
             if next_top > self.last_row:
-                parts += [Box(start, next_top - 1, *gap) for gap, start in open_at.items()]
+                parts += [Box(row, next_top - 1, *gap) for gap, row in first_row_of_gap.items()]
         return parts
 
     def _gaps(self, others: list[Box]) -> list[tuple[int, int]]:
-        """(first, last) byte of each range of a row that `others` leave free."""
+        """(first, last) byte of each range of a row that no box of `others` covers."""
         gaps: list[tuple[int, int]] = []
         first_byte = self.first_byte
         for other in sorted(others, key=lambda box: box.first_byte):

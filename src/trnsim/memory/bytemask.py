@@ -67,9 +67,9 @@ class ByteMask:
 
     __slots__ = ("_added_bytes", "_map", "is_full", "nbytes")
 
-    def __init__(self, nbytes: int, *, full: bool = False) -> None:
+    def __init__(self, nbytes: int, *, is_full: bool = False) -> None:
         self.nbytes = nbytes
-        self.is_full = full
+        self.is_full = is_full
         self._map: ByteMap | None = None
         self._added_bytes = 0
 
@@ -100,7 +100,7 @@ class ByteMask:
         self.is_full, self._map = True, None
 
     def _recount(self) -> None:
-        """Update `is_full`, once enough bytes were added (some maybe twice)."""
+        """Update `is_full`, once enough bytes were added (some perhaps twice)."""
         flags = self._map.values if self._map is not None else None
         if flags is not None:
             self._added_bytes = int(np.count_nonzero(flags)) * (self.nbytes // flags.size)
@@ -108,7 +108,7 @@ class ByteMask:
                 self.fill()
 
     def mark(self, pattern: AccessPattern, itemsize: int, places: Any) -> None:
-        """Add the elements of `pattern` at `places`, a numpy index."""
+        """Add the bytes of the elements of `pattern` at `places`, a numpy index."""
         if not self.is_full:
             self._view(pattern, itemsize)[places] = True
 
@@ -136,7 +136,7 @@ class ByteMask:
             return not self.is_full
         return not self._view(pattern, itemsize).any()
 
-    def of(self, pattern: AccessPattern, itemsize: int) -> Array:
+    def flags(self, pattern: AccessPattern, itemsize: int) -> Array:
         """One boolean per element of `pattern`: whether its bytes are in the set."""
         if self.is_full or self._map is None:
             return np.full(pattern.shape, self.is_full)

@@ -15,7 +15,7 @@ from trnsim.memory.bytemask import ByteMask
 
 
 class EndedLoopMask(ByteMask):
-    """The written bytes of a tensor whose loop has ended: any question about them is refused."""
+    """The written bytes of a tensor whose loop has ended: every access to the set is refused."""
 
     __slots__ = ("_line", "_loop")
 

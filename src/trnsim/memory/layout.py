@@ -19,11 +19,11 @@ _BUCKET_ROWS = 128
 _BUCKET_BYTES = 1 << 16
 """Minimum bytes of a bucket, which has more than `_BUCKET_ROWS` rows where rows are short.
 
-A row of a vector in HBM is one element.
+Rows may be short: a row of a vector in HBM is one element.
 """
 _CACHED_CUTS = 1 << 12
 _ALIGNED_BYTES = 64
-"""Strictest alignment of a byte within a partition that a rule can ask for."""
+"""Strictest alignment within a partition that a rule can require, in bytes."""
 
 
 class TileLayout(NamedTuple):
@@ -121,8 +121,8 @@ def _alignment(
     """The properties of a tile's offset that rules may depend on; empty in HBM.
 
     On chip they are the partition, the alignment, whether the step between rows is one partition,
-    and in PSUM the highest bit by which its first and last byte differ: by that a rule sees whether
-    the tile lies within a bank, for banks of any power of two.
+    and in PSUM the highest bit in which the tile's first and last byte differ. That bit tells a
+    rule whether the tile lies within a bank, for banks of any power of two.
     """
     if not memory.is_on_chip:
         return ()

@@ -47,26 +47,26 @@ class MemoryPlace:
             place.add_write(write)
 
     def add_write(self, write: _Write) -> None:
-        """Record a write, and drop earlier ones that it covers entirely."""
+        """Record a write, and drop the earlier writes that it covers entirely."""
         box = write.box
         if box.contains(self.box):
             self._writes = [write]
         elif self.box.overlaps(box):
-            self._writes = [old for old in self._writes if not box.contains(old.box)]
+            self._writes = [earlier for earlier in self._writes if not box.contains(earlier.box)]
             self._writes.append(write)
 
     def overwritten_by(self, reader: Storage, since: int, box: Box) -> Storage | None:
         """The last other tensor that wrote into `box` after `since` and after `reader` wrote there.
 
-        None if there is none.
+        None if no tensor did.
         """
-        remaining = [box]
+        parts = [box]
         for write in reversed(self._writes):
-            if write.moment < since or not remaining:
+            if write.moment < since or not parts:
                 return None
             if write.writer is reader:
-                remaining = [part for old in remaining for part in old.without(write.box)]
-            elif any(part.overlaps(write.box) for part in remaining):
+                parts = [rest for part in parts for rest in part.difference(write.box)]
+            elif any(part.overlaps(write.box) for part in parts):
                 return write.writer
         return None
 

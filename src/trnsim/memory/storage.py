@@ -116,7 +116,7 @@ class Storage:
         self.is_argument = self.is_exchanged = False
         self.is_shared = self.has_sentinels = False
         self.start_partition = start_partition
-        self.written = ByteMask(nbytes, full=is_written)
+        self.written = ByteMask(nbytes, is_full=is_written)
         self.changed: ByteMask | None = None
         self.allocated_as: tuple[Dtype, AccessPattern] | None = None
         self.serial = self.root_serial = next(_serial)
@@ -128,7 +128,7 @@ class Storage:
         """A copy without bytes, marked as fully written."""
         duplicate = copy(self)
         duplicate.data = None
-        duplicate.written = ByteMask(self.nbytes, full=True)
+        duplicate.written = ByteMask(self.nbytes, is_full=True)
         duplicate.changed = None
         duplicate.accesses = {}
         duplicate._accumulation_mask = copy(self._accumulation_mask)  # noqa: SLF001  of this class
@@ -146,7 +146,7 @@ class Storage:
         self.written = EndedLoopMask(loop, self.line)
 
     def restart(self) -> None:
-        """Reset the accumulation state, as if no matmul had written the storage."""
+        """Reset the accumulation state to that of a storage that no matmul has written."""
         self._accumulation_mask = self._set_by_others = None
 
     @property
@@ -168,7 +168,7 @@ class Storage:
 
     @property
     def is_simple(self) -> bool:
-        """True if a write need only be noted in `written`: no address, accumulation or copy."""
+        """True if a write is noted in `written` alone: no address, accumulation or copy."""
         return self._accumulation_mask is None and self.changed is None and not self.is_placed
 
     @property

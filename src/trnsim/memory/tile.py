@@ -172,7 +172,7 @@ class Tile:
             return mask.covers(*self.layout.runs)
         if mask.covers(self.footprint, itemsize):
             return True
-        flags = mask.of(self.footprint, itemsize)
+        flags = mask.flags(self.footprint, itemsize)
         return bool(flags[self._places(self.legal_rows())].all())
 
     def mark_written(self) -> None:
@@ -199,23 +199,28 @@ class Tile:
             places: numpy index of the written elements in the footprint; None for all.
         """
         storage = self.storage
-        where = self.touched() if places is None else places
+        elements = self.touched() if places is None else places
         pattern, itemsize = storage.dense_pattern(self.footprint), self.dtype.itemsize
         if by_matmul:
-            storage.set_by_others.discard(pattern, itemsize, where)
+            storage.set_by_others.discard(pattern, itemsize, elements)
         else:
-            storage.set_by_others.mark(pattern, itemsize, where)
+            storage.set_by_others.mark(pattern, itemsize, elements)
 
     def written_flags(self) -> Array:
         """One boolean per element: whether it has been written."""
-        return self.storage.written.of(self.pattern, self.dtype.itemsize)
+        return self.storage.written.flags(self.pattern, self.dtype.itemsize)
 
     def mark_written_where(self, flags: Array) -> None:
-        """Record a write that also copied unwritten elements: `flags` marks the written ones."""
-        mask, itemsize = self.storage.written, self.dtype.itemsize
-        self.storage.note_write(self.box)
-        mask.discard(self.pattern, itemsize)
-        mask.mark(self.pattern, itemsize, flags.reshape(self.shape))
+        """Record a write that also copied unwritten elements.
+
+        `flags` has a boolean per element: true for a written element.
+        """
+        storage, itemsize = self.storage, self.dtype.itemsize
+        storage.note_write(self.box)
+        storage.written.discard(self.pattern, itemsize)
+        for mask in (storage.written, storage.changed):
+            if mask is not None:
+                mask.mark(self.pattern, itemsize, flags.reshape(self.shape))
 
     # Dynamic addressing
 
@@ -273,9 +278,9 @@ class Tile:
             indices = index.columns(self.shape[0])
         else:
             raise InternalError(f"{self} was used before its index was resolved")
-        outside = indices[~is_in_range(indices, index.limit)]
-        if outside.size:
-            self._refuse_index(int(outside[0]), index.limit)
+        illegal_indices = indices[~is_in_range(indices, index.limit)]
+        if illegal_indices.size:
+            self._refuse_index(int(illegal_indices[0]), index.limit)
         if isinstance(index, SnakeIndex):
             return np.arange(self.shape[0])[:, None], indices
         return indices
@@ -377,7 +382,7 @@ class Tile:
         Rows that a vector index picks do not lie one after the other: their stride is 0.
         """
         storage = self.storage
-        bare = Storage(
+        bare_storage = Storage(
             storage.memory,
             storage.nbytes,
             storage.pitch_bytes,
@@ -386,7 +391,7 @@ class Tile:
         pattern = self.pattern
         if isinstance(self.index, VectorIndex):
             pattern = pattern._replace(strides_bytes=(0, *pattern.strides_bytes[1:]))
-        twin = Tile(bare, self.dtype, pattern)
+        twin = Tile(bare_storage, self.dtype, pattern)
         twin.layout = self.layout
         return twin
 

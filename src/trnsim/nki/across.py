@@ -186,15 +186,20 @@ def equal_outputs(left: Any, right: Any) -> bool:
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):
         return len(left) == len(right) and all(map(equal_outputs, left, right))
     left_array, right_array = _array(left), _array(right)
-    if left_array.dtype != right_array.dtype or left_array.shape != right_array.shape:
+    if _kind(left, left_array) != _kind(right, right_array):
         return False
     if left_array.dtype == object:
         return bool(left == right)
     return left_array.tobytes() == right_array.tobytes()
 
 
+def _kind(value: Any, array: np.ndarray[Any, Any]) -> tuple[str, tuple[int, ...]]:
+    """The dtype and the shape of a result, of which `array` has the bits."""
+    return str(getattr(value, "dtype", array.dtype)), tuple(getattr(value, "shape", array.shape))
+
+
 def _array(value: Any) -> np.ndarray[Any, Any]:
-    """A result as a numpy array; torch's low-precision tensors as their bits."""
+    """A result as a numpy array; a tensor of torch as the bits of its elements in order."""
     if hasattr(value, "detach"):
         tensor = value.detach().cpu().contiguous()
         value = tensor.view(-1).view(_bytes_dtype(tensor)) if tensor.numel() else tensor.float()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
@@ -14,7 +14,7 @@ import numpy as np
 from trnsim.absence import page_of
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import VirtualRegister
-from trnsim.isa.language.fields import tensor_fix
+from trnsim.isa.language.fields import is_iterable, tensor_fix
 from trnsim.memory import Tile
 
 SOURCE = "nki.language.NkiTensor"
@@ -106,13 +106,13 @@ def check_call(
         plain_signature = signature.replace(
             parameters=parameters, return_annotation=signature.empty
         )
-        near_names = [
+        similar_names = [
             n for key in kwargs if key not in legal for n in get_close_matches(key, legal, 1)
         ]
         raise IllegalInstruction(
             f"{label}: {error}; legal: {', '.join(legal)}",
             fix=f"call it as {name or label}{plain_signature}"
-            + (f"; perhaps with {', '.join(near_names)}" if near_names else ""),
+            + (f"; perhaps with {', '.join(similar_names)}" if similar_names else ""),
             source=source or page_of(label),
         ) from None
 
@@ -148,7 +148,7 @@ def lengths(label: str, values: Any, source: str = SOURCE) -> tuple[int, ...]:
     Raises:
         IllegalInstruction: for any other value.
     """
-    if not isinstance(values, Iterable) or isinstance(values, Tile):
+    if not is_iterable(values):
         raise IllegalInstruction(
             f"{label}({values!r}); legal: a sequence of whole numbers",
             fix="pass a tuple, such as (128, 512)",

@@ -68,7 +68,7 @@ class _Copy:
             array[...] = dense
             return
         every_byte = AccessPattern((dense.nbytes,), (1,), 0)
-        is_changed = self.changed_bytes.of(every_byte, 1).reshape(*dense.shape, dense.itemsize)
+        is_changed = self.changed_bytes.flags(every_byte, 1).reshape(*dense.shape, dense.itemsize)
         if array.dtype == dense.dtype:
             np.copyto(_bytes_of(array), _bytes_of(dense), where=is_changed)
         else:

@@ -249,8 +249,8 @@ def dynamic_index(
             fix="name one of them",
             source=f"{SOURCE}.ap",
         )
-    if dim:
-        dim = pattern.axis(dim)
+    if dim.__class__ is not int or dim:
+        dim = pattern.axis(*integers("ap, indirect_dim", dim, source=f"{SOURCE}.ap"))
     step, limit = pattern.strides_bytes[dim], pattern.shape[dim]
     if vector is not None:
         if dim:

@@ -349,6 +349,8 @@ def _is_same(recorded_leaf: object, leaf: object) -> bool:
         return False
     if isinstance(recorded_leaf, float) and isinstance(leaf, float):
         return recorded_leaf.hex() == leaf.hex()
+    if isinstance(recorded_leaf, np.generic) and isinstance(leaf, np.generic):
+        return recorded_leaf.dtype == leaf.dtype and recorded_leaf.tobytes() == leaf.tobytes()
     return recorded_leaf is leaf or bool(recorded_leaf == leaf)
 
 

@@ -308,7 +308,7 @@ class NkiTensor(TensorViews):
     @since_05
     def vector_select(self, dim: int, vector_offset: NkiTensor) -> NkiTensor:
         """Row i is row ``vector_offset[i]`` of an HBM tensor; `dim` must be 0."""
-        if dim != 0 or self._on_chip or self.index is not None:
+        if integers("vector_select", dim) != (0,) or self._on_chip or self.index is not None:
             raise IllegalInstruction(
                 f"vector_select({dim}) of {self}; legal: dimension 0 of a plain tensor in HBM",
                 fix="permute the dimension to the front before storing it to HBM",

@@ -210,7 +210,9 @@ class TensorViews(Valueless):
         if not shape or shape[0] != self.shape[0]:
             self._refuse_partition(f"reshape({shape})")
         free_pattern = AccessPattern(
-            self.pattern.shape[1:], self.pattern.strides_bytes[1:], self.pattern.offset_bytes
+            self.pattern.shape[1:] or (1,),
+            self.pattern.strides_bytes[1:] or (self.dtype.itemsize,),
+            self.pattern.offset_bytes,
         ).reshape(shape[1:])
         return self._view(
             AccessPattern(
@@ -232,7 +234,8 @@ class TensorViews(Valueless):
         ``t.rearrange(("b", ("h", "w")), ("b", "w", "h"), {"h": 4})`` splits, then swaps.
         """
         view = self
-        group_lengths = split_lengths(self.shape, src_pattern, fixed_sizes or {})
+        sizes = {} if fixed_sizes is None else fixed_sizes
+        group_lengths = split_lengths(self.shape, src_pattern, sizes)
         for dim in reversed(range(self.ndim)):
             if len(group_lengths[dim]) > 1:
                 view = view.reshape_dim(dim, group_lengths[dim])
@@ -252,6 +255,8 @@ class TensorViews(Valueless):
                 source=f"{SOURCE}.view",
             )
         new_dtype = reinterpreted_dtype(self.dtype, dtype)
+        if self._on_chip and self.ndim == 1 and new_dtype.itemsize != self.dtype.itemsize:
+            self._refuse_partition(f"view as {new_dtype}")
         pattern = self.pattern.reinterpret(self.dtype.itemsize, new_dtype.itemsize)
         return type(self)(self.storage, new_dtype, pattern, self.buffer)
 

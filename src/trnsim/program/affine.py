@@ -27,7 +27,7 @@ from trnsim.isa.language.machine import BatchPlan
 from trnsim.memory import AccessPattern, Box, Storage, Tile, VectorIndex
 
 MOST_BYTES: Final = 1 << 19
-"""Maximum bytes of an operand of a step: larger operands do not fit in a processor's cache."""
+"""Maximum bytes of an operand of a step: larger operands exceed a processor's cache."""
 
 MOST_TURNS: Final = 64
 """Maximum number of turns of a window."""
@@ -108,8 +108,8 @@ class AffineSteps:
     """The steps of a core's captured instructions.
 
     Attributes:
-        positions: by instruction, a number that orders the windows: tensors whose lives have no
-            number in common may share bytes, whether the windows are executed in steps or not.
+        positions: by instruction, a number that orders the windows; a window has one number.
+            Tensors whose lives have no number in common may share bytes, with and without steps.
         families: the tensors that lie in common buffers.
     """
 
@@ -158,12 +158,12 @@ class AffineSteps:
                 continue
             for group in window.steps:
                 for members in self._progressions(group):
-                    merged = self._merged_instruction(members) if len(members) > 1 else None
-                    if merged is None:
+                    instruction = self._joint_instruction(members) if len(members) > 1 else None
+                    if instruction is None:
                         result += [AffineStep((member,)) for member in members]
                     else:
                         plan = self._plans[min(members)]  # of one class, numbers and shapes
-                        result.append(AffineStep(members, merged, plan))
+                        result.append(AffineStep(members, instruction, plan))
             number = window.end
             window = next(windows)
         return result
@@ -219,8 +219,8 @@ class AffineSteps:
     def _family(self, storages: Sequence[Storage]) -> TensorFamily:
         first = storages[0]
         distance = -(-first.nbytes // _ALIGNED_BYTES) * _ALIGNED_BYTES
-        whole = Storage(first.memory, distance * len(storages), distance * len(storages))
-        family = TensorFamily(whole, storages, distance)
+        buffer = Storage(first.memory, distance * len(storages), distance * len(storages))
+        family = TensorFamily(buffer, storages, distance)
         for number, storage in enumerate(storages):
             self.families[storage.serial] = family, number * distance
         return family
@@ -239,18 +239,18 @@ class AffineSteps:
             yield members[start:end]
             start = end
 
-    def _merged_instruction(self, members: Sequence[int]) -> Instruction | None:
+    def _joint_instruction(self, members: Sequence[int]) -> Instruction | None:
         """One instruction on the tiles of all members; None if an operand is no progression."""
         instructions = [self._instructions[member] for member in members]
-        merged = copy(instructions[0])
-        for name in merged.operands:
+        joint_instruction = copy(instructions[0])
+        for name in joint_instruction.operands:
             values = [getattr(instruction, name) for instruction in instructions]
             if isinstance(values[0], Tile):
                 tile = self._affine_tile(values)
                 if tile is None:
                     return None
-                setattr(merged, name, tile)
-        return merged
+                setattr(joint_instruction, name, tile)
+        return joint_instruction
 
     def _affine_tile(self, tiles: Sequence[Tile]) -> Tile | None:
         """The tile of one more dimension that has the elements of `tiles`, a progression.
@@ -272,14 +272,14 @@ class AffineSteps:
         if inner_bytes is None or 0 < abs(stride) < inner_bytes:
             return None  # numpy might take the elements in another order
         if index is None:
-            many = AccessPattern((len(tiles), *shape), (stride, *strides), offset)
-            return Tile(storage, first.dtype, many)
+            pattern = AccessPattern((len(tiles), *shape), (stride, *strides), offset)
+            return Tile(storage, first.dtype, pattern)
         sources = [tile.index.source for tile in tiles if isinstance(tile.index, VectorIndex)]
         source = self._affine_tile(sources) if len(sources) == len(tiles) else None
         if source is None or stride or not isinstance(index, VectorIndex):
             return None
-        place = AccessPattern(shape, strides, offset)
-        return Tile(storage, first.dtype, place, replace(index, source=source))
+        pattern = AccessPattern(shape, strides, offset)
+        return Tile(storage, first.dtype, pattern, replace(index, source=source))
 
     def _address(self, tile: Tile) -> tuple[Storage, int]:
         """The storage that holds a tile, a family's if it has one, and the tile's offset there."""
@@ -295,7 +295,7 @@ def _steps_between(
     pairs = list(zip(places, others, strict=True))
     if any(storage is not other for (storage, _), (other, _) in pairs):
         return None
-    return [there - here for (_, here), (_, there) in pairs]
+    return [other_offset - offset for (_, offset), (_, other_offset) in pairs]
 
 
 def windows(
@@ -321,13 +321,13 @@ def _repetitions(
 ) -> Iterator[tuple[int, int, int]]:
     """(first, end, length of a turn) of runs that repeat their first instructions."""
     kinds = _kinds(instructions)
-    following, last = [0] * len(kinds), dict[int, int]()
+    next_of_kind, last = [0] * len(kinds), dict[int, int]()
     for number in reversed(range(len(kinds))):
-        following[number] = last.get(kinds[number], number)
+        next_of_kind[number] = last.get(kinds[number], number)
         last[kinds[number]] = number
     start, count = 0, len(kinds)
     while start < count:
-        turn = following[start] - start
+        turn = next_of_kind[start] - start
         end = _end_of_loop(kinds, may_move, start, turn) if 0 < turn <= LONGEST_TURN else start
         tiles = (tile for n in range(start, start + turn) for _, tile in instructions[n].tiles())
         widest_bytes = max((tile.nbytes for tile in tiles), default=1) if end > start else 1
@@ -392,8 +392,8 @@ def _steps_by_level(
         groups.setdefault((level, place % turn), []).append(first + place)
     steps: list[tuple[int, ...]] = []
     for _, members in sorted(groups.items()):
-        merged = all(has_plan[member] for member in members)
-        steps += [tuple(members)] if merged else [(member,) for member in members]
+        can_be_merged = all(has_plan[member] for member in members)
+        steps += [tuple(members)] if can_be_merged else [(member,) for member in members]
     return steps
 
 

@@ -28,8 +28,8 @@ class LiveRange:
     tiles: list[Tile] = field(default_factory=list["Tile"])
     is_written: bool = False
 
-    def merged(self, other: LiveRange) -> LiveRange:
-        """The use of a storage by two cores, without positions, which do not compare."""
+    def merge(self, other: LiveRange) -> LiveRange:
+        """The use of a storage by two cores, without positions, which belong to one core."""
         return LiveRange(
             self.storage, 0, 0, self.tiles + other.tiles, self.is_written or other.is_written
         )
@@ -82,12 +82,12 @@ def live_ranges(
     return lives
 
 
-def merge_cores(of_cores: Sequence[Mapping[int, LiveRange]]) -> dict[int, LiveRange]:
+def merge_cores(lives_by_core: Sequence[Mapping[int, LiveRange]]) -> dict[int, LiveRange]:
     """Serial -> the use of each storage by all cores."""
     lives: dict[int, LiveRange] = {}
-    for core_lives in of_cores:
+    for core_lives in lives_by_core:
         for serial, life in core_lives.items():
-            lives[serial] = lives[serial].merged(life) if serial in lives else life
+            lives[serial] = lives[serial].merge(life) if serial in lives else life
     return lives
 
 
@@ -114,18 +114,18 @@ def allocate(lives: Sequence[LiveRange], count: int) -> None:
     `count` is the number of positions.
     """
     free: defaultdict[int, list[Array]] = defaultdict(list)
-    begins: defaultdict[int, list[LiveRange]] = defaultdict(list)
-    ends: defaultdict[int, list[LiveRange]] = defaultdict(list)
+    lives_by_first: defaultdict[int, list[LiveRange]] = defaultdict(list)
+    lives_by_last: defaultdict[int, list[LiveRange]] = defaultdict(list)
     _attach_memories(life for life in lives if life.storage.is_placed)
     for life in lives:
         if not life.storage.is_placed:
-            begins[life.first].append(life)
-            ends[life.last].append(life)
+            lives_by_first[life.first].append(life)
+            lives_by_last[life.last].append(life)
     for place in range(count):
-        for life in begins[place]:
+        for life in lives_by_first[place]:
             nbytes = life.storage.nbytes
             set_bytes(life, free[nbytes].pop() if free[nbytes] else np.empty(nbytes, np.uint8))
-        for life in ends[place]:
+        for life in lives_by_last[place]:
             if life.storage.data is not None:
                 free[life.storage.nbytes].append(life.storage.data)
 

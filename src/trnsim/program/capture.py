@@ -119,9 +119,9 @@ class Capture:
         index = tile.index
         if index is not None and not isinstance(index, ScalarIndex):
             index = replace(index, source=self._twin_tile(index.source))
-        bare = Tile(self._twin_of(tile.storage), tile.dtype, tile.pattern, index)
-        bare.layout = tile.layout
-        return bare
+        twin = Tile(self._twin_of(tile.storage), tile.dtype, tile.pattern, index)
+        twin.layout = tile.layout
+        return twin
 
     def _twin_of(self, storage: Storage) -> Storage:
         twin = self.storages.get(storage.serial)
@@ -143,8 +143,8 @@ def refuse_recording(reason: str) -> NoReturn:
 def _partly_written_tiles(instruction: Instruction, reads: Sequence[Tile]) -> list[Tile]:
     """The partly written tiles of which values decide the elements that are written afterwards.
 
-    They are the tiles that the instruction reads or whose written flags it uses, and those that it
-    may leave partly written: by a vector of indices, or by rows that it skips.
+    They are tiles that the instruction reads or whose written flags it uses, and tiles that it may
+    leave partly written: by a vector of indices, or by rows that it skips.
     """
     flagged = [getattr(instruction, name) for name in instruction.written_flags_used]
     changed = [tile for operand, tile in instruction.tiles() if operand.access in WRITE_ACCESSES]

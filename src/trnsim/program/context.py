@@ -32,7 +32,13 @@ from trnsim.program.plain import PlainStep
 from trnsim.program.program import Checked, Program
 from trnsim.program.records import KernelRecord, Recorder
 from trnsim.program.signatures import SignatureInfo, checked_info
-from trnsim.program.written import note_written, partly_written, refuse_unreadable, shared_tiles
+from trnsim.program.written import (
+    PartialWrites,
+    note_written,
+    partly_written,
+    refuse_unreadable,
+    shared_tiles,
+)
 
 _INSTRUCTIONS_PER_REPORT = 1024
 
@@ -89,7 +95,7 @@ class CoreContext:
         self._last_on: dict[Engine, int] = {}
         self._ordered: dict[Engine, int] | None = None
         self._follower: Follower | None = None
-        self._agreeing: AgreeingCores | None = None
+        self._agreeing_cores: AgreeingCores | None = None
         self._has_left = False
         self._recorder: Recorder | None = None
         self.unknown_call: tuple[dict[str, Any], FrameType] | None = None
@@ -105,14 +111,17 @@ class CoreContext:
         return WeakKeyDictionary()
 
     def follow(
-        self, record: KernelRecord, inputs: Sequence[Storage], agreeing: AgreeingCores | None = None
+        self,
+        record: KernelRecord,
+        inputs: Sequence[Storage],
+        agreeing_cores: AgreeingCores | None = None,
     ) -> None:
         """Compare the instructions issued from now on with `record`, as long as they agree.
 
-        `agreeing` are the cores of the launch, if there are several.
+        `agreeing_cores` are the cores of the launch, if there are several.
         """
-        self._follower = Follower(record, inputs, self._first_serial, agreeing)
-        self._agreeing = agreeing
+        self._follower = Follower(record, inputs, self._first_serial, agreeing_cores)
+        self._agreeing_cores = agreeing_cores
         self.program, self._signatures = record.program, record.signatures
 
     def record(
@@ -133,8 +142,8 @@ class CoreContext:
 
     def agreed_to_the_end(self) -> bool:
         """True if the finished run agreed with an entire record."""
-        followed = self._follower
-        is_complete = followed is not None and followed.is_complete()
+        follower = self._follower
+        is_complete = follower is not None and follower.is_complete()
         return is_complete and self.ordering == self.program.ordering
 
     def end(self) -> tuple[KernelRecord | None, KernelRecord | None]:
@@ -231,9 +240,9 @@ class CoreContext:
     ) -> None:
         """Execute an instruction that agrees with the record's next step, and advance past it."""
         info, operands = plain.info, instruction.__dict__
-        peer, agreeing = self.peer, self._agreeing
+        peer, agreeing_cores = self.peer, self._agreeing_cores
         shared: tuple[Sequence[Tile], Sequence[Tile]] = ((), ())
-        if agreeing is not None and (plain.shared_reads or plain.shared_writes):
+        if agreeing_cores is not None and (plain.shared_reads or plain.shared_writes):
             shared = plain.shared_tiles(operands)
             if peer is not None and shared[1]:
                 peer.before(peer.rank, shared[1])
@@ -253,8 +262,8 @@ class CoreContext:
                     tile.mark_written()
         self.last = follower.position
         follower.position += 1
-        if agreeing is not None and peer is not None:
-            agreeing.note_agreement(peer.rank, self.last, info, *shared, plain.line)
+        if agreeing_cores is not None and peer is not None:
+            agreeing_cores.note_agreement(peer.rank, self.last, info, *shared, plain.line)
             peer.hand_over()
 
     @contextmanager
@@ -338,7 +347,7 @@ class CoreContext:
         names = instruction.fences
         fences = [getattr(instruction, name) for name in names] if names else []
         if self._watched is not None and (changed := [t for t in writes if t.storage.is_shared]):
-            if self._agreeing is not None:
+            if self._agreeing_cores is not None:
                 self._compare_first(info, reads, writes, fences, after)
             if self.has_values:
                 self._watched.before(self._watched.rank, changed)
@@ -374,14 +383,16 @@ class CoreContext:
         self, instruction: Instruction, info: SignatureInfo, reads: list[Tile], writes: list[Tile]
     ) -> None:
         """Compute the values, and mark the elements written."""
-        doubtful = [t for t in reads if not t.storage.written.is_full or t.storage.is_placed]
-        partly = partly_written(instruction, doubtful, self.unwritten_shared) if doubtful else []
+        unsure_tiles = [t for t in reads if not t.storage.written.is_full or t.storage.is_placed]
+        partial_writes: PartialWrites = []
+        if unsure_tiles:
+            partial_writes = partly_written(instruction, unsure_tiles, self.unwritten_shared)
         if self.capture is None:
             info.run(instruction, self._machine)
         else:
             self.capture.execute(len(self.program), instruction, reads, self._machine)
         written = writes if info.writes_all else instruction.fully_written_tiles()
-        note_written(written, partly, by_matmul=info.checked.engine is Engine.tensor)
+        note_written(written, partial_writes, by_matmul=info.checked.engine is Engine.tensor)
 
     def _record(
         self,
@@ -410,9 +421,9 @@ class CoreContext:
                 waits_for = self.instructions_before(index, info.checked, ordered)
                 shared = shared_tiles(reads, writes, self.has_values)
                 peer.accessed(peer.rank, *shared, line, waits_for)
-        elif self._agreeing is not None and peer is not None:
+        elif self._agreeing_cores is not None and peer is not None:
             shared = shared_tiles(reads, writes, self.has_values)
-            self._agreeing.note_agreement(peer.rank, index, info, *shared, line)
+            self._agreeing_cores.note_agreement(peer.rank, index, info, *shared, line)
         if peer is not None:
             peer.hand_over()
         if self.report_progress is not None and index % _INSTRUCTIONS_PER_REPORT == 0:
@@ -437,8 +448,8 @@ class CoreContext:
 
     def _leave_record(self) -> None:
         """Stop following the record, and re-record the instructions issued so far."""
-        if self._agreeing is not None:
-            self._agreeing.leave()
+        if self._agreeing_cores is not None:
+            self._agreeing_cores.leave()
         else:
             self.leave_own_record()
 
@@ -447,7 +458,7 @@ class CoreContext:
         follower, self._follower = self._follower, None
         if follower is None:
             raise InternalError("a run left a record that it did not follow")
-        self._agreeing, self._has_left = None, True
+        self._agreeing_cores, self._has_left = None, True
         del self.program
         self._signatures = {}
         self._last_on.clear()

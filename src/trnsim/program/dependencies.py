@@ -5,8 +5,8 @@ those that it overwrites. On its own compute engine it does not wait, but may no
 (`Before`), so matmuls that accumulate in a PSUM tile stream without a pause. DMA engines run in
 parallel, so a transfer waits for an earlier transfer whose bytes it overwrites.
 Parts are disjoint bounding boxes (`memory.Box`), kept in buckets of rows so that a tensor of many
-tiles is not searched as a whole; an access that touches a part only partially splits it. A box may
-be larger than a strided tile, so a strided access may wait for a neighbour that it does not touch.
+tiles is not searched as a whole. An access that touches only a piece of a part splits the part. A
+box may be larger than a strided tile, so a strided access may wait for an access beside it.
 
 State private to an engine (`isa.language.declaration.State`) orders the instructions that use it.
 `program.context` handles dependences through registers.
@@ -68,7 +68,7 @@ class _Part:
 
     def narrow(self, box: Box) -> list[_Part]:
         """Shrink this part to `box`; returns the rest as parts with the same history."""
-        rest = [_Part(piece, self.writer) for piece in self.box.without(box)]
+        rest = [_Part(piece, self.writer) for piece in self.box.difference(box)]
         for part in rest:
             part.readers = self.readers[:]
         self.box = self.box.intersection(box)
@@ -110,8 +110,8 @@ class _Bucket:
 
     def divide(self, box: Box) -> list[_Part]:
         """The parts that overlap `box`, split where they reach beyond it."""
-        overlapping = [self.parts[part_box] for part_box in self._overlapping(box)]
-        for part in overlapping:
+        parts = [self.parts[part_box] for part_box in self._overlapping_boxes(box)]
+        for part in parts:
             if not box.contains(part.box):
                 self.remove(part.box)
                 for piece in part.narrow(box):
@@ -119,9 +119,9 @@ class _Bucket:
                     self._add_to_index(piece.box)
                 self.parts[part.box] = part
                 self._add_to_index(part.box)
-        return overlapping
+        return parts
 
-    def covering(self, box: Box) -> list[_Part]:
+    def parts_of(self, box: Box) -> list[_Part]:
         """The parts that make up `box`, which is not the box of a single part."""
         parts = self.read_across.get(box)
         if parts is not None:
@@ -129,7 +129,7 @@ class _Bucket:
         parts = self.divide(box)
         if sum(part.box.nbytes for part in parts) < box.nbytes:
             parts += [
-                self.add(piece, _NO_WRITER) for piece in box.without_all([p.box for p in parts])
+                self.add(piece, _NO_WRITER) for piece in box.difference_all([p.box for p in parts])
             ]
         self.read_across[box] = parts
         return parts
@@ -137,22 +137,22 @@ class _Bucket:
     def _add_to_index(self, box: Box) -> None:
         insort(self._by_width.setdefault(_width_bits(box), []), (box.first_byte, box))
 
-    def _overlapping(self, box: Box) -> list[Box]:
+    def _overlapping_boxes(self, box: Box) -> list[Box]:
         """The boxes of parts that share a byte with `box`."""
         first_row, last_row, first_byte, last_byte = box
-        overlapping: list[Box] = []
+        result: list[Box] = []
         for bits, boxes in self._by_width.items():
             first = bisect_left(boxes, (first_byte - (1 << bits),))
             last = bisect_left(boxes, (last_byte + 1,))
             # `Box.overlaps`, inlined: this runs over many boxes for each instruction.
-            overlapping += [
+            result += [
                 candidate
                 for _, candidate in boxes[first:last]
                 if candidate[0] <= last_row
                 and candidate[1] >= first_row
                 and candidate[3] >= first_byte
             ]
-        return overlapping
+        return result
 
 
 def _width_bits(box: Box) -> int:
@@ -191,7 +191,7 @@ class DependencyTable:
         engine_of = self._engine_of
         index = len(engine_of)
         prerequisites: set[int] = set()
-        replaced: set[int] = {i for i in after if i >= 0} if after else set()
+        others: set[int] = {i for i in after if i >= 0} if after else set()
         for tile in reads:
             storage = tile.storage
             if storage.memory is _HBM:
@@ -199,19 +199,19 @@ class DependencyTable:
             else:
                 self._read_parts(index, storage.accesses, tile.layout.buckets, prerequisites)
         for tile in writes:
-            self._write(index, tile, replaced)
+            self._write(index, tile, others)
         for state in states:
-            replaced.add(self._last_use.get((engine, state), _NO_WRITER))
+            others.add(self._last_use.get((engine, state), _NO_WRITER))
             self._last_use[engine, state] = index
         engine_of.append(engine)
-        replaced -= prerequisites
+        others -= prerequisites
         follows: list[int] = []
-        if replaced and engine is not _DMA:
-            follows = [i for i in replaced if i >= 0 and engine_of[i] is engine and i != index]
+        if others and engine is not _DMA:
+            follows = [i for i in others if i >= 0 and engine_of[i] is engine and i != index]
             if follows:
                 follows.sort()
-                replaced.difference_update(follows)
-        prerequisites |= replaced
+                others.difference_update(follows)
+        prerequisites |= others
         prerequisites.discard(index)
         prerequisites.discard(_NO_WRITER)
         if after:
@@ -224,10 +224,10 @@ class DependencyTable:
         key = self, _EARLY
         if key not in accesses:
             accesses[key] = _EarlyReads(array("l"), [])
-        early: _EarlyReads | None = accesses[key]
-        if early is not None:
-            early.indices.append(index)
-            early.buckets.append(buckets)
+        early_reads: _EarlyReads | None = accesses[key]
+        if early_reads is not None:
+            early_reads.indices.append(index)
+            early_reads.buckets.append(buckets)
             return
         self._read_parts(index, accesses, buckets, predecessors)
 
@@ -242,22 +242,22 @@ class DependencyTable:
             bucket: _Bucket | None = accesses.get((self, number))
             if bucket is None:
                 bucket = accesses[self, number] = _Bucket()
-            same = bucket.parts.get(box)
-            if same is not None:
-                predecessors.add(same.writer)
-                same.readers.append(index)
+            own_part = bucket.parts.get(box)
+            if own_part is not None:
+                predecessors.add(own_part.writer)
+                own_part.readers.append(index)
                 continue
-            for part in bucket.covering(box):
+            for part in bucket.parts_of(box):
                 predecessors.add(part.writer)
                 part.readers.append(index)
 
     def _write(self, index: int, tile: Tile, predecessors: set[int]) -> None:
         accesses = tile.storage.accesses
         if tile.storage.memory is _HBM:
-            early: _EarlyReads | None = accesses.get((self, _EARLY))
+            early_reads: _EarlyReads | None = accesses.get((self, _EARLY))
             accesses[self, _EARLY] = None
-            if early is not None:
-                for reader, buckets in zip(early.indices, early.buckets, strict=True):
+            if early_reads is not None:
+                for reader, buckets in zip(early_reads.indices, early_reads.buckets, strict=True):
                     self._read_parts(reader, accesses, buckets, set())
         for number, box in tile.layout.buckets:
             bucket: _Bucket | None = accesses.get((self, number))
@@ -265,16 +265,16 @@ class DependencyTable:
                 bucket = accesses[self, number] = _Bucket()
                 bucket.add(box, index)
                 continue
-            same = bucket.parts.get(box)
-            if same is None:
+            own_part = bucket.parts.get(box)
+            if own_part is None:
                 self._write_across(bucket, box, predecessors)
                 bucket.add(box, index)
                 continue
-            predecessors.add(same.writer)
-            same.writer = index
-            if same.readers:
-                predecessors.update(same.readers)
-                same.readers = []
+            predecessors.add(own_part.writer)
+            own_part.writer = index
+            if own_part.readers:
+                predecessors.update(own_part.readers)
+                own_part.readers = []
 
     def _write_across(self, bucket: _Bucket, box: Box, predecessors: set[int]) -> None:
         """Write to a box that is no part yet: it replaces the parts that it covers."""

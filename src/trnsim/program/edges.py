@@ -188,9 +188,9 @@ def apply_edges(program: Program, edges: Sequence[Edge] | None = None) -> Progra
     """`program` with the dependences of its `edges`, by default of all; reordered where needed."""
     if program.without_edges is not None or not program.ordering.edges:
         return program
-    chosen = program.ordering.edges if edges is None else list(edges)
+    chosen_edges = program.ordering.edges if edges is None else list(edges)
     ordering = Ordering(blocks=program.ordering.blocks)
-    for edge in chosen:
+    for edge in chosen_edges:
         ordering.add(edge)
     base = program
     if ordering.points_back:
@@ -199,18 +199,18 @@ def apply_edges(program: Program, edges: Sequence[Edge] | None = None) -> Progra
         for at, index in enumerate(order):
             place[index] = at
         base = _reordered(program, order, place)
-        chosen = ordering.renumbered(place).edges
-    waiting: defaultdict[int, set[int]] = defaultdict(set)
-    following: defaultdict[int, set[int]] = defaultdict(set)
-    for edge in chosen:
-        (waiting if edge.waits else following)[edge.consumer].add(edge.producer)
+        chosen_edges = ordering.renumbered(place).edges
+    semaphores: defaultdict[int, set[int]] = defaultdict(set)
+    orders: defaultdict[int, set[int]] = defaultdict(set)
+    for edge in chosen_edges:
+        (semaphores if edge.waits else orders)[edge.consumer].add(edge.producer)
     before: dict[int, Before] = {}
-    for index in {*waiting, *following}:
-        waits_for = waiting[index].union(base.waits_for(index))
-        follows = following[index].union(base.follows(index)) - waits_for
+    for index in {*semaphores, *orders}:
+        waits_for = semaphores[index].union(base.waits_for(index))
+        follows = orders[index].union(base.follows(index)) - waits_for
         before[index] = Before(sorted(waits_for), sorted(follows))
     result = base.with_before(sorted(before.items()))
-    result.without_edges, result.ordering = program, Ordering(chosen)
+    result.without_edges, result.ordering = program, Ordering(chosen_edges)
     return result
 
 
@@ -240,8 +240,8 @@ def _reordered(program: Program, order: Sequence[int], place: Sequence[int]) -> 
     renumbered = program.without_instructions()
     for index in order:
         waits_for, follows = (
-            sorted(place[earlier] for earlier in earlier_ones)
-            for earlier_ones in (program.waits_for(index), program.follows(index))
+            sorted(place[earlier] for earlier in predecessors)
+            for predecessors in (program.waits_for(index), program.follows(index))
         )
         renumbered.append(program.which[index], Before(waits_for, follows), program.line(index))
         renumbered.tensor_of.append(program.tensor_of[index])
@@ -253,10 +253,10 @@ def _reordered(program: Program, order: Sequence[int], place: Sequence[int]) -> 
             first.setdefault(serial, at)
             last[serial] = at
     for serial, use in program.uses.items():
-        began = place[use.first_write] if use.first_write >= 0 else -1
+        first_write = place[use.first_write] if use.first_write >= 0 else -1
         renumbered.uses[serial] = replace(
             use,
-            first_write=first.get(serial, began),
+            first_write=first.get(serial, first_write),
             last_use=max(last.get(serial, 0), place[use.last_use]),
         )
     return renumbered
@@ -277,7 +277,7 @@ class Nesting:
         self.since = 0
         self.is_read = False
         self._starts: list[int] = []  # below the serial numbers of each loop's running turn
-        self._begun: dict[Turns, int] = {}
+        self._loop_numbers: dict[Turns, int] = {}  # of the last loop in each turn
         self._note_counts: dict[Turns, dict[str, int]] = {}
         self._notes: dict[tuple[tuple[int, ...], str, int], object] = {}
         self._lengths: dict[tuple[int, ...], int] = {}
@@ -285,8 +285,8 @@ class Nesting:
     def earlier(self, kind: str, note: object) -> object:
         """The note of an earlier turn at this place of the body; in the first turn `note` itself.
 
-        The n-th note of a kind in a turn is of the n-th place, as all turns issue the same
-        instructions. None if complete turns have had no such place.
+        The n-th note of a kind in a turn has the n-th place, as all turns issue the same
+        instructions. None if a complete turn had fewer notes.
         """
         loops = loops_of(self.turns)
         counts = self._note_counts.setdefault(self.turns, {})
@@ -296,7 +296,7 @@ class Nesting:
         return self._notes.setdefault((loops, kind, place), note)
 
     def ends_alike(self, kind: str) -> bool:
-        """True if the turn that ends has as many notes of a kind as those before it."""
+        """True if the turn that ends has as many notes of a kind as the turns before it."""
         count = self._note_counts.get(self.turns, {}).get(kind, 0)
         return self._lengths.setdefault(loops_of(self.turns), count) == count
 
@@ -307,10 +307,10 @@ class Nesting:
     @contextmanager
     def loop(self) -> Generator[Callable[[], None]]:
         """A running device loop, as a context; the function that it yields begins a turn."""
-        outside = self.turns
-        number = self._begun[outside] = self._begun.get(outside, -1) + 1
+        outer_turns = self.turns
+        number = self._loop_numbers[outer_turns] = self._loop_numbers.get(outer_turns, -1) + 1
         turn = -1
-        if not outside:
+        if not outer_turns:
             self.since, self.is_read = next_serial(), False
         starts = self._starts
 
@@ -318,18 +318,18 @@ class Nesting:
             nonlocal turn
             if turn >= 0:
                 self._note_counts.pop(self.turns, None)
-            starts[len(outside) :] = [next_serial()]
+            starts[len(outer_turns) :] = [next_serial()]
             turn += 1
-            self.turns = (*outside, (number, turn))
+            self.turns = (*outer_turns, (number, turn))
 
         try:
             yield begin
         finally:
             if turn >= 0:
                 self._note_counts.pop(self.turns, None)
-            if len(self.turns) > len(outside):  # else a loop around it has ended before
-                del starts[len(outside) :]
-                self.turns = outside
+            if len(self.turns) > len(outer_turns):  # else a loop around it has ended before
+                del starts[len(outer_turns) :]
+                self.turns = outer_turns
 
 
 def loops_of(turns: Turns) -> tuple[int, ...]:

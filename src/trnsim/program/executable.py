@@ -95,7 +95,7 @@ class Executable:
         self.saved_steps = sum(
             len(core.instructions) - len(core.steps) for core in self._grouped_cores
         )
-        self._restarted = [
+        self._restart_storages = [
             storage
             for storage in captures[0].storages.values()
             if storage.memory is Memory.PSUM or storage.is_placed
@@ -135,11 +135,11 @@ class Executable:
             refuse_recording("it goes on after an error")
         initial_bytes, storages = captures[0].initial_bytes, captures[0].storages
         affine_steps = _affine_steps(programs, captures, serials)
-        of_cores = [
+        lives_by_core = [
             live_ranges(capture.instructions, steps.positions)
             for capture, steps in zip(captures, affine_steps, strict=True)
         ]
-        lives = merge_cores(of_cores)
+        lives = merge_cores(lives_by_core)
         constants = initial_bytes.keys() - set(serials)
         if any(lives[serial].is_written for serial in constants if serial in lives):
             refuse_recording("it writes to a constant")
@@ -148,7 +148,7 @@ class Executable:
         for serial in constants:
             storages[serial].data = initial_bytes[serial]
         bound = constants.union(serials, results)
-        for core_lives, steps in zip(of_cores, affine_steps, strict=True):
+        for core_lives, steps in zip(lives_by_core, affine_steps, strict=True):
             internal = internal_lives(core_lives, lives, bound)
             for family in steps.make_families(internal.keys()):
                 members = [internal.pop(storage.serial) for storage in family.members]
@@ -156,7 +156,7 @@ class Executable:
             allocate(list(internal.values()), len(steps.positions))
         for serial, life in lives.items():
             if serial not in bound and not any(
-                core_lives.get(serial) is life for core_lives in of_cores
+                core_lives.get(serial) is life for core_lives in lives_by_core
             ):
                 set_bytes(life, np.empty(life.storage.nbytes, np.uint8))
         inputs = [lives.get(serial) for serial in serials]
@@ -194,8 +194,8 @@ class Executable:
     def _run(self, watcher: Watcher | None, *, is_exclusive: bool) -> None:
         """Run all instructions, in affine steps unless inputs that are written share bytes.
 
-        Values that make an instruction illegal are found again without steps: the error is then
-        that of the first such instruction. Where inputs are written, no step can be illegal.
+        If values make an instruction illegal, the run is repeated without steps, so that the error
+        is that of the first such instruction. Where inputs are written, no step can be illegal.
         """
         self._restart()
         if self.saved_steps and watcher is None and is_exclusive and affine.is_on():
@@ -210,11 +210,11 @@ class Executable:
         Execution(self._core, self._cores, watcher).run()
 
     def _restart(self) -> None:
-        for storage in self._restarted:
+        for storage in self._restart_storages:
             storage.restart()
         for storage in self._tracked:
             is_full = storage.serial in self._starts_full
-            storage.written = ByteMask(storage.nbytes, full=is_full)
+            storage.written = ByteMask(storage.nbytes, is_full=is_full)
         self._unwritten_shared.clear()
 
     def _are_exclusive(self, inputs: Sequence[Array]) -> bool:
@@ -297,9 +297,9 @@ def _tracked_step(
     def execute(machine: Machine) -> None:
         for tile in indices:
             refuse_unreadable(instruction, tile, unwritten_shared)
-        partly = partly_written(instruction, [*reads, *indices], unwritten_shared)
+        partial_writes = partly_written(instruction, [*reads, *indices], unwritten_shared)
         step(machine)
-        note_written(instruction.fully_written_tiles(), partly, by_matmul=by_matmul)
+        note_written(instruction.fully_written_tiles(), partial_writes, by_matmul=by_matmul)
 
     return execute
 
@@ -330,9 +330,9 @@ def _all_tracked(captures: Sequence[Capture]) -> set[int]:
 
 
 def _may_values_race(captures: Sequence[Capture], tracked: Collection[int]) -> bool:
-    """True if values decide which bytes of shared memory cores access, of those that one writes.
+    """True if values decide which bytes cores access of a shared tensor that a core writes.
 
-    Tensors that no core writes cannot be raced for.
+    There is no race for a tensor that no core writes.
     """
     shared = [
         (tile, is_written)

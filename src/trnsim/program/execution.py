@@ -50,7 +50,7 @@ class CoreSteps(NamedTuple):
     Attributes:
         places: by instruction, its index in the program.
         steps: the functions that execute them.
-        numbers: by step, the number of its instruction; the first one's if it executes several.
+        numbers: by step, the number of its instruction, or of the first if it executes several.
         meets: whether an instruction waits for other cores.
     """
 
@@ -90,7 +90,7 @@ def guarded_step(instruction: Instruction, expected: tuple[int, ...]) -> Step:
     """A step that executes an instruction that reads integers, and compares them.
 
     Raises:
-        _GuardMismatch: when it runs, if the integers differ from `expected`.
+        _GuardMismatch: when the step runs, if the integers differ from `expected`.
     """
     registers = instruction.registers_written()
 
@@ -159,14 +159,12 @@ class Execution:
                     watcher.accessed(number, (), (), core.program.line(turn), before[turn])
                     lockstep.hand_over()
                 turns = index
-                reads_now, changed = core.instructions[place].accesses()
-                shared = [tile for tile in changed if tile.storage.is_shared]
+                own_reads, writes = core.instructions[place].accesses()
+                shared = [tile for tile in writes if tile.storage.is_shared]
                 watcher.before(number, shared)
                 step(machine)
-                reads += reads_now
-                reads += [
-                    source for tile in (*reads_now, *changed) for source in tile.index_tiles()
-                ]
+                reads += own_reads
+                reads += [source for tile in (*own_reads, *writes) for source in tile.index_tiles()]
                 if place + 1 < len(core.places) and core.places[place + 1] == index:
                     continue  # it read an index of the instruction that follows
                 shared_reads = [tile for tile in reads if tile.storage.is_shared]

@@ -32,14 +32,14 @@ class Follower:
         record: KernelRecord,
         inputs: Sequence[Storage],
         first_serial: int,
-        agreeing: AgreeingCores | None = None,
+        agreeing_cores: AgreeingCores | None = None,
     ) -> None:
         """Follow a run whose storages have serial numbers from `first_serial` on.
 
-        `agreeing` are the cores of the launch, if there are several.
+        `agreeing_cores` are the cores of the launch, if there are several.
         """
         self.record = record
-        self._agreeing = agreeing
+        self._agreeing_cores = agreeing_cores
         self.position = 0
         self._first_serial = first_serial
         self._numbers: dict[int, int] = {}
@@ -153,15 +153,15 @@ class Follower:
         return self._are_inputs_alike and is_whole and self.position == len(record.steps)
 
     def agreed_steps(self) -> Iterator[tuple[Step, list[Tile], list[Tile], list[Tile]]]:
-        """(step, reads, writes, named) of each instruction that agreed, on this run's storages.
+        """(step, reads, writes, fences) of each instruction that agreed, on this run's storages.
 
         A freed storage is replaced by a twin: the run will not access it again.
         """
         storages = [self._stand_in(number) for number in range(len(self._storages))]
         for step in self.record.steps[: self.position]:
             tiles = [_tile_of(storages[touch.number], touch) for touch in step.touches]
-            named_from = step.reads + step.writes
-            yield step, tiles[: step.reads], tiles[step.reads : named_from], tiles[named_from:]
+            first_fence = step.reads + step.writes
+            yield step, tiles[: step.reads], tiles[step.reads : first_fence], tiles[first_fence:]
 
     def _may_stand_in(self, storage: Storage, number: int) -> bool:
         """True if a storage at its first use corresponds to storage `number` of the record.
@@ -173,11 +173,11 @@ class Follower:
         is_of_run = storage.serial >= self._first_serial  # of an earlier run: an error elsewhere
         if not (is_next and is_of_run) or storage_description(storage) != descriptions[number]:
             return False
-        agreeing, common = self._agreeing, self.record.common
+        agreeing_cores, common = self._agreeing_cores, self.record.common
         if (
-            agreeing is not None
+            agreeing_cores is not None
             and storage.is_shared
-            and not agreeing.is_same(common.get(number), storage.serial)
+            and not agreeing_cores.is_same(common.get(number), storage.serial)
         ):
             return False
         self._numbers[storage.serial] = number

@@ -127,7 +127,7 @@ class JointCall:
         self._key: Hashable = None
         self._contexts: Sequence[CoreContext] = ()
         self._record: KernelRecord | None = None
-        self._agreeing: AgreeingCores | None = None
+        self._agreeing_cores: AgreeingCores | None = None
         self._new_records: list[KernelRecord] = []
 
     def begin(self, contexts: Sequence[CoreContext], inputs: Sequence[Storage]) -> None:
@@ -136,31 +136,31 @@ class JointCall:
         self._key = self._conditions, input_signatures(inputs)
         record = self._record = self._records.find(self._key)
         if record is not None:
-            self._agreeing = AgreeingCores(record, contexts, self._watcher)
+            self._agreeing_cores = AgreeingCores(record, contexts, self._watcher)
             for context, core_record in zip(contexts, (record, *record.others), strict=True):
-                context.follow(core_record, inputs, self._agreeing)
+                context.follow(core_record, inputs, self._agreeing_cores)
         elif self._records.wants(self._key):
             common: dict[int, int] = {}
             self._new_records = [context.record(inputs, common) for context in contexts]
 
     def meets(self, group: Sequence[int], data: Iterable[Tile] = ()) -> None:
         """Report a meeting of cores to the detector, or to the log while they follow records."""
-        if self._agreeing is not None and self._contexts[0].is_following:
-            self._agreeing.meets(group, data)
+        if self._agreeing_cores is not None and self._contexts[0].is_following:
+            self._agreeing_cores.meets(group, data)
         else:
             self._watcher.meets(group, data)
 
     def end(self) -> None:
         """Finish, after the kernel has returned on all cores."""
-        if self._agreeing is None or self._record is None:
+        if self._agreeing_cores is None or self._record is None:
             return
         if all(context.agreed_to_the_end() for context in self._contexts):
             self.outcome = self._record.outcome
         else:
             if self._contexts[0].is_following:
-                self._agreeing.leave()
+                self._agreeing_cores.leave()
             self._records.forget(self._key)
-        self._agreeing.release_contexts()
+        self._agreeing_cores.release_contexts()
         self._contexts = ()
 
     def conclude(self, outcome: object, *, is_certain: bool) -> None:

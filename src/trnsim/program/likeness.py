@@ -63,29 +63,31 @@ def timing_classes(programs: Sequence[tuple[Program, ...]]) -> list[Ranks]:
     Args:
         programs: the programs of the cores of each rank.
     """
-    of_object: dict[int, list[int]] = {}
+    ranks_by_identity: dict[int, list[int]] = {}
     for rank, rank_programs in enumerate(programs):
-        of_object.setdefault(id(rank_programs), []).append(rank)
-    classes: dict[Hashable, list[int]] = {}
-    for ranks in of_object.values():
+        ranks_by_identity.setdefault(id(rank_programs), []).append(rank)
+    ranks_by_key: dict[Hashable, list[int]] = {}
+    for ranks in ranks_by_identity.values():
         key = tuple(program.timing_key() for program in programs[ranks[0]])
-        classes.setdefault(key, []).extend(ranks)
-    divided = sorted(tuple(sorted(ranks)) for ranks in classes.values())
-    distinct = {id(program): program for ranks in divided for program in programs[ranks[0]]}
+        ranks_by_key.setdefault(key, []).extend(ranks)
+    classes = sorted(tuple(sorted(ranks)) for ranks in ranks_by_key.values())
+    distinct_programs = {
+        id(program): program for ranks in classes for program in programs[ranks[0]]
+    }
     groups = {
         group
-        for program in distinct.values()
+        for program in distinct_programs.values()
         for checked in program.checked
         if isinstance(checked.instruction, Collective)
         for group in checked.instruction.groups()
     }
-    while split := _split_classes(divided, groups):
-        divided = sorted(
+    while split_classes := _split_classes(classes, groups):
+        classes = sorted(
             part
-            for ranks in divided
-            for part in (_single_ranks(ranks) if ranks in split else [ranks])
+            for ranks in classes
+            for part in (_single_ranks(ranks) if ranks in split_classes else [ranks])
         )
-    return divided
+    return classes
 
 
 def keeps_classes(classes: Iterable[Ranks], groups: Iterable[Ranks]) -> bool:
@@ -96,14 +98,14 @@ def keeps_classes(classes: Iterable[Ranks], groups: Iterable[Ranks]) -> bool:
 def _split_classes(classes: Iterable[Ranks], groups: Iterable[Ranks]) -> set[Ranks]:
     """The classes that a group splits: it has some of their ranks, and ranks of other classes."""
     class_of = {rank: ranks for ranks in classes for rank in ranks}
-    split: set[Ranks] = set()
+    split_classes: set[Ranks] = set()
     for group in groups:
         group_classes = {class_of[group[0]]} if group else set()
         if not set(group) <= set(*group_classes):
             members = set(group)
             group_classes = {class_of[rank] for rank in group}
-            split.update(ranks for ranks in group_classes if not members.issuperset(ranks))
-    return split
+            split_classes |= {ranks for ranks in group_classes if not members.issuperset(ranks)}
+    return split_classes
 
 
 def _single_ranks(ranks: Ranks) -> list[Ranks]:
@@ -115,7 +117,7 @@ def _argument_key(value: Any, *, is_operand: bool = True) -> Hashable:
 
     Args:
         value: the argument, or a part of it.
-        is_operand: true if an array becomes a tensor of the kernel, which then has no values.
+        is_operand: true if an array would become a tensor of the kernel, which has no values.
     """
     kind, items = type(value), _items(value)
     if items is not None:  # a dataclass enters the kernel unchanged

@@ -18,8 +18,8 @@ from trnsim.program.memory_reuse import add_reuse_waits
 from trnsim.program.program import Program, StorageUse
 from trnsim.program.spill import NEXT, Spill, insert_spills
 
-_SHOWN = 8
-"""The number of live tensors that an error lists."""
+_MOST_TENSORS = 8
+"""Maximum number of kinds of live tensors that an error lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +45,14 @@ def peak(program: Program, memory: Memory) -> Peak:
         # A storage is freed after its last use: at one instruction, starts come before ends.
         + [(use.last_use, 2, -use.row_bytes) for use in uses]
     )
-    level, highest, at = 0, 0, 0
+    level, highest_level, peak_index = 0, 0, 0
     for index, _, change in changes:
         level += change
-        if level > highest:
-            highest, at = level, index
-    live = [use for use in uses if use.first_write <= at <= use.last_use]
-    live.sort(key=lambda use: -use.row_bytes)
-    return Peak(highest, at, tuple(live))
+        if level > highest_level:
+            highest_level, peak_index = level, index
+    live_uses = [use for use in uses if use.first_write <= peak_index <= use.last_use]
+    live_uses.sort(key=lambda use: -use.row_bytes)
+    return Peak(highest_level, peak_index, tuple(live_uses))
 
 
 def fit_programs(
@@ -60,10 +60,10 @@ def fit_programs(
 ) -> tuple[list[Program], tuple[OutOfMemory, ...]]:
     """The programs of a launch with edges and spills as AWS's compiler has them, and the errors.
 
-    There is an error for each memory of a core that is exceeded.
+    Each memory of a core that is exceeded gives an error.
 
     A tensor that reuses bytes of another gets a dependence on that tensor's accesses, so the live
-    data fit in SBUF and in PSUM in whatever order the instructions start.
+    data fit in SBUF and in PSUM in every order in which the instructions may start.
 
     Args:
         programs: the programs of all cores.
@@ -143,8 +143,9 @@ def _tiling_fix(capacity: int) -> str:
 
 
 def _overfull_text(program: Program, memory: Memory, capacity: int, fullest: Peak) -> str:
-    alike = Counter((use.row_bytes, use.name or "tensor", use.line) for use in fullest.live)
-    groups = list(alike.items())[:_SHOWN]
+    """The overflow of a memory in words, with its live tensors."""
+    counts = Counter((use.row_bytes, use.name or "tensor", use.line) for use in fullest.live)
+    groups = list(counts.items())[:_MOST_TENSORS]
     rows = "".join(
         f"\n    {row_bytes:>8} bytes {name} from {line}{f', {number} times' * (number > 1)}"
         for (row_bytes, name, line), number in groups

@@ -43,12 +43,12 @@ class Lockstep:
     """Runs a function per core, switching between them after every instruction.
 
     Attributes:
-        outside: yields to other ranks; None in a world of a single rank.
+        yield_to_ranks: yields to other ranks; None in a world of a single rank.
     """
 
     def __init__(self, cores: int) -> None:
         self.cores = cores
-        self.outside: Callable[[], None] | None = None
+        self.yield_to_ranks: Callable[[], None] | None = None
         self._hub: greenlet | None = None
         self._turns: list[greenlet] = []
         self._waits: dict[int, Wait] = {}
@@ -90,25 +90,25 @@ class Lockstep:
     def wait_until(
         self,
         core: int,
-        happened: Callable[[], bool],
+        has_happened: Callable[[], bool],
         describe: Callable[[], str],
         *,
         is_outside: bool = False,
     ) -> None:
-        """Yield until `happened()`; `describe()` describes the wait in an error.
+        """Yield until `has_happened()`; `describe()` describes the wait in an error.
 
         With `is_outside`, other ranks cause the event.
         """
-        if not happened():
+        if not has_happened():
             self._waits[core] = (describe, user_line(), is_outside)
-            while not happened():
+            while not has_happened():
                 self.hand_over()
             self._waits.pop(core, None)
 
     def _alive(self) -> list[int]:
         return [core for core, turn in enumerate(self._turns) if not turn.dead]
 
-    def inside(self) -> list[tuple[str, SourceLine | None]]:
+    def inner_waits(self) -> list[tuple[str, SourceLine | None]]:
         """The waits of cores for cores of the same rank, as text and source line."""
         waits = sorted(self._waits.items())
         return [
@@ -128,8 +128,8 @@ class Lockstep:
             for core in alive
         ):
             return
-        if self.outside is not None and any(self._waits[core][2] for core in alive):
-            self.outside()
+        if self.yield_to_ranks is not None and any(self._waits[core][2] for core in alive):
+            self.yield_to_ranks()
             return
         ended_cores = [core for core in range(self.cores) if core not in alive]
         waits = sorted(self._waits.items())
@@ -146,17 +146,19 @@ class Lockstep:
 
 
 class Meetings:
-    """The meetings of a launch's cores; `met` is called for each complete group."""
+    """The meetings of a launch's cores; `on_meeting` is called for each complete group."""
 
     def __init__(
         self, lockstep: Lockstep, on_meeting: Callable[[Sequence[int], Sequence[Tile]], None]
     ) -> None:
         self._lockstep = lockstep
         self._on_meeting = on_meeting
-        self._waiting: dict[int, Meeting] = {}
-        self._sent: dict[int, Array] = {}
+        # By core: the meeting that it waits in, the data that it sends, the tensor that a barrier
+        # names, and the data that it receives.
+        self._meetings: dict[int, Meeting] = {}
+        self._offers: dict[int, Array] = {}
         self._data: dict[int, Tile] = {}
-        self._received: dict[int, Array] = {}
+        self._results: dict[int, Array] = {}
 
     def link(self, core: int) -> LockstepLink:
         """The link of `core` to the other cores."""
@@ -164,27 +166,27 @@ class Meetings:
 
     def meet(self, core: int, meeting: Meeting, bits: Array, data: Tile | None) -> Array:
         """Wait until the whole group of `core` has come; returns the data of the core before it."""
-        self._waiting[core], self._sent[core] = meeting, bits
+        self._meetings[core], self._offers[core] = meeting, bits
         if data is not None:
             self._data[core] = data
-        group, missing = group_of(core, self._waiting)
+        group, missing = group_of(core, self._meetings)
         if missing is None:
             self._complete(group)
         self._lockstep.wait_until(
-            core, lambda: core in self._received, lambda: self._wait_text(core)
+            core, lambda: core in self._results, lambda: self._wait_text(core)
         )
-        return self._received.pop(core)
+        return self._results.pop(core)
 
     def _complete(self, group: Sequence[int]) -> None:
         """Release a group of which all cores have come."""
         self._on_meeting(group, [self._data.pop(core) for core in group if core in self._data])
-        previous = {core: self._waiting.pop(core).sender for core in group}
-        sent = {core: self._sent.pop(core) for core in group}
-        self._received.update({core: sent[previous[core]] for core in group})
+        previous = {core: self._meetings.pop(core).sender for core in group}
+        offers = {core: self._offers.pop(core) for core in group}
+        self._results.update({core: offers[previous[core]] for core in group})
 
     def _wait_text(self, core: int) -> str:
         """The core that `core` waits for, and the instruction, as text."""
-        return f"for core {group_of(core, self._waiting)[1]} in {self._waiting[core].label}"
+        return f"for core {group_of(core, self._meetings)[1]} in {self._meetings[core].label}"
 
 
 class LockstepLink:

@@ -63,9 +63,9 @@ class Touches:
                 layouts.append(tile.layout)
         self._start.append(len(serials))
 
-    def append(self, touched: Iterable[tuple[int, TileLayout, bool]]) -> None:
+    def append(self, tiles: Iterable[tuple[int, TileLayout, bool]]) -> None:
         """Append an instruction's tiles, in the form of `tiles_of`."""
-        for serial, layout, is_written in touched:
+        for serial, layout, is_written in tiles:
             self._serials.append(~serial if is_written else serial)
             self._layouts.append(layout)
         self._start.append(len(self._serials))
@@ -111,12 +111,12 @@ class Touches:
         counts = start[1:] - start[:-1]
         return np.maximum(serials, ~serials), np.repeat(np.arange(len(counts)), counts)
 
-    def boxes(self, among: Container[int]) -> dict[int, set[Box]]:
-        """Serial -> the distinct accessed boxes, for the storages in `among`."""
+    def boxes(self, serials: Container[int]) -> dict[int, set[Box]]:
+        """Serial -> the distinct accessed boxes, for the storages with these `serials`."""
         boxes: defaultdict[int, set[Box]] = defaultdict(set)
-        for sign, layout in zip(self._serials, self._layouts, strict=True):
-            serial = max(sign, ~sign)
-            if serial in among:
+        for signed_serial, layout in zip(self._serials, self._layouts, strict=True):
+            serial = max(signed_serial, ~signed_serial)
+            if serial in serials:
                 boxes[serial].add(layout.box)
         return boxes
 
@@ -191,16 +191,16 @@ class Division:
 
     def peak_bytes(self) -> int:
         """The most bytes of a partition that are live at once, counted by parts, not tensors."""
-        here: set[int] = set()
+        live_parts: set[int] = set()
         level = peak = 0
         for accesses in self.accesses:
-            arriving = {access.part for access in accesses} - here
-            level += sum(self.parts[part].row_bytes for part in arriving)
+            new_parts = {access.part for access in accesses} - live_parts
+            level += sum(self.parts[part].row_bytes for part in new_parts)
             peak = max(peak, level)
-            leaving = {access.part for access in accesses if access.next_use == NEVER}
-            level -= sum(self.parts[part].row_bytes for part in leaving)
-            here |= arriving
-            here -= leaving
+            dead_parts = {access.part for access in accesses if access.next_use == NEVER}
+            level -= sum(self.parts[part].row_bytes for part in dead_parts)
+            live_parts |= new_parts
+            live_parts -= dead_parts
         return peak
 
     def _divide(self, serial: int, boxes: set[Box], row_bytes: int) -> None:
@@ -210,10 +210,10 @@ class Division:
         for start, end in pairwise([*cuts, row_bytes]):
             self.parts.append(TensorPart(serial, start, end - start, rows[1] - rows[0] + 1))
 
-    def _kinds(self, touched: Iterable[tuple[int, TileLayout, bool]]) -> dict[int, AccessKind]:
+    def _kinds(self, tiles: Iterable[tuple[int, TileLayout, bool]]) -> dict[int, AccessKind]:
         """Part -> kind of access, for the tiles of an instruction."""
         kinds: dict[int, AccessKind] = {}
-        for serial, layout, is_written in touched:
+        for serial, layout, is_written in tiles:
             if serial not in self._cuts:
                 continue
             box, cuts, first = layout.box, self._cuts[serial], self._first[serial]

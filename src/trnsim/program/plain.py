@@ -34,6 +34,7 @@ class StepOrigin:
 
     def __init__(self, line: SourceLine | None) -> None:
         self.line = line
+        # The codes of trnsim's functions, then the code of the user's function and the offset.
         self._place: tuple[Sequence[CodeType], CodeType, int] | None = None
 
     def matches_bytecode(self, frame: FrameType) -> bool:
@@ -41,8 +42,8 @@ class StepOrigin:
         place = self._place
         if place is None:
             return False
-        between, code, offset = place
-        for function in between:
+        inner_codes, code, offset = place
+        for function in inner_codes:
             caller = frame.f_back
             if frame.f_code is not function or caller is None:
                 return False
@@ -56,13 +57,13 @@ class StepOrigin:
             != self.line
         ):
             return False
-        between: list[CodeType] = []
+        inner_codes: list[CodeType] = []
         place: FrameType | None = frame
         while place is not None and not is_of_user(place.f_code):
-            between.append(place.f_code)
+            inner_codes.append(place.f_code)
             place = place.f_back
         if place is not None:
-            self._place = tuple(between), place.f_code, place.f_lasti
+            self._place = tuple(inner_codes), place.f_code, place.f_lasti
         return True
 
 
@@ -119,13 +120,13 @@ class InstructionCall:
             values = self._pick(operands)
             if not all(map(is_, values, constants)) and not self._are_same(values):
                 return None
-        instruction, kept = object.__new__(self._kind), self._fields
+        instruction, fields = object.__new__(self._kind), self._fields
         attributes = instruction.__dict__
-        attributes.update(kept)
+        attributes.update(fields)
         attributes.update(operands)
         for name in self._operators:
             attributes[name] = operands[name].name
-            if attributes[name] is not kept[name]:
+            if attributes[name] is not fields[name]:
                 return None
         return instruction
 
@@ -171,8 +172,8 @@ class PlainStep:
         reads: the fields that it reads.
         writes: the fields that it writes.
         by_matmul: true if the Tensor Engine writes them.
-        shared_reads: those of `reads` whose tiles lie in memory that cores share.
-        shared_writes: those of `writes` whose tiles lie there.
+        shared_reads: the fields of `reads` whose tiles lie in memory that cores share.
+        shared_writes: the fields of `writes` whose tiles lie there.
         call: the call that issued it; None if it may not be compared in the instruction's place.
         is_learnt: true once `call` has been decided.
     """
@@ -207,8 +208,8 @@ class PlainStep:
     ) -> None:
         """Keep the call with `operands` by `caller`, which made `instruction`.
 
-        It is not kept if operands were converted, but for operators, if the class may change them,
-        or if `caller` is not the innermost frame of the user from `frame` on.
+        It is not kept if operands other than operators were converted, if the class may change
+        them, or if `caller` is not the innermost frame of the user from `frame` on.
         """
         self.is_learnt = True
         place: FrameType | None = frame

@@ -194,35 +194,35 @@ class Program:
         return self._follows[self._follows_start[index] : self._follows_start[index + 1]]
 
     def waiters(self) -> Successors:
-        """By instruction, those that wait for it."""
+        """By instruction, the instructions that wait for it."""
         return Successors(self._waits_for, self._waits_start)
 
     def followers(self) -> Successors:
-        """By instruction, those that may not overtake it (`follows`)."""
+        """By instruction, the instructions that may not overtake it (`follows`)."""
         return Successors(self._follows, self._follows_start)
 
     def with_waits(self, after: Mapping[int, Collection[int]]) -> Program:
         """This program, whose instruction i also comes after the instructions `after[i]`.
 
-        An instruction waits for those on other engines, and may not overtake those on its own.
+        An instruction waits for instructions on other engines, and may not overtake any on its own.
         """
         if not after:
             return self
-        delayed = self.with_before(
+        program = self.with_before(
             (index, self._merged_before(index, after[index])) for index in sorted(after)
         )
-        delayed.as_issued = self.issued
-        return delayed
+        program.as_issued = self.issued
+        return program
 
     def with_before(self, before: Iterable[tuple[int, Before]]) -> Program:
         """This program with other dependences of some instructions, ascending by index."""
         changes = tuple(before)
-        waits_for, waits_start = _replaced(
+        waits_for, waits_start = _replace_values(
             self._waits_for,
             self._waits_start,
             [(index, others.waits_for) for index, others in changes],
         )
-        follows, follows_start = _replaced(
+        follows, follows_start = _replace_values(
             self._follows,
             self._follows_start,
             [(index, others.follows) for index, others in changes],
@@ -303,7 +303,7 @@ class Program:
             )
 
 
-def _replaced(
+def _replace_values(
     values: array[int], starts: array[int], others: Iterable[tuple[int, Sequence[int]]]
 ) -> tuple[array[int], array[int]]:
     """A column of `Program` with other values for some instructions, ascending by index.

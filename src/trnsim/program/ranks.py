@@ -111,14 +111,12 @@ class Ranks:
         ]
         try:
             results = exchange.results(offers)
-        except (
-            EmulatorError
-        ) as error:  # the fault of the group's exchange, not of the rank that came last
+        except EmulatorError as error:  # the group's fault, not that of the rank that came last
             error.add_note(f"on {_ranks_text(exchange.ranks)} of {self.count}")
             raise
         for rank, arrays in zip(ranks, results, strict=True):
             if exchange.is_joint:
-                self._members[rank].joined()
+                self._members[rank].on_join()
             for local_core in cores:
                 self._received[rank * lnc + local_core] = arrays
                 self._waiting.pop(rank * lnc + local_core)
@@ -155,11 +153,11 @@ class Ranks:
 
     def _has_reached(self, member: int, exchange: Exchange) -> bool:
         """True if a core has come to the same exchange."""
-        waiting = self._waiting.get(member)
-        if waiting is None:
+        entry = self._waiting.get(member)
+        if entry is None:
             return False
-        pending = waiting[0]
-        return pending.label == exchange.label and pending.ranks == exchange.ranks
+        member_exchange = entry[0]
+        return member_exchange.label == exchange.label and member_exchange.ranks == exchange.ranks
 
     def _alive(self) -> list[int]:
         turns = self._turns
@@ -213,17 +211,17 @@ class Member:
     """A rank's membership in the world.
 
     Attributes:
-        joined: called when both cores of the rank have come to a joint collective.
-        inside: the waits of its cores outside collectives.
+        on_join: called when both cores of the rank have come to a joint collective.
+        inner_waits: returns the waits of its cores outside collectives.
     """
 
     def __init__(self, ranks: Ranks, rank: int) -> None:
         self.rank = rank
-        self.joined: Callable[[], None] = do_nothing
-        self.inside: Callable[[], list[Wait]] = list
+        self.on_join: Callable[[], None] = do_nothing
+        self.inner_waits: Callable[[], list[Wait]] = list
         self._ranks = ranks
 
-    def link(self, core: int, wait: Waiting) -> WorldLink:
+    def link(self, core: int, wait: WaitFunction) -> WorldLink:
         """The link of a core of the rank, which waits by calling `wait`."""
         return WorldLink(self._ranks, self.rank, core, wait)
 
@@ -231,30 +229,30 @@ class Member:
         """Yield to the other ranks."""
         self._ranks.hand_over()
 
-    def wait_alone(self, happened: Callable[[], bool], describe: Callable[[], str]) -> None:
-        """Yield to the other ranks until `happened()`: the wait of a rank's only core.
+    def wait_alone(self, has_happened: Callable[[], bool], describe: Callable[[], str]) -> None:
+        """Yield to the other ranks until `has_happened()`: the wait of a rank's only core.
 
         It yields at least once. So the ranks of a group go on in their order, and the first rank
         produces the record with which the others are compared.
         """
         del describe
         self.hand_over()
-        while not happened():
+        while not has_happened():
             self.hand_over()
 
     def waits(self) -> list[Wait]:
         """The waits of its cores."""
-        return self._ranks.waits(self.rank) + self.inside()
+        return self._ranks.waits(self.rank) + self.inner_waits()
 
 
-Waiting = Callable[[Callable[[], bool], Callable[[], str]], None]
+WaitFunction = Callable[[Callable[[], bool], Callable[[], str]], None]
 """Yields until the first function returns true; the second describes the wait."""
 
 
 class WorldLink:
     """A core's view of the other ranks (an `isa.machine.RankLink`)."""
 
-    def __init__(self, ranks: Ranks, rank: int, core: int, wait: Waiting) -> None:
+    def __init__(self, ranks: Ranks, rank: int, core: int, wait: WaitFunction) -> None:
         self.rank = rank
         self.ranks = ranks.count
         self.core = core

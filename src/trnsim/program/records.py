@@ -188,7 +188,7 @@ def storage_description(storage: Storage) -> tuple[object, ...]:
 class _CallHistory:
     """History of calls with equal keys: the number traced since the last record, and the record."""
 
-    traced: int = 0
+    traced_count: int = 0
     record: KernelRecord | None = None
 
 
@@ -221,8 +221,8 @@ class Records:
             self._calls.move_to_end(key)
             if len(self._calls) > MAX_RECORDS:
                 self._calls.popitem(last=False)
-            calls.traced += 1
-            return calls.traced > 1
+            calls.traced_count += 1
+            return calls.traced_count > 1
 
     def keep(self, key: Hashable, record: KernelRecord) -> None:
         """Store the record of a call."""
@@ -230,7 +230,7 @@ class Records:
             self._calls[key] = _CallHistory(record=record)
 
     def forget(self, key: Hashable) -> None:
-        """Drop a record that a call has left: the next call is traced, the second is recorded."""
+        """Drop a record that a call has left: the next call is traced, its successor recorded."""
         with self._lock:
             self._calls.pop(key, None)
 
@@ -261,9 +261,9 @@ class Call:
 
     def end(self, context: CoreContext) -> None:
         """Finish, after the kernel has returned."""
-        followed, self._new_record = context.end()
-        if followed is not None:
-            self.outcome = followed.outcome
+        record, self._new_record = context.end()
+        if record is not None:
+            self.outcome = record.outcome
         elif self._records.find(self._key) is not None:
             self._records.forget(self._key)
 

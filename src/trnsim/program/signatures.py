@@ -76,9 +76,9 @@ _CONSTANTS: Final = frozenset(
 """Types of fields that are compared by type and value."""
 
 
-_INFOS_KEPT: Final = 1 << 11
-_kept_infos: Final = {
-    has_values: KeptByCore[tuple[object, ...], SignatureInfo](_INFOS_KEPT)
+_MOST_INFOS: Final = 1 << 11
+_cached_infos: Final = {
+    has_values: KeptByCore[tuple[object, ...], SignatureInfo](_MOST_INFOS)
     for has_values in (False, True)
 }
 """By core, in runs with and without values: the properties of legal signatures."""
@@ -91,15 +91,15 @@ def checked_info(
     core: NeuronCore,
     has_values: bool,
 ) -> SignatureInfo:
-    """The properties of `signature`, the `number`-th of a program, of which `instruction` is first.
+    """The properties of `signature`, the `number`-th of a program; `instruction` is its first.
 
-    They are kept for other kernels on the core if the fields are tiles and constants: then the
-    signature says all that legality and cost depend on.
+    They are cached for other kernels on the core if the fields are tiles and constants: then the
+    signature determines legality and cost.
 
     Raises:
         EmulatorError: for any rule that the instruction violates.
     """
-    infos = _kept_infos[has_values].on(core)
+    infos = _cached_infos[has_values].on(core)
     info = infos.get(signature)
     if info is not None:
         instruction.__dict__.update(info.converted_fields)
@@ -111,20 +111,20 @@ def checked_info(
     cost = outline.price(core, dims)
     checked = Checked(outline, dims, outline.chosen_engine(core), cost)
     info = signature_info(signature, number, checked, instruction, values)
-    if not instruction.meets_ranks and all(map(_is_kept, instruction.__dict__.values())):
+    if not instruction.meets_ranks and all(map(_is_in_signature, instruction.__dict__.values())):
         infos[signature] = info
     return info
 
 
 def is_constant(value: object) -> bool:
-    """True for a value that is compared by type and value: no NaN, and of tuples those of such."""
+    """True for a value that is compared by type and value, and for tuples of such; not for NaN."""
     if isinstance(value, tuple):
         return type(value) is tuple and all(map(is_constant, value))
     return type(value) in _CONSTANTS and value == value  # noqa: PLR0124  NaN
 
 
-def _is_kept(value: object) -> bool:
-    """True for a field of which a signature says everything."""
+def _is_in_signature(value: object) -> bool:
+    """True for a value of a field that a signature determines."""
     return isinstance(value, Tile) or is_constant(value)
 
 

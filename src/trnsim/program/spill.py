@@ -249,11 +249,11 @@ def _transfer_instruction(
     """A transfer of `shape` bytes between a memory and the named storage in the next memory."""
     dtype = UINT8 if memory is Memory.SBUF or shape[1] % FLOAT32.itemsize else FLOAT32
     pattern = AccessPattern.dense((shape[0], shape[1] // dtype.itemsize), dtype.itemsize)
-    here, there = (
+    tile, next_tile = (
         Tile(Storage(which, shape[0] * shape[1], shape[1], name=name), dtype, pattern)
         for which in (memory, NEXT[memory])
     )
-    dst, src = (there, here) if is_save else (here, there)
+    dst, src = (next_tile, tile) if is_save else (tile, next_tile)
     move = DmaCopy(dst, src) if memory is Memory.SBUF else TensorCopy(dst, src)
     dims = move.verify(core)
     return Checked(move, dims, move.chosen_engine(core), move.price(core, dims), is_spill=True)
@@ -263,8 +263,8 @@ def _ahead_bytes(core: NeuronCore) -> int:
     """Bytes of a partition of SBUF that are transferred during the latency of a transfer."""
     shape = int(core.partitions), _WHOLE_SPEED_BYTES
     cost = _transfer_instruction(Memory.SBUF, core, shape, "", is_save=False).cost
-    under_way = 1 + ceil(cost.latency_s / cost.interval_s)
-    return under_way * _WHOLE_SPEED_BYTES
+    concurrent_count = 1 + ceil(cost.latency_s / cost.interval_s)
+    return concurrent_count * _WHOLE_SPEED_BYTES
 
 
 class _Spiller:
@@ -329,12 +329,12 @@ class _Spiller:
 
     def _missing_bytes(self, index: int) -> int:
         """The bytes of a partition that `index` accesses and that are not in the memory."""
-        absent = (
+        absent_parts = (
             access.part
             for access in self._accesses[index]
             if not self._residences[access.part].is_here
         )
-        return sum(self._parts[part].row_bytes for part in absent)
+        return sum(self._parts[part].row_bytes for part in absent_parts)
 
     def _issue(self, index: int, current: int) -> None:
         """Append instruction `index` after the loads that it waits for."""
@@ -353,16 +353,16 @@ class _Spiller:
         return due_loads
 
     def _step(self, index: int, current: int) -> None:
-        """Append `index`, which is issued instruction `current` or a load that it waits for.
+        """Make room for the parts that instruction `index` accesses, and append the instruction.
 
-        Before that, make room for the parts that it accesses.
+        It is issued instruction `current`, or a load that `current` waits for.
         """
         accesses, residences = self._accesses[index], self._residences
-        absent = [access for access in accesses if not residences[access.part].is_here]
+        absent_accesses = [a for a in accesses if not residences[a.part].is_here]
         waits: set[int] = set()
-        if absent:
+        if absent_accesses:
             self._make_room(index, current)
-            for access in absent:
+            for access in absent_accesses:
                 waits.update(self._arrive(index, access))
         waits.update([residences[access.part].reload for access in accesses])
         waits.discard(-1)

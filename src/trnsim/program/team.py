@@ -51,7 +51,7 @@ class Team:
         With a `call` they follow the record of an earlier call. A single core may represent both
         cores of a logical core, which run the same instructions (`is_mirrored`).
         """
-        loops_of: Sequence[LoopObserver | None] = loops or (None,) * cores
+        observers: Sequence[LoopObserver | None] = loops or (None,) * cores
         self._lockstep = Lockstep(cores)
         self._call = call
         shared = SharedTensors()
@@ -60,14 +60,14 @@ class Team:
             peer = _mirrored_peer(shared) if is_mirrored else None
             link = None if member is None else member.link(0, member.wait_alone)
             context = CoreContext(
-                core, has_values=has_values, peer=peer, loops=loops_of[0], ranks=link
+                core, has_values=has_values, peer=peer, loops=observers[0], ranks=link
             )
             self.contexts = [context]
             return
         if member is not None:
-            self._lockstep.outside = member.hand_over
-            member.joined = watcher.joins
-            member.inside = lambda: [Wait(*wait) for wait in self._lockstep.inside()]
+            self._lockstep.yield_to_ranks = member.hand_over
+            member.on_join = watcher.joins
+            member.inner_waits = lambda: [Wait(*wait) for wait in self._lockstep.inner_waits()]
         on_meeting = call.meets if isinstance(call, JointCall) else watcher.meets
         meetings = Meetings(self._lockstep, on_meeting)
         for rank in range(cores):
@@ -84,7 +84,7 @@ class Team:
                 core,
                 has_values=has_values,
                 peer=peer,
-                loops=loops_of[rank],
+                loops=observers[rank],
                 ranks=self._link(member, rank),
             )
             self.contexts.append(context)
@@ -113,11 +113,11 @@ class Team:
             return [self._run_alone(self.contexts[0], body, inputs)]
 
         def body_of(context: CoreContext) -> Callable[[], object]:
-            def run_there() -> object:
+            def run_on_core() -> object:
                 with issuing_to(context):
                     return body()
 
-            return run_there
+            return run_on_core
 
         if isinstance(self._call, JointCall):
             self._call.begin(self.contexts, inputs)

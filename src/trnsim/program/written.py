@@ -14,7 +14,7 @@ from trnsim.errors import UninitializedRead
 from trnsim.isa import Instruction
 from trnsim.memory import Tile
 
-Partly: TypeAlias = list[tuple[Tile, Array]]
+PartialWrites: TypeAlias = list[tuple[Tile, Array]]
 """Results that an instruction writes in part, with a boolean per element: True if written."""
 
 
@@ -44,49 +44,49 @@ def refuse_unreadable(
 
 def partly_written(
     instruction: Instruction, reads: Iterable[Tile], unwritten_shared: list[UninitializedRead]
-) -> Partly:
+) -> PartialWrites:
     """The results that are written in part because operands are, with flags of written elements.
 
     Raises:
         UninitializedRead: an input has unwritten elements that the instruction needs, or bytes that
             another tensor overwrote.
     """
-    partly: Partly = []
+    partial_writes: PartialWrites = []
     for tile in reads:
         if not tile.storage.written.is_full and tile.index is None and not tile.is_written():
-            partial = instruction.elements_written_after(tile, tile.written_flags())
-            if partial is not None:
+            writes = instruction.elements_written_after(tile, tile.written_flags())
+            if writes is not None:
                 tile.require_intact(instruction.opcode)
-                partly = _merged_flags(partly, partial)
+                partial_writes = _merge_flags(partial_writes, writes)
                 continue
         refuse_unreadable(instruction, tile, unwritten_shared)
-    return partly
+    return partial_writes
 
 
 def shared_tiles(
     reads: Iterable[Tile], writes: Iterable[Tile], has_values: bool
 ) -> tuple[list[Tile], list[Tile]]:
     """The tiles in memory that cores share; without values, those at known addresses."""
-    shared_reads, changed = (
+    shared_reads, shared_writes = (
         [t for t in tiles if t.storage.is_shared and (has_values or t.index is None)]
         for tiles in (reads, writes)
     )
-    return shared_reads, changed
+    return shared_reads, shared_writes
 
 
-def note_written(tiles: Iterable[Tile], partly: Partly, *, by_matmul: bool) -> None:
-    """Mark `tiles` as written by their instruction; of those in `partly`, flagged elements only."""
+def note_written(tiles: Iterable[Tile], partial_writes: PartialWrites, *, by_matmul: bool) -> None:
+    """Mark `tiles` as written by their instruction; tiles in `partial_writes` where flagged."""
     for tile in tiles:
         storage = tile.storage
         if not storage.written.is_full or storage.is_placed or storage.changed is not None:
             tile.mark_written()
         if storage.is_accumulated and (not by_matmul or storage.is_set_by_others):
             tile.note_psum_write(by_matmul=by_matmul)
-    for tile, flags in partly:
+    for tile, flags in partial_writes:
         tile.mark_written_where(flags)
 
 
-def _merged_flags(first: Partly, second: Sequence[tuple[Tile, Array]]) -> Partly:
+def _merge_flags(first: PartialWrites, second: Sequence[tuple[Tile, Array]]) -> PartialWrites:
     """The elements that are written according to both lists of flags."""
     if not first:
         return list(second)

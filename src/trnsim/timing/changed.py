@@ -21,7 +21,7 @@ from trnsim.timing.schedule import (
 )
 
 _LARGEST_TILE_SHARE: Final = 1 / 8
-"""Largest share of a program's instructions that works on one tile, if two tiles can overlap."""
+"""Largest share of a program's instructions that use one tile, if two tiles can overlap."""
 
 
 def changed_schedule(
@@ -65,23 +65,24 @@ def _with_placements(
 def halves_at_once(program: Program, policy: Policy) -> Schedule:
     """The schedule if the second half of the program ran beside the first, nearly independently.
 
-    Dependences between the halves are dropped, except those over more than `_LARGEST_TILE_SHARE` of
-    the program: of weights, or in kernels that issue all loads first.
+    Dependences between the halves are dropped, unless more than `_LARGEST_TILE_SHARE` of the
+    program lies between the two instructions. Such distant dependences are of weights, or of
+    kernels that issue all loads first.
     """
     count = len(program)
-    half, near = (count + 1) // 2, count * _LARGEST_TILE_SHARE
+    half, longest_distance = (count + 1) // 2, count * _LARGEST_TILE_SHARE
 
     def kept_dependences(index: int, before: Sequence[int]) -> list[int]:
-        return [i for i in before if index < half or i >= half or index - i > near]
+        return [i for i in before if index < half or i >= half or index - i > longest_distance]
 
     turns = list(range(half))
     turn = -1
     for index in range(half, count):
         before = kept_dependences(index, [*program.waits_for(index), *program.follows(index)])
-        turn = max(turn, index - half, *(i for i in before if i < half), -1)
+        turn = max(turn, index - half, *(i for i in before if i < half))
         turns.append(turn)
     by_turn = sorted(range(count), key=lambda index: (turns[index], index))
-    place = {index: at for at, index in enumerate(by_turn)}
+    place = {index: number for number, index in enumerate(by_turn)}
     interleaved = Program(program.core, checked=program.checked)
     for index in by_turn:
         waits_for, follows = (

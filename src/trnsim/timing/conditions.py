@@ -73,9 +73,12 @@ class Conditions:
 
     def text(self) -> str:
         """The conditions in words."""
-        makers = [f"{_DGE_TEXTS[maker]} for {n} transfers" for maker, n in self.transfers.items()]
-        if self.is_dge_assumed:
-            makers[0] += " (assumed: the kernel leaves dge_mode to the compiler)"
+        assumption = " (assumed: the kernel leaves dge_mode to the compiler)"
+        makers = [
+            f"{_DGE_TEXTS[maker]} for {count} transfers"
+            + (assumption if self.is_dge_assumed and maker == HARDWARE else "")
+            for maker, count in self.transfers.items()
+        ]
         low, mid, high = (
             f"{time_s * _US_PER_S:.3g}"
             for time_s in (self.launch_p10_s, self.launch_s, self.launch_p90_s)

@@ -1,11 +1,11 @@
 """Contention: transfers of a core while a collective takes part of its DMA engines.
 
 "DMA engines are shared resources between computation and communication." They serve up to 16 rings
-in turn, packet by packet; a packet of a collective has 64 KiB, a packet of a transfer 4 KiB (for
-descriptors made ahead of time; for others no size is stated). So a collective keeps at least 16/17
-of its demand, and is assumed to keep all of it: transfers share the rest, and the collective is as
-fast as alone. Its demand is the time for which the engines copy the data that the
-rank passes on (`Cost.engine_share`), spread evenly over the collective.
+in turn, packet by packet. A packet of a collective has 64 KiB, a packet of a transfer 4 KiB (stated
+for descriptors made ahead of time). So a collective keeps at least 16/17 of its demand, and is
+assumed to keep all of it: transfers share the rest, and the collective takes as long as without
+them. Its demand is the time in which the engines copy the data that the rank passes on
+(`Cost.engine_share`), spread evenly over the collective.
 
 A transfer lasts longer by the share of the engines that it loses, so a program beside collectives
 never takes longer than both in sequence. Not modelled: that they share HBM, and that Trn3 has
@@ -108,7 +108,7 @@ def _stretches(
 ) -> array[float]:
     """The factors on the times of a core's instructions in the next round.
 
-    Factors of transfers follow from concurrent collectives; the others are `previous_stretches`.
+    Factors of transfers follow from concurrent collectives; other factors are unchanged.
     `has_share` tells for each entry of the table whether it is a collective with an `engine_share`.
     """
     if not any(has_share):

@@ -78,7 +78,7 @@ class Errors:
     Attributes:
         near: publication -> core -> spread of its kernels.
         far: spread of other kernels.
-        growth: the part of a spread by which a novelty of 1 widens it.
+        growth: the part of a spread that a novelty of 1 adds to it.
         largest: core -> kind of work, or engine -> the largest share of a published kernel's time.
         unseen: the errors of known kernels by size, each kernel left out.
     """
@@ -100,10 +100,10 @@ class Errors:
         """
         largest_shares = self.largest.get(core.name, {})
         spread = self.near.get(publication, {}).get(core.name)
-        new = novelty(shares if spread is None else by_engine(shares), largest_shares)
-        widened = (self.far if spread is None else spread) * (1 + self.growth * new)
-        launch = launch_share(shares)
-        return P90_DEVIATIONS * (launch * core.launch_s.provenance.spread + (1 - launch) * widened)
+        new_share = novelty(shares if spread is None else by_engine(shares), largest_shares)
+        rest_spread = (self.far if spread is None else spread) * (1 + self.growth * new_share)
+        launch, launch_spread = launch_share(shares), core.launch_s.provenance.spread
+        return P90_DEVIATIONS * (launch * launch_spread + (1 - launch) * rest_spread)
 
 
 def launch_share(shares: Shares) -> float:

@@ -68,7 +68,7 @@ class CriticalSteps:
         busy_s: for each step, the time in which the instruction occupied its engine, or its queue
             if the next instruction waited for the queue.
         waiting_s: the rest of the step: latency and semaphore until the next instruction starts.
-        is_issue: true where the next instruction waited for the queue.
+        is_issue: for each step, true if the next instruction waited for the queue.
     """
 
     index: Integers

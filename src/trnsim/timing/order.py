@@ -110,36 +110,37 @@ class _Queue:
         free_s: the time from which it is idle.
         window: the number of next instructions that it chooses from.
         members: all its instructions, in the order of issue.
-        started: the number of members that have started.
-        soon: a heap of (ready time, instruction) whose predecessors have all started.
-        now: a heap of the instructions whose ready time has passed.
+        started_count: the number of members that have started.
+        future: a heap of (ready time, instruction) for instructions in the window whose
+            predecessors have all started.
+        ready: a heap of the instructions whose ready time has passed.
     """
 
-    __slots__ = ("engine", "free_s", "members", "now", "soon", "started", "window")
+    __slots__ = ("engine", "free_s", "future", "members", "ready", "started_count", "window")
 
     def __init__(self, engine: Engine, window: float) -> None:
         self.engine = engine
         self.free_s = 0.0
         self.window = window
         self.members = array("l")
-        self.started = 0
-        self.soon: list[tuple[float, int]] = []
-        self.now: list[int] = []
+        self.started_count = 0
+        self.future: list[tuple[float, int]] = []
+        self.ready: list[int] = []
 
     def next_s(self) -> float:
         """The time at which it can start an instruction; infinite if none is ready."""
-        if self.now:
+        if self.ready:
             return self.free_s
-        if self.soon:
-            return max(self.free_s, self.soon[0][0])
+        if self.future:
+            return max(self.free_s, self.future[0][0])
         return inf
 
     def take(self, time_s: float) -> int:
         """Remove and return the earliest instruction that is ready at `time_s`."""
-        soon, now = self.soon, self.now
-        while soon and soon[0][0] <= time_s:
-            heappush(now, heappop(soon)[1])
-        return heappop(now)
+        future, ready = self.future, self.ready
+        while future and future[0][0] <= time_s:
+            heappush(ready, heappop(future)[1])
+        return heappop(ready)
 
 
 class _Core:
@@ -200,13 +201,13 @@ class _Core:
                 self._next_meeting.update(pairwise(meetings.tolist()))
         self._missing = array("l", missing.tobytes())
         for queue in self.queues.values():
-            is_here = np.array([engine is queue.engine for engine in self.engines], np.bool_)
-            members = np.flatnonzero(is_here[which])
+            is_member = np.array([engine is queue.engine for engine in self.engines], np.bool_)
+            members = np.flatnonzero(is_member[which])
             queue.members = array("l", members.astype("l").tobytes())
             np.asarray(self._queue_index)[members] = np.arange(len(members))
             for index in queue.members[: int(min(queue.window, len(members)))]:
                 if not self._missing[index]:
-                    heappush(queue.soon, (0.0, index))
+                    heappush(queue.future, (0.0, index))
 
     def mark_started(self, index: int, start_s: float, busy_until_s: float) -> None:
         """Record that `index` occupies its engine from `start_s` until `busy_until_s`."""
@@ -216,12 +217,12 @@ class _Core:
         self.end_s[index] = end_s
         queue = self.queues[engine]
         queue.free_s = min(self._issued_s) if engine is Engine.dma else busy_until_s
-        queue.started += 1
-        last = queue.started + queue.window - 1
+        queue.started_count += 1
+        last = queue.started_count + queue.window - 1
         if last < len(queue.members):
-            entering = queue.members[int(last)]
-            if not self._missing[entering]:
-                heappush(queue.soon, (self._ready_s[entering], entering))
+            newest = queue.members[int(last)]
+            if not self._missing[newest]:
+                heappush(queue.future, (self._ready_s[newest], newest))
         followers = self._followers.of(index)
         if followers:
             self._release(followers, engine, start_s, start_s)
@@ -278,11 +279,11 @@ class _Core:
         return self.program.touches.read_tile(index, operand, self._reads[which]) or index
 
     def _release(
-        self, released: Iterable[int], engine: Engine, own_s: float, other_s: float
+        self, dependents: Iterable[int], engine: Engine, own_s: float, other_s: float
     ) -> None:
-        """Resolve a dependence of each of the instructions `released`.
+        """Resolve a dependence of each of the instructions `dependents`.
 
-        It permits the start of those on `engine` at `own_s`, of others at `other_s`.
+        It permits the start of instructions on `engine` at `own_s`, of others at `other_s`.
         """
         which, engines, missing, earliest_s = (
             self.program.which,
@@ -290,7 +291,7 @@ class _Core:
             self._missing,
             self._ready_s,
         )
-        for later in released:
+        for later in dependents:
             later_engine = engines[which[later]]
             ready_s = own_s if later_engine is engine else other_s
             if ready_s < earliest_s[later]:
@@ -300,8 +301,8 @@ class _Core:
             missing[later] -= 1
             if not missing[later]:
                 queue = self.queues[later_engine]
-                if self._queue_index[later] < queue.started + queue.window:
-                    heappush(queue.soon, (ready_s, later))
+                if self._queue_index[later] < queue.started_count + queue.window:
+                    heappush(queue.future, (ready_s, later))
 
 
 def _meetings(
@@ -332,8 +333,8 @@ def _meeting_of(
     if isinstance(instruction, Collective):
         members = instruction.members(number)
         label = instruction.label(instruction.group_of(number // cores_per_rank))
-        present = [places[member] for member in members if member in places]
-        return meeting_of(present, place, label) if len(members) > 1 else None
+        launch_members = [places[member] for member in members if member in places]
+        return meeting_of(launch_members, place, label) if len(members) > 1 else None
     core_meeting = instruction.meeting(place % cores_per_rank)
     meeting = (
         None if core_meeting is None else core_meeting.numbered_from(place - place % cores_per_rank)
@@ -375,7 +376,7 @@ class _QueueChoice:
                     heappush(self._future, (next_s, place))
 
     def next(self) -> tuple[int, _Queue] | None:
-        """Advance time to the next queue that can start, and return its core and it.
+        """Advance time to the next queue that can start an instruction; its core and the queue.
 
         None if no queue can start an instruction.
         """
@@ -407,15 +408,16 @@ class _ListScheduler:
     ) -> None:
         self._policy = policy
         self._cores = [
-            _Core(program, table, with_others, core, policy)
-            for program, table, with_others in zip(programs, tables, meetings, strict=True)
+            _Core(program, table, core_meetings, core, policy)
+            for program, table, core_meetings in zip(programs, tables, meetings, strict=True)
         ]
         self._ranks = array("l")
         self._indices = array("l")
         self._group_sizes = array("l")
-        # By kind: False for meetings of cores within a rank, True for collectives of ranks.
-        self._waiting: dict[bool, dict[int, Meeting]] = {False: {}, True: {}}
-        self._arrived: dict[bool, dict[int, int]] = {False: {}, True: {}}
+        # By kind (False for meetings of cores within a rank, True for collectives of ranks) and by
+        # core: the meeting in which the core waits, and the core's instruction of it.
+        self._meetings: dict[bool, dict[int, Meeting]] = {False: {}, True: {}}
+        self._instructions: dict[bool, dict[int, int]] = {False: {}, True: {}}
 
     def run(self) -> Order:
         """Start every instruction."""
@@ -424,7 +426,7 @@ class _ListScheduler:
         while remaining:
             next_queue = queue_choice.next()
             if next_queue is None:
-                raise InternalError(f"cores wait for each other forever: {self._waiting}")
+                raise InternalError(f"cores wait for each other forever: {self._meetings}")
             rank, queue = next_queue
             started_ranks = self._start(rank, queue.take(queue_choice.now_s), queue_choice.now_s)
             remaining -= len(started_ranks)
@@ -445,7 +447,7 @@ class _ListScheduler:
         )
 
     def _start(self, rank: int, index: int, time_s: float) -> Sequence[int]:
-        """Start an instruction, or its group if that is complete; returns the cores that did."""
+        """Start an instruction, or its group if that is complete; returns the started cores."""
         core = self._cores[rank]
         which = core.program.which[index]
         meeting = core.meetings[which]
@@ -453,16 +455,16 @@ class _ListScheduler:
             self._start_one(rank, index, time_s, 1)
             return (rank,)
         is_collective = core.engines[which] is Engine.collective
-        waiting, arrived = self._waiting[is_collective], self._arrived[is_collective]
-        waiting[rank], arrived[rank] = meeting, index
-        group, missing = group_of(rank, waiting)
+        meetings, instructions = self._meetings[is_collective], self._instructions[is_collective]
+        meetings[rank], instructions[rank] = meeting, index
+        group, missing = group_of(rank, meetings)
         if missing is not None:
             return ()
-        members = [(member, arrived.pop(member)) for member in group]
+        members = [(member, instructions.pop(member)) for member in group]
         starts_s = [self._cores[r].free_s(i) for r, i in members]
         start_s = max(time_s, *starts_s)
         for number, (member, member_index) in enumerate(members):
-            del waiting[member]
+            del meetings[member]
             self._start_one(member, member_index, start_s, 0 if number else len(members))
         return group
 

@@ -105,18 +105,21 @@ class Schedule:
     def _earliest_start(
         self, index: int, engine: Engine, *, may_be_moved: bool
     ) -> tuple[float, int]:
-        """The time when the dependences and edges of `index` permit its start, and the last one."""
+        """The time when the dependences and edges of `index` permit its start.
+
+        Also the predecessor that permits it last, or -1.
+        """
         start_s, waited_for = 0.0, WAITED_FOR_NOTHING
         engine_of, program = self._engine, self._program
         waits_for = program.waits_for(index)
         if may_be_moved:
-            issued_on = program.instruction(index).engine
-            moved = (
+            issue_engine = program.instruction(index).engine
+            moved_predecessors = (
                 i
                 for i in program.follows(index)
-                if engine_of[i] is not engine and program.instruction(i).engine is issued_on
+                if engine_of[i] is not engine and program.instruction(i).engine is issue_engine
             )
-            waits_for = [*waits_for, *moved]
+            waits_for = [*waits_for, *moved_predecessors]
         for earlier in waits_for:
             ready_s = self.end_s[earlier]
             if engine_of[earlier] is not engine:
@@ -202,7 +205,7 @@ def _schedule_all(
 ) -> list[Schedule]:
     """The schedules of all cores in a kept order; `placement` is called with core and index."""
     schedules = [Schedule(p, core, order, rank) for rank, p in enumerate(programs)]
-    if len(schedules) == 1:  # it meets no other
+    if len(schedules) == 1:  # a single core meets no other
         for index in order.indices:
             own_placement = placement(0, index)
             schedules[0].place(index, own_placement, *schedules[0].ready(index, own_placement))
@@ -227,11 +230,11 @@ def _schedule_all(
 def start_groups(order: Order) -> Iterator[list[tuple[int, int]]]:
     """Groups of (core, instruction) that start together, in order: several only at a meeting."""
     ranks, indices = order.ranks, order.indices
-    at = 0
-    for members in order.group_sizes:
-        if members:
-            yield [(ranks[i], indices[i]) for i in range(at, at + members)]
-            at += members
+    start = 0
+    for size in order.group_sizes:
+        if size:
+            yield [(ranks[i], indices[i]) for i in range(start, start + size)]
+            start += size
 
 
 def schedule_alone(
@@ -255,21 +258,21 @@ def schedule_alone(
 def device_times_s(
     programs: Sequence[Program], cores: NeuronCore, order: Order, rank: int
 ) -> npt.NDArray[np.float64]:
-    """The device time of core `rank` for each set of constants in `cores` (`together`)."""
+    """The device time of core `rank` for each set of constants in `cores` (`stack_cores`)."""
     schedules = [_SampledSchedule(p, cores, order, place) for place, p in enumerate(programs)]
     last_s = {kind: [np.zeros_like(cores.launch_s)] * len(programs) for kind in (False, True)}
     for members in start_groups(order):
         if len(members) == 1:
-            ((at, index),) = members
-            core = schedules[at]
+            ((place, index),) = members
+            core = schedules[place]
             core.place(index, core.ready(index))
             continue
         met_s = last_s[schedules[members[0][0]].engine_of(members[0][1]) is Engine.collective]
-        ready = [np.maximum(met_s[at], schedules[at].ready(index)) for at, index in members]
-        start_s = np.max(ready, axis=0)
-        for at, index in members:
-            met_s[at] = start_s
-            schedules[at].meet(index, start_s)
+        ready_s = [np.maximum(met_s[at], schedules[at].ready(index)) for at, index in members]
+        start_s = np.max(ready_s, axis=0)
+        for place, index in members:
+            met_s[place] = start_s
+            schedules[place].meet(index, start_s)
     return schedules[rank].device_s
 
 

@@ -49,13 +49,13 @@ class UtilizationLimit:
         return min(1.0, self._floor + self._slope_per_s * (time_s - self._ramp_start_s))
 
     def _restart_after_pause(self, now_s: float) -> None:
-        began_s = self._ramp_start_s
-        if began_s is not None and now_s - began_s < self._window_s:
+        ramp_start_s = self._ramp_start_s
+        if ramp_start_s is not None and now_s - ramp_start_s < self._window_s:
             return  # its first window is not over
         since_s = now_s - self._window_s
         while self._busy_spans_s and self._busy_spans_s[0][1] <= since_s:
             self._busy_spans_s.popleft()
-        if began_s is not None and self._was_busy(since_s):
+        if ramp_start_s is not None and self._was_busy(since_s):
             return
         self._ramp_start_s = now_s
         self._ramp_starts_s.append(now_s)
@@ -74,8 +74,8 @@ class UtilizationLimit:
         length_s = self._window_s / parts
         rise = (1 - self._floor) / parts
         return [
-            (began_s + part * length_s, length_s, self._floor + rise * (part + 1 / 2))
-            for began_s in self._ramp_starts_s
+            (ramp_start_s + part * length_s, length_s, self._floor + rise * (part + 1 / 2))
+            for ramp_start_s in self._ramp_starts_s
             for part in range(parts)
         ]
 

@@ -25,7 +25,7 @@ class TimeLimitExceededError(Exception):
 
 
 @contextmanager
-def within(core: CoreContext, limit_s: float) -> Generator[None]:
+def limit_time(core: CoreContext, limit_s: float) -> Generator[None]:
     """Context in which instructions are issued to `core`, whose program may take `limit_s`.
 
     Raises:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trnsim.arch import NeuronCore
-from trnsim.arch.draws import together
+from trnsim.arch.draws import stack_cores
 from trnsim.errors import SourceLine
 from trnsim.fabric.collective_time import constants_of
 from trnsim.facts import Evidence, Fact, Interval
@@ -203,7 +203,7 @@ class Timeline:
 
     def device_times_on_s(self, cores: Sequence[NeuronCore]) -> npt.NDArray[np.float64]:
         """The device time with the constants of each of `cores`, in the same order."""
-        return device_times_s(self._programs, together(cores), self.order, self._rank)
+        return device_times_s(self._programs, stack_cores(cores), self.order, self._rank)
 
     def same_order_time_s(self, placement: Callable[[int], EnginePlacement]) -> float:
         """`undisturbed_s` with `placement(i)` for instruction i, in the order of this timeline."""

@@ -303,7 +303,7 @@ def test_a_row_that_was_skipped_has_not_been_written(bench, random):
     work = bench()
     table, dst = work.tile(random((6, 4)), memory=HBM), work.empty((3, 4))
     work.issue(DmaCopy(dst, rows_of(table, column(1, 9, 3), work), oob_mode=OobMode.skip))
-    written = dst.storage.written.of(dst.pattern, 4)
+    written = dst.storage.written.flags(dst.pattern, 4)
     assert written.all(axis=1).tolist() == [True, False, True]
     computed = work.issue(Reciprocal(work.empty((3, 4)), dst))
     assert computed.written_flags().all(axis=1).tolist() == [True, False, True]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trnsim.arch.draws import sampled
+from trnsim.arch.draws import sample_core
 from trnsim.dtypes import (
     BFLOAT16,
     FLOAT8_E4M3,
@@ -157,7 +157,7 @@ def test_the_speedup_of_fp8_varies_as_the_rates_do(bench, core_v4):
     """Equal rates of 8 and 16 bits are no longer equal once they are drawn."""
     tile = bench(core_v4).empty((4, 8), FLOAT8_E4M3)
     for draw in range(20):
-        assert 1.6 < tensor_tensor_speedup(sampled(core_v4, draw), tile, tile, tile) < 2.4
+        assert 1.6 < tensor_tensor_speedup(sample_core(core_v4, draw), tile, tile, tile) < 2.4
 
 
 def test_the_longer_and_the_shorter_of_arrays_are_taken_element_by_element():

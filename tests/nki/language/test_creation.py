@@ -45,6 +45,12 @@ def test_only_a_number_fills_a_tensor(value, buffer):
         nl.full((4, 8), value, nl.float32, buffer=buffer)
 
 
+@pytest.mark.parametrize("value", [2**53 + 1, -(2**63), 2**63 - 1, 2**70, -(2**70), 3, 2.5, -0.0])
+def test_a_tensor_of_64_bits_holds_every_one_of_them(value):
+    found = filled(lambda: nl.full((2,), value, nl.int64, buffer=nl.hbm))
+    assert found.tolist() == 2 * [min(max(round(value), -(2**63)), 2**63 - 1)]
+
+
 @pytest.mark.usefixtures("on_core")
 def test_a_tensor_like_another_is_so_in_all_that_is_not_given():
     model = nl.ndarray((4, 8), nl.bfloat16, buffer=nl.psum)

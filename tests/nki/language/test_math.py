@@ -7,7 +7,7 @@ import pytest
 import trnsim
 from trnsim.errors import IllegalInstruction
 from trnsim.nki import isa as nisa
-from trnsim.nki import jit
+from trnsim.nki import jit, simulate
 from trnsim.nki import language as nl
 from trnsim.nki.language import math
 from trnsim.nki.notices import SimulatorOnlyWarning
@@ -220,6 +220,19 @@ def test_remainders_end_where_multiples_are_rounded(computed):
     y = np.float32([[7, 5, 3, np.inf, np.inf, 0, 3]])
     found = computed(nl.mod, x, y, as_simulator=True)
     np.testing.assert_array_equal(found, [[0, 0, -1021, *4 * [np.nan]]])
+
+
+@pytest.mark.parametrize("name", ["mod", "fmod", "divide"])
+def test_two_numbers_are_refused_by_name(name):
+    @jit
+    def kernel():
+        return getattr(nl, name)(5, 3)
+
+    with (
+        pytest.warns(SimulatorOnlyWarning),
+        pytest.raises(IllegalInstruction, match=r"of int; legal: tiles and numbers"),
+    ):
+        simulate(kernel)()
 
 
 def test_a_function_prints_as_its_name():

@@ -143,9 +143,17 @@ def _fits(value: object, hint: Any) -> bool:
     if isinstance(hint, type):
         return isinstance(value, hint)
     if get_origin(hint) is tuple:
-        is_sequence = isinstance(value, Iterable) and not isinstance(value, Tile)
-        return is_sequence and all(_fits(x, get_args(hint)[0]) for x in cast("Any", value))
+        return is_iterable(value) and all(_fits(x, get_args(hint)[0]) for x in cast("Any", value))
     return any(_fits(value, option) for option in get_args(hint))
+
+
+def is_iterable(value: object) -> bool:
+    """True for a value that Python can loop over: no tile, and no array without dimensions."""
+    return (
+        isinstance(value, Iterable)
+        and not isinstance(value, Tile)
+        and getattr(value, "ndim", None) != 0
+    )
 
 
 def _as_its_type(value: Any, hint: Any) -> Any:

@@ -63,6 +63,18 @@ def _comparison_as_numbers(compare: _ArrayFunction) -> _ArrayFunction:
     return compare_as_numbers
 
 
+def _logical_as_numbers(combine: _ArrayFunction) -> _ArrayFunction:
+    """A function that gives 1.0 where the combination of truth values holds, else 0.0."""
+
+    def combine_as_numbers(x: Any, y: Any) -> Array:
+        truths = (
+            np.not_equal(operand, 0) for operand in (x, y)
+        )  # numpy takes no integer of 65 bits
+        return combine(*truths).astype(np.float32)
+
+    return combine_as_numbers
+
+
 def _reduction_as_numbers(reduce: Callable[..., Any]) -> Callable[..., Any]:
     """A function that gives the result of a logical reduction as 1.0 or 0.0."""
 
@@ -150,17 +162,17 @@ _ALU_OPERATORS: Final = (
     AluOperator("less", _comparison_as_numbers(np.less)),
     AluOperator(
         "logical_and",
-        _comparison_as_numbers(np.logical_and),
+        _logical_as_numbers(np.logical_and),
         _reduction_as_numbers(np.logical_and.reduce),
     ),
     AluOperator(
         "logical_or",
-        _comparison_as_numbers(np.logical_or),
+        _logical_as_numbers(np.logical_or),
         _reduction_as_numbers(np.logical_or.reduce),
     ),
     AluOperator(
         "logical_xor",
-        _comparison_as_numbers(np.logical_xor),
+        _logical_as_numbers(np.logical_xor),
         _reduction_as_numbers(np.logical_xor.reduce),
     ),
     AluOperator("power", _power, engines=(Engine.gpsimd,)),

@@ -299,7 +299,7 @@ def _started_flags(dst: Tile) -> Array:
 
 def _flags(mask: ByteMask, dst: Tile) -> Array:
     """One boolean per element of `dst`: whether it is in `mask`, over the tensor's dense bytes."""
-    flags = mask.of(dst.storage.dense_pattern(dst.footprint), dst.dtype.itemsize)
+    flags = mask.flags(dst.storage.dense_pattern(dst.footprint), dst.dtype.itemsize)
     return flags[_element_index(dst, dst.index)] if isinstance(dst.index, SnakeIndex) else flags
 
 

@@ -235,6 +235,8 @@ def _issue_function(instruction: type[Instruction]) -> Callable[..., Any]:
     def issue(*args: Any, name: str | None = None, **kwargs: Any) -> Any:
         convert_operands(kwargs)
         if args:
+            if len(args) == len(keys) and name is None:
+                args, name = args[:-1], args[-1]
             operands = dict(zip(keys, args, strict=False))
             convert_operands(operands)
             args = (*operands.values(), *args[len(keys) :])

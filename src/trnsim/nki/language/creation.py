@@ -13,7 +13,7 @@ import numpy as np
 
 from trnsim import files
 from trnsim.behaviours.language import STRING_BUFFERS
-from trnsim.dtypes import UINT8, UINT32, Array, round_to
+from trnsim.dtypes import INT64, UINT8, UINT32, Array, round_to
 from trnsim.errors import BadInput, IllegalInstruction, NotModelled
 from trnsim.memory import Memory
 from trnsim.nki.arguments import check_tensor, documented, integers, label_of, lengths
@@ -161,7 +161,11 @@ def full(
         issue("memset", tensor, fill_value)
         return tensor
     number = check_number("nl.full: fill_value", fill_value, "nki.language.full")
-    value = round_to(np.asarray([number], np.float64), tensor.dtype)
+    if isinstance(number, int) and tensor.dtype is INT64:  # float64 has 53 of its 64 bits
+        limits = np.iinfo(np.int64)
+        value = np.asarray([min(max(number, limits.min), limits.max)], np.int64)
+    else:
+        value = round_to(np.asarray([number], np.float64), tensor.dtype)
     issue("dma_copy", tensor, _constant(np.full(tensor.shape, value[0], tensor.dtype.dtype)))
     return tensor
 
@@ -226,6 +230,12 @@ def shared_identity_matrix(n: int, dtype: Any = UINT8, dst: NkiTensor | None = N
     if dst is not None:
         check_tensor("nl.shared_identity_matrix: dst", dst, source)
     tile = new_tile((side, side), dtype) if dst is None else dst
+    if side < 1 or tile.size != side * side:
+        raise IllegalInstruction(
+            f"nl.shared_identity_matrix({side}) to {tile}; legal: a tile of shape [n, n]",
+            fix="pass the number of the tile's partitions, or leave dst out",
+            source=source,
+        )
     issue("dma_copy", tile, _constant(np.eye(side, dtype=tile.dtype.dtype)))
     return tile
 

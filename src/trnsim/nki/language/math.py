@@ -235,7 +235,7 @@ def mod(x: Any, y: Any, dtype: Any = None) -> NkiTensor:
 def fmod(x: Any, y: Any, dtype: Any = None) -> NkiTensor:
     """The remainder of x / y with the sign of x; exact, and NaN, for the operands of `mod`."""
     rest, divisor, result_dtype = _remainder(x, y, dtype)
-    dividend = _as_float32(x, like=divisor)
+    dividend = _as_float32(x, divisor.shape)
     is_opposite = _less(_multiply(rest, dividend), 0.0)
     step = _multiply(_abs(divisor), _sign(dividend))
     return _add(rest, _multiply(is_opposite, step), result_dtype)
@@ -244,7 +244,8 @@ def fmod(x: Any, y: Any, dtype: Any = None) -> NkiTensor:
 def where(condition: NkiTensor, x: Any, y: Any, dtype: Any = None) -> NkiTensor:
     """Elements of x where `condition` is not zero, else of y; either may be a number."""
     check_tensor("nl.where: condition", condition, "nki.language.where")
-    result_dtype = dtype or next(t.dtype for t in (x, y, condition) if isinstance(t, NkiTensor))
+    tile = next(t for t in (x, y, condition) if isinstance(t, NkiTensor))
+    result_dtype = _result_dtype(tile, dtype)
     _check_fractions(condition, x, y, dtype, result_dtype)
     mask = OPERATORS["not_equal"](condition, 0.0, UINT8)
     result = new_tile(mask.shape, result_dtype)
@@ -287,20 +288,20 @@ def _remainder(x: Any, y: Any, dtype: Any) -> tuple[NkiTensor, NkiTensor, Any]:
 
     The multiple is rounded to float32, and so is the quotient, by the reciprocal.
     """
-    tile = x if isinstance(x, NkiTensor) else y
-    divisor = _as_float32(y, like=tile)
-    dividend = _as_float32(x, like=divisor)
+    tile = as_tile("nl.mod", x if isinstance(x, NkiTensor) else y)
+    divisor = _as_float32(y, tile.shape)
+    dividend = _as_float32(x, divisor.shape)
     quotient = _multiply(dividend, _reciprocal(divisor))
     integer = _nearest(quotient)
     _keep_large(integer, quotient)
     return _subtract(dividend, _multiply(integer, divisor)), divisor, _result_dtype(tile, dtype)
 
 
-def _as_float32(value: Any, like: NkiTensor) -> NkiTensor:
-    """`value` as a float32 tile: a tile is cast, a number fills a tile of the shape of `like`."""
+def _as_float32(value: Any, shape: tuple[int, ...]) -> NkiTensor:
+    """`value` as a float32 tile: a tile is cast, a number fills a tile of `shape`."""
     if isinstance(value, NkiTensor):
         return cast(as_tile("nl.mod", value), FLOAT32)
-    tile = new_tile(like.shape, FLOAT32)
+    tile = new_tile(shape, FLOAT32)
     number = check_number("nl.mod: an operand", value, "nki.language.mod")
     issue("memset", tile, float(number))
     return tile

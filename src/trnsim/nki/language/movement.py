@@ -10,7 +10,7 @@ from typing import Any
 
 from trnsim.dtypes import FLOAT32
 from trnsim.errors import IllegalInstruction
-from trnsim.nki.arguments import boolean, check_tensor, documented, lengths
+from trnsim.nki.arguments import boolean, check_tensor, documented, integers, lengths
 from trnsim.nki.notices import refuse_or_warn
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
 from trnsim.nki.tiles import as_tile, cast, issue, new_tile, spread
@@ -76,6 +76,8 @@ def matmul(x: NkiTensor, y: NkiTensor, transpose_x: bool = False) -> NkiTensor:
     Without `transpose_x` it is ``x @ y``, which AWS's compiler refuses.
     """
     left, right = as_tile("nl.matmul", x), as_tile("nl.matmul", y)
+    for tile in (left, right):
+        _check_rank("nl.matmul", tile)
     if not boolean("nl.matmul, transpose_x", transpose_x, "nki.language.matmul"):
         refuse_or_warn(
             "nl.matmul(transpose_x=False); legal: transpose_x=True",
@@ -129,7 +131,7 @@ def gather_flattened(
     Raises:
         IllegalInstruction: for an axis other than 0.
     """
-    if axis != 0:
+    if integers("nl.gather_flattened: axis", axis) != (0,):
         raise IllegalInstruction(
             f"nl.gather_flattened(axis={axis}); legal: axis=0, along the flattened free axes",
             fix="leave axis out",
@@ -144,12 +146,16 @@ def gather_flattened(
 
 def _as_matrix(label: str, tile: NkiTensor) -> NkiTensor:
     """The tensor with all dimensions but the first merged."""
+    _check_rank(label, tile)
+    return tile if tile.ndim == _MATRIX_RANK else tile.flatten_dims(1, tile.ndim - 1)
+
+
+def _check_rank(label: str, tile: NkiTensor) -> None:
+    """Refuse a tensor of one dimension; `label` is the function, for the error."""
     source = f"nki.language.{label.removeprefix('nl.')}"
-    check_tensor(label, tile, source)
-    if tile.ndim < _MATRIX_RANK:
+    if check_tensor(label, tile, source).pattern.shape[1:] == ():
         raise IllegalInstruction(
             f"{label} of {tile}; legal: two dimensions or more",
             fix="add a dimension: tensor.expand_dim(1)",
             source=source,
         )
-    return tile if tile.ndim == _MATRIX_RANK else tile.flatten_dims(1, tile.ndim - 1)
