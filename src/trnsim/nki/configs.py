@@ -77,9 +77,9 @@ class CompileConfig:
         barrier_check: bool | None = None,
         prefetch_auto: bool = False,
         nki_alloc_fallback: bool = True,
-        **others: Any,
+        **options: Any,
     ) -> None:
-        _refuse_others("CompileConfig", others, [field.name for field in fields(self)])
+        _refuse_unknown("CompileConfig", options, [field.name for field in fields(self)])
         _set_fields(
             self,
             address_rotation=address_rotation,
@@ -108,8 +108,8 @@ class SpecializationConfig:
 
     allow_nested_config_override: bool = False
 
-    def __init__(self, allow_nested_config_override: bool = False, **others: Any) -> None:
-        _refuse_others("SpecializationConfig", others, [field.name for field in fields(self)])
+    def __init__(self, allow_nested_config_override: bool = False, **options: Any) -> None:
+        _refuse_unknown("SpecializationConfig", options, [field.name for field in fields(self)])
         _set_fields(self, allow_nested_config_override=allow_nested_config_override)
 
 
@@ -160,8 +160,8 @@ def configs_of(options: Mapping[str, Any]) -> Configs:
                 fix=f"pass nki.compiler.{kind.__name__}(...)",
                 source=_JIT,
             )
-    others = {key: value for key, value in options.items() if key not in kinds}
-    _refuse_others(_JIT, others, [*kinds, *_OLDER_OPTIONS], legal=list(kinds))
+    other_options = {key: value for key, value in options.items() if key not in kinds}
+    _refuse_unknown(_JIT, other_options, [*kinds, *_OLDER_OPTIONS], legal=list(kinds))
     return Configs(options.get("compile_config"), options.get("specialization_config"))
 
 
@@ -242,15 +242,15 @@ def _set_fields(config: object, **values: Any) -> None:
         object.__setattr__(config, key, value)
 
 
-def _refuse_others(
-    call: str, others: Mapping[str, Any], option_names: list[str], legal: list[str] | None = None
+def _refuse_unknown(
+    call: str, options: Mapping[str, Any], option_names: list[str], legal: list[str] | None = None
 ) -> None:
-    """Refuse the first option that is not one of `option_names`.
+    """Refuse the first of `options` whose name is not in `option_names`.
 
     Raises:
-        BadInput: names it, the legal ones, and where it belongs or a near name.
+        BadInput: names the option, the legal names, and the class of the option or a similar name.
     """
-    unknown_option = next((key for key in others if key not in option_names), None)
+    unknown_option = next((key for key in options if key not in option_names), None)
     if unknown_option is None:
         return
     config_fixes = [
@@ -265,7 +265,7 @@ def _refuse_others(
         f"did you mean {name}=?" for name in get_close_matches(unknown_option, option_names, 1)
     ]
     raise BadInput(
-        f"{call}({unknown_option}={others[unknown_option]!r}): there is no such option; legal: "
+        f"{call}({unknown_option}={options[unknown_option]!r}): there is no such option; legal: "
         f"{', '.join(legal or option_names)}",
         fix=(config_fixes or spelling_fixes or ["leave it out"])[0],
         source=_JIT if call == _JIT else f"nki.compiler.{call}",

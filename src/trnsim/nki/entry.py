@@ -1,8 +1,7 @@
 """AWS's entry points for running a kernel on a CPU: simulate, cpu_simulate, simulate_kernel.
 
-They take and return numpy, torch or jax arrays. Two things are warnings here and errors in
-`trnsim.run`: code that AWS's simulator runs although its compiler refuses it, and races between
-two cores.
+They take and return numpy, torch or jax arrays. Code that AWS's simulator runs although its
+compiler refuses it, and races between two cores, give warnings here, and errors in `trnsim.run`.
 
 Source: nki.simulate; vllm-neuron's nki_cpu_simulator.md; nki-library's simulation_setup.py.
 """

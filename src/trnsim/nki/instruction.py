@@ -48,7 +48,7 @@ class NkiInstruction:
     Attributes:
         index: its place in the core's program.
         name: the label that the call gave (`name=`), or None.
-        turns: the device loops that enclose it, each with the number of its pass.
+        turns: the device loops that enclose it, with the number of the pass of each loop.
     """
 
     __slots__ = ("core", "index", "name", "turns")
@@ -203,8 +203,8 @@ def add_edge(core: CoreContext, edge: Edge, source: str) -> None:
     core.ordering.add(edge)
 
 
-_MOST_SHOWN: Final = 6
-"""Instructions of a cycle that an error lists."""
+_MOST_INSTRUCTIONS: Final = 6
+"""Maximum number of instructions of a cycle that an error lists."""
 
 
 def _cycle_text(program: Program, cycle: Sequence[int]) -> str:
@@ -212,8 +212,8 @@ def _cycle_text(program: Program, cycle: Sequence[int]) -> str:
     if len(cycle) == 1:
         return f"{instruction_text(program, cycle[0])} waits for itself"
     texts = [instruction_text(program, index) for index in cycle]
-    if len(texts) > _MOST_SHOWN:
-        texts[_MOST_SHOWN - 1 : -1] = [f"{len(texts) - _MOST_SHOWN} more"]
+    if len(texts) > _MOST_INSTRUCTIONS:
+        texts[_MOST_INSTRUCTIONS - 1 : -1] = [f"{len(texts) - _MOST_INSTRUCTIONS} more"]
     return f"{' comes after '.join(texts)}, which would come after {texts[0]}"
 
 

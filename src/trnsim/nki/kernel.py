@@ -227,21 +227,21 @@ class Kernel:
         version, line = team.contexts[0].core.nki, self.line
         note_kernel(self, team)
         check_language(self._function, self.options, line, version)
-        bound = self.bind(args, kwargs)
-        refuse_lists_of_defaults(bound.signature, bound.arguments, version, line)
-        for name, value in bound.arguments.items():
-            bound.arguments[name] = boundary.enter(name, value)
+        call = self.bind(args, kwargs)
+        refuse_lists_of_defaults(call.signature, call.arguments, version, line)
+        for name, value in call.arguments.items():
+            call.arguments[name] = boundary.enter(name, value)
         if self._parameter_names is None:
-            function = functools.partial(self._function, *bound.args, **bound.kwargs)
+            function = functools.partial(self._function, *call.args, **call.kwargs)
         else:
-            function = functools.partial(self._function, **bound.arguments)
+            function = functools.partial(self._function, **call.arguments)
         inputs = [tensor.storage for tensor in boundary.tensors]
         absent_names: list[set[str]] = []
         try:
             with builtin_buffers(self._function, line, version):
                 result, *_ = team.run(lambda: self._call(function, line, absent_names), inputs)
         except AttributeError as error:
-            refuse_argument_read_as_tensor(error, self.title, self._function, bound.arguments)
+            refuse_argument_read_as_tensor(error, self.title, self._function, call.arguments)
             raise
         finally:  # values written before an error reach the caller's arrays too
             boundary.write_back()

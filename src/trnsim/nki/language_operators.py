@@ -208,12 +208,14 @@ def refuse_operator(usage: str, value: object) -> NoReturn:
         IllegalInstruction: always.
     """
     name = str(value if isinstance(value, str) else getattr(value, "__name__", ""))
-    near_names = get_close_matches(
+    similar_names = get_close_matches(
         _OTHER_NAMES.get(name, name).removeprefix("nl."), OPERATORS, 1, 0.75
     )
     raise IllegalInstruction(
         f"{usage} is {_value_text(value)}; legal: operators of nki.language",
-        fix=f"pass nl.{near_names[0]}" if near_names else "pass an operator of nl, such as nl.add",
+        fix=f"pass nl.{similar_names[0]}"
+        if similar_names
+        else "pass an operator of nl, such as nl.add",
         source="nki.api.shared.rst, Supported Math Operators by NKI ISA",
     )
 

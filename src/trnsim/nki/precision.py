@@ -46,14 +46,9 @@ def _wide_dtype(name: str) -> WideDtype:
 
 
 _WIDE_DTYPES = {
-    narrow.name: WideDtype(
-        narrow.name,
-        FLOAT32.dtype,
-        narrow.family,
-        FLOAT32.mantissa_bits,
-    )
-    for narrow in BY_NAME.values()
-    if narrow.is_float and narrow not in (FLOAT32, TFLOAT32, FLOAT8_E8M0FNU)
+    dtype.name: WideDtype(dtype.name, FLOAT32.dtype, dtype.family, FLOAT32.mantissa_bits)
+    for dtype in BY_NAME.values()
+    if dtype.is_float and dtype not in (FLOAT32, TFLOAT32, FLOAT8_E8M0FNU)
 }
 
 
@@ -112,19 +107,19 @@ def stored_dtype(dtype: Any) -> Dtype:
     return _WIDE_DTYPES.get(kind.name, kind) if _is_widening.get() else kind
 
 
-def reinterpreted_dtype(old: Dtype, new: Any) -> Dtype:
-    """The format in which the bytes of an `old` tensor are read as `new`.
+def reinterpreted_dtype(dtype: Dtype, new_dtype: Any) -> Dtype:
+    """The format in which the bytes of a tensor of `dtype` are read as `new_dtype`.
 
     Raises:
-        NotModelled: if either is stored as float32 instead.
+        NotModelled: if one of the two formats is stored as float32 instead.
     """
-    kind = stored_dtype(new)
-    is_wide = isinstance(old, WideDtype) or isinstance(kind, WideDtype)
-    if is_wide and old != kind:
+    kind = stored_dtype(new_dtype)
+    is_wide = isinstance(dtype, WideDtype) or isinstance(kind, WideDtype)
+    if is_wide and dtype != kind:
         raise NotModelled(
-            f"a {old} tensor viewed as {kind} under NKI_PRECISE_FP=0, which stores low-precision "
+            f"a {dtype} tensor viewed as {kind} under NKI_PRECISE_FP=0, which stores low-precision "
             "floats as float32",
             fix="run this kernel with NKI_PRECISE_FP=1",
             source="nki_simulator.rst, Precise Floating-Point Mode",
         )
-    return old if is_wide else kind
+    return dtype if is_wide else kind

@@ -312,9 +312,9 @@ def record(
     return Replay(kernel, run_and_record, args, keywords)
 
 
-def _leaves_of(bound: Mapping[str, Any]) -> dict[str, Any]:
+def _leaves_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The leaves of arguments by path: tensors as a `TensorSpec`, other values unchanged."""
-    return dict(leaf for name, value in bound.items() for leaf in _walk(name, value))
+    return dict(leaf for name, value in arguments.items() for leaf in _walk(name, value))
 
 
 def _walk(path: str, value: Any) -> Iterator[tuple[str, Any]]:

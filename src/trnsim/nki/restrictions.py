@@ -1,6 +1,6 @@
 """Restrictions of the language that only a kernel's source or signature shows, by version of NKI.
 
-When a kernel starts, it is checked for the restrictions of its version.
+A kernel is checked for the restrictions of its version when it starts.
 
 Source: nki/migration/index.rst, Language restrictions; neuronxcc.nki.* inside kernels.
 """

@@ -63,7 +63,7 @@ class Schedule:
         """Raise the error of names that no core has."""
         sorted_names = sorted(absent_names)
         labels = list(dict.fromkeys(name for core in cores for name in core.labels))
-        near_names = [
+        similar_names = [
             match for name in sorted_names for match in get_close_matches(name, labels, 1)
         ]
         ending = f" and {len(labels) - _MOST_LISTED} more" if len(labels) > _MOST_LISTED else ""
@@ -71,8 +71,8 @@ class Schedule:
         raise IllegalInstruction(
             f"with_schedule names {', '.join(map(repr, sorted_names))}, which no instruction of "
             f"the run has; names of this run: {names}",
-            fix=f"write {', '.join(map(repr, near_names))}"
-            if near_names
+            fix=f"write {', '.join(map(repr, similar_names))}"
+            if similar_names
             else 'name the instruction where it is issued: nisa.activation(..., name="act0")',
             source=_SOURCE,
             line=self.line,

@@ -33,14 +33,14 @@ def leave_in_psum(sbuf_tile: NkiTensor, product: NkiTensor) -> None:
     """Let reads of `sbuf_tile` read `product` in PSUM, until it is copied to the tile."""
     core = current_core()
     core.may_be_in_psum = True
-    in_psum = core.left_in_psum
-    while len(in_psum) >= MOST_IN_PSUM:
-        _copy_to_sbuf(next(iter(in_psum)))
-    in_psum[sbuf_tile.storage] = product
+    products = core.left_in_psum
+    while len(products) >= MOST_IN_PSUM:
+        _copy_to_sbuf(next(iter(products)))
+    products[sbuf_tile.storage] = product
 
 
-def in_sbuf(tile: NkiTensor) -> NkiTensor:
-    """`tile` with its values in SBUF."""
+def ensure_in_sbuf(tile: NkiTensor) -> NkiTensor:
+    """`tile`, after a copy of its values to SBUF if they are in PSUM."""
     if tile.storage in current_core().left_in_psum:
         _copy_to_sbuf(tile.storage)
     return tile
@@ -51,20 +51,20 @@ def settle(instruction: Instruction) -> Instruction:
 
     An instruction that writes PSUM causes the copies of all broadcasts.
     """
-    in_psum = current_core().left_in_psum
-    if not in_psum:
+    products = current_core().left_in_psum
+    if not products:
         return instruction
     tiles = [tile for _, tile in instruction.tiles()]
     writes = instruction.accesses()[1]
     if any(tile.memory is Memory.PSUM for tile in writes):
-        for storage in list(in_psum):
+        for storage in list(products):
             _copy_to_sbuf(storage)
         return instruction
-    broadcast_tiles = [tile for tile in tiles if tile.storage in in_psum]
+    broadcast_tiles = [tile for tile in tiles if tile.storage in products]
     if len(broadcast_tiles) == 1 and _may_read_psum(instruction, broadcast_tiles[0], tiles, writes):
         return instruction.with_tiles(_psum_tile)
     for tile in broadcast_tiles:
-        if tile.storage in in_psum:
+        if tile.storage in products:
             _copy_to_sbuf(tile.storage)
     return instruction
 
@@ -72,7 +72,7 @@ def settle(instruction: Instruction) -> Instruction:
 def _may_read_psum(
     instruction: Instruction, tile: Tile, tiles: list[Tile], writes: list[Tile]
 ) -> bool:
-    """True if `instruction` may read `tile` in PSUM, as its only operand in PSUM."""
+    """True if `instruction` may read `tile` in PSUM: all other operands are in SBUF."""
     product = current_core().left_in_psum[tile.storage]
     return (
         instruction.opcode in _PSUM_READERS
@@ -85,7 +85,7 @@ def _may_read_psum(
 
 
 def _psum_tile(tile: Tile) -> Tile:
-    """The tile's elements in the PSUM product that substitutes for it; `tile` if none does."""
+    """The tile's elements in the PSUM product that takes its place; `tile` if there is none."""
     product = current_core().left_in_psum.get(tile.storage)
     if product is None:
         return tile

@@ -69,8 +69,8 @@ class NkiTensor(TensorViews):
     @property
     def strides(self) -> tuple[int, ...]:
         """Strides in elements."""
-        first, *rest = self.pattern.strides_bytes
-        byte_strides = [self.storage.own_bytes(first), *rest]
+        first_stride, *free_strides = self.pattern.strides_bytes
+        byte_strides = [self.storage.own_bytes(first_stride), *free_strides]
         return tuple(stride // self.dtype.itemsize for stride in byte_strides)
 
     @property
@@ -121,17 +121,17 @@ class NkiTensor(TensorViews):
     def __getitem__(self, key: Any) -> NkiTensor:
         """NumPy-style basic indexing: integers, slices, nl.ds and one Ellipsis."""
         keys = key if key.__class__ is tuple else (key,)
-        plain = cache_key(keys) if self.index is None else None
-        if plain is None:
+        cut_key = cache_key(keys) if self.index is None else None
+        if cut_key is None:
             return self._cut(keys)
         try:
             layout = self.layout
         except IllegalInstruction:  # a tensor that reaches beyond its storage can still be cut
             return self._cut(keys)
-        cut_layout = layout.cuts.get(plain)
+        cut_layout = layout.cuts.get(cut_key)
         if cut_layout is None:
             cut = self._cut(keys)
-            layout.keep_cut(plain, cut.layout)
+            layout.keep_cut(cut_key, cut.layout)
             return cut
         # The body of `laid_out`: most operands are cuts, and a call would double their time.
         tensor = NkiTensor(self.storage, self.dtype, cut_layout.pattern, self.buffer)
@@ -260,8 +260,8 @@ class NkiTensor(TensorViews):
             self._guard_columns()
             self._guard_rows(0, "ap")
             index = self.index
-        counts, (first, *rest) = _counts_and_strides(pattern)
-        first_bytes, start_bytes = first * itemsize, self.pattern.offset_bytes
+        counts, (first_stride, *free_strides) = _counts_and_strides(pattern)
+        first_bytes, start_bytes = first_stride * itemsize, self.pattern.offset_bytes
         if on_chip:
             first_bytes = self._partition_step(first_bytes, itemsize, counts)
         if start_bytes != storage.origin_bytes and not follows(AP_OFFSET_ADDS):
@@ -269,7 +269,7 @@ class NkiTensor(TensorViews):
         if offset is not None:
             (start,) = integers("ap", offset, source=f"{SOURCE}.ap")
             start_bytes += storage.placed_bytes(start * itemsize)
-        strides = storage.placed_bytes(first_bytes), *map(itemsize.__mul__, rest)
+        strides = storage.placed_bytes(first_bytes), *map(itemsize.__mul__, free_strides)
         access = AccessPattern(counts, strides, start_bytes)
         bounded_index = limit_index(index, access, itemsize, storage.nbytes)
         return NkiTensor(storage, new_dtype, access, self.buffer, bounded_index)

@@ -20,7 +20,7 @@ from trnsim.nki.loop_bodies import check_call, check_turn
 from trnsim.nki.notices import refuse_or_warn
 from trnsim.nki.precision import stored_dtype
 from trnsim.nki.sentinels import with_sentinels
-from trnsim.nki.settling import in_sbuf, leave_in_psum, settle
+from trnsim.nki.settling import ensure_in_sbuf, leave_in_psum, settle
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
 from trnsim.program import current_core
 from trnsim.program.context import CoreContext
@@ -194,7 +194,7 @@ def _multiply_by_ones(copies: NkiTensor, row: NkiTensor) -> None:
     copied by the Scalar Engine, as mamba_v2_8K_seqlen_zoomed.png shows.
     """
     context = current_core()
-    row = in_sbuf(row) if row.memory is Memory.SBUF else cast(row, None)
+    row = ensure_in_sbuf(row) if row.memory is Memory.SBUF else cast(row, None)
     ones = _ones(copies.shape[0], row.dtype)
     pieces = list(_pieces(row, copies, int(context.core.moving_free_max)))
     for row_piece, copies_piece in pieces:

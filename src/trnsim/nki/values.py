@@ -209,8 +209,10 @@ class Valueless(Tile):
         if name.startswith("_") or hasattr(type(self), name):
             return super().absent(name)
         legal = [public for public in dir(type(self)) if not public.startswith("_")]
-        near_names = get_close_matches(name, legal, 1, 0.75)
-        replacement = _REPLACEMENTS.get(name) or "".join(f"tensor.{other}" for other in near_names)
+        similar_names = get_close_matches(name, legal, 1, 0.75)
+        replacement = _REPLACEMENTS.get(name) or "".join(
+            f"tensor.{other}" for other in similar_names
+        )
         raise NoAttribute(
             f"{self} has no attribute {name!r}; legal: those of nl.NkiTensor: "
             f"{_PUBLISHED_ATTRIBUTES}",

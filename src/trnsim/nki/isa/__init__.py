@@ -255,21 +255,24 @@ def _issue_function(instruction: type[Instruction]) -> Callable[..., Any]:
             core.issue(instance)
         return instance.result() if has_result else handle(core, name)
 
-    versioned = _under_running_version(instruction.opcode, issue)
-    compared = _compared_first(instruction, versioned, is_adapted=adapt is not None)
-    function: Any = versioned if has_result else compared
+    function: Any = _versioned_function(instruction.opcode, issue)
+    if not has_result:
+        function = _comparing_function(instruction, function, is_adapted=adapt is not None)
     function.__name__ = function.__qualname__ = instruction.opcode
     function.__doc__ = instruction.__doc__
     function.__signature__ = signature
     return function  # type: ignore[no-any-return]
 
 
-def _compared_first(
+def _comparing_function(
     kind: type[Instruction], function: Callable[..., NkiInstruction], *, is_adapted: bool
 ) -> Callable[..., NkiInstruction]:
-    """`function`, which issues a `kind`, unless the call is that of the record's next step.
+    """A function that compares a call with the record's next step, and else calls `function`.
 
-    `is_adapted` if AWS's simulator adapts the instruction.
+    Args:
+        kind: class of the instruction that `function` issues.
+        function: the function.
+        is_adapted: whether AWS's simulator adapts the instruction.
     """
     handle = NkiInstruction
 
@@ -287,7 +290,7 @@ def _compared_first(
     return issue_compared
 
 
-def _under_running_version(opcode: str, issue: Callable[..., Any]) -> Callable[..., Any]:
+def _versioned_function(opcode: str, issue: Callable[..., Any]) -> Callable[..., Any]:
     """`issue` under the rules of the running kernel's version of NKI.
 
     Keywords that the version lacks are refused, and calls in the syntax of older versions are
@@ -335,17 +338,17 @@ def _illegal_operands(
     """
     legal = list(signature.parameters)
     unknown_names = [name for name in keywords if name not in legal]
-    near_names = [match for name in unknown_names for match in get_close_matches(name, legal, 1)]
+    similar_names = [match for name in unknown_names for match in get_close_matches(name, legal, 1)]
     keyword_text = f" and {', '.join(keywords)}" if keywords else " and no named ones"
     plain_signature = signature.replace(
         parameters=[_readable_parameter(parameter) for parameter in signature.parameters.values()]
     )
-    hints = [f"perhaps with {', '.join(near_names)}"] if near_names else []
+    hints = [f"perhaps with {', '.join(similar_names)}"] if similar_names else []
     hints += [
         _REPLACEMENTS_OF_NKI_01[name] for name in unknown_names if name in _REPLACEMENTS_OF_NKI_01
     ]
     is_without_dst = "dst" in legal[count:] and "dst" not in keywords
-    if is_without_dst and not near_names and keywords:
+    if is_without_dst and not similar_names and keywords:
         hints.append(_REPLACEMENTS_OF_NKI_01["dst"])
     try:
         signature.bind(*(None,) * count, **dict.fromkeys(keywords))

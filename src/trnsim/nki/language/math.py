@@ -180,10 +180,10 @@ def _within_turn(tile: NkiTensor) -> NkiTensor:
     issue("tensor_scalar", turns, tile, *scale_operands)
     to_integer = ("add", _INTEGER_SHIFT, False, "subtract", _INTEGER_SHIFT)
     issue("tensor_scalar", turns, turns, *to_integer)
-    rest = tile
+    remainder = tile
     for part in _TURN_PARTS:
-        issue("scalar_tensor_tensor", angle, turns, "multiply", -part, "add", rest)
-        rest = angle
+        issue("scalar_tensor_tensor", angle, turns, "multiply", -part, "add", remainder)
+        remainder = angle
     return angle
 
 
@@ -227,18 +227,18 @@ def mod(x: Any, y: Any, dtype: Any = None) -> NkiTensor:
     mod(1e10, 3) is -1021. It is NaN for a y of 0 or infinity, also where numpy's is x or y. The
     sign is that of y unless remainder * y underflows to zero.
     """
-    rest, divisor, result_dtype = _remainder(x, y, dtype)
-    is_opposite = _less(_multiply(rest, divisor), 0.0)
-    return _add(rest, _multiply(is_opposite, divisor), result_dtype)
+    remainder, divisor, result_dtype = _remainder(x, y, dtype)
+    is_opposite = _less(_multiply(remainder, divisor), 0.0)
+    return _add(remainder, _multiply(is_opposite, divisor), result_dtype)
 
 
 def fmod(x: Any, y: Any, dtype: Any = None) -> NkiTensor:
     """The remainder of x / y with the sign of x; exact, and NaN, for the operands of `mod`."""
-    rest, divisor, result_dtype = _remainder(x, y, dtype)
+    remainder, divisor, result_dtype = _remainder(x, y, dtype)
     dividend = _as_float32(x, divisor.shape)
-    is_opposite = _less(_multiply(rest, dividend), 0.0)
+    is_opposite = _less(_multiply(remainder, dividend), 0.0)
     step = _multiply(_abs(divisor), _sign(dividend))
-    return _add(rest, _multiply(is_opposite, step), result_dtype)
+    return _add(remainder, _multiply(is_opposite, step), result_dtype)
 
 
 def where(condition: NkiTensor, x: Any, y: Any, dtype: Any = None) -> NkiTensor:

@@ -75,8 +75,8 @@ def matmul(x: NkiTensor, y: NkiTensor, transpose_x: bool = False) -> NkiTensor:
 
     Without `transpose_x` it is ``x @ y``, which AWS's compiler refuses.
     """
-    left, right = as_tile("nl.matmul", x), as_tile("nl.matmul", y)
-    for tile in (left, right):
+    stationary, moving = as_tile("nl.matmul", x), as_tile("nl.matmul", y)
+    for tile in (stationary, moving):
         _check_rank("nl.matmul", tile)
     if not boolean("nl.matmul, transpose_x", transpose_x, "nki.language.matmul"):
         refuse_or_warn(
@@ -84,9 +84,9 @@ def matmul(x: NkiTensor, y: NkiTensor, transpose_x: bool = False) -> NkiTensor:
             "lay x out with its contraction along the partitions: nl.matmul(xT, y, True)",
             _KNOWN_ISSUES,
         )
-        left = cast(transpose(left), None)
-    product = new_tile((left.shape[1], right.shape[1]), FLOAT32, MemoryRegion.psum)
-    issue("nc_matmul", product, left, right)
+        stationary = cast(transpose(stationary), None)
+    product = new_tile((stationary.shape[1], moving.shape[1]), FLOAT32, MemoryRegion.psum)
+    issue("nc_matmul", product, stationary, moving)
     return product
 
 
@@ -100,7 +100,7 @@ def broadcast_to(x: NkiTensor, shape: Iterable[int], dtype: Any = None) -> NkiTe
     tile = as_tile("nl.broadcast_to", x)
     new_shape = lengths("nl.broadcast_to", shape, "nki.language.broadcast_to")
     pairs = list(zip(tile.shape, new_shape, strict=False))
-    if tile.ndim != len(new_shape) or any(old not in (1, new) for old, new in pairs):
+    if tile.ndim != len(new_shape) or any(length not in (1, target) for length, target in pairs):
         raise IllegalInstruction(
             f"nl.broadcast_to of {tile} to {new_shape}; legal: the same rank, and each dimension "
             "the same or repeated from 1",

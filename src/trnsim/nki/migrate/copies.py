@@ -62,11 +62,11 @@ def _compute_edits(places: Places, call: ast.Call, operation: str) -> list[Edit]
     """The edits that turn a dma_copy with dst_rmw_op into a dma_compute with `operation`."""
     file = places.file
     source, target = argument(call, 1, "src"), argument(call, 0, "dst")
-    operator_keyword = next(each for each in call.keywords if each.arg == "dst_rmw_op")
-    assert source is not None  # noqa: S101  checked before
+    operator_keyword = next(keyword for keyword in call.keywords if keyword.arg == "dst_rmw_op")
+    assert source is not None  # noqa: S101  `_read_modify_write` has checked it
     assert target is not None  # noqa: S101  likewise
     srcs = f"[{file.code(source)}, {file.code(target)}]"
-    src_keyword = next((each for each in call.keywords if each.arg == "src"), None)
+    src_keyword = next((keyword for keyword in call.keywords if keyword.arg == "src"), None)
     return [
         places.replacement(call.func, own_spelling(file, "nisa.dma_compute")),
         places.replacement(src_keyword or source, f"srcs={srcs}" if src_keyword else srcs),
@@ -94,9 +94,9 @@ def _branch_edits(places: Places, call: ast.Call, operation: ast.expr) -> list[E
         name = free_name(file, call, "src_access")
         lines, source = [f"{name} = {source}"], name
     keyword_text = "".join(
-        f", {each.arg}={file.code(each.value)}"
-        for each in call.keywords
-        if each.arg in {"unique_indices", "name"}
+        f", {keyword.arg}={file.code(keyword.value)}"
+        for keyword in call.keywords
+        if keyword.arg in {"unique_indices", "name"}
     )
     copy_text = f"    {own_spelling(file, 'nisa.dma_copy')}(dst={target}, src={source})"
     compute_text = (
@@ -152,7 +152,7 @@ def _choice(
     if not isinstance(operation, ast.IfExp):
         raise ByHand("dst_rmw_op is not an operation for all calls")
     branches = (operation.body, operation.orelse)
-    if sum(isinstance(each, ast.Constant) and each.value is None for each in branches) != 1:
+    if sum(isinstance(branch, ast.Constant) and branch.value is None for branch in branches) != 1:
         raise ByHand("dst_rmw_op is one of several operations")
     return operation, assignment
 

@@ -104,19 +104,19 @@ class Places:
             additions: texts of new arguments.
         """
         all_arguments = sorted([*call.args, *call.keywords], key=self.start)
-        other_arguments = [each for each in all_arguments if each not in removals]
+        other_arguments = [argument for argument in all_arguments if argument not in removals]
         if not other_arguments:
             opening = self.text.index("(", self.end(call.func))
             return [Edit(opening + 1, self.end(call) - 1, ", ".join(additions))]
         edits = []
         last_end = self.end(other_arguments[-1])
-        for number, each in enumerate(all_arguments):
-            if each not in removals or self.start(each) > last_end:
+        for number, argument in enumerate(all_arguments):
+            if argument not in removals or self.start(argument) > last_end:
                 continue
             edits.append(
-                self._without_comment(self.start(each), self.start(all_arguments[number + 1]))
+                self._without_comment(self.start(argument), self.start(all_arguments[number + 1]))
             )
-        last_removals = [each for each in removals if self.start(each) > last_end]
+        last_removals = [removal for removal in removals if self.start(removal) > last_end]
         if last_removals:
             edits.append(self._without_comment(last_end, max(map(self.end, last_removals))))
         if additions:
@@ -124,7 +124,7 @@ class Places:
                 self.line_start(last_end) : self.start(other_arguments[-1])
             ].isspace()
             gap = f",\n{self.indent(other_arguments[-1])}" if is_on_own_line else ", "
-            edits.append(Edit(last_end, last_end, "".join(gap + each for each in additions)))
+            edits.append(Edit(last_end, last_end, "".join(gap + text for text in additions)))
         return sorted(edits)
 
     def _without_comment(self, start: int, end: int) -> Edit:

@@ -105,7 +105,7 @@ class SourceFile:
     def roots_of(self, kernel: Function) -> list[ast.AST]:
         """The definition of a kernel, and the file's definitions that it names, transitively."""
         if kernel not in self._roots:
-            lines = [kernel.lineno, *(each.lineno for each in kernel.decorator_list)]
+            lines = [kernel.lineno, *(decorator.lineno for decorator in kernel.decorator_list)]
             self._roots[kernel] = self.reader.reachable(kernel.name, min(lines))
         return self._roots[kernel]
 
@@ -139,14 +139,16 @@ class SourceFile:
 
     def statement(self, node: ast.AST) -> ast.stmt | None:
         """The innermost statement that contains `node`; `node` itself if it is a statement."""
-        for each in (node, *self.ancestors(node)):
-            if isinstance(each, ast.stmt):
-                return each
+        for candidate in (node, *self.ancestors(node)):
+            if isinstance(candidate, ast.stmt):
+                return candidate
         return None
 
     def function_of(self, node: ast.AST) -> Function | None:
         """The innermost function around `node`."""
-        return next((each for each in self.ancestors(node) if isinstance(each, Function)), None)
+        return next(
+            (ancestor for ancestor in self.ancestors(node) if isinstance(ancestor, Function)), None
+        )
 
     def code(self, node: ast.AST) -> str:
         """The text of a node."""
@@ -213,8 +215,8 @@ class SourceFile:
         values: dict[tuple[Function, str], list[ast.expr | None]] = {}
         for function in self.functions:
             arguments = function.args
-            for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
-                values.setdefault((function, each.arg), []).append(None)
+            for parameter in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+                values.setdefault((function, parameter.arg), []).append(None)
         for node in self.nodes:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 owner = self.function_of(node)
@@ -223,8 +225,8 @@ class SourceFile:
                     is_plain = isinstance(parent, ast.Assign) and node in parent.targets
                     value = parent.value if isinstance(parent, ast.Assign) and is_plain else None
                     is_recursive = value is not None and any(
-                        isinstance(each, ast.Name) and each.id == node.id
-                        for each in ast.walk(value)
+                        isinstance(child, ast.Name) and child.id == node.id
+                        for child in ast.walk(value)
                     )
                     values.setdefault((owner, node.id), []).append(None if is_recursive else value)
         return values
@@ -260,11 +262,11 @@ class SourceFile:
         """Facts that the source states on the part of a tensor that an index selects."""
         base = self.tensor(node.value)
         indices = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        spans = [each for each in indices if isinstance(each, ast.Slice) or _is_ellipsis(each)]
-        integer_indices = [each for each in indices if each not in spans]
+        spans = [item for item in indices if isinstance(item, ast.Slice) or _is_ellipsis(item)]
+        integer_indices = [item for item in indices if item not in spans]
         rank = base.rank
         if rank is not None and integer_indices:
-            is_counted = all(isinstance(each, ast.Constant) for each in integer_indices)
+            is_counted = all(isinstance(item, ast.Constant) for item in integer_indices)
             rank = rank - len(integer_indices) if is_counted else None
         is_whole = all(map(_is_full, indices))
         return replace(base, rank=rank, is_view=base.is_view if is_whole else True)
@@ -285,5 +287,5 @@ def argument(call: ast.Call, position: int, name: str) -> ast.expr | None:
     for keyword in call.keywords:
         if keyword.arg == name:
             return keyword.value
-    has_star = any(isinstance(each, ast.Starred) for each in call.args[: position + 1])
+    has_star = any(isinstance(value, ast.Starred) for value in call.args[: position + 1])
     return call.args[position] if position < len(call.args) and not has_star else None

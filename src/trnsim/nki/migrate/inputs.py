@@ -98,10 +98,10 @@ def _annotated_shape(file: SourceFile, annotation: ast.expr | None) -> Shape | N
         return None
     index = annotation.slice
     extents = [
-        each.value if isinstance(each, ast.Constant) else None
-        for each in (index.elts if isinstance(index, ast.Tuple) else [index])
+        item.value if isinstance(item, ast.Constant) else None
+        for item in (index.elts if isinstance(index, ast.Tuple) else [index])
     ]
-    lengths = tuple(each for each in extents if isinstance(each, int))
+    lengths = tuple(extent for extent in extents if isinstance(extent, int))
     return Shape(lengths) if len(lengths) == len(extents) else None
 
 

@@ -38,7 +38,7 @@ def _fori_loop_edits(places: Places, loop: ast.For, call: ast.Call) -> list[Edit
         raise ByHand("the loop has no variable of one name")
     if call.keywords or not 1 <= len(call.args) <= _LOWER_UPPER_STEP:
         raise ByHand("the bounds are not three values in their order")
-    bounds = [file.code(each) for each in call.args[:2]]
+    bounds = [file.code(bound) for bound in call.args[:2]]
     lower, upper = bounds if len(bounds) > 1 else ["0", *bounds]
     step = ""
     if len(call.args) == _LOWER_UPPER_STEP:
@@ -89,10 +89,10 @@ def _while_loop_edits(places: Places, loop: ast.While) -> list[Edit]:
         raise ByHand("the body stands on the line of `while`")
     name, argument = free_name(file, loop, "body"), free_name(file, loop, "r", "register", "reg")
     register_uses = [
-        each
+        child
         for statement in loop.body
-        for each in ast.walk(statement)
-        if isinstance(each, ast.Name) and each.id == register
+        for child in ast.walk(statement)
+        if isinstance(child, ast.Name) and child.id == register
     ]
     end = places.line_end(places.end(loop))
     indent, body_indent = places.indent(loop), places.indent(loop.body[0])
@@ -100,7 +100,7 @@ def _while_loop_edits(places: Places, loop: ast.While) -> list[Edit]:
     tail = f"\n{body_indent}return {argument}\n\n{indent}{call_text}"
     return [
         _header(places, loop, loop.test, f"def {name}({argument})"),
-        *(places.replacement(each, argument) for each in register_uses),
+        *(places.replacement(use, argument) for use in register_uses),
         Edit(end, end, tail),
     ]
 

@@ -142,7 +142,7 @@ def statements_of(
         users = [k for k, node in zip(kernels, file.kernels, strict=False) if node in owners]
         names = tuple(kernel.name for kernel in users) or (WHOLE_FILE,)
         oldest_version = min(
-            (kernel.version for kernel in users or kernels), key=lambda each: each.number
+            (kernel.version for kernel in users or kernels), key=lambda version: version.number
         )
         statement = _statement(trace, names, oldest_version, target)
         if statement is not None:
@@ -251,7 +251,7 @@ def _version_of(
     for trace in traces:
         row = trace.row
         is_sure = trace.is_certain and row.effect is Effect.refused
-        fewer_candidates = [each for each in candidates if each.follows(row) == trace.needs_row]
+        fewer_candidates = [v for v in candidates if v.follows(row) == trace.needs_row]
         if is_sure and fewer_candidates and fewer_candidates[-1] is not candidates[-1]:
             candidates, reason = fewer_candidates, f"line {trace.line}: {row.rule} {row.span}"
     reason = reason.replace(f" at {path}:", " in line ")

@@ -65,9 +65,9 @@ def free_name(file: SourceFile, node: ast.AST, *candidates: str) -> str:
     The function is the innermost around `node`.
     """
     scope: ast.AST = file.function_of(node) or file.tree
-    scope_names = {each.id for each in ast.walk(scope) if isinstance(each, ast.Name)}
-    scope_names |= {each.arg for each in ast.walk(scope) if isinstance(each, ast.arg)}
-    scope_names |= {each.name for each in ast.walk(scope) if isinstance(each, Function)}
+    scope_names = {child.id for child in ast.walk(scope) if isinstance(child, ast.Name)}
+    scope_names |= {child.arg for child in ast.walk(scope) if isinstance(child, ast.arg)}
+    scope_names |= {child.name for child in ast.walk(scope) if isinstance(child, Function)}
     numbered_names = (f"{candidates[-1]}_{number}" for number in range(2, len(scope_names) + 3))
     return next(name for name in (*candidates, *numbered_names) if name not in scope_names)
 
@@ -85,7 +85,7 @@ def _jit_options(places: Places, trace: Trace) -> list[Edit]:
     """``@nki.jit(mode=...)`` becomes ``@nki.jit``."""
     file = places.file
     call = call_of(file, trace.node)
-    options = [each for each in call.keywords if each.arg in {"mode", "platform_target"}]
+    options = [keyword for keyword in call.keywords if keyword.arg in {"mode", "platform_target"}]
     is_decorator = call in getattr(file.parent(call), "decorator_list", [])
     if is_decorator and len(options) == len(call.keywords) and not call.args:
         return [Edit(places.end(call.func), places.end(call), "")]
@@ -239,7 +239,8 @@ def _range_select(places: Places, trace: Trace) -> list[Edit]:
     call = call_of(places.file, trace.node)
     if any(keyword.arg is None for keyword in call.keywords):
         raise ByHand("the call passes on keywords")
-    options = [each for each in call.keywords if each.arg in {"reduce_cmd", "on_false_value"}]
+    names = {"reduce_cmd", "on_false_value"}
+    options = [keyword for keyword in call.keywords if keyword.arg in names]
     command = own_spelling(places.file, "nisa.reduce_cmd.reset_reduce")
     if len(call.args) > _ON_FALSE:
         raise ByHand("on_false_value is given by its place")

@@ -91,8 +91,8 @@ def _uses_after(file: SourceFile, loop: ast.stmt) -> Iterator[NameUse]:
         if isinstance(parent, ast.For | ast.While):
             outer_loops.append(parent)
         node = parent
-    for outer in outer_loops:
-        yield from _uses([outer])
+    for outer_loop in outer_loops:
+        yield from _uses([outer_loop])
 
 
 def _uses_outside(file: SourceFile, loop: ast.stmt) -> Iterator[NameUse]:
@@ -147,7 +147,9 @@ def _uses_of(node: ast.AST, is_sure: bool) -> Iterator[NameUse]:
 
 def _free_names(node: ast.AST) -> Iterator[NameUse]:
     """The names that a function, a class or a comprehension reads from the scope around it."""
-    names = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
-    bound_names = {each.id for each in names if isinstance(each.ctx, ast.Store)}
-    bound_names |= {each.arg for each in ast.walk(node) if isinstance(each, ast.arg)}
-    yield from (NameUse(each.id, is_bound=False) for each in names if each.id not in bound_names)
+    name_nodes = [child for child in ast.walk(node) if isinstance(child, ast.Name)]
+    bound_names = {child.id for child in name_nodes if isinstance(child.ctx, ast.Store)}
+    bound_names |= {child.arg for child in ast.walk(node) if isinstance(child, ast.arg)}
+    for child in name_nodes:
+        if child.id not in bound_names:
+            yield NameUse(child.id, is_bound=False)

@@ -159,7 +159,7 @@ def _identities(file: SourceFile) -> Iterator[Trace]:
         if not isinstance(node, ast.Compare) or len(node.ops) != 1:
             continue
         sides = (node.left, node.comparators[0])
-        is_none = any(isinstance(each, ast.Constant) and each.value is None for each in sides)
+        is_none = any(isinstance(side, ast.Constant) and side.value is None for side in sides)
         is_identity = isinstance(node.ops[0], ast.Is | ast.IsNot)
         if is_identity and not is_none and any(node in nodes for nodes in node_sets):
             yield Trace(language.IS_OF_NONE, node)
@@ -343,11 +343,11 @@ def _is_argument_of_kernel(file: SourceFile, node: ast.Name) -> bool:
     owner = file.function_of(node)
     if owner is None or owner not in file.kernels:
         return False
-    arguments = {each.arg for each in (*owner.args.args, *owner.args.kwonlyargs)}
+    arguments = {parameter.arg for parameter in (*owner.args.args, *owner.args.kwonlyargs)}
     assigned_names = {
-        each.id
-        for each in ast.walk(owner)
-        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+        child.id
+        for child in ast.walk(owner)
+        if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store)
     }
     return node.id in arguments - assigned_names
 
@@ -371,8 +371,8 @@ def _element_count(node: ast.AST | None) -> float | None:
     """The number of elements of a shape of literals; None for any other expression."""
     if not isinstance(node, ast.Tuple | ast.List):
         return None
-    extents = [_number(each) for each in node.elts]
-    known_extents = [each for each in extents if each is not None]
+    extents = [_number(item) for item in node.elts]
+    known_extents = [extent for extent in extents if extent is not None]
     return prod(known_extents) if len(known_extents) == len(extents) else None
 
 

@@ -94,8 +94,8 @@ def _functions(report: Report, kernel: str | None) -> list[tuple[KernelVersion, 
     if kernel is None:
         return pairs
     matches = [(version, function) for version, function in pairs if function.name == kernel]
-    functions = [each for each in report.file.functions if each.name == kernel]
-    return matches or [(report.kernels[0], each) for each in functions[:1]]
+    functions = [candidate for candidate in report.file.functions if candidate.name == kernel]
+    return matches or [(report.kernels[0], candidate) for candidate in functions[:1]]
 
 
 def _trial(

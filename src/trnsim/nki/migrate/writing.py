@@ -66,7 +66,7 @@ def rewritten_file(report: Report) -> RewrittenFile:
         edits = _pass_edits(file, report)
         if not edits:
             break
-        text = apply_edits(text, [edit for each in edits for edit in each])
+        text = apply_edits(text, [edit for statement_edits in edits for edit in statement_edits])
         count += len(edits)
     file = SourceFile(text)
     statements = _statements_to_comment(file, _open_statements(file, report))
@@ -91,9 +91,9 @@ def _open_statements(file: SourceFile, report: Report) -> list[Statement]:
     """
     statements = statements_of(file, report.kernels, report.target)
     return [
-        each
-        for each in statements
-        if each.holds_in(report.target) and each.row is not language.UNMIXED
+        statement
+        for statement in statements
+        if statement.holds_in(report.target) and statement.row is not language.UNMIXED
     ]
 
 
@@ -109,7 +109,9 @@ def _pass_edits(file: SourceFile, report: Report) -> list[list[Edit]]:
             edits = _edits(places, statement)
         except ByHand:
             continue
-        if not overlap(edits, [edit for each in accepted_edits for edit in each]):
+        if not overlap(
+            edits, [edit for statement_edits in accepted_edits for edit in statement_edits]
+        ):
             accepted_edits.append(edits)
             has_loop |= is_loop
     return accepted_edits

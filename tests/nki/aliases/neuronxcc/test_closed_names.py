@@ -112,12 +112,13 @@ def test_a_librarys_kernel_of_the_older_generation_is_refused_when_it_is_called(
         "from neuronxcc.nki import jit\n"
         "import neuronxcc.nki.language as nl\n"
         "@jit\ndef plain(a=nl.float32): pass\n"
-        "@jit(mode='torchxla')\ndef tuned(): pass"
+        "@jit(mode='torchxla')\ndef tuned(): pass\n"
+        "import functools\nfilled = jit(functools.partial(print, 1))"
     )
     namespace = {"__name__": "neuronx_distributed.kernels"}
     exec(source, namespace)  # noqa: S102  likewise
-    for name in ("plain", "tuned"):
-        with pytest.raises(NotModelled, match=rf"(?s)jit {name} was called: .*NKI 0\.1.*migrate"):
+    for name, title in {"plain": "plain", "tuned": "tuned", "filled": "partial"}.items():
+        with pytest.raises(NotModelled, match=rf"(?s)jit {title} was called: .*NKI 0\.1.*migrate"):
             namespace[name](1)
     with pytest.raises(NotModelled, match=r"language\.nc was called"):
         namespace["nl"].nc(2)

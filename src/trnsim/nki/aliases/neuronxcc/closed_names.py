@@ -85,7 +85,8 @@ class ClosedDecorator(ClosedName):
         """The kernel as a closed name, or the decorator with options."""
         del kwargs
         if args and callable(args[0]):
-            return ClosedName(f"{ROOT}.{self.__name__} {args[0].__qualname__}")
+            name = getattr(args[0], "__qualname__", type(args[0]).__name__)
+            return ClosedName(f"{ROOT}.{self.__name__} {name}")
         return self
 
 
