@@ -32,13 +32,7 @@ from trnsim.program.plain import PlainStep
 from trnsim.program.program import Checked, Program
 from trnsim.program.records import KernelRecord, Recorder
 from trnsim.program.signatures import SignatureInfo, checked_info
-from trnsim.program.written import (
-    PartialWrites,
-    note_written,
-    partly_written,
-    refuse_unreadable,
-    shared_tiles,
-)
+from trnsim.program.written import note_written, partly_written, refuse_unreadable, shared_tiles
 
 _INSTRUCTIONS_PER_REPORT = 1024
 
@@ -142,8 +136,7 @@ class CoreContext:
 
     def agreed_to_the_end(self) -> bool:
         """True if the finished run agreed with an entire record."""
-        follower = self._follower
-        is_complete = follower is not None and follower.is_complete()
+        is_complete = self._follower is not None and self._follower.is_complete()
         return is_complete and self.ordering == self.program.ordering
 
     def end(self) -> tuple[KernelRecord | None, KernelRecord | None]:
@@ -383,10 +376,10 @@ class CoreContext:
         self, instruction: Instruction, info: SignatureInfo, reads: list[Tile], writes: list[Tile]
     ) -> None:
         """Compute the values, and mark the elements written."""
-        unsure_tiles = [t for t in reads if not t.storage.written.is_full or t.storage.is_placed]
-        partial_writes: PartialWrites = []
-        if unsure_tiles:
-            partial_writes = partly_written(instruction, unsure_tiles, self.unwritten_shared)
+        unsure = [t for t in reads if not t.storage.written.is_full or t.storage.is_placed]
+        partial_writes = (
+            partly_written(instruction, unsure, self.unwritten_shared) if unsure else []
+        )
         if self.capture is None:
             info.run(instruction, self._machine)
         else:
