@@ -13,7 +13,7 @@ import numpy as np
 from folds import LANES, PEAK, Judged, sigma
 
 from trnsim.estimate import constants
-from trnsim.estimate.few import ByPhase, FewConstants
+from trnsim.estimate.few import FewConstants, PhaseConstants
 from trnsim.workload.operators import Phase
 
 PASSES = np.exp(np.arange(0.0, 2.75, 0.025))
@@ -40,7 +40,7 @@ def seconds(case, encode, passes):
     )
     layout = case.layout()
     nodes = machine(INSTANCE, case.row["nodes"])
-    steps = TrainingSteps(case.model, nodes, ByPhase({Phase.TRAIN: form}))
+    steps = TrainingSteps(case.model, nodes, PhaseConstants({Phase.TRAIN: form}))
     found = steps.timed(layout, tuple(memory.stages(case.model, layout)))
     return sum(found.parts_s.values())
 

@@ -4,8 +4,8 @@ import pytest
 from layer_sizes import LLAMA, layer
 
 from trnsim.estimate.few import (
-    ByPhase,
     FewConstants,
+    PhaseConstants,
     attentions,
     halves,
     repeats,
@@ -105,7 +105,7 @@ def test_a_layer_has_two_halves_and_what_is_around_the_layers_none():
 
 def test_each_phase_has_its_form():
     slow = replace(FORM, flop_per_s=1e12)
-    both = ByPhase({Phase.PREFILL: FORM, Phase.TRAIN: slow})
+    both = PhaseConstants({Phase.PREFILL: FORM, Phase.TRAIN: slow})
     filling, training = Pass(Phase.PREFILL, 1, 512), Pass(Phase.TRAIN, 1, 512)
     block = layer(LLAMA, training)
     assert both.forward(block, filling) == FORM.forward(block, filling)

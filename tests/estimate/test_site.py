@@ -6,7 +6,7 @@ import pytest
 
 from trnsim.arch import TARGETS
 from trnsim.estimate.choice import graph_times, layer_times, pair_times
-from trnsim.estimate.program import of_program
+from trnsim.estimate.program import estimate_program
 from trnsim.estimate.question import Question, answer
 from trnsim.estimate.site import (
     ALONE_START,
@@ -76,7 +76,7 @@ def test_a_family_without_rows_keeps_at_least_its_own_interval(monkeypatch):
 @with_site
 def test_programs_have_a_factor_and_its_interval():
     target = TARGETS["trn1"]
-    after = of_program(target, {"Tensor": 0.002, "launch": 0.001})
+    after = estimate_program(target, {"Tensor": 0.002, "launch": 0.001})
     assert after.time_s == pytest.approx(0.0045)
     assert after.sigma == pytest.approx(0.05)
     assert "yours, 2026-11-20, 14 rows" in after.sources["program"]

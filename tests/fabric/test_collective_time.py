@@ -145,7 +145,7 @@ def test_constants_are_those_that_the_time_is_made_of(chip, nodes):
     assert float(found["collective_hbm_bytes_per_s"]) in made.capacity
     assert ("collective_efa_hop_s" in found) == (made.nodes > 1)
     moved = {name for name in found if name.endswith("bytes_per_s")}
-    assert set(found) - set(constants_of(made, moves=False)) == moved
+    assert set(found) - set(constants_of(made, has_bytes=False)) == moved
 
 
 def _first(made, word):

@@ -4,7 +4,7 @@ import pytest
 from rank_figures_made import figures
 
 from trnsim.arch import target
-from trnsim.estimate.program import of_program
+from trnsim.estimate.program import estimate_program
 from trnsim.fabric.collective_time import time_on
 from trnsim.fabric.fabric import fabric
 from trnsim.fabric.floors import Floor
@@ -127,7 +127,7 @@ def test_the_interval_is_that_of_a_program_of_the_slowest_ranks_step():
     rank = max(pair.ranks, key=lambda each: each.step.total_s)
     assert pair.slowest is rank
     low_s, high_s = pair.interval_s
-    whole = of_program(target("trn2"), {"step": rank.step.total_s})
+    whole = estimate_program(target("trn2"), {"step": rank.step.total_s})
     assert (low_s, high_s) == pytest.approx((whole.quantile_s("p10"), whole.quantile_s("p90")))
     assert low_s < rank.step.total_s < high_s
     assert world(FABRIC, []).interval_s is None

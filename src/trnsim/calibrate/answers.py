@@ -71,14 +71,14 @@ def figures_of(schema: str, values: Any, families: ChipFamilies = ()) -> dict[st
     if isinstance(values, list):
         raise BadInput(f"it answers for {len(values)} platforms; legal: one, as --on trn2")
     figures = _READERS[name](values, families)
-    timed = {name: figure for name, figure in figures.items() if figure.time_s > 0}
-    if not timed:
+    positive_figures = {name: figure for name, figure in figures.items() if figure.time_s > 0}
+    if not positive_figures:
         raise BadInput(
             "its time is 0 s, of which a measurement is no multiple; legal: a question of work "
             "that takes time",
             fix="for example a collective of more than one rank",
         )
-    return timed
+    return positive_figures
 
 
 def _infer(values: Values, families: ChipFamilies) -> dict[str, EstimatedFigure]:
@@ -119,13 +119,16 @@ def _train(values: Values, _families: ChipFamilies) -> dict[str, EstimatedFigure
     parts, fixed_s = _split(on_machine, estimate["parts_s"], family)
     layout = values["layout"]
     peak = float(on_machine.peaks[layout["dtype"]])
-    best = largest_peak(on_machine) * on_machine.ranks_per_chip / peak
-    bound_s = values["mfu"] * estimate["p50_s"] / max(best, 1.0)
+    peak_ratio = largest_peak(on_machine) * on_machine.ranks_per_chip / peak
+    bound_s = values["mfu"] * estimate["p50_s"] / max(peak_ratio, 1.0)
     step = _estimated(on_machine, family, estimate, parts, fixed_s, bound_s)
     ranks = math.prod(layout[axis] for axis in ("tensor", "pipeline", "data", "context"))
-    tokens = layout["global_batch"] * layout["sequence"] / ranks
-    whole = layout["global_batch"] * layout["sequence"] / values["instances"]
-    rates = {RATE: replace(step, units=tokens), INSTANCE_RATE: replace(step, units=whole)}
+    rank_tokens = layout["global_batch"] * layout["sequence"] / ranks
+    instance_tokens = layout["global_batch"] * layout["sequence"] / values["instances"]
+    rates = {
+        RATE: replace(step, units=rank_tokens),
+        INSTANCE_RATE: replace(step, units=instance_tokens),
+    }
     return {TIME: step, **rates}
 
 
@@ -142,16 +145,18 @@ def _serve(values: Values, _families: ChipFamilies) -> dict[str, EstimatedFigure
         bound_s = _pass_bound(on_machine, Phase.DECODE, step["parts_s"])
         figures[TPOT] = _scaled(on_machine, decode, values["tpot_p50_s"], parts, fixed_s, bound_s)
         figures[TIME] = figures[TPOT]
-    filling = values["prefill_step"]
-    if filling is not None and "ttft_p50_s" in values:
-        parts, fixed_s = _split(on_machine, filling["parts_s"], prefill, is_served=True)
+    prefill_step = values["prefill_step"]
+    if prefill_step is not None and "ttft_p50_s" in values:
+        parts, fixed_s = _split(on_machine, prefill_step["parts_s"], prefill, is_served=True)
         ttft = values["ttft_p50_s"]
         queue_s = values["ttft_queue_p50_s"]["p50"]
         step_s = fixed_s + sum(part.time_s for part in parts)
         fixed_s += max(ttft["p50"] - step_s - queue_s, 0.0)  # time of the host around the steps
         parts = (*parts, CauseTime(prefill, "", queue_s))
-        one_s = _pass_bound(on_machine, Phase.PREFILL, filling["parts_s"]) / filling["batch"]
-        figures[TTFT] = _scaled(on_machine, prefill, ttft, parts, fixed_s, one_s)
+        request_bound_s = (
+            _pass_bound(on_machine, Phase.PREFILL, prefill_step["parts_s"]) / prefill_step["batch"]
+        )
+        figures[TTFT] = _scaled(on_machine, prefill, ttft, parts, fixed_s, request_bound_s)
     return figures
 
 
@@ -178,7 +183,7 @@ def _run(values: Values, _families: ChipFamilies) -> dict[str, EstimatedFigure]:
     if len(profiles) != 1:
         raise BadInput(f"it runs {len(profiles)} kernels; legal: one, as trnsim run FILE KERNEL")
     core = profiles[0]["summary"]
-    target = next(each for each in TARGETS.values() if each.core.name == core["target"])
+    target = next(target for target in TARGETS.values() if target.core.name == core["target"])
     time_s = core["total_time_s"]
     parts = (CauseTime(KERNELS_FAMILY, "", time_s),)
     interval_s = core["total_time_p10_s"], core["total_time_p90_s"]

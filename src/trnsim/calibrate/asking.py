@@ -47,12 +47,14 @@ def rows_of(
     """The first measurement of each question."""
     for measurement in measurements:
         by_question.setdefault(measurement.question, measurement)
-    quick = [question for question in by_question if question.startswith(_QUICK)]
-    slow = [question for question in by_question if not question.startswith(_QUICK)]
-    chosen = evenly_spaced(quick, MOST_QUESTIONS) + evenly_spaced(slow, MOST_SLOW_QUESTIONS)
+    quick_questions = [question for question in by_question if question.startswith(_QUICK)]
+    slow_questions = [question for question in by_question if not question.startswith(_QUICK)]
+    asked_questions = evenly_spaced(quick_questions, MOST_QUESTIONS) + evenly_spaced(
+        slow_questions, MOST_SLOW_QUESTIONS
+    )
     answers: dict[str, Mapping[str, EstimatedFigure]] = {}
-    for count, question in enumerate(chosen):
-        tell(f"question {count + 1} of {len(chosen)}")
+    for count, question in enumerate(asked_questions):
+        tell(f"question {count + 1} of {len(asked_questions)}")
         answers[question] = figures_of_question(question, ask, by_question[question])
     rows = [
         Row(measurement, _figure(measurement, answers[measurement.question]))

@@ -174,43 +174,45 @@ def _group(
     predictions: Mapping[int, tuple[float, float]],
 ) -> Group:
     rows_of_group = [row for row in rows if row.group == group]
-    after = [
+    predicted_rows = [
         (row.measured_s, *predictions[id(row)]) for row in rows_of_group if id(row) in predictions
     ]
-    old = [row.estimated for row in rows_of_group]
+    estimates = [row.estimated for row in rows_of_group]
     return Group(
         chip=group[0],
         family=group[1],
         rows=len(rows_of_group),
         ratio=median(row.measured_s / row.estimated.time_s for row in rows_of_group),
         old_error=median(abs(row.estimated.time_s / row.measured_s - 1) for row in rows_of_group),
-        new_error=median(abs(time_s / true_s - 1) for true_s, time_s, _ in after)
-        if after
+        new_error=median(abs(time_s / true_s - 1) for true_s, time_s, _ in predicted_rows)
+        if predicted_rows
         else None,
         old_inside=fmean(
             row.estimated.p10_s <= row.measured_s <= row.estimated.p90_s for row in rows_of_group
         ),
         new_inside=fmean(
-            abs(math.log(true_s / time_s)) <= _Z * sigma for true_s, time_s, sigma in after
+            abs(math.log(true_s / time_s)) <= _Z * sigma for true_s, time_s, sigma in predicted_rows
         )
-        if after
+        if predicted_rows
         else None,
-        old_width=median((each.p90_s - each.p10_s) / each.time_s for each in old),
+        old_width=median(
+            (estimate.p90_s - estimate.p10_s) / estimate.time_s for estimate in estimates
+        ),
         new_width=median(
             2 * math.sinh(_Z * sigma_of(fitted, row)) for row in rows_of_group[:_MOST_SIGMA_ROWS]
         ),
     )
 
 
-def _left_out(each: LeftOut) -> dict[str, Any]:
-    measurement = each.row.measurement
+def _left_out(outlier: LeftOut) -> dict[str, Any]:
+    measurement = outlier.row.measurement
     return {
         "file": measurement.line.file,
         "line": measurement.line.line,
         "question": measurement.question,
-        "measured_s": each.row.measured_s,
-        "estimated_s": each.row.estimated.time_s,
-        "reason": each.reason,
+        "measured_s": outlier.row.measured_s,
+        "estimated_s": outlier.row.estimated.time_s,
+        "reason": outlier.reason,
     }
 
 
@@ -231,8 +233,8 @@ def _correction(
     family_rows = [
         row for row in rows if row.chip == chip and any(part.family == family for part in row.parts)
     ]
-    whole = [row for row in family_rows if row.group == (chip, family)] or family_rows
-    sigma_rows = whole[:_MOST_SIGMA_ROWS] or [_typical_row(rows, chip, family)]
+    group_rows = [row for row in family_rows if row.group == (chip, family)] or family_rows
+    sigma_rows = group_rows[:_MOST_SIGMA_ROWS] or [_typical_row(rows, chip, family)]
     sigma = math.sqrt(fmean(sigma_of(fitted, row) ** 2 for row in sigma_rows))
     return {
         "chip": chip,

@@ -61,19 +61,24 @@ def usable(rows: Sequence[Row]) -> tuple[list[Row], list[LeftOut]]:
     """
     _check_units(rows)
     _check_exchanged(rows)
-    possible, left_out = _possible(rows)
-    if not possible:
+    possible_rows, left_out = _possible_rows(rows)
+    if not possible_rows:
         raise _too_many(rows, left_out)
-    robust = fit(possible, is_robust=True)
-    apart = {id(row): reason for row, reason in _outliers(possible, robust)}
-    others = [row for row in possible if id(row) not in apart]
-    check_machines(others)
-    if len(apart) > float(MOST_APART) * len(possible) or fit(others).error > float(SCATTER):
-        check_machines(possible)
-    left_out += [LeftOut(row, apart[id(row)]) for row in possible if id(row) in apart]
+    robust = fit(possible_rows, is_robust=True)
+    outlier_reasons = {id(row): reason for row, reason in _outliers(possible_rows, robust)}
+    other_rows = [row for row in possible_rows if id(row) not in outlier_reasons]
+    check_machines(other_rows)
+    has_many_outliers = len(outlier_reasons) > float(MOST_APART) * len(possible_rows)
+    if has_many_outliers or fit(other_rows).error > float(SCATTER):
+        check_machines(possible_rows)
+    left_out += [
+        LeftOut(row, outlier_reasons[id(row)])
+        for row in possible_rows
+        if id(row) in outlier_reasons
+    ]
     if len(left_out) > max(float(MOST_OUTLIERS) * len(rows), 1):
         raise _too_many(rows, left_out)
-    return [row for row in possible if id(row) not in apart], left_out
+    return other_rows, left_out
 
 
 def _check_units(rows: Sequence[Row]) -> None:
@@ -111,53 +116,53 @@ def _check_exchanged(rows: Sequence[Row]) -> None:
         pairs[measurement.line.file, measurement.line.line, measurement.question][figure] = row
     for pair in pairs.values():
         if TTFT in pair and TPOT in pair:
-            first, other = pair[TTFT], pair[TPOT]
-            straight = abs(first.log_ratio) + abs(other.log_ratio)
-            crossed = abs(math.log(other.measured_s / first.estimated.time_s)) + abs(
-                math.log(first.measured_s / other.estimated.time_s)
+            ttft_row, tpot_row = pair[TTFT], pair[TPOT]
+            own_distance = abs(ttft_row.log_ratio) + abs(tpot_row.log_ratio)
+            crossed_distance = abs(math.log(tpot_row.measured_s / ttft_row.estimated.time_s)) + abs(
+                math.log(ttft_row.measured_s / tpot_row.estimated.time_s)
             )
-            if straight > math.log(FAR) and crossed < straight / 2:
+            if own_distance > math.log(FAR) and crossed_distance < own_distance / 2:
                 raise fault(
-                    first.measurement.line.file,
-                    f"TTFT is {time_text(first.measured_s)} and TPOT "
-                    f"{time_text(other.measured_s)}; estimates are "
-                    f"{time_text(first.estimated.time_s)} and "
-                    f"{time_text(other.estimated.time_s)}: as if the columns were swapped",
+                    ttft_row.measurement.line.file,
+                    f"TTFT is {time_text(ttft_row.measured_s)} and TPOT "
+                    f"{time_text(tpot_row.measured_s)}; estimates are "
+                    f"{time_text(ttft_row.estimated.time_s)} and "
+                    f"{time_text(tpot_row.estimated.time_s)}: as if the columns were swapped",
                     fix="exchange ttft and tpot",
-                    line=first.measurement.line.line,
+                    line=ttft_row.measurement.line.line,
                 )
 
 
-def _possible(rows: Sequence[Row]) -> tuple[list[Row], list[LeftOut]]:
+def _possible_rows(rows: Sequence[Row]) -> tuple[list[Row], list[LeftOut]]:
     """Rows that physics and their neighbours' units allow, and the others."""
     groups = grouped(rows, lambda row: row.group)
-    middles = {
+    medians = {
         group: median(row.log_ratio for row in group_rows) for group, group_rows in groups.items()
     }
-    possible: list[Row] = []
+    possible_rows: list[Row] = []
     left_out: list[LeftOut] = []
     for row in rows:
-        bound_s, far = row.estimated.bound_s, row.log_ratio - middles[row.group]
+        bound_s, distance = row.estimated.bound_s, row.log_ratio - medians[row.group]
         if row.measured_s < bound_s:
             reason = (
                 f"{time_text(row.measured_s)} is faster than {time_text(bound_s)}, which the "
                 f"published peak and bandwidth of {row.chip} allow"
             )
             left_out.append(LeftOut(row, reason))
-        elif abs(far) > math.log(FAR):
-            unit = _unit(far)
-            reason = f"{_times(math.exp(far))} rows of its kind"
+        elif abs(distance) > math.log(FAR):
+            unit = _unit(distance)
+            reason = f"{_times(math.exp(distance))} rows of its kind"
             reason += f", as if it were in {unit}" if unit else ""
             left_out.append(LeftOut(row, reason))
         else:
-            possible.append(row)
-    return possible, left_out
+            possible_rows.append(row)
+    return possible_rows, left_out
 
 
 def _outliers(rows: Sequence[Row], fitted: Fit) -> list[tuple[Row, str]]:
     """Rows that lie apart from the model of all rows, with the reason."""
     residuals = [fitted.residual(row) for row in rows]
-    sigma = max(1.4826 * median(abs(each) for each in residuals), fitted.error / 2)
+    sigma = max(1.4826 * median(abs(residual) for residual in residuals), fitted.error / 2)
     limit = max(APART_SIGMAS * sigma, LEAST_APART)
     return [
         (row, f"{_times(math.exp(residual))} what rows of its kind give")
@@ -181,8 +186,8 @@ def _too_many(rows: Sequence[Row], left_out: Sequence[LeftOut]) -> BadInput:
 
 def _unit(log_ratio: float) -> str:
     """The unit whose numbers are exp(`log_ratio`) times those in seconds; "" for none."""
-    near = min(_UNITS, key=lambda factor: abs(log_ratio - math.log(factor)))
-    return _UNITS[near] if abs(log_ratio - math.log(near)) < _NEAR_UNIT else ""
+    nearest_factor = min(_UNITS, key=lambda factor: abs(log_ratio - math.log(factor)))
+    return _UNITS[nearest_factor] if abs(log_ratio - math.log(nearest_factor)) < _NEAR_UNIT else ""
 
 
 def _times(ratio: float) -> str:

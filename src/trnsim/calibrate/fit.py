@@ -82,14 +82,18 @@ class Fit:
 
     @cached_property
     def _places(self) -> dict[Effect, int]:
-        return {effect: at for at, effect in enumerate(self.effects)}
+        return {effect: place for place, effect in enumerate(self.effects)}
 
     def log_factor(self, chip: str, family: str, cause: str) -> float:
         """The logarithm of the factor on the seconds of a cause."""
         mean = self.posterior.mean
         places = self._places
         return float(
-            sum(mean[places[each]] for each in effects_of(chip, family, cause) if each in places)
+            sum(
+                mean[places[effect]]
+                for effect in effects_of(chip, family, cause)
+                if effect in places
+            )
         )
 
     def predicted_s(self, row: Row) -> float:
@@ -147,17 +151,19 @@ class _Design:
             for part in row.parts:
                 kinds.setdefault((row.chip, part.family, part.cause), len(kinds))
         self._seconds = np.zeros((len(rows), len(kinds)))
-        for at, row in enumerate(rows):
+        for index, row in enumerate(rows):
             for part in row.parts:
-                self._seconds[at, kinds[row.chip, part.family, part.cause]] += part.time_s
-        self.effects = tuple(dict.fromkeys(each for kind in kinds for each in effects_of(*kind)))
-        places = {effect: at for at, effect in enumerate(self.effects)}
+                self._seconds[index, kinds[row.chip, part.family, part.cause]] += part.time_s
+        self.effects = tuple(
+            dict.fromkeys(effect for kind in kinds for effect in effects_of(*kind))
+        )
+        places = {effect: place for place, effect in enumerate(self.effects)}
         self._membership = np.zeros((len(kinds), len(self.effects)))
-        for kind, at in kinds.items():
+        for kind, index in kinds.items():
             for effect in effects_of(*kind):
-                self._membership[at, places[effect]] = 1.0
+                self._membership[index, places[effect]] = 1.0
 
-    def at(self, theta: Array) -> tuple[Array, Array]:
+    def evaluate(self, theta: Array) -> tuple[Array, Array]:
         """Logarithms of corrected seconds, and their gradient by the effects."""
         scaled = self._seconds * np.exp(self._membership @ theta)
         total = self._fixed + scaled.sum(axis=1)
@@ -179,7 +185,7 @@ def fit(rows: Sequence[Row], *, is_robust: bool = False) -> Fit:
     weights = np.ones(len(rows))
     posterior = Posterior(theta, np.zeros((len(theta), len(theta))))
     for _ in range(_MAX_NEWTON_STEPS):
-        corrected_logs, gradient = design.at(theta)
+        corrected_logs, gradient = design.evaluate(theta)
         variances = (error**2 + design.error_variances) / weights
         priors = np.array([sigmas[level] ** 2 for level in levels])
         posterior = shrink(
@@ -187,7 +193,7 @@ def fit(rows: Sequence[Row], *, is_robust: bool = False) -> Fit:
         )
         step = _step(design, theta, posterior.mean - theta, variances, priors)
         theta = theta + step
-        residuals = design.measured_logs - design.at(theta)[0]
+        residuals = design.measured_logs - design.evaluate(theta)[0]
         if is_robust:
             distance = residuals**2 / (error**2 + design.error_variances)
             weights = (_FREEDOM + 1) / (_FREEDOM + distance)
@@ -202,13 +208,13 @@ def fit(rows: Sequence[Row], *, is_robust: bool = False) -> Fit:
 def _step(design: _Design, theta: Array, step: Array, variances: Array, priors: Array) -> Array:
     """The Newton step, halved until it leads downhill; none if no part of it does."""
 
-    def height(at: Array) -> float:
-        residuals = design.measured_logs - design.at(at)[0]
-        return float((residuals**2 / variances).sum() + (at**2 / priors).sum())
+    def height(effects: Array) -> float:
+        residuals = design.measured_logs - design.evaluate(effects)[0]
+        return float((residuals**2 / variances).sum() + (effects**2 / priors).sum())
 
-    before = height(theta)
+    start_height = height(theta)
     for _ in range(_HALVINGS):
-        if height(theta + step) <= before:
+        if height(theta + step) <= start_height:
             return step
         step = step / 2
     return np.zeros_like(step)
@@ -219,7 +225,9 @@ def _sigmas(levels: Sequence[Level], theta: Array, posterior: Posterior) -> dict
     squares = theta**2 + np.diag(posterior.covariance)
     sigmas: dict[Level, float] = {}
     for level, prior in PRIOR_SIGMAS.items():
-        level_squares = [squares[at] for at, each in enumerate(levels) if each == level]
+        level_squares = [
+            squares[index] for index, effect_level in enumerate(levels) if effect_level == level
+        ]
         total = PRIOR_WEIGHT * float(prior) ** 2 + float(sum(level_squares))
         sigmas[level] = min(
             math.sqrt(total / (PRIOR_WEIGHT + len(level_squares))), float(MOST_SIGMA)

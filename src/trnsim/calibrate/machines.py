@@ -44,12 +44,12 @@ class _Split:
     """Two sets of rows.
 
     Attributes:
-        second: for each row, True if it is in the second set.
+        in_second: for each row, True if it is in the second set.
         scatter: root mean square of the rows' residuals, each in its own set.
         log_factor: logarithm of the second set's times over the first's.
     """
 
-    second: tuple[bool, ...]
+    in_second: tuple[bool, ...]
     scatter: float
     log_factor: float
 
@@ -68,29 +68,33 @@ def check_machines(rows: Sequence[Row]) -> None:
         if scatter < LEAST_SCATTER or len(tested_rows) < 2 * _LEAST_ROWS:
             continue
         single = fit(tested_rows)
-        alone = _scatter([single.residual(row) for row in tested_rows])
+        single_scatter = _scatter([single.residual(row) for row in tested_rows])
         split = min(
             (_split(tested_rows, start) for start in _starts(tested_rows, robust)),
             key=lambda each: each.scatter,
         )
-        count = sum(split.second)
+        count = sum(split.in_second)
         least_rows = max(_LEAST_ROWS, math.ceil(_LEAST_SHARE * len(tested_rows)))
-        is_apart = split.scatter < MOST_SHARE * alone and abs(split.log_factor) > _LEAST_FACTOR
+        is_apart = (
+            split.scatter < MOST_SHARE * single_scatter and abs(split.log_factor) > _LEAST_FACTOR
+        )
         if not is_apart or not least_rows <= count <= len(tested_rows) - least_rows:
             continue
-        is_fewer = count <= len(tested_rows) / 2
-        fewer = [
-            row for row, second in zip(tested_rows, split.second, strict=True) if second == is_fewer
+        is_second_smaller = count <= len(tested_rows) / 2
+        smaller_set = [
+            row
+            for row, in_second in zip(tested_rows, split.in_second, strict=True)
+            if in_second == is_second_smaller
         ]
-        line_numbers = sorted(row.measurement.line.line for row in fewer)
-        is_slower = (split.log_factor > 0) == is_fewer
-        shown = ", ".join(map(str, line_numbers[:_MOST_NAMED])) + (
+        line_numbers = sorted(row.measurement.line.line for row in smaller_set)
+        is_slower = (split.log_factor > 0) == is_second_smaller
+        lines_text = ", ".join(map(str, line_numbers[:_MOST_NAMED])) + (
             ", ..." if len(line_numbers) > _MOST_NAMED else ""
         )
         raise fault(
             file,
             f"rows of {chip} fall into two sets: {len(line_numbers)} of {len(tested_rows)} "
-            f"(lines {shown}) are "
+            f"(lines {lines_text}) are "
             f"{math.exp(abs(split.log_factor)):.2g} times "
             f"{'slower' if is_slower else 'faster'} than the others, as if two chips were mixed",
             fix="state the chip of each row in its question (--on), or leave one set out",
@@ -118,27 +122,27 @@ def _starts(rows: Sequence[Row], robust: Fit) -> list[list[bool]]:
 
 def _split(rows: Sequence[Row], start: Sequence[bool]) -> _Split:
     """The sets to which a guess leads."""
-    second = list(start)
+    in_second = list(start)
     residuals = [0.0] * len(rows)
-    both = [(0.0, 0.0)] * len(rows)
+    residual_pairs = [(0.0, 0.0)] * len(rows)
     for _ in range(_MAX_SPLIT_ROUNDS):
         fitted = fit(
             [
                 _labelled(row) if is_second else row
-                for row, is_second in zip(rows, second, strict=True)
+                for row, is_second in zip(rows, in_second, strict=True)
             ]
         )
-        both = [(fitted.residual(row), fitted.residual(_labelled(row))) for row in rows]
-        nearer_second = [abs(as_second) < abs(as_first) for as_first, as_second in both]
+        residual_pairs = [(fitted.residual(row), fitted.residual(_labelled(row))) for row in rows]
+        nearer_second = [abs(as_second) < abs(as_first) for as_first, as_second in residual_pairs]
         residuals = [
             as_second if is_second else as_first
-            for (as_first, as_second), is_second in zip(both, nearer_second, strict=True)
+            for (as_first, as_second), is_second in zip(residual_pairs, nearer_second, strict=True)
         ]
-        if nearer_second == second:
+        if nearer_second == in_second:
             break
-        second = nearer_second
-    between = [as_first - as_second for as_first, as_second in both]
-    return _Split(tuple(second), _scatter(residuals), float(np.mean(between)))
+        in_second = nearer_second
+    set_distances = [as_first - as_second for as_first, as_second in residual_pairs]
+    return _Split(tuple(in_second), _scatter(residuals), float(np.mean(set_distances)))
 
 
 def _labelled(row: Row) -> Row:

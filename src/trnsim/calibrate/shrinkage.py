@@ -39,10 +39,10 @@ def shrink(design: Array, values: Array, error_variances: Array, priors: Array) 
         priors: the prior variance of each effect.
     """
     if len(values) <= len(priors):
-        crossed = priors[:, None] * design.T
-        inverted: Any = np.linalg.pinv(design @ crossed + np.diag(error_variances))
-        gain = crossed @ inverted
-        return Posterior(gain @ values, np.diag(priors) - gain @ crossed.T)
+        prior_design = priors[:, None] * design.T
+        row_inverse: Any = np.linalg.pinv(design @ prior_design + np.diag(error_variances))
+        gain = prior_design @ row_inverse
+        return Posterior(gain @ values, np.diag(priors) - gain @ prior_design.T)
     # In units of each prior's sigma, so that small priors do not spoil the condition.
     scale = np.sqrt(priors)
     scaled = design * scale

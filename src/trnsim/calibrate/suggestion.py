@@ -34,7 +34,7 @@ HOURS: Final = assumed(1.0, "an hour: start, warm-up, and runs enough for a medi
 _KINDS: Final = ("on_demand", "capacity_block")
 """Kinds of purchase by which an hour is priced: the first one that is public."""
 _ON: Final = "--on"
-_OF_MODELS: Final = (("plan", "serve"), ("plan", "train"), ("plan", "infer"))
+_MODEL_COMMANDS: Final = (("plan", "serve"), ("plan", "train"), ("plan", "infer"))
 """Commands whose first argument is a model with layers."""
 _MOST_SHOWN: Final = 6
 _Z: Final = QUANTILES["p90"]
@@ -99,8 +99,10 @@ def suggest(question: str, ask: QuestionAnswerer) -> Suggestion:
     experiments = list(_experiments(words, subject, sigma, ask))
     experiments.sort(key=lambda each: (round(each.width, 2), each.usd is None, each.usd or 0.0))
     width = (subject.p90_s - subject.p10_s) / subject.time_s
-    narrower = [each for each in experiments if each.width < width] or experiments
-    worthwhile = [each for each in narrower if not _is_dearer(each, narrower)]
+    narrower_experiments = [each for each in experiments if each.width < width] or experiments
+    worthwhile = [
+        each for each in narrower_experiments if not _is_dearer(each, narrower_experiments)
+    ]
     return Suggestion(text, subject.chip, subject.family, width, tuple(worthwhile[:_MOST_SHOWN]))
 
 
@@ -116,20 +118,20 @@ def _words(question: str) -> list[str]:
         raise BadInput(
             f"it cannot be parsed: {error}", fix="close each quotation, and end in no backslash"
         ) from None
-    separate: list[str] = []
+    separate_words: list[str] = []
     for word in words:
         option, sign, value = word.partition("=")
-        separate += [option, value] if sign and option.startswith("--") else [word]
-    return separate
+        separate_words += [option, value] if sign and option.startswith("--") else [word]
+    return separate_words
 
 
-def _is_dearer(experiment: Experiment, others: Sequence[Experiment]) -> bool:
+def _is_dearer(experiment: Experiment, other_experiments: Sequence[Experiment]) -> bool:
     """True if another one narrows the answer as much and costs less, or has a public price."""
     return any(
         other.usd is not None
         and (experiment.usd is None or other.usd < experiment.usd)
         and round(other.width, 2) <= round(experiment.width, 2)
-        for other in others
+        for other in other_experiments
     )
 
 
@@ -154,7 +156,9 @@ def _experiments(
         measured_figures = [
             figure for name, figure in figures.items() if name not in (RATE, INSTANCE_RATE)
         ]
-        after = _sigma_after(subject, sigma, measured_figures, is_same=candidate == own_question)
+        new_sigma = _sigma_after(
+            subject, sigma, measured_figures, is_same=candidate == own_question
+        )
         price = _price(instance)
         usd = None if price is None or price.usd_per_hour is None else price.usd_per_hour
         yield Experiment(
@@ -164,7 +168,7 @@ def _experiments(
             float(HOURS),
             None if usd is None else float(HOURS) * instances * usd,
             None if price is None else str(price),
-            2 * math.sinh(_Z * after),
+            2 * math.sinh(_Z * new_sigma),
         )
 
 
@@ -175,17 +179,19 @@ def _candidates(words: Sequence[str], subject: EstimatedFigure) -> Iterator[tupl
     """
     on_machine = _machine(words, subject)
     yield shlex.join(words), on_machine.instance.name
-    others = [
+    other_instances = [
         instance
         for instance in catalogue().instances.values()
         if instance.accelerator == on_machine.instance.accelerator
         and instance != on_machine.instance
     ]
-    for instance in others:
+    for instance in other_instances:
         yield shlex.join(_on(words, instance)), instance.name
-    smallest = machine(min([*others, on_machine.instance], key=lambda each: each.count).name)
+    smallest = machine(
+        min([*other_instances, on_machine.instance], key=lambda each: each.count).name
+    )
     families = {part.family for part in subject.parts}
-    if tuple(words[:2]) in _OF_MODELS:
+    if tuple(words[:2]) in _MODEL_COMMANDS:
         layer = ["plan", "layer", *words[2:3], _ON, smallest.instance.name, "--phase"]
         for phase in (Phase.DECODE, Phase.PREFILL, Phase.ENCODE):
             if phase in families:
@@ -204,14 +210,14 @@ def _machine(words: Sequence[str], subject: EstimatedFigure) -> Machine:
 
 def _on(words: Sequence[str], instance: Instance) -> list[str]:
     """The question on one instance of another type."""
-    changed = list(words)
-    if _ON in changed:
-        changed[changed.index(_ON) + 1] = instance.name
+    new_words = list(words)
+    if _ON in new_words:
+        new_words[new_words.index(_ON) + 1] = instance.name
     else:
-        changed += [_ON, instance.name]
-    if "--instances" in changed:
-        changed[changed.index("--instances") + 1] = "1"
-    return changed
+        new_words += [_ON, instance.name]
+    if "--instances" in new_words:
+        new_words[new_words.index("--instances") + 1] = "1"
+    return new_words
 
 
 def _price(instance: str) -> Quote | None:

@@ -31,7 +31,7 @@ from trnsim.document.answer import Block, MonospaceLines, Note, Table, columns
 from trnsim.document.text import WIDTH, section_text
 from trnsim.errors import BadInput, NotModelled, OutOfMemory
 from trnsim.estimate.estimate import EXCHANGES, QUANTILES, Estimate
-from trnsim.estimate.program import of_program, raise_to_bound
+from trnsim.estimate.program import estimate_program, raise_to_bound
 from trnsim.estimate.question import Question
 from trnsim.estimate.question import answer as ask
 from trnsim.fabric.choice import KINDS
@@ -158,7 +158,7 @@ class ModelReport:
             for name, time_s in share.part.critical_s.items():
                 parts[name] = parts.get(name, 0.0) + time_s
         parts |= {"launch": program.launch_s, EXCHANGES: program.exchanges_s}
-        return of_program(arch.target(self.program.target), parts)
+        return estimate_program(arch.target(self.program.target), parts)
 
     @property
     def scale(self) -> float:

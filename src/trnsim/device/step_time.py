@@ -43,10 +43,10 @@ class StepTime:
     @property
     def estimate(self) -> Estimate:
         """The device time with P10 and P90, by phase."""
-        from trnsim.estimate.program import of_program  # noqa: PLC0415  few callers need it
+        from trnsim.estimate.program import estimate_program  # noqa: PLC0415  few callers need it
 
         parts = {name: time_s for name, _, time_s in self.by("phase")}
-        return of_program(arch.target(self.target), parts)
+        return estimate_program(arch.target(self.target), parts)
 
     @property
     def keys(self) -> tuple[str, ...]:

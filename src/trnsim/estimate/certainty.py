@@ -97,7 +97,7 @@ HALVES: Final = derived(
     0.17,
     "prompts on Trn2: 79 halves of layers left out by size (docs/generated/accuracy-halves.md)",
 )
-"""The same for prompts on a core for which times of half layers are published."""
+"""One sigma of a prompt on a core of which times of half layers are published."""
 KIND: Final = assumed(0.30, "one sigma of a kind of model without rows of the family: as of a core")
 CHIP: Final = derived(0.159, _FIT)
 """One sigma on another chip of a core with rows, of the part not read from memory."""
@@ -159,26 +159,28 @@ class Support:
     Attributes:
         cell: the question's own cell; None without rows.
         family: all cells that share its constants.
-        beyond: the ways in which it differs from the rows, in words.
+        differences: the ways in which it differs from the rows, in words.
     """
 
     cell: Cell | None
     family: tuple[Cell, ...]
-    beyond: tuple[str, ...]
+    differences: tuple[str, ...]
 
     @property
     def is_validated(self) -> bool:
         """True if its cell has rows, and the question lies among them."""
-        return self.cell is not None and not self.beyond
+        return self.cell is not None and not self.differences
 
     def __str__(self) -> str:
-        if self.cell is not None and not self.beyond:
+        if self.cell is not None and not self.differences:
             return f"validated by {self.cell}"
         rows = sum(cell.rows for cell in self.family)
         if not rows:
             return "no published rows"
-        unlike = ", ".join(self.beyond)
-        return f"carried over from {rows_text(rows)}, interval widened by distance: {unlike}"
+        differences_text = ", ".join(self.differences)
+        return (
+            f"carried over from {rows_text(rows)}, interval widened by distance: {differences_text}"
+        )
 
 
 @lru_cache(maxsize=4096)
@@ -208,11 +210,11 @@ def _differences(
         differences.append(f"no row of {question.kind}")
     if own_cell is None and not differences:
         differences.append(f"no row of {question.kind} on {question.chip}")
-    own_or_family = (own_cell,) if own_cell else family
-    of_chip_or_family = tuple(cell for cell in family if cell.chip == question.chip) or family
+    own_or_family_cells = (own_cell,) if own_cell else family
+    chip_or_family_cells = tuple(cell for cell in family if cell.chip == question.chip) or family
     for name in ("batch", "length", "ranks"):
-        compared = of_chip_or_family if name == "ranks" else own_or_family
-        value, ranges = getattr(question, name), [getattr(cell, name) for cell in compared]
+        compared_cells = chip_or_family_cells if name == "ranks" else own_or_family_cells
+        value, ranges = getattr(question, name), [getattr(cell, name) for cell in compared_cells]
         if family and _doublings(value, ranges) > _MOST_DOUBLINGS_AMONG_ROWS:
             low, high = _span(ranges)
             rows = f"{low:,} to {high:,}" if low < high else f"{low:,}"
@@ -229,10 +231,10 @@ def distance_variance(question: QuestionCell) -> tuple[float, float]:
     cells_of_chip = [cell for cell in family if cell.chip == question.chip]
     core = core_of(question.chip)
     is_new_core = core not in {core_of(cell.chip) for cell in family}
-    near = cells_of_chip or family
-    variance = BATCH**2 * _doublings(question.batch, [cell.batch for cell in near])
-    variance += LENGTH**2 * _doublings(question.length, [cell.length for cell in near])
-    variance += RANKS**2 * _doublings(question.ranks, [cell.ranks for cell in near])
+    nearest_cells = cells_of_chip or family
+    variance = BATCH**2 * _doublings(question.batch, [cell.batch for cell in nearest_cells])
+    variance += LENGTH**2 * _doublings(question.length, [cell.length for cell in nearest_cells])
+    variance += RANKS**2 * _doublings(question.ranks, [cell.ranks for cell in nearest_cells])
     if is_new_core:
         variance += (HALVES if _has_halves(question) else CORE) ** 2
     if all(cell.kind is not question.kind for cell in family):
@@ -281,9 +283,9 @@ def sigma_of(
         further_sigma: a sigma, added in squares.
     """
     scale = SCALES[question.family]
-    variance, of_chip = distance_variance(question)
+    variance, chip_variance = distance_variance(question)
     variance += scale.sigma**2 + RELEASES**2 + (scale.scores * scores) ** 2
-    variance += of_chip * (1 - read_share) ** 2 + further_sigma**2
+    variance += chip_variance * (1 - read_share) ** 2 + further_sigma**2
     return float(scale.factor) * math.sqrt(variance)
 
 

@@ -13,7 +13,7 @@ from trnsim.arch import target_of_chip
 from trnsim.arch.catalogue import Accelerator
 from trnsim.errors import BadInput
 from trnsim.estimate import constants, gpu
-from trnsim.estimate.few import ByPhase, FewConstants
+from trnsim.estimate.few import FewConstants, PhaseConstants
 from trnsim.estimate.measured import MeasuredTimes
 from trnsim.estimate.site import site_times
 from trnsim.estimate.times import LayerTime, LayerTimes
@@ -57,7 +57,7 @@ class Hardware(Protocol):
 
 
 @dataclass(frozen=True)
-class MeasuredFirst:
+class TableOrModelTimes:
     """A user's measured times where the table has a layer, and modelled ones elsewhere.
 
     Attributes:
@@ -98,12 +98,12 @@ def layer_times(
     """
     if not machine.lnc:
         modelled: LayerTimes = gpu.gpu_times(machine.chip, dtype)
-        return MeasuredFirst(site_times(modelled, machine.chip), measured)
+        return TableOrModelTimes(site_times(modelled, machine.chip), measured)
     phases = (Phase(family),) if family else tuple(Phase)
     phase_times = {
         phase: _neuron(machine, _constants(machine, phase), dtype, phase) for phase in phases
     }
-    return MeasuredFirst(site_times(ByPhase(phase_times), machine.chip), measured)
+    return TableOrModelTimes(site_times(PhaseConstants(phase_times), machine.chip), measured)
 
 
 @dataclass(frozen=True)
@@ -139,15 +139,17 @@ def pair_times(machine: Hardware, dtype: str, measured: MeasuredTimes | None = N
     Raises:
         BadInput: the chip has no published peak in the dtype.
     """
-    general = layer_times(machine, Phase.ENCODE, dtype, measured=measured)
+    encoder_times = layer_times(machine, Phase.ENCODE, dtype, measured=measured)
     if not machine.lnc:
-        return general
+        return encoder_times
     fit = replace(
         constants.NEURON[Phase.ENCODE], spread=constants.PAIRS.spread, rows=constants.PAIRS.rows
     )
-    general_times = _neuron(machine, fit, dtype, "pairs")
-    scaled = ScaledTimes(general_times, float(constants.PAIRS.factor), general_times.source)
-    return MeasuredFirst(site_times(scaled, machine.chip, "pairs"), measured)
+    pair_encoder_times = _neuron(machine, fit, dtype, "pairs")
+    scaled = ScaledTimes(
+        pair_encoder_times, float(constants.PAIRS.factor), pair_encoder_times.source
+    )
+    return TableOrModelTimes(site_times(scaled, machine.chip, "pairs"), measured)
 
 
 def graph_times(machine: Hardware, dtype: str, *, is_denoiser: bool) -> tuple[LayerTimes, float]:
@@ -183,11 +185,15 @@ def facts(machine: Hardware, phase: Phase) -> dict[str, Rate]:
     if target is not None and target.is_fitted:
         return rates
     reason = "extrapolated from Trn1 and Inf2"
-    extrapolated = {
+    extrapolated_rates = {
         name: assumed(fact, f"{reason}: {fact.provenance.source}") for name, fact in rates.items()
     }
     has_half_rows = fit is constants.KERNEL_PROMPTS and target is not None and target.validated
-    return {**extrapolated, HALF_LAYER: rates[HALF_LAYER]} if has_half_rows else extrapolated
+    return (
+        {**extrapolated_rates, HALF_LAYER: rates[HALF_LAYER]}
+        if has_half_rows
+        else extrapolated_rates
+    )
 
 
 def shared_spread(chip: Accelerator, phase: str) -> float:

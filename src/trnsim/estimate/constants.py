@@ -15,7 +15,7 @@ from typing import Final
 from trnsim.facts import Rate, assumed, derived, documented, measured
 from trnsim.workload.operators import Phase
 
-_LEFT_OUT: Final = assumed(0.0, "left out of this family's form")
+_NO_TERM: Final = assumed(0.0, "left out of this family's form")
 _ROWS_SOURCE: Final = "aws-neuron-sdk, about-neuron/benchmarks"
 _ENCODERS_FIT: Final = f"fitted to 25 rows of encoders and ViT ({_ROWS_SOURCE}, trn1 and inf2)"
 _STEPS_FIT: Final = f"fitted to 56 TPOT rows ({_ROWS_SOURCE}, trn1 and inf2), exchanges taken off"
@@ -77,16 +77,16 @@ class FamilyConstants:
     products: Rate = PRODUCTS
     inf2_products: Rate = INF2_PRODUCTS
     bytes_per_s: Rate = HBM_BYTES_PER_S
-    cache_passes: Rate = _LEFT_OUT
-    inf2_half_s: Rate = _LEFT_OUT
-    sequence_s: Rate = _LEFT_OUT
-    score_s: Rate = _LEFT_OUT
+    cache_passes: Rate = _NO_TERM
+    inf2_half_s: Rate = _NO_TERM
+    sequence_s: Rate = _NO_TERM
+    score_s: Rate = _NO_TERM
     element_passes: Rate = _ONE_PASS
     softmax_weight: Rate = _PLAIN_SOFTMAX_WEIGHT
-    host_bytes_per_s: Rate = _LEFT_OUT
-    call_s: Rate = _LEFT_OUT
-    kernel_passes: Rate = _LEFT_OUT
-    attention_halves: Rate = _LEFT_OUT
+    host_bytes_per_s: Rate = _NO_TERM
+    call_s: Rate = _NO_TERM
+    kernel_passes: Rate = _NO_TERM
+    attention_halves: Rate = _NO_TERM
 
 
 NEURON: Final = {
@@ -137,7 +137,7 @@ the halves of one size (hidden x intermediate, or queries x keys) when all of th
 of the fit.
 """
 NETWORKS: Final = FamilyConstants(
-    half_s=_LEFT_OUT,
+    half_s=_NO_TERM,
     products=derived(0.359, f"fitted to 12 rows of CNNs and Perceivers {_ON_INF2}"),
     inf2_products=assumed(1.0, "all rows are of Inferentia2"),
     call_s=derived(0.42e-3, f"fitted to 12 rows of CNNs and Perceivers {_ON_INF2}"),

@@ -51,17 +51,17 @@ class TimeCurve:
         rows: dict[int, dict[int, float]] = {}
         for point in self.points:
             rows.setdefault(point.batch, {})[point.length] = point.time_s
-        curves = {batch: _monotonic(times.items()) for batch, times in sorted(rows.items())}
+        curves = {batch: _rising_rows(times.items()) for batch, times in sorted(rows.items())}
         object.__setattr__(self, "_rows", curves)
 
     def interpolate(self, batch: float, length: float) -> float | None:
         """Seconds at a batch and a length; None beyond the points."""
         candidates = [(size, _interpolate(row, length)) for size, row in self._rows.items()]
         times_at_length = [(size, time_s) for size, time_s in candidates if time_s is not None]
-        return _interpolate(_monotonic(times_at_length), batch)
+        return _interpolate(_rising_rows(times_at_length), batch)
 
 
-def _monotonic(times: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+def _rising_rows(times: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
     """(size, seconds) in the order of sizes; no larger size is faster."""
     rows: list[tuple[float, float]] = []
     for size, time_s in sorted(times):

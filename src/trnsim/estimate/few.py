@@ -111,12 +111,16 @@ class FewConstants:
 
     def _elements_s(self, summary: PartSummary, model_pass: Pass) -> float:
         """Seconds of norms, residuals, softmax and activations."""
-        scored = sum(op.elements for op in summary.elementwise if op.name == _SOFTMAX_NAME)
+        softmax_elements = sum(
+            op.elements for op in summary.elementwise if op.name == _SOFTMAX_NAME
+        )
         if self.kernel_score_s:
-            return (elements(summary) - scored) * self.element_s
-        usual_s = self.softmax_weight * self.element_s
-        scored_s = scored * (self.kernel_softmax_s if model_pass.is_one_kernel else usual_s)
-        return scored_s + (elements(summary) - scored) * self.element_s
+            return (elements(summary) - softmax_elements) * self.element_s
+        unfused_s = self.softmax_weight * self.element_s
+        softmax_s = softmax_elements * (
+            self.kernel_softmax_s if model_pass.is_one_kernel else unfused_s
+        )
+        return softmax_s + (elements(summary) - softmax_elements) * self.element_s
 
     def _halves(self, summary: PartSummary) -> float:
         return halves(summary) + self.attention_halves * attentions(summary)
@@ -152,7 +156,7 @@ class FewConstants:
 
 
 @dataclass(frozen=True)
-class ByPhase:
+class PhaseConstants:
     """Few constants of each phase.
 
     Attributes:

@@ -101,11 +101,12 @@ EAGER_S: Final = derived(
 FITTED_SPREAD: Final = 0.08
 """One sigma of the logarithm of (true / estimate) of steps whose model was left out of the fit."""
 OTHER_SPREAD: Final = 0.30
-"""The same for other GPUs and other passes."""
+"""One sigma of the logarithm of (true / estimate) on other GPUs, and of other passes."""
 _TF32_TIME_RATIO: Final = 2
 """Time of a product in FP32, as TF32, over that in 16 bits (datasheets of A100 to B200)."""
 _TURING_FP32_TIME_RATIO: Final = 8
-"""The same on T4, which has no TF32: 8.1 of 65 TFLOPS (its datasheet)."""
+"""Time of a product in FP32 over that in 16 bits on T4, which has no TF32: 8.1 of 65 TFLOPS (its
+datasheet)."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ class GpuTimes:
         bytes_per_s: bytes per second that are reached with memory.
         sms: multiprocessors.
         launch_s: fixed seconds of an operator.
-        eager_s: the same in training, whose operators a host launches one by one.
+        eager_s: fixed seconds of an operator of training; a host launches these one by one.
         spread: one sigma of the logarithm of (true / estimate) in training.
         is_fused: whether attention is one kernel.
     """
@@ -187,7 +188,7 @@ class GpuTimes:
         nbytes = sum(bytes_of(op.elements, _HALF_BITS) + op.weight_bytes for op in operators)
         kernels = len(summary.products) + len(operators)
         if not is_training:
-            kernels += sum(self._more_kernels(product) for product in summary.products)
+            kernels += sum(self._added_kernels(product) for product in summary.products)
         parts = {
             "products": sum(compute_s for compute_s, _ in times),
             "weights": sum(more_s for _, more_s in times),
@@ -202,7 +203,7 @@ class GpuTimes:
     def _is_kernel(self, op: Elementwise) -> bool:
         return not (self.is_fused and op.name.startswith("softmax"))
 
-    def _more_kernels(self, product: Product) -> int:
+    def _added_kernels(self, product: Product) -> int:
         """Kernels of a product in inference beside its own: a cast of its input, or a router's.
 
         Products of absorbed matrices (of latent attention, in decoding) have no cast.
@@ -234,10 +235,10 @@ def _tile_efficiency(
     # shorter or whole parts a longer k could be faster.
     parts = max(1.0, min(sms // tiles, k / rows, _MOST_PARTS))
     waves = math.ceil(tiles * parts / sms)
-    filled = m * n * times / (tiles * rows * columns)
+    filled_share = m * n * times / (tiles * rows * columns)
     reuse = rows * columns / (rows + columns)
-    largest = _TILES[0][0] * _TILES[0][1] / sum(_TILES[0])
-    return filled * tiles * parts / (waves * sms) * math.sqrt(reuse / largest)
+    largest_reuse = _TILES[0][0] * _TILES[0][1] / sum(_TILES[0])
+    return filled_share * tiles * parts / (waves * sms) * math.sqrt(reuse / largest_reuse)
 
 
 def gpu_times(chip: Accelerator, dtype: str = "bf16", *, is_fused: bool = True) -> GpuTimes:

@@ -74,9 +74,9 @@ def check_used(table: MeasuredTimes, sources: Mapping[str, str], passes: str) ->
     shapes = sorted(
         {f"{row.phase} of {row.batch} x {row.tokens} + {row.past} tokens" for row in table.rows}
     )
-    shown = ", ".join(shapes[:_MOST_SHOWN]) + (", ..." if len(shapes) > _MOST_SHOWN else "")
+    sizes_text = ", ".join(shapes[:_MOST_SHOWN]) + (", ..." if len(shapes) > _MOST_SHOWN else "")
     raise BadInput(
-        f"no row of {table.file} is met: this plan asks for {passes}; the file has {shown}",
+        f"no row of {table.file} is met: this plan asks for {passes}; the file has {sizes_text}",
         fix="times lie between rows, never beyond: measure at least the smallest and the largest",
     )
 
@@ -100,23 +100,23 @@ def _check_row(
     parts: Mapping[tuple[str, str], PartSummary],
     names: str,
 ) -> None:
-    fits = {key: part for key, part in parts.items() if row.layer in ("", key[1])}
+    matching_parts = {key: part for key, part in parts.items() if row.layer in ("", key[1])}
     sizes = list(dict.fromkeys(size for _, size in parts))
-    shown = " | ".join(sizes[:_MOST_SHOWN]) + (" | ..." if len(sizes) > _MOST_SHOWN else "")
-    if not fits:
+    sizes_text = " | ".join(sizes[:_MOST_SHOWN]) + (" | ..." if len(sizes) > _MOST_SHOWN else "")
+    if not matching_parts:
         raise row.refused(
             "layer",
-            f"no {row.part} of {names}; legal: {shown}",
+            f"no {row.part} of {names}; legal: {sizes_text}",
             "trnsim plan layer --json prints the sizes of a layer",
         )
-    if len(fits) > 1 and not row.layer:
+    if len(matching_parts) > 1 and not row.layer:
         raise row.refused(
             "layer",
-            f"this plan has {len(fits)} kinds of {row.part}; legal: {shown}",
+            f"this plan has {len(matching_parts)} kinds of {row.part}; legal: {sizes_text}",
             "name the sizes, or set the ranks of the layout",
         )
-    products_s = min(part.useful_flop for part in fits.values()) / largest_peak(machine)
-    weights_s = min(_weights_s(part, machine) for part in fits.values())
+    products_s = min(part.useful_flop for part in matching_parts.values()) / largest_peak(machine)
+    weights_s = min(_weights_s(part, machine) for part in matching_parts.values())
     _check_time(row, "time_us", row.forward_s, max(products_s, weights_s), machine)
     if row.backward_s is not None:
         _check_time(row, "backward_us", row.backward_s, _GRADIENT_PRODUCTS * products_s, machine)

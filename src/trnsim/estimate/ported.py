@@ -98,16 +98,20 @@ class PortedTimes:
 
     def forward(self, summary: PartSummary, model_pass: Pass) -> LayerTime:
         """The forward time of one layer of a summary."""
-        routed = [product for product in summary.products if product.name.startswith(_EXPERT)]
-        if not routed:
+        expert_products = [
+            product for product in summary.products if product.name.startswith(_EXPERT)
+        ]
+        if not expert_products:
             return self.tuned.forward(summary, model_pass)
-        run = self._run(routed[0].m * routed[0].times, model_pass)
+        run = self._run(expert_products[0].m * expert_products[0].times, model_pass)
         products = tuple(
-            replace(product, m=run.rows, times=run.matrices) if product in routed else product
+            replace(product, m=run.rows, times=run.matrices)
+            if product in expert_products
+            else product
             for product in summary.products
         )
         tuned = self.tuned.forward(replace(summary, products=products), model_pass)
-        copied_bytes = sum(self._copied_bytes(product, run) for product in routed)
+        copied_bytes = sum(self._copied_bytes(product, run) for product in expert_products)
         summed_bytes = bytes_of(run.sums * model_pass.rows * self.hidden, self.bits)
         parts = {
             **tuned.parts_s,

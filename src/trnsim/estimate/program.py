@@ -21,7 +21,7 @@ PROGRAM: Final = "program"
 _BOUND_PART: Final = "what no program can be faster than"
 
 
-def of_program(target: Target, parts_s: Mapping[str, float]) -> Estimate:
+def estimate_program(target: Target, parts_s: Mapping[str, float]) -> Estimate:
     """The time of a program on a chip.
 
     Args:

@@ -92,7 +92,7 @@ class Sources:
 
     def __init__(self) -> None:
         # The shapes that a source answered, by phase, source and part.
-        self._answered: dict[str, dict[str, dict[str, set[object]]]] = {}
+        self._shapes_by_source: dict[str, dict[str, dict[str, set[object]]]] = {}
 
     def add(self, phase: str, part: str, source: str, shape: object = None) -> None:
         """Note that a part's time in a phase came from a source.
@@ -103,12 +103,12 @@ class Sources:
             source: the source of its `LayerTime`.
             shape: batch and lengths of the pass.
         """
-        parts = self._answered.setdefault(phase, {}).setdefault(source, {})
+        parts = self._shapes_by_source.setdefault(phase, {}).setdefault(source, {})
         parts.setdefault(part, set()).add(shape)
 
     def words(self) -> dict[str, str]:
         """The sources of each phase; if there are several, each with its parts."""
-        return {phase: _words(by_source) for phase, by_source in self._answered.items()}
+        return {phase: _words(by_source) for phase, by_source in self._shapes_by_source.items()}
 
 
 def _words(by_source: Mapping[str, Mapping[str, set[object]]]) -> str:

@@ -96,7 +96,7 @@ def _is_described(group: RankGroup) -> bool:
     return len(group.by_node) == group.size
 
 
-def _where_described(is_possible: Predicate) -> Predicate:
+def _described_only(is_possible: Predicate) -> Predicate:
     return lambda group: _is_described(group) and is_possible(group)
 
 
@@ -105,26 +105,26 @@ def _always(group: RankGroup) -> bool:
     return True
 
 
-def _hierarchical(plan: Callable[[RankGroup, float, hierarchical.Best], Plan]) -> Algorithm:
-    def staged(group: RankGroup, nbytes: float) -> Plan:
+def _hierarchical(plan: Callable[[RankGroup, float, hierarchical.BestPlan], Plan]) -> Algorithm:
+    def plan_stages(group: RankGroup, nbytes: float) -> Plan:
         return plan(group, nbytes, _stage)
 
-    return Algorithm("hierarchical", staged, hierarchical.is_possible)
+    return Algorithm("hierarchical", plan_stages, hierarchical.is_possible)
 
 
-def _then(first: Planner, second: Planner) -> Planner:
+def _sequence(first: Planner, second: Planner) -> Planner:
     return lambda group, nbytes: (*first(group, nbytes), *second(group, nbytes))
 
 
-def _directly(plan: Planner) -> tuple[Algorithm, ...]:
+def _direct_algorithms(plan: Planner) -> tuple[Algorithm, ...]:
     return (Algorithm("direct", plan, _always),)
 
 
 _DESCRIBED_FILES: Final = (
     ("ring", ring, _always),
-    ("kangaring", kangaring, _where_described(kangaring.is_possible)),
-    ("mesh", mesh, _where_described(mesh.is_possible)),
-    ("rdh", rdh, _where_described(rdh.is_possible)),
+    ("kangaring", kangaring, _described_only(kangaring.is_possible)),
+    ("mesh", mesh, _described_only(mesh.is_possible)),
+    ("rdh", rdh, _described_only(rdh.is_possible)),
 )
 """The algorithms that AWS describes, one file each, with an all-gather and a reduce-scatter."""
 
@@ -132,7 +132,7 @@ _DESCRIBED_FILES: Final = (
 def _plan_of(file: Any, kind: str) -> Planner:
     """The function of a file for a kind; an all-reduce is a reduce-scatter, then an all-gather."""
     if kind == "all_reduce":
-        return _then(file.reduce_scatter, file.all_gather)
+        return _sequence(file.reduce_scatter, file.all_gather)
     plan: Planner = getattr(file, kind)
     return plan
 
@@ -149,15 +149,15 @@ KINDS: Final[dict[str, tuple[Algorithm, ...]]] = {
     "reduce_scatter": _described_algorithms("reduce_scatter"),
     "all_reduce": (
         *_described_algorithms("all_reduce"),
-        Algorithm("single-step mesh", mesh.all_reduce_at_once, _where_described(mesh.is_possible)),
+        Algorithm("single-step mesh", mesh.all_reduce_at_once, _described_only(mesh.is_possible)),
     ),
-    "all_to_all": _directly(direct.all_to_all),
-    "permute": _directly(direct.permute),
-    "send": _directly(direct.send),
-    "scatter": _directly(direct.scatter),
-    "gather": _directly(direct.gather),
-    "broadcast": _directly(_then(direct.scatter, ring.all_gather)),
-    "reduce": _directly(_then(ring.reduce_scatter, direct.gather)),
+    "all_to_all": _direct_algorithms(direct.all_to_all),
+    "permute": _direct_algorithms(direct.permute),
+    "send": _direct_algorithms(direct.send),
+    "scatter": _direct_algorithms(direct.scatter),
+    "gather": _direct_algorithms(direct.gather),
+    "broadcast": _direct_algorithms(_sequence(direct.scatter, ring.all_gather)),
+    "reduce": _direct_algorithms(_sequence(ring.reduce_scatter, direct.gather)),
     "barrier": (),
 }
 """The algorithms of each kind."""

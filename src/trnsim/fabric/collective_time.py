@@ -181,7 +181,7 @@ def time_on(
     members = tuple(tuple(group) for group in groups)
     exchanged = exchange(fabric, kind, float(nbytes), members)
     chosen = exchanged.slowest
-    facts = constants_of(fabric, moves=bool(chosen.algorithm), floor=floor)
+    facts = constants_of(fabric, has_bytes=bool(chosen.algorithm), floor=floor)
     layouts = [(sum(counts), nodes) for counts, nodes in exchanged.chosen]
     return CollectiveTime(
         floors_of(fabric, kind, nbytes, chosen, layouts),
@@ -211,17 +211,17 @@ def transfers_time(
         transfers: what they send.
         floor: inside a running program, or as a program that the host starts.
     """
-    sent = [transfer for transfer in transfers if transfer.nbytes]
-    plan = (phase(sent),) if sent else ()
+    sent_transfers = [transfer for transfer in transfers if transfer.nbytes]
+    plan = (phase(sent_transfers),) if sent_transfers else ()
     chosen = AlgorithmChoice("direct", plan, plan_time_s(fabric, plan), {})
-    facts = constants_of(fabric, moves=bool(sent), floor=floor)
+    facts = constants_of(fabric, has_bytes=bool(sent_transfers), floor=floor)
     layouts = [
         (len(group), len(RankGroup(fabric, tuple(group)).by_node)) for group in groups if group
     ]
     return CollectiveTime(
         floors_of(fabric, kind, nbytes, chosen, layouts),
         floor,
-        _least_sent_s(fabric, sent),
+        _least_sent_s(fabric, sent_transfers),
         chosen.algorithm,
         f"{fabric.nodes} x {fabric.instance.name}",
         tuple(fact.provenance for fact in facts.values()),
@@ -231,12 +231,12 @@ def transfers_time(
 def _least_sent_s(fabric: Fabric, transfers: Iterable[Transfer]) -> float:
     """Seconds of the bytes that leave the chip with most, over all its links and adapters."""
     chips = [fabric.place(rank)[:2] for rank in range(fabric.ranks)]
-    leaving: dict[tuple[int, int], float] = {}
+    bytes_by_chip: dict[tuple[int, int], float] = {}
     for source, target, nbytes, _ in transfers:
         chip = chips[source]
         if chip != chips[target]:
-            leaving[chip] = leaving.get(chip, 0.0) + nbytes
-    return max(leaving.values()) / _chip_bytes_per_s(fabric) if leaving else 0.0
+            bytes_by_chip[chip] = bytes_by_chip.get(chip, 0.0) + nbytes
+    return max(bytes_by_chip.values()) / _chip_bytes_per_s(fabric) if bytes_by_chip else 0.0
 
 
 def fabric_for(
@@ -270,24 +270,24 @@ def fabric_for(
             )
     else:
         core_count = first + ranks_per_node * stride if ranks_per_node else ranks
-        instance = _smallest(chip, core_count, per_chip, joins=0 < ranks_per_node < ranks)
+        instance = _smallest(chip, core_count, per_chip, has_peers=0 < ranks_per_node < ranks)
     node_ranks = ranks_per_node or instance.count * per_chip
     nodes = -(-ranks // node_ranks)
     return Fabric(instance, nodes, lnc, ranks_per_node, first, stride, factors or {})
 
 
-def _smallest(chip: str, ranks: int, per_chip: int, *, joins: bool = False) -> Instance:
-    """The smallest instance that holds the ranks; one with EFA where it `joins` others."""
+def _smallest(chip: str, ranks: int, per_chip: int, *, has_peers: bool = False) -> Instance:
+    """The smallest instance that holds the ranks; one with EFA where it `has_peers`."""
     candidates = [
         row for row in catalogue().instances.values() if row.accelerator == chip and row.shape
     ]
-    fitting = [
+    possible_rows = [
         row
         for row in candidates
-        if row.count * per_chip >= ranks and (row.efa_bytes_per_s or not joins)
+        if row.count * per_chip >= ranks and (row.efa_bytes_per_s or not has_peers)
     ]
-    if fitting:
-        return min(fitting, key=lambda row: row.count)
+    if possible_rows:
+        return min(possible_rows, key=lambda row: row.count)
     with_efa = [row for row in candidates if row.efa_bytes_per_s and not _is_ultraserver(row)]
     return max(with_efa or candidates, key=lambda row: row.count)
 
@@ -316,9 +316,9 @@ def _chip_bytes_per_s(fabric: Fabric) -> float:
 
 
 def constants_of(
-    fabric: Fabric, *, moves: bool = True, floor: Floor = Floor.PROGRAM
+    fabric: Fabric, *, has_bytes: bool = True, floor: Floor = Floor.PROGRAM
 ) -> dict[str, Rate]:
-    """The constants behind a time on a fabric, by name; bandwidths only if any byte `moves`.
+    """The constants behind a time on a fabric, by name; bandwidths only if it `has_bytes`.
 
     A link's bandwidth is that of both directions, as published.
     """
@@ -330,7 +330,7 @@ def constants_of(
     if floor is Floor.HOST:
         constants["collective_host_base_s"] = host_base_s(chip.name)
         constants["collective_host_step_s"] = HOST_STEP_S
-    if moves:
+    if has_bytes:
         constants["collective_rank_bytes_per_s"] = rank_bytes_per_s(
             chip.name, fabric.lnc, chip.memory_bytes_per_s
         )
@@ -342,6 +342,6 @@ def constants_of(
     if fabric.nodes > 1:
         constants["collective_efa_hop_s"] = EFA_HOP_S
         efa = fabric.instance.efa_bytes_per_s
-        if moves and efa:
+        if has_bytes and efa:
             constants["collective_efa_bytes_per_s"] = efa
     return constants

@@ -32,8 +32,8 @@ def gather(group: RankGroup, nbytes: float) -> Plan:
 
 def permute(group: RankGroup, nbytes: float) -> Plan:
     """Each rank sends its whole message to the next of the group, the last to the first."""
-    following = (*group.ranks[1:], group.ranks[0])
-    return (phase(Transfer(*pair, nbytes) for pair in zip(group.ranks, following, strict=True)),)
+    receivers = (*group.ranks[1:], group.ranks[0])
+    return (phase(Transfer(*pair, nbytes) for pair in zip(group.ranks, receivers, strict=True)),)
 
 
 def send(group: RankGroup, nbytes: float) -> Plan:

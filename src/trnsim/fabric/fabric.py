@@ -96,7 +96,7 @@ class Fabric:
             )
         unknown = [name for name in self.factors if name not in self._resources_by_name]
         if unknown:
-            near = (
+            similar_names = (
                 get_close_matches(unknown[0], self._resources_by_name, _MOST_SIMILAR_NAMES)
                 or list(self._resources_by_name)[:1]
             )
@@ -104,7 +104,9 @@ class Fabric:
             raise BadInput(
                 f"{self.instance.name} has no link {unknown[0]!r}; it has {links}"
                 + (f", and {adapters} EFA adapters" if adapters else ""),
-                fix=f"for example {' or '.join(map(repr, near))}" if near else "it has no links",
+                fix=f"for example {' or '.join(map(repr, similar_names))}"
+                if similar_names
+                else "it has no links",
             )
 
     @cached_property
@@ -180,10 +182,15 @@ class Fabric:
         Raises:
             BadInput: for a transfer between instances without EFA.
         """
-        sends, receives = self._chips_of_ranks(phase.sources), self._chips_of_ranks(phase.targets)
+        sender_chips, receiver_chips = (
+            self._chips_of_ranks(phase.sources),
+            self._chips_of_ranks(phase.targets),
+        )
         self._check_efa(phase)
         count, size = self.instance.count, len(self._node_resources)
-        pairs, which = np.unique(sends * count * self.nodes + receives, return_inverse=True)
+        pairs, which = np.unique(
+            sender_chips * count * self.nodes + receiver_chips, return_inverse=True
+        )
         routes = [
             self._resources_by_pair[divmod(pair, count * self.nodes)] for pair in pairs.tolist()
         ]
@@ -191,20 +198,20 @@ class Fabric:
         lengths = np.array([len(route) for route in routes], np.int64)
         route_lengths = lengths[which]
         counts = _RESOURCES_OF_EACH_TRANSFER + route_lengths
-        begins = np.cumsum(counts) - counts
+        starts = np.cumsum(counts) - counts
         resources = np.empty(int(counts.sum()), np.int64)
         memories = len(self.topology.links)
-        resources[begins] = sends // count * size + memories + sends % count
-        resources[begins + 1] = receives // count * size + memories + receives % count
-        resources[begins + 2] = self.engines(phase.sources)
+        resources[starts] = sender_chips // count * size + memories + sender_chips % count
+        resources[starts + 1] = receiver_chips // count * size + memories + receiver_chips % count
+        resources[starts + 2] = self.engines(phase.sources)
         place = np.arange(int(route_lengths.sum())) - np.repeat(
             np.cumsum(route_lengths) - route_lengths, route_lengths
         )
         first = np.cumsum(lengths) - lengths
         on_route = flat[np.repeat(first[which], route_lengths) + place]
-        resources[np.repeat(begins + _RESOURCES_OF_EACH_TRANSFER, route_lengths) + place] = on_route
+        resources[np.repeat(starts + _RESOURCES_OF_EACH_TRANSFER, route_lengths) + place] = on_route
         weights = np.ones(len(resources))
-        weights[begins] = phase.reads + phase.copies
+        weights[starts] = phase.reads + phase.copies
         return Uses(np.repeat(np.arange(len(counts)), counts), resources, weights)
 
     def _chips_of_ranks(self, ranks: Ranks) -> Ranks:
@@ -241,17 +248,20 @@ class Fabric:
     def resources_between(self, source: int, target: int) -> tuple[int, ...]:
         """The links, or the adapters, that a transfer between two chips of the fabric passes."""
         size = len(self._node_resources)
-        source_node, sends = divmod(source, self.instance.count)
-        target_node, receives = divmod(target, self.instance.count)
+        source_node, sender = divmod(source, self.instance.count)
+        target_node, receiver = divmod(target, self.instance.count)
         source_first, target_first = source_node * size, target_node * size
         if source_node == target_node:
-            route = self._routes[source_node][sends, receives] if sends != receives else ()
+            route = self._routes[source_node][sender, receiver] if sender != receiver else ()
             return tuple(source_first + link for link in route)
         adapters = self._adapter_count
-        out = size - DIRECTIONS * adapters
-        sent = self._adapters_of_chips[source_node][0][sends]
-        received = self._adapters_of_chips[target_node][1][receives]
-        return source_first + out + sent, target_first + out + adapters + received
+        first_adapter = size - DIRECTIONS * adapters
+        sender_adapter = self._adapters_of_chips[source_node][0][sender]
+        receiver_adapter = self._adapters_of_chips[target_node][1][receiver]
+        return (
+            source_first + first_adapter + sender_adapter,
+            target_first + first_adapter + adapters + receiver_adapter,
+        )
 
     def check_ways(self) -> None:
         """Refuse faults that leave ranks without a way to each other.
@@ -269,10 +279,10 @@ class Fabric:
     @cached_property
     def _shares_left(self) -> npt.NDArray[np.float64]:
         """The remaining share of the bandwidth of each resource."""
-        parts = np.ones(self.nodes * len(self._node_resources))
+        shares = np.ones(self.nodes * len(self._node_resources))
         for name in sorted(self.factors, key=_precision):
-            parts[self._resources_by_name[name]] = self.factors[name]
-        return parts
+            shares[self._resources_by_name[name]] = self.factors[name]
+        return shares
 
     @cached_property
     def _resources_by_name(self) -> Mapping[str, list[int]]:
@@ -307,16 +317,16 @@ class Fabric:
         """For each instance the adapter of each chip, to send and to receive."""
         adapters_by_node = []
         count, adapters = self.instance.count, self._adapter_count
-        out = len(self._node_resources) - DIRECTIONS * adapters
+        first_adapter = len(self._node_resources) - DIRECTIONS * adapters
         for node in range(self.nodes):
             dead = self._dead_resources(node)
-            sends, receives = (
+            sender_adapters, receiver_adapters = (
                 adapters_of_chips(
                     count, adapters, {at - first for at in dead}, f"{way} instance {node}"
                 )
-                for way, first in (("out of", out), ("into", out + adapters))
+                for way, first in (("out of", first_adapter), ("into", first_adapter + adapters))
             )
-            adapters_by_node.append((sends, receives))
+            adapters_by_node.append((sender_adapters, receiver_adapters))
         return tuple(adapters_by_node)
 
     @cached_property

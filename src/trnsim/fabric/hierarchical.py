@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from trnsim.fabric.group import RankGroup
 from trnsim.fabric.transfers import Plan
 
-Best = Callable[[str, "Sequence[RankGroup]", float], Plan]
+BestPlan = Callable[[str, "Sequence[RankGroup]", float], Plan]
 """Function from (kind, groups that work at once, bytes) to the plan of the best algorithm."""
 
 
@@ -24,37 +24,37 @@ def is_possible(group: RankGroup) -> bool:
     return len(nodes) > 1 and len(nodes[0]) > 1 and len(places) == 1
 
 
-def all_gather(group: RankGroup, nbytes: float, best: Best) -> Plan:
+def all_gather(group: RankGroup, nbytes: float, best_plan: BestPlan) -> Plan:
     """Between instances, then inside them."""
-    inside, between = stages(group)
+    node_groups, peer_groups = stages(group)
     return (
-        *best("all_gather", between, nbytes / len(inside[0].ranks)),
-        *best("all_gather", inside, nbytes),
+        *best_plan("all_gather", peer_groups, nbytes / len(node_groups[0].ranks)),
+        *best_plan("all_gather", node_groups, nbytes),
     )
 
 
-def reduce_scatter(group: RankGroup, nbytes: float, best: Best) -> Plan:
+def reduce_scatter(group: RankGroup, nbytes: float, best_plan: BestPlan) -> Plan:
     """Inside instances, then between them."""
-    inside, between = stages(group)
+    node_groups, peer_groups = stages(group)
     return (
-        *best("reduce_scatter", inside, nbytes),
-        *best("reduce_scatter", between, nbytes / len(inside[0].ranks)),
+        *best_plan("reduce_scatter", node_groups, nbytes),
+        *best_plan("reduce_scatter", peer_groups, nbytes / len(node_groups[0].ranks)),
     )
 
 
-def all_reduce(group: RankGroup, nbytes: float, best: Best) -> Plan:
+def all_reduce(group: RankGroup, nbytes: float, best_plan: BestPlan) -> Plan:
     """Reduce-scatter inside, all-reduce between, all-gather inside."""
-    inside, between = stages(group)
+    node_groups, peer_groups = stages(group)
     return (
-        *best("reduce_scatter", inside, nbytes),
-        *best("all_reduce", between, nbytes / len(inside[0].ranks)),
-        *best("all_gather", inside, nbytes),
+        *best_plan("reduce_scatter", node_groups, nbytes),
+        *best_plan("all_reduce", peer_groups, nbytes / len(node_groups[0].ranks)),
+        *best_plan("all_gather", node_groups, nbytes),
     )
 
 
 def stages(group: RankGroup) -> tuple[list[RankGroup], list[RankGroup]]:
     """The groups inside instances, and those of the ranks at the same place of each."""
     nodes = list(group.by_node.values())
-    inside = [RankGroup(group.fabric, ranks) for ranks in nodes]
-    between = [RankGroup(group.fabric, ranks) for ranks in zip(*nodes, strict=True)]
-    return inside, between
+    node_groups = [RankGroup(group.fabric, ranks) for ranks in nodes]
+    peer_groups = [RankGroup(group.fabric, ranks) for ranks in zip(*nodes, strict=True)]
+    return node_groups, peer_groups

@@ -52,8 +52,8 @@ def pairs(group: RankGroup) -> list[list[tuple[int, int]]]:
     """For each ring its (primary, secondary) ranks in order."""
     rings = []
     for channel, ring in enumerate(group.cycles()):
-        pairs = [(ring[at], ring[at + 1]) for at in range(0, len(ring), _PAIR_CORES)]
-        rings.append([pair if channel % _PAIR_CORES == 0 else pair[::-1] for pair in pairs])
+        ring_pairs = [(ring[at], ring[at + 1]) for at in range(0, len(ring), _PAIR_CORES)]
+        rings.append([pair if channel % _PAIR_CORES == 0 else pair[::-1] for pair in ring_pairs])
     return rings
 
 

@@ -98,11 +98,11 @@ def evidence(
         nbytes: bytes of the message.
         floor: the floor that its time has.
     """
-    of_floor = [row for row in published_rows() if row.floor is floor]
+    floor_rows = [row for row in published_rows() if row.floor is floor]
     is_first = not has_described_algorithms(fabric.chip.name)
     rows = tuple(
         row
-        for row in of_floor
+        for row in floor_rows
         if row.is_first == is_first and (row.nodes > 1) == (fabric.nodes > 1)
     )
 
@@ -115,4 +115,4 @@ def evidence(
 
     chips = "the first generation" if is_first else "chips after the first generation"
     scope = f"{chips}, {'several instances' if fabric.nodes > 1 else 'one instance'}"
-    return CollectiveEvidence(rows, min(rows or of_floor, key=distance), scope)
+    return CollectiveEvidence(rows, min(rows or floor_rows, key=distance), scope)

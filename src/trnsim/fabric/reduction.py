@@ -91,22 +91,24 @@ def _at_once(group: RankGroup) -> Order:
 
 def _rdh(group: RankGroup) -> Order:
     """Sum over the ranks of each chip, then with the neighbour along one axis after the other."""
-    inside: dict[tuple[int, int], Order] = {
+    orders: dict[tuple[int, int], Order] = {
         chip: _chip_order(ranks) for chip, ranks in group.by_chip.items()
     }
     for axis in reversed(rdh.axes(group)):
-        inside = {chip: (inside[chip], inside[axis[chip]]) for chip in inside}
-    return next(iter(inside.values()))
+        orders = {chip: (orders[chip], orders[axis[chip]]) for chip in orders}
+    return next(iter(orders.values()))
 
 
 def _hierarchical(group: RankGroup, kind: str, nbytes: float) -> Order:
     """Sum over the ranks of each instance, then over ranks at the same place of all instances."""
-    inside, between = hierarchical.stages(group)
-    chosen = best_of("reduce_scatter", inside, nbytes).algorithm
-    part = nbytes / inside[0].size
-    between_algorithm = best_of(kind, between, part).algorithm
-    of_node = {node.ranks[0]: _order(chosen, node, "reduce_scatter", nbytes) for node in inside}
-    return _with_leaves(_order(between_algorithm, between[0], kind, part), of_node)
+    node_groups, peer_groups = hierarchical.stages(group)
+    chosen = best_of("reduce_scatter", node_groups, nbytes).algorithm
+    part = nbytes / node_groups[0].size
+    between_algorithm = best_of(kind, peer_groups, part).algorithm
+    node_orders = {
+        node.ranks[0]: _order(chosen, node, "reduce_scatter", nbytes) for node in node_groups
+    }
+    return _with_leaves(_order(between_algorithm, peer_groups[0], kind, part), node_orders)
 
 
 def _with_leaves(order: Order, leaves: dict[int, Order]) -> Order:

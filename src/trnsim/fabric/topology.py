@@ -114,10 +114,10 @@ class Grid:
         tools/neuron-sys-tools/neuron-ls.rst).
         """
         steps = (-1, 1) if self.is_closed else (1, -1)
-        near = [
+        candidates = [
             self._neighbour(chip, axis, step) for step in steps for axis in range(len(self.sizes))
         ]
-        return tuple(dict.fromkeys(neighbour for neighbour in near if neighbour is not None))
+        return tuple(dict.fromkeys(neighbour for neighbour in candidates if neighbour is not None))
 
     def cycles(self, chips: Sequence[int]) -> list[Cycle]:
         """Rings through `chips` that share no connection.
@@ -200,25 +200,25 @@ class Grid:
     ) -> int:
         """+1 or -1: the direction of the shorter way round."""
         size = self.sizes[axis]
-        ahead = (destination[axis] - origin[axis]) % size
+        distance = (destination[axis] - origin[axis]) % size
         if not self.is_closed:
             return 1 if destination[axis] > origin[axis] else -1
-        if 2 * ahead == size:
+        if 2 * distance == size:
             return 1 if sum(origin) % 2 else -1
-        return 1 if 2 * ahead < size else -1
+        return 1 if 2 * distance < size else -1
 
     def _ring_of(self, chips: Cycle) -> Cycle | None:
         """A ring through neighbours that has each of `chips` once; None where none was found."""
-        allowed = set(chips)
-        near = {
+        members = set(chips)
+        neighbours = {
             chip: [
                 neighbour
                 for axis, step in product(range(len(self.sizes)), (1, -1))
-                if (neighbour := self._neighbour(chip, axis, step)) in allowed
+                if (neighbour := self._neighbour(chip, axis, step)) in members
             ]
             for chip in chips
         }
-        path, branches, steps_left = [chips[0]], [iter(near[chips[0]])], _MOST_SEARCH_STEPS
+        path, branches, steps_left = [chips[0]], [iter(neighbours[chips[0]])], _MOST_SEARCH_STEPS
         while path and steps_left:
             steps_left -= 1
             next_chip = next((chip for chip in branches[-1] if chip not in path), None)
@@ -227,8 +227,8 @@ class Grid:
                 branches.pop()
                 continue
             path.append(next_chip)
-            branches.append(iter(near[next_chip]))
-            if len(path) == len(chips) and chips[0] in near[next_chip]:
+            branches.append(iter(neighbours[next_chip]))
+            if len(path) == len(chips) and chips[0] in neighbours[next_chip]:
                 return tuple(path)
         return None
 
@@ -366,17 +366,19 @@ def topology_of(instance: Instance, chip: Accelerator) -> Topology:
     """
     kind, _, text = instance.shape.partition(" ")
     sizes = tuple(int(size) for size in text.split("x") if size)
-    inside = instance.link_bytes_per_s or chip.server_link_bytes_per_s or chip.link_bytes_per_s or 0
-    between = chip.between_servers_bytes_per_s or 0.0
+    link_rate = (
+        instance.link_bytes_per_s or chip.server_link_bytes_per_s or chip.link_bytes_per_s or 0
+    )
+    server_rate = chip.between_servers_bytes_per_s or 0.0
     if kind == "single":
         return Grid((1,), (0.0,))
     if kind == "racks":
-        across = chip.between_racks_bytes_per_s or 0.0
+        rack_rate = chip.between_racks_bytes_per_s or 0.0
         racks, servers, per_server = sizes
-        return Racks(racks, servers, per_server, inside, between, across)
+        return Racks(racks, servers, per_server, link_rate, server_rate, rack_rate)
     if kind not in ("torus", "chain"):
         raise BadInput(f"the links of {instance.name} are not modelled")
     in_server = min(len(sizes), 2)  # a third dimension joins the servers of an UltraServer
-    planar = inside / (2 * in_server) / DIRECTIONS
-    rates = (between / 2 / DIRECTIONS,) * (len(sizes) - in_server) + (planar,) * in_server
+    planar = link_rate / (2 * in_server) / DIRECTIONS
+    rates = (server_rate / 2 / DIRECTIONS,) * (len(sizes) - in_server) + (planar,) * in_server
     return Grid(sizes, rates, is_closed=kind == "torus")

@@ -63,15 +63,15 @@ def adapters_of_chips(chips: int, adapters: int, dead: Collection[int], directio
     Raises:
         BadInput: all are dead.
     """
-    alive = [adapter for adapter in range(adapters) if adapter not in dead]
-    if adapters and not alive:
+    live_adapters = [adapter for adapter in range(adapters) if adapter not in dead]
+    if adapters and not live_adapters:
         raise BadInput(
             f"no way is left {direction}: all of its {adapters} EFA adapters are dead",
             fix="leave one of them, or a part of its bandwidth: factor=0.1",
         )
     own_adapters = (chip * adapters // chips for chip in range(chips))
     return tuple(
-        min(alive, key=lambda adapter: (adapter - own_adapter) % adapters)
+        min(live_adapters, key=lambda adapter: (adapter - own_adapter) % adapters)
         for own_adapter in own_adapters
-        if alive
+        if live_adapters
     )

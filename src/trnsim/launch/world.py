@@ -18,7 +18,7 @@ import numpy.typing as npt
 from trnsim.arch import target_of_chip
 from trnsim.device.collective_log import kind_of
 from trnsim.device.exposed import Moment, Overlap, overlap
-from trnsim.estimate.program import of_program
+from trnsim.estimate.program import estimate_program
 from trnsim.fabric.choice import KINDS, AlgorithmChoice, choose
 from trnsim.fabric.collective_time import floors_of
 from trnsim.fabric.fabric import Fabric, RankPlace
@@ -122,7 +122,7 @@ class WorldFigures:
         if rank is None or target is None:
             return None
         parts = {"kernels": rank.device_time_s, "exposed exchanges": rank.step.exposed_s}
-        estimate = of_program(target, parts)
+        estimate = estimate_program(target, parts)
         return estimate.quantile_s("p10"), estimate.quantile_s("p90")
 
     @property

@@ -50,6 +50,18 @@ def test_ranks_that_log_the_same_step_count_once(tmp_path):
     assert len(found.run.steps) == 20
 
 
+@pytest.mark.parametrize("line", [titan, nemo])
+def test_a_step_whose_number_no_count_has_is_left_out(tmp_path, line):
+    usual_lines = "".join(map(line, range(1, 21)))
+    damaged_line = (
+        line(7)
+        .replace("step:  7", f"step: {'7' * 5000}")
+        .replace("global_step: 7", f"global_step: {'7' * 5000}")
+    )
+    assert damaged_line != line(7)
+    assert len(read(written(tmp_path, usual_lines + damaged_line)).run.steps) == 20
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

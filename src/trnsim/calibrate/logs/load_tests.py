@@ -109,12 +109,12 @@ def guidellm(place: SourcePlace) -> RunLog:
     Raises:
         BadInput: it has several benchmarks, or a figure is missing or not legal.
     """
-    path, several = place.document.file, place.inner("benchmarks")
-    if len(several.value) != 1:
-        why = f": {len(several.value)} benchmarks; legal: one, at the load of the workload"
-        raise several.field_error(why, "run guidellm with one rate")
-    first = several.inner(0)
-    run = record(GuidellmFields, first)
+    path, benchmarks = place.document.file, place.inner("benchmarks")
+    if len(benchmarks.value) != 1:
+        why = f": {len(benchmarks.value)} benchmarks; legal: one, at the load of the workload"
+        raise benchmarks.field_error(why, "run guidellm with one rate")
+    benchmark = benchmarks.inner(0)
+    run = record(GuidellmFields, benchmark)
     figures = Load(
         requests=run.finished,
         failed=run.sent - run.finished,
@@ -123,7 +123,7 @@ def guidellm(place: SourcePlace) -> RunLog:
         ttft_s=_seconds(run.ttft_p50, run.ttft_p90, run.ttft_p99),
         tpot_s=_seconds(run.tpot_p50, run.tpot_p90, run.tpot_p99),
     )
-    return RunLog(path, "guidellm", checked_load(path, figures), _model(first.value))
+    return RunLog(path, "guidellm", checked_load(path, figures), _model(benchmark.value))
 
 
 def _model(benchmark: dict[str, Any]) -> str | None:

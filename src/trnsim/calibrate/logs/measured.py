@@ -53,7 +53,7 @@ class Training:
 
     @property
     def step_s(self) -> float | None:
-        """Median time of a steady_steps step, or None if no step has one."""
+        """Median time of a steady step, or None if no step has one."""
         times_s = [step.time_s for step in self.steady_steps if step.time_s is not None]
         return median(times_s) if times_s else None
 

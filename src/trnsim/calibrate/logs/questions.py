@@ -99,16 +99,16 @@ def _check_order(document: FileContent) -> None:
     content: Any = document.parsed.content
     if not isinstance(content, list):
         return
-    for at, row in enumerate(content):
+    for index, row in enumerate(content):
         if not isinstance(row, dict):
             continue
-        question, other = str(row.get(QUESTION, "")), str(row.get(_SECONDS, ""))
-        if _is_number(question) and other and not _is_number(other):
-            line = document.root.inner(at).line.line
+        question_text, seconds_text = str(row.get(QUESTION, "")), str(row.get(_SECONDS, ""))
+        if _is_number(question_text) and seconds_text and not _is_number(seconds_text):
+            line = document.root.inner(index).line.line
             raise fault(
                 document.file,
-                f"{QUESTION} is {question[:60]!r} and {_SECONDS} is {other[:60]!r}: the columns "
-                "are swapped",
+                f"{QUESTION} is {question_text[:60]!r} and {_SECONDS} is {seconds_text[:60]!r}: "
+                "the columns are swapped",
                 fix=f"name the first column {_SECONDS} and the second one {QUESTION}",
                 line=line,
             )

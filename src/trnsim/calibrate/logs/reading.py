@@ -82,15 +82,17 @@ def json_content(path: Path) -> FileContent:
     Raises:
         BadInput: it is neither.
     """
-    stored = files.read_bytes(path)
+    content = files.read_bytes(path)
     try:
-        return parse(stored, path, form="json")
+        return parse(content, path, form="json")
     except BadInput as error:
         try:
-            return parse(stored, path, form="json lines")
-        except BadInput as other:
+            return parse(content, path, form="json lines")
+        except BadInput as lines_error:
             # The error on the later line names the fault: the other form stops before it.
-            raise max((error, other), key=lambda each: each.line.line if each.line else 0) from None
+            raise max(
+                (error, lines_error), key=lambda each: each.line.line if each.line else 0
+            ) from None
 
 
 def of_json(place: SourcePlace) -> RunLog | None:

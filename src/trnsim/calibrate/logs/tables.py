@@ -125,8 +125,10 @@ def _load(path: Path, rows: Sequence[RequestRow]) -> Load:
     first_s = min(entry.sent_s for entry in requests)
     duration_s = max(entry.sent_s - first_s + entry.e2e_s for entry in requests)
     # The tokens of a batch of items are returned at once, with no time between them.
-    longer = [entry for entry in requests if entry.tokens > 1 and entry.e2e_s > entry.ttft_s]
-    tpot_s = [(entry.e2e_s - entry.ttft_s) / (entry.tokens - 1) for entry in longer]
+    token_requests = [
+        entry for entry in requests if entry.tokens > 1 and entry.e2e_s > entry.ttft_s
+    ]
+    tpot_s = [(entry.e2e_s - entry.ttft_s) / (entry.tokens - 1) for entry in token_requests]
     figures = Load(
         requests=len(requests),
         failed=len(rows) - len(requests),

@@ -123,18 +123,18 @@ def of_json(place: SourcePlace) -> TimedLog | None:
     summaries = list(_summaries(place))
     if summaries:
         # The program ends with its slowest core.
-        times = [(record(SummaryFields, each).total_time, each.line) for each in summaries]
-        longest, line = max(times, key=lambda each: each[0])
-        return TimedLog(path, "neuron-profile", (TimedValue(longest, line),))
+        times = [(record(SummaryFields, summary).total_time, summary.line) for summary in summaries]
+        total_s, line = max(times, key=lambda timed_line: timed_line[0])
+        return TimedLog(path, "neuron-profile", (TimedValue(total_s, line),))
     if isinstance(value, list) and value and all(map(_is_report, value)):
         return TimedLog(path, "neuron-monitor", _latencies(place))
     if _is_report(value):
-        only = SourcePlace(place.document, place.keys, [value])
-        return TimedLog(path, "neuron-monitor", _latencies(only))
+        single_report = SourcePlace(place.document, place.keys, [value])
+        return TimedLog(path, "neuron-monitor", _latencies(single_report))
     for inner in (place, *([place.inner("results")] if _has_key(value, "results") else [])):
         if isinstance(inner.value, list) and inner.value and _has_key(inner.value[0], _SIZE_KEY):
             places = [inner.inner(at) for at in range(len(inner.value))]
-            rows = [record(CollectiveFields, each) for each in places]
+            rows = [record(CollectiveFields, row) for row in places]
             return TimedLog(
                 path,
                 "nccom-test",
@@ -294,13 +294,17 @@ def _check_clock(place: SourcePlace) -> None:
     """
     times: Sequence[Any] = [report.get(_TIMESTAMP) for report in place.value]
     for at in range(1, len(times)):
-        before, now = times[at - 1], times[at]
-        if type(before) is type(now) and isinstance(now, int | float | str) and now < before:
+        last_time, time = times[at - 1], times[at]
+        if (
+            type(last_time) is type(time)
+            and isinstance(time, int | float | str)
+            and time < last_time
+        ):
             raise (
                 place.inner(at)
                 .inner(_TIMESTAMP)
                 .refused(
-                    f"earlier than {before!r} of the report before: the clock ran backwards",
+                    f"earlier than {last_time!r} of the report before: the clock ran backwards",
                     "leave out what was measured before it was set",
                 )
             )

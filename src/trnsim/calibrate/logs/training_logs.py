@@ -24,11 +24,14 @@ from trnsim.reader import ForeignRecord, SourcePlace, declared, fault, record
 
 _COLOUR_PATTERN: Final = re.compile(r"\x1b\[[0-9;]*m")
 _NUMBER_PATTERN: Final = r"([-+]?[\d,]*\.?\d+(?:[eE][-+]?\d+)?|nan|inf|-inf)"
+_COUNT_PATTERN: Final = r"\d{1,15}"
+"""A whole number; longer ones are no count of steps or sequences."""
 _TITAN_STEP_PATTERN: Final = re.compile(
-    rf"step:\s*(\d+)\s+.*?loss:\s*{_NUMBER_PATTERN}\b.*?\b(?:tps|tokens/s):\s*{_NUMBER_PATTERN}"
+    rf"step:\s*({_COUNT_PATTERN})\s+.*?loss:\s*{_NUMBER_PATTERN}\b.*?"
+    rf"\b(?:tps|tokens/s):\s*{_NUMBER_PATTERN}"
 )
 _STAMP: Final = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d")
-_NEMO_STEP: Final = re.compile(r"global_step:\s*(\d+)")
+_NEMO_STEP: Final = re.compile(rf"global_step:\s*({_COUNT_PATTERN})\b")
 _NEMO_TIME: Final = re.compile(r"train_step_timing in (s|ms):\s*" + _NUMBER_PATTERN)
 _NEMO_LOSS: Final = re.compile(r"reduced_train_loss:\s*" + _NUMBER_PATTERN)
 _MOST_STEPS: Final = 1_000_000
@@ -38,7 +41,7 @@ _SEPARATOR: Final = r"['\"]?\s*:\s*['\"]?"
 _TRAINER_RATE: Final = re.compile(rf"train_steps_per_second{_SEPARATOR}" + _NUMBER_PATTERN)
 _TRAINER_RUNTIME: Final = re.compile(rf"{_RUNTIME}{_SEPARATOR}" + _NUMBER_PATTERN)
 _TRAINER_LOSS: Final = re.compile(rf"['\"]loss{_SEPARATOR}" + _NUMBER_PATTERN)
-_NEMO_BATCH: Final = re.compile(r"global_batch_size:\s*(\d+)")
+_NEMO_BATCH: Final = re.compile(rf"global_batch_size:\s*({_COUNT_PATTERN})\b")
 
 
 def _check_clock(path: str, text: str) -> None:
@@ -47,20 +50,21 @@ def _check_clock(path: str, text: str) -> None:
     Raises:
         BadInput: with the line.
     """
-    before = ""
+    last_stamp = ""
     for number, line in enumerate(text.splitlines(), 1):
         stamp = _STAMP.search(line)
         if stamp is None or not (_TITAN_STEP_PATTERN.search(line) or _NEMO_TIME.search(line)):
             continue
-        now = stamp[0].replace("T", " ")
-        if now < before:
+        stamp_text = stamp[0].replace("T", " ")
+        if stamp_text < last_stamp:
             raise fault(
                 path,
-                f"written at {now}, and the step above at {before}: the clock ran backwards",
+                f"written at {stamp_text}, and the step above at {last_stamp}: the clock ran "
+                "backwards",
                 "leave out what was logged before the clock was set",
                 number,
             )
-        before = now
+        last_stamp = stamp_text
 
 
 def is_torchtitan(text: str) -> bool:
@@ -145,19 +149,19 @@ def trainer(place: SourcePlace) -> RunLog:
     """
     history = place.inner(_HISTORY)
     places = [history.inner(at) for at in range(len(history.value))]
-    ends = [each for each in places if isinstance(each.value, dict) and _RUNTIME in each.value]
+    ends = [end for end in places if isinstance(end.value, dict) and _RUNTIME in end.value]
     if not ends:
         why = f": no record has {_RUNTIME}, which the Trainer writes at its end"
         raise history.field_error(why, "let the run end, or give a CSV of steps")
     end = record(TrainerSummary, ends[-1])
     losses: dict[int, float] = {}
-    last = 0
-    for each in places:
-        if isinstance(each.value, dict) and "loss" in each.value:
-            row = record(TrainerRecord, each)
-            if row.step < last:
-                raise row.refused("step", f"less than {last} of the record before")
-            last = row.step
+    last_step = 0
+    for record_place in places:
+        if isinstance(record_place.value, dict) and "loss" in record_place.value:
+            row = record(TrainerRecord, record_place)
+            if row.step < last_step:
+                raise row.refused("step", f"less than {last_step} of the record before")
+            last_step = row.step
             losses[row.step] = row.loss
     return _of_trainer(place.document.file, losses, end.train_runtime, end.train_steps_per_second)
 
@@ -180,8 +184,8 @@ def trainer_text(path: str, text: str) -> RunLog:
         raise fault(path, f"a line of the Trainer without {_RUNTIME}", "give the whole log")
     runtime_s, steps_per_s = _value(runtime[1]), _value(rate[1])
     losses = [_value(loss) for loss in _TRAINER_LOSS.findall(text)]
-    each = _step_count(path, runtime_s, steps_per_s) / max(len(losses), 1)
-    by_step = {max(round(place * each), 1): loss for place, loss in enumerate(losses, 1)}
+    steps_per_loss = _step_count(path, runtime_s, steps_per_s) / max(len(losses), 1)
+    by_step = {max(round(place * steps_per_loss), 1): loss for place, loss in enumerate(losses, 1)}
     return _of_trainer(path, by_step, runtime_s, steps_per_s)
 
 

@@ -272,7 +272,7 @@ def _refuse(use: str) -> NoReturn:
     )
 
 
-def _refusing(name: str) -> Callable[[VirtualRegister, Any], NoReturn]:
+def _refusing_method(name: str) -> Callable[[VirtualRegister, Any], NoReturn]:
     """A method that refuses the operator `name`."""
 
     def refuse(self: VirtualRegister, other: Any = None) -> NoReturn:
@@ -287,7 +287,7 @@ for _name in (
     *("neg", "pos", "abs", "invert", "lshift", "rlshift", "rshift", "rrshift", "pow", "rpow"),
     *("divmod", "rdivmod"),
 ):
-    setattr(VirtualRegister, f"__{_name}__", _refusing(f"__{_name}__"))
+    setattr(VirtualRegister, f"__{_name}__", _refusing_method(f"__{_name}__"))
 
 
 class RegisterInstruction(Instruction, engines=()):

@@ -225,8 +225,8 @@ def examples(instruction_class: type[Instruction]) -> Iterator[Instruction]:
 
 def on_engine(instance: Instruction, engine: Engine) -> Instruction:
     """A copy of the instance that names `engine`."""
-    fields: dict[str, Any] = {"engine": engine}
-    return replace(instance, **fields)
+    named_engine: dict[str, Any] = {"engine": engine}
+    return replace(instance, **named_engine)
 
 
 def example(instruction_class: type[Instruction], **changes: object) -> Instruction:

@@ -281,11 +281,11 @@ def _constraints(instruction_class: type[Instruction]) -> str:
         rules.append(_START_PARTITION_RULE)
     if is_on_chip:
         rules.append(_views(instruction_class))
-    of_check = ""
+    check_rules = ""
     if instruction_class.check is not Instruction.check:
         text = _Docstring(instruction_class.check.__doc__ or "")
-        of_check = f"- {text.summary}\n{text.body}".strip()
-    sections = [of_check, _family_constraints(instruction_class)]
+        check_rules = f"- {text.summary}\n{text.body}".strip()
+    sections = [check_rules, _family_constraints(instruction_class)]
     return "\n".join([*filter(None, sections), *(f"- {rule}" for rule in rules if rule)])
 
 
@@ -308,17 +308,17 @@ def _values(instruction_class: type[Instruction], text: _Docstring) -> str:
 def _cost(instruction_class: type[Instruction], instances: Sequence[Instruction]) -> str:
     """The section on cost: the formula, the cost of each typical instance, the facts used."""
     formula = _Docstring(instruction_class.cost.__doc__ or "")
-    legal = [i for i in instances if any(cost_if_legal(i, core) for core in cores())]
-    cases = list(dict.fromkeys(map(description, legal)))
+    legal_instances = [i for i in instances if any(cost_if_legal(i, core) for core in cores())]
+    cases = list(dict.fromkeys(map(description, legal_instances)))
     rows = [
         (
             str(cases.index(description(i)) + 1),
             i.chosen_engine(cores()[-1]).label,
             *(_cost_in_ns(i, core) for core in cores()),
         )
-        for i in legal
+        for i in legal_instances
     ]
-    costs = [cost_if_legal(i, core) for i in legal for core in cores()]
+    costs = [cost_if_legal(i, core) for i in legal_instances for core in cores()]
     parts = [
         formula.summary,
         formula.body,
@@ -328,7 +328,7 @@ def _cost(instruction_class: type[Instruction], instances: Sequence[Instruction]
         "Initiation interval (the engine is busy) + latency until the result can be read:",
         markdown_table(("case", "engine", *(core.name for core in cores())), rows),
         "\n".join(f"{number}. {case}" for number, case in enumerate(cases, 1)),
-        _facts(legal),
+        _facts(legal_instances),
     ]
     return "\n\n".join(filter(None, parts))
 
@@ -387,15 +387,15 @@ def _fact(fact: Fact) -> str:
 
 def facts_read(instance: Instruction) -> set[str]:
     """Names of the facts that pricing the instance reads, on any core."""
-    read: set[str] = set()
+    read_facts: set[str] = set()
     for core in cores():
         try:
             n = instance.verify(core)
         except IllegalInstruction:
             continue
-        recording_core: Any = _RecordingCore(core, read)
+        recording_core: Any = _RecordingCore(core, read_facts)
         instance.cost(recording_core, n)
-    return read
+    return read_facts
 
 
 class _RecordingCore:
