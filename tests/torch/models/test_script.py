@@ -52,3 +52,24 @@ def test_a_file_without_either_is_refused(tmp_path, text, message):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(BadInput, match=r"cannot read .*net.py: No such file"):
         script_graph(tmp_path / "net.py")
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("return x * 2 if x.sum() > 0 else x", "reads the value of a tensor"),
+        ("return x * 2 if x.argmax() else x", "reads the value of a tensor"),
+        ("return x @ x", "raises "),
+    ],
+)
+def test_a_model_that_cannot_be_traced_is_refused_at_its_line(tmp_path, body, reason):
+    text = f"""import torch
+class Net(torch.nn.Module):
+    def forward(self, x):
+        {body}
+model, args = Net(), (torch.ones(3, 4),)
+"""
+    path = written(tmp_path, text)
+    with pytest.raises(BadInput, match=reason) as refusal:
+        script_graph(path)
+    assert refusal.value.line == (str(path), 4)
