@@ -8,6 +8,7 @@ from made_graphs import CHIPS, Made
 
 from trnsim.compiler.program import evaluate_program
 from trnsim.graph.building.build import Build
+from trnsim.lower.emit.residents import Residents
 
 DIMS = [dims for count in (1, 2, 3) for dims in combinations(range(3), count)]
 OPERATORS = ["add", "maximum", "minimum", "multiply"]
@@ -281,13 +282,24 @@ def test_middle_dimensions_keep_infinities_and_nan(op):
     np.testing.assert_array_equal(found, wanted)
 
 
+def mask_of_experts(made, shape):
+    """1 for each of a token's experts, whose numbers are an operand."""
+    numbers = np.arange(shape[0] * shape[1]).reshape(shape[:2]) % shape[2]
+    chosen = made.given(*shape[:2], dtype="int32", array=numbers)
+    spread = made.graph.broadcast_in_dim(chosen, shape, (0, 1))
+    numbers_of_experts = made.graph.iota(shape, 2)
+    is_chosen = made.of("compare", spread, numbers_of_experts, dtype="float32", direction="EQ")
+    return made.graph.reduce("add", is_chosen, (1,))
+
+
 def test_reduced_middle_dimensions_do_not_cross_hbm():
     """A token's 8 experts of 128 become a mask: only their numbers are loaded."""
-    made, shape = Made(), (2048, 8, 128)
-    chosen = made.given(2048, 8, dtype="int32", array=np.arange(2048 * 8).reshape(2048, 8) % 128)
-    spread = made.graph.broadcast_in_dim(chosen, shape, (0, 1))
-    is_chosen = made.of(
-        "compare", spread, made.graph.iota(shape, 2), dtype="float32", direction="EQ"
-    )
-    run = made.run(made.graph.reduce("add", is_chosen, (1,)))
+    made = Made()
+    run = made.run(mask_of_experts(made, (2048, 8, 128)))
     assert run.timeline.device_time_s < 60e-6
+
+
+def test_results_over_middle_dimensions_that_exceed_sbuf_lie_in_hbm(monkeypatch):
+    monkeypatch.setattr(Residents, "free_bytes", lambda _: 16)
+    made = Made()
+    made.check(mask_of_experts(made, (256, 3, 20)))

@@ -129,8 +129,8 @@ def _reduce_middle(emission: Emission, node: Node) -> bool:
     """Emit reductions over dimensions between the first and the last; False if it does not suit.
 
     It suits operands that are computed here from values in HBM, with enough rows to fill the
-    partitions: each partition has whole matrices [reduced, last], so that neither the operands nor
-    the results cross HBM.
+    partitions and results that fit in SBUF: each partition has whole matrices [reduced, last], so
+    that neither the operands nor the results cross HBM.
     """
     operation: Any = node.operation
     (value,) = node.values
@@ -144,6 +144,8 @@ def _reduce_middle(emission: Emission, node: Node) -> bool:
         return False
     dims = range(len(shape))
     frame = Frame(shape, tuple(dims[:first]), tuple(dims[first:]))
+    if frame.blocks * after * nl.float32.itemsize > emission.residents.free_bytes():
+        return False
     evaluation = RowEvaluation(emission, value, is_stored=False)
     if not evaluation.start_rows(frame):
         return False
